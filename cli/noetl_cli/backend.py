@@ -42,7 +42,14 @@ class Backend(Protocol):
         ...
 
     def start(
-        self, *, source: str | None, path: str | None, version: Version, payload: dict[str, Any], key: str | None
+        self,
+        *,
+        source: str | None,
+        path: str | None,
+        version: Version,
+        payload: dict[str, Any],
+        key: str | None,
+        priority: float | None = None,
     ) -> Started:
         """Start an execution that this process follows."""
         ...

@@ -84,9 +84,18 @@ class LocalBackend:
         return f"state is kept in {store.parent}" if found_above else ""
 
     def start(
-        self, *, source: str | None, path: str | None, version: Version, payload: dict[str, Any], key: str | None
+        self,
+        *,
+        source: str | None,
+        path: str | None,
+        version: Version,
+        payload: dict[str, Any],
+        key: str | None,
+        priority: float | None = None,
     ) -> Started:
-        request = StartRequest(path=path, version=version, playbook=source, payload=payload, idempotency_key=key)
+        request = StartRequest(
+            path=path, version=version, playbook=source, payload=payload, idempotency_key=key, priority=priority
+        )
         try:
             started = self.wiring.start(request)
         except KeyReused as error:

@@ -32,10 +32,17 @@ class StackBackend:
         self.api: Api = _Client(url, token=os.environ.get("NOETL_TOKEN", "").strip() or None)
 
     def start(
-        self, *, source: str | None, path: str | None, version: Version, payload: dict[str, Any], key: str | None
+        self,
+        *,
+        source: str | None,
+        path: str | None,
+        version: Version,
+        payload: dict[str, Any],
+        key: str | None,
+        priority: float | None = None,
     ) -> Started:
         named: dict[str, Any] = {"playbook": source} if source is not None else {"path": path}
-        return self.api.start(**named, version=version, payload=payload, idempotency_key=key)
+        return self.api.start(**named, version=version, payload=payload, idempotency_key=key, priority=priority)
 
     def follow(self, execution_id: str, timeout: float | None, tick: Tick) -> None:
         until = None if timeout is None else time.monotonic() + timeout

@@ -16,6 +16,7 @@ from noetl_cli.app import On, Output, Store, app
 from noetl_cli.backends import backend
 from noetl_cli.errors import USAGE, Exit, say
 from noetl_cli.payload import check_sets, payload_of, put
+from noetl_core.dsl.numbers import PRIORITY
 from noetl_core.dsl.versions import BadVersion, Version, split_version
 from noetl_core.mappings import deep_merge
 
@@ -34,6 +35,9 @@ def run(
         str | None, typer.Option("--env", help="Inputs of [env.NAME] in noetl.toml, below those given here", metavar="NAME")
     ] = None,
     idempotency_key: Annotated[str | None, typer.Option(metavar="K")] = None,
+    priority: Annotated[
+        float | None, typer.Option(help="Among those that wait for a limit, the higher first", metavar="N")
+    ] = None,
     timeout: Annotated[float | None, typer.Option(help="Seconds to follow", metavar="S")] = None,
     output_: Output = "text",
     events: Annotated[bool, typer.Option("--events", help="Add the event log")] = False,
@@ -44,6 +48,8 @@ def run(
 ) -> None:
     """Run a playbook and follow it to its end."""
     _allow(allow or (), on or "local")
+    if priority is not None and not PRIORITY.low <= priority <= PRIORITY.high:
+        raise Exit(USAGE, f"--priority {priority:g}: a number from {PRIORITY.low:,.0f} to {PRIORITY.high:,.0f}")
     file = Path(what) / "playbook.yaml" if Path(what).is_dir() else Path(what)
     source, path, version = None, None, None
     chosen = None
@@ -93,7 +99,7 @@ def run(
             install(playbook.executor.requirements)
         if set_ and path is not None:
             check_sets(set_, playbook_files.check(where.api.playbook(path, version)["source"], Path(path)))
-        started = where.start(source=source, path=path, version=version, payload=given, key=idempotency_key)
+        started = where.start(source=source, path=path, version=version, payload=given, key=idempotency_key, priority=priority)
         execution_id = started["execution_id"]
         for warning in started.get("warnings", ()):
             say(f"warning: {warning}")

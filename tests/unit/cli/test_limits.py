@@ -119,3 +119,13 @@ def test_ls_shows_what_is_waited_for(tmp_path: Path) -> None:
     assert [done.returncode for done in ids] == [124, 124], ids
     shown = run("ls", cwd=tmp_path).stdout
     assert re.search(r"waiting .*limit orders 1/1", shown), shown
+
+
+def test_run_takes_a_priority_and_refuses_what_is_none(tmp_path: Path) -> None:
+    text = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: p, path: cli/p}\nworkflow:\n  - step: start\n    tool: {kind: noop}\n"
+    (tmp_path / "p.yaml").write_text(text)
+    assert run("run", "p.yaml", "--priority", "2.5", cwd=tmp_path).returncode == 0
+    assert '"priority": 2.5' in run("show", "@last", "--output", "json", cwd=tmp_path).stdout
+    wrong = run("run", "p.yaml", "--priority", "1e7", cwd=tmp_path)
+    assert wrong.returncode == 2
+    assert "--priority 1e+07: a number from -1,000,000 to 1,000,000" in wrong.stderr

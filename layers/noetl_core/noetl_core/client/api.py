@@ -129,6 +129,7 @@ class Api(Protocol):
         parent: Mapping[str, str] | None = None,
         trace_id: str | None = None,
         labels: Mapping[str, str] | None = None,
+        priority: float | None = None,
     ) -> shapes.Started:
         """Start a registered playbook by `path` (and `version`, a number or an alias) or by `playbook_id` (its digest), or the
         text `playbook`."""

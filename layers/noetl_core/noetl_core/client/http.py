@@ -156,6 +156,7 @@ class Client(Looking):
         parent: Mapping[str, str] | None = None,
         trace_id: str | None = None,
         labels: Mapping[str, str] | None = None,
+        priority: float | None = None,
     ) -> shapes.Started:
         body = {
             "path": path,
@@ -168,6 +169,7 @@ class Client(Looking):
             "parent": parent,
             "trace_id": trace_id,
             "labels": labels,
+            "priority": priority,
         }
         return cast("shapes.Started", self._post("executions", body))
 

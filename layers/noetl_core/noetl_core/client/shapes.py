@@ -106,6 +106,8 @@ class Execution(TypedDict):
     parent: NotRequired[Parent]
     trigger: NotRequired[Triggered]
     labels: NotRequired[dict[str, str]]
+    priority: NotRequired[float]
+    """That of its request."""
     on_failure: NotRequired[Handled]
     search: NotRequired[dict[str, Any]]
     """Its search attributes."""

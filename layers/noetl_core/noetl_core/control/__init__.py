@@ -4,8 +4,8 @@ reads.
 * `core.Control` is the one way from news to a commit and its effects. `admit` starts executions, `operate`, `batch`, `redrive`
   and `callbacks` take requests about existing ones, `children` starts and ends child executions, `failures` what handles
   failures, `backfill` what makes up for the past, `limits` gives places in limits that executions share, `deadlocks` ends waits
-  for them that would never end, `fence` ends runs, `uploads` handles the inbox, `credentials` lists and keeps credentials, `catalog` says which version of a playbook starts, and
-  keeps aliases, tags and deletions.
+  for them that would never end, `fence` ends runs, `uploads` handles the inbox, `credentials` lists and keeps credentials,
+  `catalog` says which version of a playbook starts, and keeps aliases, tags and deletions.
 * `registration` registers playbooks and installs their triggers, and `triggers` starts them by themselves.
 * `reconcile` repairs one execution from its log; `sweep` does so for all that are due; `dead_letters` handles messages that a
   queue gave up; `unreadable` handles executions whose log cannot be read.

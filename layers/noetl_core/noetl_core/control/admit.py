@@ -68,13 +68,15 @@ class StartRequest:
     """What starts it, where nobody asks for it."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """By which lists find it (`control.labels`)."""
+    priority: float | None = None
+    """Among those that wait for a limit; None: what the playbook says."""
     registers: bool = True
     """Whether a playbook that is given by its text becomes the latest version of its path, because the caller may register
     playbooks. Otherwise it is only pinned."""
 
     def fingerprint(self) -> str:
         """Return what must be equal in two requests with the same idempotency key."""
-        body = {
+        body: dict[str, Any] = {
             "path": self.path,
             "version": self.version,
             "digest": self.digest,
@@ -84,6 +86,8 @@ class StartRequest:
         }
         if self.labels:  # requests without them keep the fingerprints that they had
             body["labels"] = self.labels
+        if self.priority is not None and caller_of(self.parent) is None:  # a child's is that of whoever calls it
+            body["priority"] = self.priority
         return hashlib.sha256(json.dumps(body, sort_keys=True, default=str).encode()).hexdigest()
 
 
@@ -159,6 +163,7 @@ def _admit(
         trace_id=request.trace_id,
         trigger=request.trigger,
         labels=request.labels,
+        priority=request.priority,
     )
     return _first_commit(control, playbook, version, new)
 

@@ -59,6 +59,7 @@ class SubPlaybooks(Children):
                     parent={"execution_id": wanted.parent, "run_id": wanted.run, "depth": wanted.depth, **detached, **wants},
                     trace_id=wanted.trace_id,
                     trigger=_triggered(request),
+                    priority=wanted.priority,
                 ),
             )
         except KeyReused as error:

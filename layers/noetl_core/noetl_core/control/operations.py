@@ -107,6 +107,7 @@ class Operations(CatalogOperations, Looking, TriggerOperations):
         parent: Mapping[str, str] | None = None,
         trace_id: str | None = None,
         labels: Mapping[str, str] | None = None,
+        priority: float | None = None,
         registers: bool = True,
     ) -> shapes.Started:
         """`registers` as in `StartRequest`. Raises what `admit` raises."""
@@ -127,6 +128,7 @@ class Operations(CatalogOperations, Looking, TriggerOperations):
             parent=parent,
             trace_id=trace_id,
             labels=label_rules.checked(labels or {}),
+            priority=priority,
             registers=registers,
         )
         started = admit(control, request)

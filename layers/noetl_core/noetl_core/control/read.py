@@ -90,6 +90,8 @@ def summary(control: Control, execution_id: str) -> dict[str, Any]:
             out["search_left_out"] = left_out
     if state.labels:
         out["labels"] = state.labels
+    if state.priority is not None:
+        out["priority"] = state.priority
     return out
 
 

@@ -191,6 +191,7 @@ def _request(first: Commit) -> NewExecution:
         trace_id=d.get("trace_id"),
         trigger=d.get("trigger"),
         labels=d.get("labels") or {},
+        priority=d.get("priority"),
     )
 
 

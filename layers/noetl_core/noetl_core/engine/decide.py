@@ -65,6 +65,8 @@ class NewExecution:
     trigger: Triggered | None = None
     """What started it, where nobody asked for it."""
     labels: Mapping[str, str] = field(default_factory=dict)
+    priority: float | None = None
+    """That of the request, if it has one."""
 
 
 def start(playbook: Playbook, request: NewExecution, now: int, values: Mapping[Need, Any] | None = None) -> Decision:
@@ -84,6 +86,7 @@ def start(playbook: Playbook, request: NewExecution, now: int, values: Mapping[N
         trace_id=request.trace_id,
         trigger=request.trigger,
         labels=dict(request.labels) or None,
+        priority=request.priority,
     )
     p.emit(control.PlaybookRequestEvaluated, digest=playbook.digest)
     timeout, wrong = execution_limit(p)

@@ -60,6 +60,7 @@ class StartChild:
     request: ChildRequest
     depth: int
     trace_id: str | None = None
+    priority: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +267,7 @@ def parent_news(state: State) -> TellParent | None:
 def child_of(state: State, child: str) -> StartChild:
     """Return the request for a child that is not known to have ended."""
     asked = state.children[child]
-    return StartChild(state.execution_id, child, asked.run, asked.request, 1 + _depth(state), state.trace_id)
+    return StartChild(state.execution_id, child, asked.run, asked.request, 1 + _depth(state), state.trace_id, state.priority)
 
 
 def _depth(state: State) -> int:

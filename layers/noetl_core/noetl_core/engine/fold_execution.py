@@ -23,6 +23,7 @@ def _requested(s: State, e: ControlEvent, d: control.PlaybookExecutionRequested,
     s.key = d.get("key")
     s.trigger = d.get("trigger")
     s.labels = dict(d.get("labels") or {})
+    s.priority = d.get("priority")
     s.started_at = e.ts
 
 

@@ -76,7 +76,9 @@ def _holder(p: RoutingPass, token: Token) -> str:
 def _rendered(p: RoutingPass, limit: Concurrency, scope: Scope, what: str) -> tuple[str, int, float]:
     key = limit_key(render(limit.key, scope, whole=True), f"key in {what}")
     most = value_of(limit.max, CONCURRENT, f"max in {what}", scope)
-    priority = value_of(p.playbook.executor.priority, PRIORITY, "priority of the playbook", p.scope({}))
+    priority = p.state.priority
+    if priority is None:
+        priority = value_of(p.playbook.executor.priority, PRIORITY, "priority of the playbook", p.scope({}))
     assert most is not None
     return key, int(most), priority or 0
 

@@ -211,9 +211,11 @@ class State:
     parent: Parent | None = None
     trace_id: str | None = None
     trigger: Triggered | None = None
+    """What started it; None where somebody asked for it."""
     labels: dict[str, str] = field(default_factory=dict)
     """By which lists find it."""
-    """What started it; None where somebody asked for it."""
+    priority: float | None = None
+    """That of its request; None: that of the playbook."""
     key: RequestKey | None = None
     epoch: int = 0
     timeout_s: float | None = None

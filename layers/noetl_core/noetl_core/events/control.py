@@ -52,9 +52,11 @@ class PlaybookExecutionRequested(TypedDict):
     key: NotRequired[RequestKey | None]
     trace_id: NotRequired[str | None]
     trigger: NotRequired[Triggered | None]
+    """What started it, where nobody asked for it."""
     labels: NotRequired[dict[str, str] | None]
     """By which lists find the execution."""
-    """What started it, where nobody asked for it."""
+    priority: NotRequired[float | None]
+    """That of the request, which comes before that of the playbook."""
 
 
 class PlaybookRequestEvaluated(TypedDict):

@@ -13,6 +13,7 @@ from noetl_core.control.api.callers import INLINE, READS, STARTS
 from noetl_core.control.api.parameters import ExecutionId, JsonBody, Limit, Text, VersionNumber, asked, written
 from noetl_core.control.api.resolver import Resolver
 from noetl_core.control.pages import MAX_PAGE
+from noetl_core.dsl.numbers import PRIORITY
 
 Tail = Annotated[int, written("tail", 1, MAX_PAGE)]
 
@@ -41,6 +42,13 @@ class Start(JsonBody):
     trace_id: Text | None = Field(default=None, description="shown in every event")
     labels: dict[str, Text] | None = Field(
         default=None, description="key: value, 20 at most, by which lists find it; keys of A-Z, a-z, 0-9 and ._/-"
+    )
+    priority: float | None = Field(
+        default=None,
+        ge=PRIORITY.low,
+        le=PRIORITY.high,
+        strict=True,
+        description="among those that wait for a limit, the higher ones first; before `priority` of the playbook",
     )
 
 
@@ -74,6 +82,7 @@ def add(app: Resolver) -> None:
             parent=None if body.parent is None else {"execution_id": body.parent.execution_id},
             trace_id=body.trace_id,
             labels=body.labels,
+            priority=body.priority,
             registers=app.service.registers(app.caller),
         )
 
