@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import closing
+from http.server import ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from noetl_core.adapters.aws.clients import client
+from noetl_core.adapters.local.secrets import LocalSecrets
 from noetl_core.control import read
 from noetl_core.control.admit import StartRequest, register
 from noetl_core.control.operate import NotNow
@@ -26,6 +30,7 @@ from noetl_core.local import LocalWiring
 from tests.servers import Handler, serving, url_of
 from tests.sim.ports import Faults
 from tests.sim.world import World
+from tests.unit.tools.aws_playbooks import mocked
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: x, path: %s }\n"
 ALERT = (
@@ -162,8 +167,6 @@ def test_a_webhook_gets_the_failure_as_json(local: LocalWiring) -> None:
             got.append({"body": json.loads(self.told()), "key": self.headers["Idempotency-Key"], "to": self.path})
             self.say(503 if len(got) == 1 else 200)
 
-    from http.server import ThreadingHTTPServer
-
     with serving(ThreadingHTTPServer(("127.0.0.1", 0), Hook)) as server:
         summary = failed(local, fails(f'{{ webhook: "{url_of(server)}/x?p={{{{ workload.failure.path }}}}" }}'))
     handler = read.summary(local.control, summary["on_failure"]["execution_id"])
@@ -172,6 +175,67 @@ def test_a_webhook_gets_the_failure_as_json(local: LocalWiring) -> None:
     assert got[0]["body"]["execution_id"] == summary["execution_id"]
     assert got[0]["to"] == "/x?p=team/job"
     assert handler["playbook"]["version"] == 0, "it is in no list of the catalog"
+
+
+class Pager(ThreadingHTTPServer):
+    """Remembers who asked."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Paged)
+        self.seen: list[str | None] = []
+
+
+class Paged(Handler):
+    def do_POST(self) -> None:
+        pager = self.server
+        assert isinstance(pager, Pager)
+        self.told()
+        pager.seen.append(self.headers["Authorization"])
+        self.say(200)
+
+
+def test_a_webhook_may_need_a_credential_that_is_for_its_playbook_alone(tmp_path: Path) -> None:
+    secrets = LocalSecrets(tmp_path / "credentials.json")
+    secrets.put("pager", {"type": "bearer", "data": {"token": "t0ken"}, "paths": ["team/*"]})
+    with (
+        closing(LocalWiring(secrets=secrets)) as local,
+        serving(Pager()) as server,
+    ):
+        to = f'{{ webhook: "{url_of(server)}/x", credential: pager }}'
+
+        def handler(source: str, registers: bool = True) -> dict[str, Any]:
+            if registers:
+                register(local.control, source)
+            summary = failed(local, source, registers=registers)
+            return read.summary(local.control, summary["on_failure"]["execution_id"])
+
+        done = handler(fails(to))
+        assert (done["status"], server.seen) == ("completed", ["Bearer t0ken"])
+        elsewhere = f'{{ webhook: "{url_of(server)}/{{{{ workload.failure.path }}}}", credential: pager }}'
+        refused = [handler(fails(to, "ops/job")), handler(fails(to, "team/text"), False), handler(fails(elsewhere, "team/led"))]
+        made = local.control.catalog.by_digest(local.control.load(done["execution_id"]).digest).source
+        forged = local.start(StartRequest(playbook=made.replace("/x", "/y"), registers=False))
+        assert local.run(forged.execution_id, timeout_s=30)
+        refused.append(read.summary(local.control, forged.execution_id))
+        assert [(one["status"], one["error"]["kind"]) for one in refused] == [("failed", "auth")] * 4
+        assert len(server.seen) == 1
+
+
+def test_a_topic_is_told_of_a_failure(local: LocalWiring) -> None:
+    with mocked():
+        topic = client("sns").create_topic(Name="alerts")["TopicArn"]
+        queue = client("sqs").create_queue(QueueName="heard")["QueueUrl"]
+        client("sns").subscribe(
+            TopicArn=topic, Protocol="sqs", Endpoint=topic.replace(":sns:", ":sqs:").replace("alerts", "heard")
+        )
+        path = "team/" + "long-" * 40 + "path"
+        summaries = [failed(local, fails(f"{{ sns: '{to}' }}", path)) for to in ("alerts", topic)]
+        ends = [read.summary(local.control, summary["on_failure"]["execution_id"]) for summary in summaries]
+        assert [end["status"] for end in ends] == ["completed"] * 2, ends
+        messages = client("sqs").receive_message(QueueUrl=queue, MaxNumberOfMessages=10)["Messages"]
+    heard = [json.loads(message["Body"]) for message in messages]
+    assert {one["Subject"] for one in heard} == {f"failed: {path}"[:99]}
+    assert {json.loads(one["Message"])["execution_id"] for one in heard} == {one["execution_id"] for one in summaries}
 
 
 def test_a_topic_is_a_playbook_of_one_task(local: LocalWiring) -> None:

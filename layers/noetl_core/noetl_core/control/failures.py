@@ -6,7 +6,6 @@ and how often. A webhook and a topic are playbooks of one task, because the cont
 
 from __future__ import annotations
 
-import json
 import logging
 from dataclasses import replace
 from typing import Any, Final
@@ -20,6 +19,7 @@ from noetl_core.dsl.model import OnFailure
 from noetl_core.dsl.versions import split_version
 from noetl_core.engine import ids
 from noetl_core.engine.effects import HandleFailure, failed_end
+from noetl_core.engine.failure_handlers import source_of
 from noetl_core.engine.workload import BadWorkload
 from noetl_core.events.control import FailureHandled
 from noetl_core.events.event import fact
@@ -34,7 +34,6 @@ REFUSED_KEPT_S: Final = 14 * DAY_S
 NEVER = (BadWorkload, InvalidPlaybook, UnknownPool, KeyReused, NotFound, TemplateError, TooLarge)
 """Trying again does not help: somebody must act first."""
 SHOWN: Final = ("kind", "message", "step", "task", "code", "retryable")
-ATTEMPTS: Final = 5
 KIND: Final = "failure"
 NAME: Final = "on_failure"
 
@@ -101,7 +100,7 @@ def handle_again(control: Control, refused: RefusedDelivery) -> Firing:
 def _request(control: Control, handler: OnFailure, ended: HandleFailure) -> StartRequest:
     trigger: Triggered = {"kind": KIND, "name": NAME, "id": f"{ended.execution_id}.{ended.epoch}"}
     return StartRequest(
-        **_named(handler),
+        **_named(handler, ended.digest),
         payload={"failure": told(control, ended)},
         execution_id=ids.failure_handler_id(ended.execution_id, ended.epoch),
         parent={"execution_id": ended.execution_id, **({"depth": ended.depth} if ended.depth else {})},
@@ -132,43 +131,9 @@ def told(control: Control, ended: HandleFailure) -> dict[str, Any]:
     }
 
 
-def _named(handler: OnFailure) -> dict[str, Any]:
-    """Return the playbook that handles, as a request names it."""
+def _named(handler: OnFailure, digest: str) -> dict[str, Any]:
+    """Return the playbook that handles failures of the one with `digest`, as a request names it."""
     if handler.playbook is not None:
         path, version = split_version(handler.playbook)
         return {"path": path, "version": version}
-    return {"playbook": json.dumps(_webhook(handler) if handler.webhook is not None else _topic(handler), indent=1)}
-
-
-def _webhook(handler: OnFailure) -> dict[str, Any]:
-    task = {
-        "name": "post",
-        "kind": "http",
-        "method": "POST",
-        "url": handler.webhook,
-        "headers": {"Idempotency-Key": "{{ execution_id }}"},
-        "json": "{{ workload.failure }}",
-        **({} if handler.credential is None else {"auth": handler.credential}),
-    }
-    return _playbook("webhook", task)
-
-
-def _topic(handler: OnFailure) -> dict[str, Any]:
-    subject = "{{ ('failed: ' ~ workload.failure.path)[:100] }}"
-    return _playbook(
-        "sns", {"name": "publish", "kind": "sns", "topic": handler.sns, "subject": subject, "message": "{{ workload.failure }}"}
-    )
-
-
-def _playbook(name: str, task: dict[str, Any]) -> dict[str, Any]:
-    """Return a playbook of one task, which is tried again where that may help."""
-    again = {"do": "retry", "attempts": ATTEMPTS, "backoff": "exponential", "delay": 2}
-    retry = {"when": "{{ outcome.status == 'error' and outcome.error.retryable }}", "then": again}
-    policy = {"rules": [retry], "on_unmatched": "fail"}
-    return {
-        "apiVersion": "noetl.io/v2",
-        "kind": "Playbook",
-        "metadata": {"name": f"on failure: {name}", "path": f"noetl/on-failure/{name}"},
-        "workload": {"failure": {}},
-        "workflow": [{"step": "tell", "tool": [{**task, "spec": {"policy": policy}}]}],
-    }
+    return {"playbook": source_of(handler, digest)}

@@ -13,6 +13,7 @@
 * `rates` says when tasks that share a rate may begin; `limit_keys` are the keys of what
   executions share, `places_in_limits` asks for places where only so many may be at a time, and `circles` says
   which of what waits would wait for ever.
+* `failure_handlers` makes the playbooks that tell webhooks and topics of failures.
 * `search` records the attributes by which lists find an execution.
 * `aggregates` counts what runs and iterations came to, `step_status` says what steps stand at.
 * `redrive` plans what is run again, over the `lineage` of tokens and runs. `ids` derives all identifiers.
