@@ -41,7 +41,7 @@ LONGEST_S = 20
 again may use all the time there is."""
 left = TimeLeft(None, SPARE_S)
 triggers: Sequence[TriggerRecord] | None = None
-"""All of them, read once in an invocation that needs them."""
+"""Those that take deliveries, read once in an invocation that needs them."""
 
 
 @logger.inject_lambda_context(correlation_id_path=correlation_paths.API_GATEWAY_REST)
@@ -96,7 +96,7 @@ def _take(delivery: Delivery) -> str:
         return take_upload(control(), delivery.upload, delivery.inbox)
     deliveries = Deliveries(control(), bucket)
     if triggers is None and deliveries.needs_all(delivery):
-        triggers = control().triggers.triggers()
+        triggers = control().triggers.takers()
     done = deliveries.take(delivery, triggers)
     return ", ".join(f"{one.result} {one.execution_id or one.reason}" for one in done) or "nothing takes it"
 

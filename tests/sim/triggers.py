@@ -47,6 +47,9 @@ class SimTriggers:
 
         return self.faults.around(found)
 
+    def takers(self) -> Sequence[TriggerRecord]:
+        return [record for record in self.triggers() if record.kind != "schedule"]
+
     def put_firing(self, firing: Firing) -> None:
         key = firing.path, firing.name, firing.occurrence, firing.at
         self.faults.around(lambda: self.fired.__setitem__(key, firing))

@@ -17,6 +17,7 @@ from noetl_core.adapters.aws.index import PARTITIONS, DynamoExecutionIndex
 from noetl_core.adapters.aws.queue import SqsCommandQueue
 from noetl_core.adapters.aws.results import S3ResultStore
 from noetl_core.adapters.aws.secrets import RecentSecrets, SecretsManager
+from noetl_core.adapters.aws.triggers import DynamoTriggers
 from noetl_core.codec import decode_events
 from noetl_core.control.admit import StartRequest
 from noetl_core.engine.ids import step_run_id
@@ -30,6 +31,7 @@ from tests.contract.catalog import head
 from tests.contract.clocks import START, FakeClock
 from tests.contract.event_store import CONTROL, NOW_S, RUN, commit
 from tests.contract.stores import command
+from tests.contract.triggers import record as trigger
 from tests.unit.adapters.aws_services import aws, items, refuse, requests, results, store, table, watching
 
 __all__ = ["aws", "results", "store", "table"]
@@ -393,3 +395,26 @@ def test_a_path_longer_than_dynamodb_takes_is_a_path_that_there_is_not(monkeypat
     for path in ("a" * 3_000, "\u00e9" * 600, "\ud800" * 1_000):
         with pytest.raises(NotFound, match="no path is that long"):
             DynamoPlaybookCatalog("t").get(path)
+
+
+class TestTakers:
+    def test_they_are_read_once_and_again_when_something_is_told(self, table: str) -> None:
+        age = FakeClock()
+        writer, reader = DynamoTriggers(table), DynamoTriggers(table, lambda: age.now() / SECOND)
+        writer.put_trigger(trigger(name="a", kind="event"), "")
+
+        def asked() -> list[str]:
+            with requests("dynamodb") as seen:
+                assert [one.kind for one in reader.takers()] == ["event"]
+            return seen
+
+        assert asked() == ["GetItem"] + ["Query"] * 8
+        assert asked() == asked() == ["GetItem"]
+        schedule = trigger(name="nightly")
+        writer.put_trigger(schedule, "")
+        writer.put_trigger(replace(schedule, state={"at": 1}, revision="r2"), "r1")
+        assert asked() == ["GetItem"], "a schedule that fires is no news"
+        writer.put_trigger(trigger(name="a", kind="event", revision="r2"), "r1")
+        assert asked() == ["GetItem"] + ["Query"] * 8
+        age.sleep(61)
+        assert asked() == ["GetItem"] + ["Query"] * 8, "whatever was not told is known after a minute"

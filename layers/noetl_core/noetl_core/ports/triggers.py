@@ -89,6 +89,11 @@ class Triggers(Protocol):
         """Return triggers, of one playbook or of all, by path and name."""
         ...
 
+    def takers(self) -> Sequence[TriggerRecord]:
+        """Return the triggers that take deliveries, which are all but schedules, by path and name. It is asked for each batch of
+        deliveries: as long as nothing is registered, switched or deleted it costs one read."""
+        ...
+
 
 class Firings(Protocol):
     """What became of occurrences, kept for a while."""

@@ -12,6 +12,7 @@
 | gate | `x#<execution_id>` | `gate` | |
 | due | `due#<partition>` | `<execution_id>` | `due_at`: the local index `by_due`; `looks`: attempts that did not end |
 | trigger | `trigger#<partition>` | `<path>#<name>` | written under its revision |
+| that triggers which take deliveries have changed | `trigger#news` | `revision` | `told`: another one after each change |
 | what became of an occurrence | `fired#<path>#<name>` | `<instant>#<occurrence>` | expires |
 | what could not start | `refused` | `<id>`, which begins with its instant | expires |
 | entry of a task | `kv#<bucket>` | `<key>` | `key_values`: only workers touch it, and nothing else by it |

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
+from secrets import token_hex
 from typing import Any, Final, cast
 from zlib import crc32
 
@@ -13,6 +15,7 @@ from botocore.exceptions import ClientError
 
 from noetl_core.adapters.aws.clients import client, code_of, errors_of
 from noetl_core.adapters.aws.table import Item, Table, query_pages
+from noetl_core.dsl.model import Schedule
 from noetl_core.dsl.versions import version_of
 from noetl_core.ports import Firing, OtherRevision, RefusedDelivery, TriggerRecord
 
@@ -21,8 +24,20 @@ PARTITIONS: Final = 8
 NOT_EXPIRED: Final = "attribute_not_exists(expires_at) OR expires_at > :now"
 
 
+NEWS: Final = "trigger#news", "revision"
+"""Where it is told that the triggers which take deliveries have changed."""
+TAKERS_S: Final = 60.0
+"""How long a process goes by the triggers that it has read, while nothing is told of a change. It is told of all, but for what a
+process does that dies between a change and telling of it."""
+
+
 class DynamoTriggers(Table):
     """`TriggerStore` on the catalog table."""
+
+    def __init__(self, table: str, age: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(table)
+        self._age = age
+        self._takers: tuple[str, float, Sequence[TriggerRecord]] | None = None
 
     def trigger(self, path: str, name: str) -> TriggerRecord | None:
         item = self.get_item(*_key(path, name))
@@ -48,17 +63,24 @@ class DynamoTriggers(Table):
         if expected:
             values[":expected"] = {"S": expected}
             condition = "revision = :mine OR revision = :expected"
+        taker = record.kind != Schedule.kind
+        if taker:
+            self._tell()
         try:
             with errors_of("trigger write"):
-                client("dynamodb").put_item(
+                old = client("dynamodb").put_item(
                     TableName=self.table,
                     Item=item,
                     ConditionExpression=condition,
                     ExpressionAttributeValues=values,
+                    ReturnValues="ALL_OLD",
                     ReturnValuesOnConditionCheckFailure="ALL_OLD",
                 )
         except ClientError as error:
             raise _other(error) from error
+        was = cast(Item | None, old.get("Attributes"))
+        if taker or (was is not None and was["kind"]["S"] != record.kind):
+            self._tell()  # whoever has read in between reads again
 
     def delete_trigger(self, path: str, name: str, expected: str) -> None:
         pk, sk = _key(path, name)
@@ -73,6 +95,23 @@ class DynamoTriggers(Table):
                 )
         except ClientError as error:
             raise _other(error) from error
+        self._tell()
+
+    def takers(self) -> Sequence[TriggerRecord]:
+        news = self.get_item(*NEWS)
+        told = "" if news is None else news["told"]["S"]
+        kept = self._takers
+        if kept is not None and kept[0] == told and self._age() - kept[1] < TAKERS_S:
+            return kept[2]
+        read_at = self._age()
+        found = [record for record in self.triggers() if record.kind != Schedule.kind]
+        self._takers = told, read_at, found
+        return found
+
+    def _tell(self) -> None:
+        """Let every process read anew which triggers take deliveries."""
+        pk, sk = NEWS
+        self.put({"pk": {"S": pk}, "sk": {"S": sk}, "told": {"S": token_hex(8)}})
 
     def triggers(self, path: str | None = None, kind: str | None = None) -> Sequence[TriggerRecord]:
         if path is not None:

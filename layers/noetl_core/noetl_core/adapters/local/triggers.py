@@ -8,6 +8,7 @@ from typing import Any
 
 from noetl_core.adapters.clock import SystemClock
 from noetl_core.adapters.local.database import Database
+from noetl_core.dsl.model import Schedule
 from noetl_core.dsl.versions import version_of
 from noetl_core.instants import SECOND
 from noetl_core.ports import Clock, Firing, OtherRevision, RefusedDelivery, TriggerRecord
@@ -61,6 +62,9 @@ class SqliteTriggers:
             [value for _, value in asked],
         )
         return [_record(row) for row in rows]
+
+    def takers(self) -> Sequence[TriggerRecord]:
+        return [record for record in self.triggers() if record.kind != Schedule.kind]
 
     def put_firing(self, firing: Firing) -> None:
         self._db.write("DELETE FROM firings WHERE expires_at BETWEEN 1 AND ?", (self._clock.now() // SECOND,), later=True)

@@ -82,7 +82,7 @@ class Deliveries:
             found = self.control.triggers.trigger(delivery.path, delivery.name)
             records = [found] if found is not None else []
         elif records is None:
-            records = self.control.triggers.triggers(kind=kind)
+            records = self.control.triggers.takers()
         on = [record for record in records if record.kind == kind and record.enabled]
         if isinstance(delivery, QueueDelivery) and not any(record.source["queue"] == delivery.queue for record in on):
             raise NobodyTakes(
