@@ -20,6 +20,10 @@ from noetl_core.ports import ReadsSecrets, WebhookDelivery
 ROUTE: Final = "/api/hooks/"
 HOST: Final = "127.0.0.1"
 PATIENCE_S: Final = 30
+ELSEWHERE: Final = (
+    f"webhooks are taken here, with POST {ROUTE}PATH/NAME, and nothing else is: `noetl` and `noetl console` ask the local store"
+)
+"""Without a proof of who asks, any page that a browser on this machine shows could start playbooks here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +55,18 @@ class _Handler(BaseHTTPRequestHandler):
     server: HookServer
     timeout = PATIENCE_S
 
+    def do_GET(self) -> None:
+        self._say(_refused(HTTPStatus.NOT_FOUND, "not_found", ELSEWHERE))
+
+    do_DELETE = do_PUT = do_PATCH = do_HEAD = do_OPTIONS = do_GET
+
     def do_POST(self) -> None:
         address = urlsplit(self.path).path
         path, _, name = address.removeprefix(ROUTE).rpartition("/")
         length = self.headers.get("Content-Length", "")
         bare = length.lstrip("0") or length[-1:]  # of thousands of digits Python reads no number
         if not address.startswith(ROUTE):
-            answer = _refused(HTTPStatus.NOT_FOUND, "not_found", f"webhooks are at {ROUTE}PATH/NAME")
+            answer = _refused(HTTPStatus.NOT_FOUND, "not_found", ELSEWHERE)
         elif not (length.isascii() and length.isdecimal()):
             answer = _refused(HTTPStatus.LENGTH_REQUIRED, "malformed", "a request says how long its body is")
         elif len(bare) > len(str(MAX_BODY)) or int(bare) > MAX_BODY:
@@ -74,7 +83,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(said)))
         self.end_headers()
-        self.wfile.write(said)
+        if self.command != "HEAD":
+            self.wfile.write(said)
 
     def log_message(self, format: str, *args: Any) -> None:
         """Nothing: what is started is told by who serves the store."""

@@ -68,6 +68,17 @@ def test_what_is_signed_starts_once_and_is_there_when_it_is_answered(local: Loca
     assert local.run(told["execution_id"], timeout_s=30)
 
 
+@pytest.mark.parametrize("method", ["GET", "DELETE", "HEAD", "POST"])
+def test_nothing_but_webhooks_is_there(server: HookServer, method: str) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=30)
+    connection.request(method, "/api/executions")
+    answer = connection.getresponse()
+    told = answer.read()
+    connection.close()
+    assert answer.status == 404
+    assert method == "HEAD" or "`noetl console` ask the local store" in json.loads(told)["error"]["message"]
+
+
 @pytest.mark.parametrize(
     ("path", "headers", "status"),
     [

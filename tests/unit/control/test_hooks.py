@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from noetl_core.control.api.app import document
 from noetl_core.control.triggers.hooks import MAX_BODY, MOST_KEPT, Hooks
 from noetl_core.dsl.sources import Webhook
 from noetl_core.engine import ids
@@ -258,6 +259,20 @@ def test_a_large_body_is_refused_before_anything_is_read(world: World, hooks: Ho
     answer = hooks.answer("ci/build", "push", signed(), b"x" * (MAX_BODY + 1))
     assert (answer.status, answer.body["error"]["message"]) == (413, "a body has 4 MB (4,194,304 bytes) at most")
     assert world.asked == []
+
+
+def test_the_document_of_the_api_has_what_a_sender_is_told(world: World, hooks: Hooks) -> None:
+    (route,) = [methods["post"] for path, methods in document()["paths"].items() if path.startswith("/api/hooks/")]
+    answers = route["responses"]
+    assert set(answers) == {"200", "202", "400", "401", "403", "409", "410", "413", "429", "503"}
+    taken = answers["202"]["content"]["application/json"]["schema"]
+    for more in ({}, {"match": {"headers": {"x-github-event": ["push"]}}}):
+        world.records["ci/build", "push"] = replace(GITHUB, source={**GITHUB.source, **more})
+        answer = hooks.answer("ci/build", "push", signed(), BODY)
+        assert answer.status == 202
+        assert answer.body["status"] in taken["properties"]["status"]["enum"]
+        assert answer.body.keys() <= taken["properties"].keys()
+    assert "ErrorBody" in document()["components"]["schemas"]
 
 
 @pytest.mark.parametrize(("error", "status"), [(Unavailable("busy"), 503), (TooLarge("much"), 413)])

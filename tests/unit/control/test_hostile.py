@@ -178,7 +178,9 @@ def test_hostile_requests_are_refused_as_documented(service: Service, execution:
 
 def test_every_route_is_documented_and_says_what_it_refuses() -> None:
     documented = {(method.upper(), path) for path, methods in document()["paths"].items() for method in methods}
-    assert documented == {(r.method, r.path.replace("+}", "}")) for r in routes()}
+    elsewhere = {("POST", "/api/hooks/{path}/{trigger}")}  # a function of its own answers it
+    assert documented - elsewhere == {(r.method, r.path.replace("+}", "}")) for r in routes()}
+    assert elsewhere <= documented
     for methods in document()["paths"].values():
         for operation in methods.values():
             assert {"400", "403", "503"} <= set(operation["responses"])

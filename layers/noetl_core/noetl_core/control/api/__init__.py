@@ -4,7 +4,7 @@
   slashes. `callers` says what a caller may do, `parameters` and `responses` are the types of what routes take and answer.
 * The routes, by subject: `catalog`, `executions`, `following`, `operating`, `callbacks`, `context`, `views`, `steps`,
   `triggers`, `credentials` and `service_routes`.
-* `document` and `page` describe it all.
+* `document` and `page` describe it all, `hooks_route` what another function answers.
 
 Nothing is decided here: what an operation does is in `control.operations`, how a request is refused in `control.refusals`.
 """

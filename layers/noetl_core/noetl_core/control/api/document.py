@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from noetl_core import __version__
+from noetl_core.control.api.hooks_route import PATH, hooks_route
 from noetl_core.control.api.resolver import Resolver
 from noetl_core.events.schema import event_schema
 
@@ -39,6 +40,7 @@ def document_of(app: Resolver) -> dict[str, Any]:
             operation["responses"] = dict(sorted(operation["responses"].items()))
             for parameter in operation.get("parameters", ()):
                 parameter["schema"] = _never_null(parameter["schema"])
+    made["paths"][PATH] = hooks_route()
     return made
 
 
