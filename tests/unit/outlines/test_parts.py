@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from noetl_core.expr import Scope, TemplateError, render, truthy
-from noetl_core.outlines import Container, LineOutline, OutlinedPart, Part, Span, checksum_of, outline_of, read_outline
+from noetl_core.outlines import (
+    Container,
+    JsonOutline,
+    LineOutline,
+    OutlinedPart,
+    Part,
+    Span,
+    checksum_of,
+    outline_of,
+    read_outline,
+)
+from noetl_core.strict_json import parsed
 from tests.properties import examples
 
 scalars = st.none() | st.booleans() | st.integers(-(10**6), 10**6) | st.floats(allow_nan=False, allow_infinity=False)
@@ -168,3 +182,94 @@ def test_lines_written_in_pieces_are_the_list_of_them(rows: list[Any], block: in
     assert len(part) == len(rows) and part.whole() == rows
     assert [part[at] for at in range(-len(rows), len(rows))] == rows + rows
     assert part.slice(slice(1, None, 2)) == rows[1::2]
+
+
+# --- text that somebody else wrote ---------------------------------------------------------------------------------------
+
+written = st.sampled_from(
+    [
+        {"separators": (",", ":"), "ensure_ascii": False},
+        {"indent": 2},
+        {"indent": "\t", "ensure_ascii": False},
+        {"separators": (" ,\r\n", "  :  ")},
+    ]
+)
+
+
+def passed(body: bytes, cuts: Sequence[int], block: int, at_once: int) -> Container | None:
+    """What the outline of a text says that came in pieces."""
+    outline = JsonOutline(block, at_once)
+    for first, last in pairwise([0, *sorted(cuts), len(body)]):
+        outline.write(body[first:last])
+    stored = outline.finish(checksum_of(body), over=0)
+    if stored is None:
+        return None
+    ref = {"key": "1/x.json", "checksum": checksum_of(body), "size": len(body), "outline": checksum_of(stored)}
+    container = read_outline(ref, stored)
+    assert container is not None
+    return container
+
+
+@examples(600)
+@given(
+    containers,
+    written,
+    st.sampled_from(["", " ", "\n\n"]),
+    st.lists(st.integers(0, 400), max_size=6),
+    st.integers(1, 60),
+    st.integers(8, 80),
+    steps,
+    ends,
+)
+def test_text_of_others_reads_by_path_as_it_reads_whole(
+    value: Any, how: dict[str, Any], around: str, cuts: list[int], block: int, at_once: int, path: str, end: str
+) -> None:
+    body = (around + json.dumps(value, **how) + around).encode()
+    container = passed(body, [cut for cut in cuts if cut < len(body)], block, at_once)
+    assert container is not None
+    source = Whole(body)
+    by_parts = Scope({"x": REF}, resolve=lambda ref: json.loads(body), open=lambda ref: OutlinedPart(container, source))
+    whole = Scope({"x": REF}, resolve=lambda ref: json.loads(body))
+    template = "{{ " + end.format(f"x{path}", f"x{path}") + " }}"
+    assert given_by(template, by_parts) == given_by(template, whole)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"", b"  ", b"1", b'"a"', b"[", b"[1", b"[1,", b"[1,]", b"[,1]", b"[1 2]", b"[1]]", b"[1] x", b"[1}", b"{1: 2}", b'{"a" 1}', b'{"a": }',
+        b'{"a": 1, "a": 2}', b'{"a": 1,}', b"[nan]", b"[NaN]", b"[Infinity]", b"[1e999]", b'["\\ud800"]', b'["\xff"]', b"\xef\xbb\xbf[1]", b"[01]", b"[tru]",
+        b'["a\nb"]', b"[]", b"{}", b"[[[[[[[[[[[[[[[[[[[[[[[", b'{"\xff": 1}', b"[1]\0",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("at_once", [1, 1000])
+def test_what_is_no_json_or_has_no_parts_has_no_outline(body: bytes, at_once: int) -> None:
+    for cut in range(len(body) + 1):
+        assert passed(body, [cut], 1, at_once) is None
+
+
+@examples(300)
+@given(st.binary(max_size=40) | st.text('[]{},:"\\ 01ea-.', max_size=30).map(str.encode), st.integers(1, 20))
+def test_what_has_an_outline_reads_whole(body: bytes, at_once: int) -> None:
+    if passed(body, [], 1, at_once) is not None:
+        parsed(body)
+
+
+def test_a_text_of_any_size_is_outlined_in_constant_memory() -> None:
+    row = json.dumps({"id": 1, "name": "x" * 80, "tags": [1, 2, 3]}, indent=1).encode()
+    outline, total = JsonOutline(), 0
+    tracemalloc.start()
+    outline.write(b'{"data": {"rows": [' + row)
+    for _ in range(300):
+        piece = (b", " + row) * 800
+        outline.write(piece)
+        total += len(piece)
+    outline.write(b'], "next": null}}')
+    stored = outline.finish("sha256:x")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert stored is not None and total > 30_000_000
+    assert peak < 12_000_000
+    told = json.loads(stored)["root"]["b"]
+    assert [block[0] for block in told[0][2]["b"]] == [["rows"], ["next"]]
+    assert sum(block[0] for block in told[0][2]["b"][0][2]["b"]) == 240_001

@@ -27,6 +27,7 @@ from noetl_core.tools.http import HttpTool
 from noetl_core.tools.http_body import BodyUnreadable, Decompressor
 from noetl_core.tools.invoke import invoke
 from noetl_core.tools.net import AddressPolicy
+from noetl_core.values import stored_outline
 
 from .conftest import Server, kind
 
@@ -469,6 +470,17 @@ def test_a_stored_body_is_a_reference_that_says_its_format(
     }
     assert store.get(reference["key"]) == b"a,b\n1,2\n"
     assert outcome.result["status"] == 200
+
+
+def test_stored_json_is_outlined_as_it_comes(stored: Http, store: LazyTempResultStore, server: Server) -> None:
+    rows = [{"n": n, "name": "x" * 50} for n in range(20_000)]
+    for form, body in (("json", json.dumps(rows, indent=1)), ("jsonl", "".join(json.dumps(row) + "\n" for row in rows))):
+        kept = stored(f"{server.base}/raw", method="POST", params={"type": "text/plain"}, body=body, spec={"store": form})
+        assert kept.error is None, kept.error
+        reference = kept.result["data"]
+        container = stored_outline(store, reference)
+        assert container is not None and container.length == 20_000
+        assert reference["schema_hint"] == {"type": "list", "length": 20_000}
 
 
 def test_the_format_of_a_stored_body_may_be_said(stored: Http, server: Server) -> None:

@@ -60,6 +60,17 @@ def test_a_reference_with_references_in_it_is_put_as_its_value(bucket: str) -> N
     assert json.loads(body(bucket, "a.json"))["deep"][-1] == 59999
 
 
+def test_json_that_is_kept_by_reference_is_outlined(bucket: str) -> None:
+    put(bucket, "a.json", json.dumps({"rows": [{"n": n, "name": "x" * 50} for n in range(20_000)]}, indent=1).encode())
+    kept = Ran({"kind": "s3", "bucket": bucket, "key": "a.json", "format": "reference"}).result["data"]
+    assert kept["outline"] and kept["schema_hint"] == {"type": "object", "keys": ["rows"]}
+    read = Ran(
+        {"kind": "s3", "bucket": bucket, "key": "a.json", "format": "reference"},
+        {"kind": "noop", "result": "{{ [t0.data.rows[19999].n, t0.data.rows | length] }}"},
+    )
+    assert read.result == [19999, 20000]
+
+
 # --- get ----------------------------------------------------------------------------------------------------------------
 
 

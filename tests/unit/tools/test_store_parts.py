@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 import noetl_core
 from noetl_core.adapters.local.results import LazyTempResultStore
-from noetl_core.outlines import building
+from noetl_core.outlines import building, streaming
 from noetl_core.tools.base import ToolCall
+from noetl_core.tools.outlined import outlined as outlining
 from noetl_core.tools.scrub import Scrubber
 from noetl_core.tools.scrubbed_results import ScrubbedResults
 from noetl_core.tools.store import StoreTool
-from noetl_core.tools.stored_rows import OutlinedLines
+from noetl_core.values import stored_outline
 
 PLAYBOOK = """
 apiVersion: noetl.io/v2
@@ -104,7 +107,30 @@ def test_what_is_masked_while_it_is_stored_has_no_outline(form: str, monkeypatch
     )  # fmt: skip
     outcome = StoreTool().run(call)
     assert outcome.error is None and "outline" not in outcome.result
-    with OutlinedLines(ScrubbedResults(results, scrubber).writer("1/store/x.jsonl"), results) as out:
-        out.write(b'"hunter22"\n' * 500)
-        assert "outline" not in out.finish()
+    with outlining(ScrubbedResults(results, scrubber).writer(f"1/store/x.{form}"), results, form) as out:
+        out.write(b'"hunter22"\n' * 500 if form == "jsonl" else json.dumps(data).encode())
+        assert not {"outline", "schema_hint"} & set(out.finish())
+    results.close()
+
+
+TEXT = json.dumps({"total": 5000, "rows": [{"n": n, "name": f"row {n}"} for n in range(5000)]}, indent=1)
+
+
+def test_json_that_others_wrote_is_read_in_parts_as_it_came(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 200 KB some blocks of 2 KB are loaded."""
+    monkeypatch.setattr(streaming, "OUTLINED", 2_000)
+    monkeypatch.setattr(streaming, "BLOCK", 2_000)
+    monkeypatch.setattr(streaming, "AT_ONCE", 4_000)
+    results = LazyTempResultStore()
+    with outlining(results.writer("1/http/x.json"), results, "json") as out:
+        for at in range(0, len(TEXT), 777):
+            out.write(TEXT[at : at + 777].encode())
+        reference = out.finish()
+    container = stored_outline(results, reference)
+    assert container is not None and reference["schema_hint"] == {"type": "object", "keys": ["total", "rows"]}
+    rows = next(block.inner for block in container.blocks if block.inner is not None)
+    assert rows.length == 5000
+    span = rows.span(rows.block_at(4999))
+    assert span.size < 3_000
+    assert span.value(results.get("1/http/x.json", span.start, span.stop))[-1] == {"n": 4999, "name": "row 4999"}
     results.close()

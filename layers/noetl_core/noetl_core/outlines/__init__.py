@@ -1,6 +1,7 @@
 """Outlines of large stored values: where their parts lie, so that a reader loads a part alone (docs/language/results.md).
 
 * `building`: `outline_of` a value and its JSON text, `LineOutline` of a text of JSON lines.
+* `streaming`: `JsonOutline` of JSON text that passes, however it is written.
 * `form`: what an outline is as a stored object, and as `Container`s; `Span`s of containers, which are what is loaded.
 * `part`: `Part`, a container of which nothing is loaded before it is asked for.
 * `paged`: the same for a list that is kept in pages.
@@ -21,11 +22,13 @@ from noetl_core.outlines.form import (
 )
 from noetl_core.outlines.paged import Page, PagedPart, Pages, PageSource
 from noetl_core.outlines.part import OutlinedPart, Part, PartSource
+from noetl_core.outlines.streaming import JsonOutline
 
 __all__ = [
     "MOST_OUTLINE_BYTES",
     "OUTLINED",
     "Container",
+    "JsonOutline",
     "LineOutline",
     "OutlinedPart",
     "Page",

@@ -42,11 +42,12 @@ def outline_of(
         return None  # the text is not of this value: what was secret in it is masked
     if root is None or size != len(body):
         return None
-    return _stored(root, checksum, len(body))
+    return stored_form(root, checksum, len(body))
 
 
-def _stored(root: Mapping[str, Any], checksum: str, size: int) -> bytes | None:
-    told = {"v": VERSION, "of": checksum, "size": size, "root": root}
+def stored_form(root: Mapping[str, Any], checksum: str, size: int, version: int = VERSION) -> bytes | None:
+    """Return an outline as it is stored; None for one that is too large."""
+    told = {"v": version, "of": checksum, "size": size, "root": root}
     body = _ENCODER.encode(told).encode()
     return body if len(body) <= MOST_OUTLINE_BYTES else None
 
@@ -192,4 +193,8 @@ class LineOutline:
             return None
         if self._held:
             self._close(bytes(self._held))
-        return _stored({"k": "lines", "b": self._blocks}, checksum, self._size)
+        return stored_form({"k": "lines", "b": self._blocks}, checksum, self._size)
+
+    def shape(self) -> dict[str, Any] | None:
+        """Return what the value is: the length of the list. None where that is not known."""
+        return {"type": "list", "length": sum(block[0] for block in self._blocks)} if self._blocks else None

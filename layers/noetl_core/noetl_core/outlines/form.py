@@ -5,7 +5,8 @@ As a stored object it is JSON: `{"v": 1, "of": checksum, "size": bytes, "root": 
 blocks}`; a
 block is `[items, bytes, digest]`, where `items` is their number in a list, and their keys in a mapping. An item that is a large
 container itself has a block of its own, with that container in place of the digest. Places are sums: blocks follow one another,
-with a comma between them.
+with a comma between them. In an outline of text that was not written here there may be space around a container, and its key
+stands as its author wrote it: there it says `o` and `s`, where in its block it begins and how many bytes it has.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ MOST_KEY_BYTES: Final = 128 * 1024
 DEPTH: Final = 16
 """The levels of containers that an outline shows."""
 VERSION: Final = 1
+VERSION_OF_TEXT: Final = 2
+"""Of text that somebody else wrote: a container says where in its block it begins (`o`) and how long it is (`s`)."""
 
 Kind = Literal["list", "map", "lines"]
 _DIGEST_CHARS: Final = 22
@@ -196,7 +199,7 @@ def read_outline(ref: Mapping[str, Any], body: bytes) -> Container | None:
         return None
     try:
         told = json.loads(body)
-        if told["v"] != VERSION or told["of"] != ref["checksum"] or told["size"] != ref["size"]:
+        if told["v"] not in (VERSION, VERSION_OF_TEXT) or told["of"] != ref["checksum"] or told["size"] != ref["size"]:
             return None
         return _container(told["root"], 0, _whole_number(told["size"]), str(ref["key"]), DEPTH)
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
@@ -207,6 +210,11 @@ def _container(told: Mapping[str, Any], start: int, size: int, key: str, depth: 
     kind, found = told["k"], told["b"]
     if kind not in ("list", "map", "lines") or not found or depth == 0 or (kind == "lines" and depth != DEPTH):
         raise ValueError("this is no container")
+    if "o" in told:
+        inside, long = _whole_number(told["o"]), _whole_number(told["s"])
+        if inside + long > size:
+            raise ValueError("a container is within its block")
+        start, size = start + inside, long
     between = 0 if kind == "lines" else 1
     at, first = start + between, 0
     blocks = []
@@ -217,7 +225,7 @@ def _container(told: Mapping[str, Any], start: int, size: int, key: str, depth: 
         count = len(keys) if kind == "map" else _whole_number(items)
         inner = None
         if type(what) is not str:
-            before = len(json_key(keys[0])) if keys else 0
+            before = len(json_key(keys[0])) if keys and "o" not in what else 0
             inner = _container(what, at + before, _whole_number(length) - before, key, depth - 1)
         few = 1 if inner is not None or kind != "lines" else 0
         if not few <= count <= (1 if inner is not None else _whole_number(length)) or length < 1:

@@ -20,8 +20,8 @@ it is imported when a task of that kind runs.
 * `blocking` runs what blocks beside the event loop, `scrubbed_results` keeps secrets out of what tools store.
 * `transfer` moves rows chunk by chunk.
 * `event_loop` is what calls that wait for sockets share, `lookups` looks names up for them.
-* `kv` keeps small values, `artifact` what executions make for others; `bodies` writes and reads objects of any size,
-  `stopping` says when to leave off.
+* `kv` keeps small values, `artifact` what executions make for others.
+* `bodies` writes and reads objects of any size, `outlined` outlines JSON as it is written, `stopping` says when to leave off.
 * `aws` has the kinds that ask AWS's services; `actions` checks what an action is given.
 * `script` fetches program text that a task names by its address.
 * `scrub` and `shapes` keep secrets out of answers; `net` decides which addresses a task may reach; `watch` interrupts calls.

@@ -57,7 +57,7 @@ def _put(call: ToolCall, store: KeyValues, name: str) -> dict[str, Any]:
     if body.size > limit:
         raise bodies.too_large(call.kind, f"the artifact has {body.size} bytes, `spec.max_bytes` is {limit}")
     key = published_key(call.execution_id, f"{call.task_run_id}.{body.form}")
-    reference = {**bodies.stored(call, key, body.content_type, body.pieces), "format": body.form}
+    reference = bodies.stored(call, key, body.form, body.content_type, body.pieces)
     revision = sha256(call.task_run_id.encode()).hexdigest()[:16]
     known = store.get(_bucket(name), call.execution_id, _now() // SECOND)
     at = _read(known)["at"] if known is not None and known.revision == revision else _now()  # a task that is repeated
@@ -127,7 +127,7 @@ def _referred(call: ToolCall, reference: Mapping[str, Any]) -> dict[str, Any]:
     mark = str(reference["checksum"]).removeprefix("sha256:")[:16]
     key = f"{call.execution_id}/artifact-copies/{call.task_run_id}-{mark}.{own}"
     kind = CONTENT_TYPES.get(own, bodies.BINARY)
-    return {**bodies.stored(call, key, kind, pieces(call.published, reference)), "format": own}
+    return bodies.stored(call, key, own, kind, pieces(call.published, reference))
 
 
 def _facts(name: str, told: Mapping[str, Any], entry: Entry) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from noetl_core.result_refs import MANIFEST, MARK
 from noetl_core.result_streams import pieces
 from noetl_core.strict_json import parsed
 from noetl_core.tools.base import BadInput, ToolCall, ToolFailed
+from noetl_core.tools.outlined import outlined
 from noetl_core.tools.stopping import stopper
 from noetl_core.tools.store import CONTENT_TYPES, encode
 
@@ -120,17 +121,19 @@ def value_of(kind: str, body: bytes, form: str) -> Any:
         raise ToolFailed(Outcome.failed("parse", f"{kind}: the object does not read as {form}: {why}", retryable=False)) from None
 
 
-def stored(call: ToolCall, key: str, content_type: str, body: Iterable[bytes]) -> dict[str, Any]:
-    """Write an object of the execution, piece by piece, and return its reference. Raises `ToolFailed`, which leaves nothing
-    behind, where the call has to stop."""
+def stored(call: ToolCall, key: str, form: str, content_type: str, body: Iterable[bytes]) -> dict[str, Any]:
+    """Write an object of the execution, piece by piece, and return its reference, which says its format.
+
+    Raises `ToolFailed`, which leaves nothing behind, where the call has to stop.
+    """
     if call.results is None:
         raise ToolFailed(Outcome.failed("storage", f"{call.kind}: this worker has no result store", retryable=False))
     stop = stopper(call)
-    with call.results.writer(key, content_type) as out:
+    with outlined(call.results.writer(key, content_type), call.results, form) as out:
         for piece in body:
             stop()
             out.write(piece)
-        return dict(out.finish())
+        return {**out.finish(), "format": form}
 
 
 def too_large(kind: str, message: str) -> ToolFailed:

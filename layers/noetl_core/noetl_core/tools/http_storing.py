@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
@@ -15,6 +14,7 @@ from noetl_core.tools.blocking import begin, ended
 from noetl_core.tools.event_loop import EventLoop
 from noetl_core.tools.http_body import BodyTooLarge, decoder_of
 from noetl_core.tools.http_client import Response
+from noetl_core.tools.outlined import outlined
 
 AT_ONCE: Final = 4
 """Bodies that one run stores at a time: each takes up to 64 MB of memory on its way to S3."""
@@ -82,7 +82,7 @@ async def store_body(response: Response, target: Target, limit: int) -> dict[str
     form = target.form or format_of(response.headers, urlsplit(str(response.request.url)).path)
     places = cast(_Places, target.loop.kept(store_body, _Places))
     async with places.free:
-        out = _Out(target.results, f"{target.key}.{form}", _TYPES[form])
+        out = _Out(target.results, f"{target.key}.{form}", form)
         try:
             return {**await out.written(response, limit), "format": form}
         finally:
@@ -92,8 +92,8 @@ async def store_body(response: Response, target: Target, limit: int) -> dict[str
 class _Out:
     """One object that is written on threads, a step at a time."""
 
-    def __init__(self, results: ResultStore, key: str, content_type: str) -> None:
-        self._open = partial(results.writer, key, content_type)
+    def __init__(self, results: ResultStore, key: str, form: str) -> None:
+        self._results, self._key, self._form = results, key, form
         self._out: ObjectWriter | None = None
         self._step: Future[Any] | None = None
 
@@ -127,7 +127,8 @@ class _Out:
 
     def _entered(self) -> ObjectWriter:
         if self._out is None:
-            self._out = self._open().__enter__()
+            out = self._results.writer(self._key, _TYPES[self._form])
+            self._out = outlined(out, self._results, self._form).__enter__()
         return self._out
 
     def _finish(self) -> Mapping[str, Any]:

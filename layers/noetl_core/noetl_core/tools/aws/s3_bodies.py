@@ -47,8 +47,8 @@ def _kept(call: ToolCall, form: str, size: int, answer: Mapping[str, Any]) -> di
         raise too_large(call.kind, f"the object has {size} bytes, `spec.max_bytes` is {limit}")
     mark = sha256(str(answer.get("ETag", "")).encode()).hexdigest()[:16]
     name = f"{call.execution_id}/s3/{call.task_run_id}-{mark}"
-    reference = stored(call, name, str(answer.get("ContentType") or BINARY), answer["Body"].iter_chunks(PIECE))
-    return {**reference, "format": form, "schema_hint": {"type": form, "size": size}}
+    reference = stored(call, name, form, str(answer.get("ContentType") or BINARY), answer["Body"].iter_chunks(PIECE))
+    return {"schema_hint": {"type": form, "size": size}, **reference}
 
 
 def write(
