@@ -149,7 +149,7 @@ def _pem(passphrase: bytes) -> str:
     ("auth", "expected"),
     [
         ({"password": "p"}, {"password": "p"}),
-        ({"token": "t"}, {"token": "t", "authenticator": "oauth"}),
+        ({"token": "t"}, {"token": "t", "authenticator": "oauth", "user": "me"}),
         (
             {"token": "t", "authenticator": "programmatic_access_token"},
             {"token": "t", "authenticator": "PROGRAMMATIC_ACCESS_TOKEN"},

@@ -82,6 +82,7 @@ class ToolCall:
     `requirements` are those of the playbook (`executor.spec.python`), which `packages` finds. `cancelled` is set when the
     outcome is no longer needed. `log` takes the output of the task, one line at a time.
     `conceal` takes what the tool itself got to know as a secret: it is masked in the answer, like those of its inputs.
+    `published` are the objects that executions of any family put for all others.
     """
 
     kind: str

@@ -31,11 +31,11 @@ def arguments(call: ToolCall) -> dict[str, Any]:
     for name, value in given.items():
         if value is not None and not isinstance(value, str):
             raise BadInput(f"`{name}` must be a name")
-    if fields.get("authenticator") is None or fields["authenticator"] not in _TOKENS:
+    proof = _proof(fields)
+    if user is not None or "token" not in proof:  # a token says whose it is
         if not isinstance(user, str) or not user:
             raise BadInput("`auth` needs `user`")
         given["user"] = user
-    proof = _proof(fields)
     return {"account": account, **proof, **{name: value for name, value in given.items() if value}}
 
 
