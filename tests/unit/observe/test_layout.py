@@ -10,9 +10,10 @@ import pytest
 
 from noetl_core.control.admit import StartRequest
 from noetl_core.control.api import Service
+from noetl_core.control.layouts import MAX_ARCS, Layouts
 from noetl_core.local import LocalWiring
 from noetl_core.observe.graph import Edge, Graph, Node
-from noetl_core.observe.layout import MAX_PASSED, Layout, placed
+from noetl_core.observe.layout import MAX_PASSED, Layout, Places, placed, places_of
 from tests.asking import ask
 from tests.unit.control.test_changes import FAN, source
 
@@ -29,6 +30,10 @@ def graph(steps: int, arcs: list[tuple[int, int]]) -> Graph:
     return Graph("t", nodes, tuple(edges))
 
 
+def laid_out(graph: Graph) -> Any:
+    return placed(graph, places_of(graph, 28))
+
+
 def overlapping(nodes: list[Any]) -> list[tuple[str, str]]:
     by_row: dict[float, list[Any]] = {}
     for node in nodes:
@@ -40,7 +45,7 @@ def overlapping(nodes: list[Any]) -> list[tuple[str, str]]:
 def test_steps_lie_beside_each_other_and_arcs_lead_from_border_to_border() -> None:
     chosen = random.Random(7)
     arcs = [(chosen.randrange(n), n) for n in range(1, 200)] + [(chosen.randrange(200), chosen.randrange(200)) for _ in range(60)]
-    drawn = placed(graph(200, arcs), 28)
+    drawn = laid_out(graph(200, arcs))
     assert overlapping(drawn["nodes"]) == []
     at = {n["step"]: n for n in drawn["nodes"]}
     for edge in drawn["edges"]:
@@ -54,8 +59,8 @@ def test_steps_lie_beside_each_other_and_arcs_lead_from_border_to_border() -> No
 
 def touches(node: Any, point: list[float]) -> bool:
     x, y = point
-    across = node["x"] - 0.2 <= x <= node["x"] + node["width"] + 0.2
-    return bool(across and node["y"] - 0.2 <= y <= node["y"] + node["height"] + 0.2)
+    across = node["x"] - 1 <= x <= node["x"] + node["width"] + 1
+    return bool(across and node["y"] - 1 <= y <= node["y"] + node["height"] + 1)
 
 
 def test_arcs_that_span_a_long_chain_do_not_multiply_the_work() -> None:
@@ -63,15 +68,15 @@ def test_arcs_that_span_a_long_chain_do_not_multiply_the_work() -> None:
     steps = 10_000
     arcs = [(n, n + 1) for n in range(steps - 1)] + [(n, steps - 1) for n in range(steps - 2)]
     layout = Layout(graph(steps, arcs), 28)
-    assert len(layout.boxes) <= steps + len(arcs) + MAX_PASSED
+    assert layout.count <= steps + len(arcs) + MAX_PASSED
     assert layout.layers == steps
 
 
 def test_a_long_name_makes_no_wide_box() -> None:
-    drawn = placed(Graph("t", (Node("x" * 10_000, True),), ()), 28)
+    drawn = laid_out(Graph("t", (Node("x" * 10_000, True),), ()))
     assert drawn["nodes"][0]["width"] < 300
     assert drawn["layout"]["layers"] == 1
-    assert placed(Graph("t", (), ()), 28)["layout"]["layers"] == 1
+    assert laid_out(Graph("t", (), ()))["layout"]["layers"] == 1
 
 
 def test_a_graph_just_after_an_event_is_that_of_then() -> None:
@@ -84,6 +89,8 @@ def test_a_graph_just_after_an_event_is_that_of_then() -> None:
         return ask(service, "GET", f"/api/executions/{execution_id}/{what}", query).body
 
     events = get("events", limit="1000")["events"]
+    first = get("graph", at=events[0]["event_id"], layout="1")["nodes"]
+    first_places = [tuple(node[key] for key in ("x", "y", "width", "height")) for node in first]
     for event in events[:: max(1, len(events) // 25)]:
         drawn, state = get("graph", at=event["event_id"], layout="1"), get("state", at=event["event_id"])
         assert drawn["status"] == state["status"]
@@ -92,11 +99,47 @@ def test_a_graph_just_after_an_event_is_that_of_then() -> None:
             assert node["runs"] == known["visits"]
             open_runs = [r for r in state["runs"] if r["step"] == node["step"]]
             assert node["status"] == known["status"] or open_runs or node.get("tokens")
+        places = [tuple(node[key] for key in ("x", "y", "width", "height")) for node in drawn["nodes"]]
+        assert places == first_places, "no step moves while it runs"
     fired = get("graph", at=events[0]["event_id"])["edges"], get("graph")["edges"]
     assert [e["fired"] for e in fired[0]] == [0, 0, 0] and [e["fired"] for e in fired[1]] == [1, 1, 1]
     assert ask(service, "GET", f"/api/executions/{execution_id}/graph", {"format": "svg", "layout": "1"}).status == 400
     assert ask(service, "GET", f"/api/executions/{execution_id}/graph", {"at": f"{execution_id}.control.99.0"}).status == 400
     local.close()
+
+
+def test_a_layout_is_computed_once_for_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+
+    def noted(drawn: Graph, most: int) -> Places:
+        made.append(drawn.title)
+        return places_of(drawn, most)
+
+    monkeypatch.setattr("noetl_core.observe.layout.places_of", noted)
+    local = LocalWiring()
+    service = Service(lambda: local.control, lambda: b"key")
+    ids = [local.start(StartRequest(playbook=source(FAN))).execution_id for _ in range(2)]
+    asked = [ask(service, "GET", f"/api/executions/{each}/graph", {"layout": "1"}).body["nodes"] for each in (*ids, *ids)]
+    texts = ask(service, "POST", "/api/playbooks/graph", {"layout": "1"}, body=source(FAN)).body["nodes"]
+    assert made == ["t"] and {(n["step"], n["x"], n["y"]) for each in (*asked, texts) for n in each} == {
+        (n["step"], n["x"], n["y"]) for n in texts
+    }
+    local.close()
+
+
+def test_a_process_keeps_the_layouts_that_were_asked_for_last() -> None:
+    kept = Layouts()
+    made: list[str] = []
+    half = places_of(graph(2, [(0, 1)] * (MAX_ARCS // 2)), 28)
+
+    for digest in "abacab":
+
+        def make(digest: str = digest) -> Places:
+            made.append(digest)
+            return half
+
+        kept(digest, make)
+    assert made == ["a", "b", "c", "b"]
 
 
 @pytest.mark.parametrize("layout", ["0", "1"])

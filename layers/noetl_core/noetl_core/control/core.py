@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, Protocol, assert_never
 
+from noetl_core.control.layouts import Layouts
 from noetl_core.control.recent import RecentCommits
 from noetl_core.dsl.model import OnFailure
 from noetl_core.engine.decide import Decision, decide, digest_for
@@ -151,6 +152,7 @@ class Control:
     def __post_init__(self) -> None:
         self.playbook = PlaybookCache(self.catalog)
         self.recent = RecentCommits(self.store)
+        self.layouts = Layouts()
 
     def load(self, execution_id: str, upto: int | None = None) -> State:
         """Return the state of an execution from its log (`history.load_state`)."""

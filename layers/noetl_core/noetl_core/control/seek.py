@@ -4,6 +4,7 @@ it, for it says how much runs have written; of their streams a few commits are."
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 
 from noetl_core.control.core import Control
 from noetl_core.control.cursor import BadCursor, Position, StreamPosition, place_of
@@ -28,7 +29,7 @@ def position_of_number(control: Control, execution_id: str, number: int, trace_i
             before = known.get(run, 0)
             behind = _written(reader, stream, event.data["seq"], event.data.get("events"))
             if counted + behind - before > number:
-                _advance(reader, stream, at, event.data["seq"], before, before + number - counted)
+                _advance(reader, stream, at, event.data["seq"], (before, behind), before + number - counted)
                 return position, number
             counted += behind - before
             known[run] = behind
@@ -60,19 +61,27 @@ def _written(reader: CommitReader, stream: StreamId, seq: int, said: int | None)
     return sum(envelopes_of(event) for commit in reader.read(stream, limit=seq + 1) for event in commit.events)
 
 
-def _advance(reader: CommitReader, stream: StreamId, at: StreamPosition, last: int, passed: int, number: int) -> None:
-    """Set a position of a stream, which has `passed` envelopes, before its envelope `number`, at or before commit `last`."""
-
-    def reaches(commit: Commit) -> bool:
-        return commit.tally is not None and commit.tally.events > number
-
-    seq = _first(reader, stream, at.seq, last, reaches)
-    found = reader.read(stream, after=seq - 1, limit=1)[0]
-    if found.tally is not None:
-        before = found.tally.events - sum(envelopes_of(event) for event in found.events)
-        at.seq, at.taken = seq, max(number - before, 0)
-        return
-    for commit in commits_of(reader, stream, at.seq - 1):  # an older version wrote it
+def _advance(reader: CommitReader, stream: StreamId, at: StreamPosition, last: int, counts: tuple[int, int], number: int) -> None:
+    """Set a position of a stream before its envelope `number`, at or before commit `last`. `counts`: how many envelopes it has up
+    to the position, and up to commit `last`. A guess from these alternates with halving."""
+    low, high, (passed, behind) = at.seq, last, counts
+    for probe in count():
+        middle = low + (number - passed) * (high - low + 1) // max(behind - passed, 1) if probe % 2 == 0 else (low + high) // 2
+        middle = min(max(middle, low), high)
+        commit = reader.read(stream, after=middle - 1, limit=1)[0]
+        if commit.tally is None:
+            break  # an older version wrote it
+        end = commit.tally.events
+        begin = end - sum(envelopes_of(event) for event in commit.events)
+        if number < begin and middle > low:
+            high, behind = middle - 1, begin
+        elif number >= end and middle < high:
+            low, passed = middle + 1, end
+        else:
+            at.seq, at.taken = middle, max(number - begin, 0)
+            return
+    passed = counts[0]
+    for commit in commits_of(reader, stream, at.seq - 1):
         here = sum(envelopes_of(event) for event in commit.events)
         at.seq, at.taken = commit.seq, number - passed
         if passed + here > number:

@@ -15,6 +15,7 @@ from noetl_core.control.envelopes import Expander
 from noetl_core.control.pages import BUSY_S, Bounded
 from noetl_core.control.refusals import BadRequest
 from noetl_core.control.replay import Unfit, replay
+from noetl_core.dsl.parse import collection_paused
 from noetl_core.engine.records import StreamId
 from noetl_core.history import commits_of
 from noetl_core.instants import SECOND, from_text, in_microseconds
@@ -123,8 +124,10 @@ def _instant(text: str | None, name: str, began: int | None) -> int | None:
 def graph(control: Control, execution_id: str, *, layout: bool = False, at: str | None = None) -> view_shapes.Graph:
     """The playbook's steps and arcs, with what they came to in this execution, now or just after the event `at`; with `layout`
     also where they are drawn."""
-    status, drawn = _graph(control, execution_id, at)
-    return cast("view_shapes.Graph", {"execution_id": execution_id, "status": status, **_shown(drawn, layout)})
+    with collection_paused():
+        status, digest, drawn = _graph(control, execution_id, at)
+        shown = _placed(control, digest, drawn) if layout else drawn.as_dict()
+    return cast("view_shapes.Graph", {"execution_id": execution_id, "status": status, **shown})
 
 
 def playbook_graph(control: Control, source: str, *, layout: bool = False) -> view_shapes.PlaybookGraph:
@@ -132,22 +135,26 @@ def playbook_graph(control: Control, source: str, *, layout: bool = False) -> vi
     from noetl_core.observe.graph import graph_of  # 3 ms, as below
 
     playbook = control.playbook.parse(control.playbook.pinned(source), "<body>")
-    return cast("view_shapes.PlaybookGraph", _shown(graph_of(playbook), layout))
+    with collection_paused():
+        drawn = graph_of(playbook)
+        shown = _placed(control, playbook.digest, drawn) if layout else drawn.as_dict()
+    return cast("view_shapes.PlaybookGraph", shown)
 
 
-def _shown(drawn: Graph, layout: bool) -> dict[str, Any]:
-    if not layout:
-        return drawn.as_dict()
-    from noetl_core.observe.layout import placed  # 2 ms, as below
+def _placed(control: Control, digest: str, drawn: Graph) -> dict[str, Any]:
+    """Return a graph with its places, which are those of the playbook, whatever has come of it."""
+    from noetl_core.observe.graph import graph_of  # 3 ms, as below
+    from noetl_core.observe.layout import placed, places_of, with_room  # 2 ms, as below
 
-    return placed(drawn, NAME)
+    places = control.layouts(digest, lambda: places_of(with_room(graph_of(control.playbook(digest))), NAME))
+    return placed(drawn, places)
 
 
 def drawing(control: Control, execution_id: str, form: Drawn) -> str:
     """The same as a text of that form."""
     from noetl_core.observe.graph import dot, mermaid  # 3 ms, as above
 
-    _, drawn = _graph(control, execution_id)
+    _, _, drawn = _graph(control, execution_id)
     if form == "svg":
         from noetl_core.observe.svg import svg  # 3 ms, as above
 
@@ -155,11 +162,11 @@ def drawing(control: Control, execution_id: str, form: Drawn) -> str:
     return mermaid(drawn) if form == "mermaid" else dot(drawn)
 
 
-def _graph(control: Control, execution_id: str, at: str | None = None) -> tuple[str, Graph]:
+def _graph(control: Control, execution_id: str, at: str | None = None) -> tuple[str, str, Graph]:
     from noetl_core.observe.graph import graph_of  # 3 ms, as above
 
     state, _ = read.state_just_after(control, execution_id, at)
-    return read.status_of(state), graph_of(control.playbook(state.digest), state)
+    return read.status_of(state), state.digest, graph_of(control.playbook(state.digest), state)
 
 
 def cost(control: Control, execution_id: str, worker_mb: int | None = None) -> view_shapes.Cost:
