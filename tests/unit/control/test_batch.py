@@ -49,6 +49,24 @@ def test_a_batch_goes_on_by_its_cursor(client: Client) -> None:
     assert found == [(each, "done") for each in started[::-1]]
 
 
+def test_a_batch_is_for_those_with_a_label(client: Client) -> None:
+    ours, others = (
+        [client.start(playbook=WAITS, labels={"team": team, "env": "prod"}) for _ in range(2)] for team in ("data", "web")
+    )
+    for execution_id in (*ours, *others):
+        run_until_it_waits(client.local, execution_id)
+    shown = client("POST", "/api/executions/batch", {"filter": {"label": "team:web,env"}, "action": "pause", "preview": True})[1]
+    assert outcomes(shown) == [(each, "would") for each in others[::-1]]
+    body: dict[str, Any] = {"filter": {"label": "team:data", "status": "running"}, "action": "pause", "limit": 1}
+    first = client("POST", "/api/executions/batch", body)[1]
+    rest = client("POST", "/api/executions/batch", {**body, "cursor": first["cursor"]})[1]
+    assert outcomes(first) + outcomes(rest) == [(each, "done") for each in ours[::-1]]
+    statuses = [client("GET", f"/api/executions/{each}")[1]["status"] for each in (*ours, *others)]
+    assert statuses == ["paused"] * 2 + ["waiting"] * 2
+    for wrong in ({"label": "!"}, {"label": "team", "ids": ours}, {"label": ""}):
+        assert refusal(client("POST", "/api/executions/batch", {"filter": wrong, "action": "pause"})) == (400, "malformed")
+
+
 def test_what_one_refuses_is_said_of_it(client: Client) -> None:
     ended = client.run()
     (held,) = waiting(client, 1)

@@ -234,6 +234,7 @@ class Api(Protocol):
         path: str | None = None,
         since: str | None = None,
         until: str | None = None,
+        label: str | None = None,
         reason: str | None = None,
         compensate: bool | None = None,
         begin: str | None = None,
@@ -241,8 +242,8 @@ class Api(Protocol):
         limit: int | None = None,
         cursor: str | None = None,
     ) -> following_shapes.Batch:
-        """Do an operation to the executions of a status, a playbook or a time, or with these ids, a page at a time; with
-        `preview` only say to which."""
+        """Do an operation to the executions of a status, a playbook, a time or with labels (`key:value,key`), or to those with
+        these ids, a page at a time; with `preview` only say to which."""
         ...
 
     def signal(self, execution_id: str, name: str, data: Any = None, signal_id: str | None = None) -> shapes.Operated: ...

@@ -247,6 +247,7 @@ class Client(Looking):
         path: str | None = None,
         since: str | None = None,
         until: str | None = None,
+        label: str | None = None,
         reason: str | None = None,
         compensate: bool | None = None,
         begin: str | None = None,
@@ -254,7 +255,7 @@ class Client(Looking):
         limit: int | None = None,
         cursor: str | None = None,
     ) -> following_shapes.Batch:
-        which = {"ids": ids, "status": status, "path": path, "since": since, "until": until}
+        which = {"ids": ids, "status": status, "path": path, "since": since, "until": until, "label": label}
         given = {"reason": reason, "compensate": compensate, "from": begin}
         body = {
             "filter": {name: value for name, value in which.items() if value is not None},

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
-from noetl_core.control import operate, read
+from noetl_core.control import labels, operate, read
 from noetl_core.control.core import Control
 from noetl_core.control.cursor import sign
 from noetl_core.control.listing import before, instant, is_shown_as
@@ -36,13 +36,14 @@ LISTED: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which executions: those with these ids, or of a status, a playbook, a time."""
+    """Which executions: those with these ids, or of a status, a playbook, a time, with labels."""
 
     ids: Sequence[str] | None = None
     status: str | None = None
     path: str | None = None
     since: str | None = None
     until: str | None = None
+    label: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +68,15 @@ def batch(
 ) -> following_shapes.Batch:
     """Do `action` to a page of executions; with `preview` only say to which. What is refused of one says so and stops no other.
     Raises `BadRequest`, `BadCursor`."""
-    if not any((which.ids, which.status, which.path, which.since, which.until)):
-        raise BadRequest("a batch names its executions", "body.filter", "ids, status, path, since or until")
+    if not any((which.ids, which.status, which.path, which.since, which.until, which.label)):
+        raise BadRequest("a batch names its executions", "body.filter", "ids, status, path, since, until or label")
+    if which.ids and which.label:
+        raise BadRequest("ids and label name two sets of executions", "body.filter.label", "one of them")
+    wanted = labels.asked(which.label, "body.filter.label")
     found: list[dict[str, Any]] = []
     last: str | None = None
     for looked, head in enumerate(_heads(control, key, which, cursor), 1):
-        if which.ids or _chosen(control, head, which, action):
+        if which.ids or (labels.has(head.labels, wanted) and _chosen(control, head, which, action)):
             found.append(_one(control, head, action, given, preview))
         if len(found) >= limit or looked >= LISTED:
             last = head.execution_id

@@ -29,13 +29,13 @@ def checked(labels: Mapping[str, Any]) -> dict[str, str]:
     return dict(labels)
 
 
-def asked(text: str | None) -> Asked:
+def asked(text: str | None, loc: str = "query.label") -> Asked:
     """Return what `key:value,key` asks for. Raises `BadRequest`."""
     found: dict[str, str | None] = {}
     for part in text.split(",") if text else ():
         key, colon, value = part.strip().partition(":")
         if _KEY.fullmatch(key) is None:
-            raise BadRequest(f"{part!r} names no label", "query.label", "key, or key:value; several separated by commas")
+            raise BadRequest(f"{part!r} names no label", loc, "key, or key:value; several separated by commas")
         found[key] = value if colon else None
     return found
 

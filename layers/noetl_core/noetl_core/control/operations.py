@@ -238,6 +238,7 @@ class Operations(CatalogOperations, Looking, TriggerOperations):
         path: str | None = None,
         since: str | None = None,
         until: str | None = None,
+        label: str | None = None,
         reason: str | None = None,
         compensate: bool | None = None,
         begin: str | None = None,
@@ -246,7 +247,7 @@ class Operations(CatalogOperations, Looking, TriggerOperations):
         cursor: str | None = None,
     ) -> following_shapes.Batch:
         known = None if ids is None else [execution_id(each) for each in ids]
-        which = batch.Selection(known, status, path, since, until)
+        which = batch.Selection(known, status, path, since, until, label)
         given = batch.Arguments(reason, compensate, begin)
         most = batch.DONE if limit is None else within("limit", limit, 1, batch.MAX_DONE)
         key, control = self.cursor_key, self.control()

@@ -55,6 +55,7 @@ class Which(JsonBody):
     path: Text | None = Field(default=None, description="of this playbook")
     since: Text | None = Field(default=None, description="started at this instant (ISO 8601) or later")
     until: Text | None = Field(default=None, description="started at this instant or before")
+    label: Text | None = Field(default=None, description="with these labels: `key:value` or `key`, several separated by commas")
 
 
 class Given(JsonBody):
@@ -148,6 +149,7 @@ def add(app: Resolver) -> None:
             path=which.path,
             since=which.since,
             until=which.until,
+            label=which.label,
             reason=given.reason,
             compensate=given.compensate,
             begin=given.begin,
