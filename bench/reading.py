@@ -10,9 +10,10 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from random import Random
 
 from figures import Figure
-from playbooks import map_over
+from playbooks import cycle, map_over
 
 from noetl_core.control import changes, event_pages, pages, read, views
 from noetl_core.control.admit import StartRequest
@@ -25,6 +26,8 @@ from noetl_core.local import LocalWiring
 NOETL = Path(sys.executable).parent / "noetl"
 SIZES = ((10_000, 1.0), (100_000, 8.0))
 """Iterations of the loop whose history is read, and the seconds that `noetl events --output json` may take."""
+ROUTED = 20_000
+"""Steps of the control stream whose places are read: as many as two steps may be visited."""
 PAGE_MS = 50
 SUMMARY_MS = 10
 SEEK_MS = 300
@@ -40,7 +43,44 @@ def figures(times: int) -> list[Figure]:
     for items, budget in SIZES:
         with tempfile.TemporaryDirectory(prefix="noetl-bench-") as folder:
             out += _of(items, budget, Path(folder), times)
-    return out
+    return out + _routed(times)
+
+
+def _routed(times: int) -> list[Figure]:
+    """Any place of a long control stream: medians over places drawn at random."""
+    with tempfile.TemporaryDirectory(prefix="noetl-bench-") as folder:
+        store = Path(folder) / "runs.db"
+        local = LocalWiring(store)
+        try:
+            execution_id = local.start(StartRequest(playbook=cycle(ROUTED))).execution_id
+            local.run(execution_id)
+            last = local.control.load(execution_id).events - 1
+            chosen = Random(7)
+            places = [chosen.randrange(last) for _ in range(times)]
+            ids = [
+                event_pages.page(local.control, execution_id, b"key", EVERY, at=str(place), limit=1).events[0]["event_id"]
+                for place in places
+            ]
+        finally:
+            local.close()
+        name = f"{ROUTED:,} routed steps"
+        out = []
+        for title, asks in (
+            ("events from a number", [_events_at(str(place)) for place in places]),
+            ("events from an event", [_events_at(event) for event in ids]),
+            ("the state just after an event", [_state_at(event) for event in ids]),
+        ):
+            asked = tuple(_fresh_ms(store, execution_id, ask) for ask in asks)
+            out.append(Figure(f"  {title}, {name}", "ms", asked, SEEK_MS, note="processor time"))
+        return out
+
+
+def _events_at(place: str) -> Callable[[Control, str], object]:
+    return lambda control, id: event_pages.page(control, id, b"key", EVERY, at=place, limit=100)
+
+
+def _state_at(event: str) -> Callable[[Control, str], object]:
+    return lambda control, id: read.state_at(control, id, event)
 
 
 def _of(items: int, budget: float, home: Path, times: int) -> list[Figure]:
@@ -78,6 +118,7 @@ def _of(items: int, budget: float, home: Path, times: int) -> list[Figure]:
         ("events from the middle", SEEK_MS, lambda c, e: event_pages.page(c, e, b"key", EVERY, at=str(2 * items), limit=100)),
         ("the last events", PAGE_MS, lambda c, e: event_pages.page(c, e, b"key", EVERY, tail=100)),
         ("timeline of 500 rows", PAGE_MS, lambda c, e: views.timeline_rows(c, e, 500)),
+        ("the state in the middle", SEEK_MS, _in_the_middle(store, execution_id, 2 * items)),
         ("a poll of what has not changed", POLL_MS, _poll(store, execution_id)),
     ):
         asked = tuple(_fresh_ms(store, execution_id, ask) for _ in range(times))
@@ -125,6 +166,16 @@ def _page_ms(store: Path, execution_id: str, after: str | None, name: str | None
 
 def _step(control: Control, execution_id: str) -> object:
     return step_summary(control, execution_id, "map", 256)
+
+
+def _in_the_middle(store: Path, execution_id: str, number: int) -> Callable[[Control, str], object]:
+    """What asks for the state just after the event with that number."""
+    local = LocalWiring(store)
+    try:
+        found = event_pages.page(local.control, execution_id, b"key", EVERY, at=str(number), limit=1).events
+    finally:
+        local.close()
+    return _state_at(found[0]["event_id"])
 
 
 def _poll(store: Path, execution_id: str) -> Callable[[Control, str], object]:

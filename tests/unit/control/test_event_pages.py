@@ -203,6 +203,34 @@ def test_any_place_of_a_long_control_stream_reads_a_few_commits(monkeypatch: pyt
     local.close()
 
 
+@pytest.mark.parametrize("mode", ["local", "distributed"])
+def test_how_far_a_run_of_a_long_loop_was_is_known_from_the_commits_before(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("noetl_core.worker.journal.MAX_BUFFERED", 40)
+    history = History(loop(600, mode))
+    control = history.local.control
+    of_runs = [e["event_id"] for e in history.events if ".control." not in e["event_id"]]
+    partial = 0
+    for event_id in random.Random(5).sample(of_runs, 60):
+        monkeypatch.setattr("noetl_core.control.run_at.LOOKED", 1 << 30)
+        whole = state_at(control, history.id, event_id)
+        monkeypatch.setattr("noetl_core.control.run_at.LOOKED", 50)
+        decoded: list[bytes] = []
+
+        def counted(body: bytes, v: int, decoded: list[bytes] = decoded) -> Any:
+            decoded.append(body)
+            return decode_events(body, v)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(adapter, "decode_events", counted)
+            control.recent.__init__(history.local.store)  # type: ignore[misc]
+            shown = state_at(control, history.id, event_id)
+        assert len(decoded) < 60
+        partial += shown["run"].pop("partial", False)
+        assert shown == whole
+    assert partial > 20 or mode == "distributed"
+    history.local.close()
+
+
 def test_a_log_in_which_routing_did_not_record_how_much_runs_wrote_is_counted_from_its_beginning(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

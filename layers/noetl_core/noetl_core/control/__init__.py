@@ -11,7 +11,8 @@ reads.
   queue gave up; `unreadable` handles executions whose log cannot be read.
 * `read`, `pages`, `event_pages`, `seek`, `backwards` (from what `snapshot_search` finds), `envelopes`, `cursor`, `recent`,
   `changes`, `listing`, `labels`, `stats`, `waiting`, `step_summary`, `iterations` (found by `loop_streams`), `limit_views`,
-  `objects`, `views` (with `layouts`), `render` (`task_names` for what tasks saw), `replay`, `why` and `diff` answer reads.
+  `objects`, `views` (with `layouts`), `run_at`, `render` (`task_names` for what tasks saw), `replay`, `why` and `diff` answer
+  reads.
 * `operations` has every operation of the API as a method (those that change nothing are in `looking`, those on the catalog in
   `catalog_operations`), `refusals` says how requests are refused, and `api` is the HTTP API over all of this.
 

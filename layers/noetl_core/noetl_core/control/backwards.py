@@ -40,7 +40,7 @@ def last_commits(reader: CommitReader, state: State, ends: Mapping[str, Commit])
         last = ends.get(run.id)
         if last is not None and last.seq > run.handled_seq:
             yield last
-            yield from _down(reader, last.stream, last.seq - 1, run.handled_seq + 1)
+            yield from down(reader, last.stream, last.seq - 1, run.handled_seq + 1)
     yield from _control_down(reader, state.execution_id, state.seq)
 
 
@@ -102,7 +102,7 @@ def _before_instant(reader: CommitReader, stream: StreamId, last: int, ts: int) 
 
 
 def _control_down(reader: CommitReader, execution_id: str, upto: int) -> Iterator[Commit]:
-    for commit in _down(reader, StreamId(execution_id), upto, 0):
+    for commit in down(reader, StreamId(execution_id), upto, 0):
         yield commit
         yield from _runs_before(reader, commit, None)
 
@@ -121,13 +121,14 @@ def _runs_before(reader: CommitReader, commit: Commit, run: str | None) -> Itera
 
 def _segment(reader: CommitReader, stream: StreamId, upto: int) -> Iterator[Commit]:
     """Yield commits from `upto` down to the one behind a boundary, which another control commit processed."""
-    for commit in _down(reader, stream, upto, 0):
+    for commit in down(reader, stream, upto, 0):
         if commit.wake:
             return
         yield commit
 
 
-def _down(reader: CommitReader, stream: StreamId, upto: int, first: int) -> Iterator[Commit]:
+def down(reader: CommitReader, stream: StreamId, upto: int, first: int) -> Iterator[Commit]:
+    """Yield the commits of a stream from `upto` down to `first`."""
     size = FIRST
     while upto >= first:
         size = min(size, upto - first + 1)

@@ -10,9 +10,10 @@ from noetl_core.control.backwards import routing_of
 from noetl_core.control.core import Control
 from noetl_core.control.cursor import BadCursor, EventPlace, place_of
 from noetl_core.control.limit_views import awaited
+from noetl_core.control.run_at import run_at
 from noetl_core.dsl.diagnostics import InvalidPlaybook
 from noetl_core.engine.fold import fold
-from noetl_core.engine.records import RunEvent, StreamId, control_events, run_events
+from noetl_core.engine.records import StreamId, control_events
 from noetl_core.engine.state import Run, State, StepState
 from noetl_core.engine.statuses import TERMINAL
 from noetl_core.events.shapes import Wait
@@ -202,7 +203,7 @@ def state_at(control: Control, execution_id: str, event_id: str | None = None) -
     state, where = state_just_after(control, execution_id, event_id)
     if where is None or where.run is None:
         return _state(state)
-    return {**_state(state), "run": _run_at(control, execution_id, where.run, where.seq, where.place - where.derived)}
+    return {**_state(state), "run": run_at(control.recent, StreamId(execution_id, where.run), where)}
 
 
 def state_just_after(control: Control, execution_id: str, event_id: str | None) -> tuple[State, EventPlace | None]:
@@ -230,40 +231,6 @@ def state_just_after(control: Control, execution_id: str, event_id: str | None) 
     for event in control_events(commits[0])[: place + 1]:
         fold(state, event, seq)
     return state, where
-
-
-def _run_at(control: Control, execution_id: str, run: str, seq: int, place: int) -> dict[str, Any]:
-    """Return how far a run was: the last outcome of each task, its ctx writes, its iterations."""
-    commits = control.store.read(StreamId(execution_id, run), limit=seq + 1)
-    if len(commits) <= seq or place >= len(commits[seq].events):
-        raise BadCursor(f"there is no event {execution_id}.{run}.{seq}.{place}")
-    out: dict[str, Any] = {"run": run, "status": "scheduled", "tasks": {}, "ctx": {}, "iterations": 0}
-    for commit in commits:
-        for event in run_events(commit)[: place + 1] if commit.seq == seq else run_events(commit):
-            _fold_run(out, event)
-    return out
-
-
-def _fold_run(out: dict[str, Any], event: RunEvent) -> None:
-    match event.name:
-        case "StepStarted" | "StepResumed":
-            out["status"], out["worker"] = "running", event.data["worker"]
-        case "StepSuspended":
-            out["status"], out["waits"] = "suspended", event.data["waits"]
-        case "StepDone":
-            out["status"] = "ok"
-        case "LoopChunkDone" | "StepFailed":
-            out["status"] = "error" if event.data.get("error") else "ok"
-        case "LoopIterationCompleted":
-            out["iterations"] += 1
-        case "TaskStarted":
-            out["tasks"][event.data["task"]] = {"status": "running", "attempt": event.data["attempt"]}
-        case "TaskRetried":
-            out["tasks"][event.data["task"]] = {"status": "retrying", "attempt": event.data["attempt"]}
-        case "TaskProcessed":
-            shown = {k: v for k, v in event.data["outcome"].items() if k in ("status", "result", "error") and v is not None}
-            out["tasks"][event.data["task"]] = {**shown, "attempt": event.data["attempt"], "directive": event.data["directive"]}
-            out["ctx"].update(event.data.get("set_ctx") or {})
 
 
 def _state(state: State) -> dict[str, Any]:
