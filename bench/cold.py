@@ -99,6 +99,8 @@ class Cold:
 
     def __init__(self, layer: Path, functions: Path, python: str, services: Services) -> None:
         self.layer, self.functions, self.python, self.services = layer, functions, python, services
+        self.variables: dict[str, str | None] = {}
+        """What else functions have in their environment; None: what they have not."""
 
     def start(self, function: str, event: Mapping[str, Any]) -> tuple[Start, Any]:
         """One process: the import and the event; with the function's answer."""
@@ -106,7 +108,7 @@ class Cold:
         ran = subprocess.run(
             [self.python, "-B", "-S", "-P", "-c", _CHILD, paths],
             input=json.dumps(event),
-            env=environment(url_of(self.services)),
+            env=self._environment(),
             capture_output=True,
             text=True,
         )
@@ -116,6 +118,10 @@ class Cold:
         (c0, w0), (c1, w1), (c2, w2) = told["marks"]
         taken = Start(1e3 * (c1 - c0), 1e3 * (w1 - w0), 1e3 * (c2 - c1), 1e3 * (w2 - w1), tuple(told["modules"]))
         return taken, told["answer"]
+
+    def _environment(self) -> dict[str, str]:
+        variables: dict[str, str | None] = {**environment(url_of(self.services)), **self.variables}
+        return {name: value for name, value in variables.items() if value is not None}
 
     def round(self) -> dict[str, Start]:
         """Each function once: an execution is started, its step carried out, its end routed, as the services would hand it on."""

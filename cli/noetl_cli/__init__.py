@@ -7,8 +7,8 @@
 * `download` writes results to files; `filters` choose what of a history is shown; `follow` shows how executions get on
   (`progress` folds it, `notices` are what cannot wait);
   `told`, `step` and `explain` say what they came to and why, with the `sources` of their places; `output`, `chart`, `differing`
-  and `yaml_value` are what people see; `pages` is where the language reference is. `hook_server` takes webhooks of the local
-  store.
+  and `yaml_value` are what people see, at a `terminal` that nothing of it controls; `pages` is where the language reference
+  is. `hook_server` takes webhooks of the local store.
 * `process` has the signals and streams of the command, `errors` its exit codes.
 
 Nothing here decides anything about executions: `noetl_core` does. Deploying is in `noetl_infra`, rewriting older dialects in

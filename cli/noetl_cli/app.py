@@ -51,7 +51,7 @@ class OutputForm(click.ParamType):
     """What a command prints: text for people, or data."""
 
     name = "text|json|jsonl|yaml"
-    forms = ("text", "json", "jsonl", "yaml")
+    forms: tuple[str, ...] = ("text", "json", "jsonl", "yaml")
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         form = "text" if value == "human" else value  # as it was called before

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from contextlib import suppress
 
+from noetl_cli.terminal import visible
+
 COMPLETED, FAILED, USAGE, UNREACHABLE, TIMEOUT = 0, 1, 2, 3, 124
 SIGNALLED = 128
 """Ended by a signal: this and its number, as shells count it. 130 is Ctrl-C, 143 SIGTERM."""
@@ -43,4 +45,4 @@ def say(message: str) -> None:
     """Write a line to standard error, unless it is empty. Standard error may be closed."""
     if message:
         with suppress(OSError):
-            print(message, file=sys.stderr, flush=True)
+            print(visible(message), file=sys.stderr, flush=True)

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from noetl_cli.output import error_details, styled
 from noetl_cli.sources import Sources
+from noetl_cli.terminal import shortened, visible
 
 if TYPE_CHECKING:
     from noetl_core.client.why_shapes import Cause, Fact, Why
 
+MESSAGE: Final = 1_000
+"""Characters of a message that are shown."""
 LAST_LINES: Final = 10
 """Lines of a task's output that are shown with its error."""
 FRAMES: Final = 8
@@ -37,7 +40,13 @@ def headline(cause: Mapping[str, Any]) -> str:
     where += f" @{'.'.join(map(str, cause['iteration']))}" if cause.get("iteration") else ""
     where += f" after {cause['attempts']} attempts" if cause.get("attempts", 1) > 1 else ""
     child = f" of execution {cause['execution_id']}" if cause.get("execution_id") else ""
-    return f"{styled(cause['kind'], 'red')}{where}{child}: {cause['message']}"
+    return f"{styled(visible(cause['kind']), 'red')}{where}{child}: {_message(cause['message'])}"
+
+
+def _message(text: str) -> str:
+    """Return the message of an error, with a word where it is shortened."""
+    more = f"… ({len(text):,} characters: --output json has all)" if len(text) > MESSAGE else ""
+    return visible(text[:MESSAGE]) + styled(more, "dim")
 
 
 def facts(found: Why, sources: Sources) -> None:
@@ -52,7 +61,7 @@ def facts(found: Why, sources: Sources) -> None:
 def line(fact: Fact, playbook: str, sources: Sources) -> str:
     """Return a fact as a line."""
     where = f"{sources.place(playbook, fact)} " if "line" in fact else ""
-    return f"{styled(where, 'bold')}{fact['text']}"
+    return f"{styled(where, 'bold')}{visible(fact['text'])}"
 
 
 def _named(found: Why, sources: Sources) -> str:
@@ -66,7 +75,7 @@ def _traceback(cause: Cause, name: str, sources: Sources) -> None:
         print(styled(f"  ... {len(frames) - FRAMES} lines further out", "dim"))
     for frame in frames[-FRAMES:]:
         place = sources.place(name, {"line": frame["line"]}) if "line" in frame else frame.get("file", "")
-        print(f"  {place} in {frame['name']}: {frame['source']}")
+        print(visible(f"  {place} in {frame['name']}: {frame['source']}"))
 
 
 def _output(cause: Cause) -> None:
@@ -75,4 +84,4 @@ def _output(cause: Cause) -> None:
         if lines:
             print(styled("  its last output:" if stream == "stdout" else "  its last errors:", "dim"))
         for line in lines[-LAST_LINES:]:
-            print(styled(f"  {mark}{line}", "red" if stream == "stderr" else ""))
+            print(styled(f"  {mark}{shortened(visible(line), MESSAGE)}", "red" if stream == "stderr" else ""))

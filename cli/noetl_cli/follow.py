@@ -76,6 +76,7 @@ class Watch:
         self._clock = SteadyClock()
         self._began = time.monotonic()
         self._said_at = self._began
+        self._said: dict[str, str] = {}
         self._waited_for = ""
         self._live: Live | None = None
         self._lock = threading.Lock()
@@ -124,7 +125,10 @@ class Watch:
         for step, at in lines:
             self._said_at = time.monotonic()
             since = max(0.0, at - (self.progress.began or at))
-            say(f"[{since:7.1f} s] {step.name}: {step.status} {counts(step, at)}".rstrip())
+            told = f"{step.name}: {step.status} {counts(step, at)}".rstrip()
+            if told != self._said.get(step.name):  # what only waits says so once
+                say(f"[{since:7.1f} s] {told}")
+                self._said[step.name] = told
 
     def _draw(self) -> None:
         if self._live is None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
 from noetl_cli.errors import say
+from noetl_cli.terminal import shortened, visible
 from noetl_core.result_refs import is_reference
 
 MAX_ROWS = 20
@@ -19,6 +21,8 @@ LONGEST = 2_000
 BATCH = 500
 """Values of a list that are encoded and written together."""
 ERROR_WIDTH = 500
+LONGEST_WORD = 20
+"""Characters of a word that is not broken in a table: an id has 19."""
 WIDE = 250
 """Columns where there is no terminal whose width would matter."""
 STYLES = {"completed": "1;32", "failed": "1;31", "cancelled": "1;33", "bold": "1", "dim": "2", "red": "31"}
@@ -69,6 +73,14 @@ def as_data(value: Any, how: str) -> None:
         as_json(value)
 
 
+def done(text: str, value: Any, how: str) -> None:
+    """Print what a command did: the text, or data."""
+    if how == "text":
+        print(text)
+    else:
+        as_data(value, how)
+
+
 def rows(found: Sequence[Mapping[str, Any]], how: str) -> None:
     """Print a list in the requested form: text, json, jsonl or yaml."""
     if how != "text":
@@ -81,18 +93,44 @@ def rows(found: Sequence[Mapping[str, Any]], how: str) -> None:
 
 def table(rows: Sequence[Mapping[str, Any]], title: str | None = None, most: int | None = None) -> None:
     """Print rows of the same form as a table: all, or the first `most` and how many there are besides."""
+    columns = list(rows[0]) if rows else []
+    cells = [[_cell(row.get(c)) for c in columns] for row in rows[:most]]
+    if sys.stdout.isatty() and _narrowest([columns, *cells]) > shutil.get_terminal_size().columns:
+        _records(columns, cells, title)
+    else:
+        _table(rows, columns, cells, title)
+    if most is not None and len(rows) > most:
+        print(styled(f"... and {len(rows) - most:,} more rows (`noetl get ID` has all)", "dim"))
+
+
+def _narrowest(cells: Sequence[Sequence[str]]) -> int:
+    """Return the width that a table needs, so that words of ordinary length, ids and instants stay whole."""
+    longest = [max(len(word) for cell in column for word in cell.split() or [""]) for column in zip(*cells, strict=True)]
+    return sum(min(length, LONGEST_WORD) for length in longest) + 3 * (len(longest) - 1)
+
+
+def _records(columns: Sequence[str], cells: Sequence[Sequence[str]], title: str | None) -> None:
+    """Print rows one below the other, each as lines of a column's name and its value: for a narrow terminal."""
+    if title:
+        print(styled(title, "bold"))
+    width = max(map(len, columns))
+    for number, row in enumerate(cells):
+        if number:
+            print()
+        for column, cell in zip(columns, row, strict=True):
+            print(f"{styled(column.ljust(width), 'bold')}  {cell}")
+
+
+def _table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], cells: Sequence[Sequence[str]], title: str | None) -> None:
     from rich.table import Table  # 70 ms: only tables
 
-    columns = list(rows[0]) if rows else []
     out = Table(title=title, title_justify="left", title_style="bold", show_edge=False, pad_edge=False)
     for column in columns:
         numeric = all(isinstance(r.get(column), int | float) for r in rows)
         out.add_column(str(column), justify="right" if numeric else "left", overflow="fold")
-    for row in rows[:most]:
-        out.add_row(*(_cell(row.get(c)) for c in columns))
+    for row in cells:
+        out.add_row(*row)
     _console().print(out)
-    if most is not None and len(rows) > most:
-        print(styled(f"... and {len(rows) - most:,} more rows (`noetl get ID` has all)", "dim"))
 
 
 def result(value: Any, title: str | None = None) -> None:
@@ -110,9 +148,9 @@ def result(value: Any, title: str | None = None) -> None:
             result(plain)
     elif isinstance(value, Mapping):
         for name, part in value.items():
-            print(f"{styled(str(name), 'bold')}: {_cell(part)}")
+            print(f"{styled(visible(str(name)), 'bold')}: {_cell(part)}")
     elif value is not None:
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        text = visible(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
         cut = "" if isinstance(value, str) or len(text) <= LONGEST else f"… ({len(text):,} characters: `noetl get ID` has all)"
         print(f"{text[:LONGEST]}{styled(cut, 'dim')}" if cut else text)
 
@@ -137,12 +175,14 @@ def surroundings(s: Mapping[str, Any]) -> None:
         print(f"search attribute {name} is left out: {why}")
 
 
-def looks(s: Mapping[str, Any], on: str, *, shown: bool = False) -> str:
-    """Return which commands show more of an execution; `shown`: it is shown already."""
+def looks(s: Mapping[str, Any], on: str, *, shown: bool = False, tolerated: Iterable[str] = ()) -> str:
+    """Return which commands show more of an execution; `shown`: it is shown already; `tolerated`: steps that ended well with
+    failed iterations."""
     on = "" if on == "local" else " --on stack"
     names = [*(["why"] if s["status"] != "completed" else []), *([] if shown else ["show"]), "events"]
     found = [f"noetl {command} {s['execution_id']}{on}" for command in names]
-    if s["status"] == "failed":
+    found += [f"noetl show {s['execution_id']} {step} --failed{on}" for step in tolerated]
+    if s["status"] == "failed" or (s["status"] == "completed" and tolerated):
         found.append(f"noetl redrive {s['execution_id']}{on}")
     if is_reference(s["result"]):
         found.insert(0, f"noetl get {s['execution_id']}{on} -o FILE (the result is stored)")
@@ -173,8 +213,8 @@ def error_details(details: Any) -> None:
     """Print what an error contains besides its message, part by part."""
     parts = details if isinstance(details, Mapping) else {} if details is None else {"details": details}
     for name, part in parts.items():
-        text = part if isinstance(part, str) else json.dumps(part, ensure_ascii=False)
-        print(f"  {styled(str(name), 'bold')}: {_shortened(text, ERROR_WIDTH)}")
+        text = visible(part if isinstance(part, str) else json.dumps(part, ensure_ascii=False))
+        print(f"  {styled(visible(str(name)), 'bold')}: {shortened(text, ERROR_WIDTH)}")
 
 
 def styled(text: str, style: str) -> str:
@@ -215,7 +255,7 @@ def _cell(value: Any, width: int = 200) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
     text = "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= width else text[: width - 1] + "…"
+    return shortened(visible(text), width)
 
 
 def _console() -> Any:
@@ -230,9 +270,5 @@ def event_line(e: Mapping[str, Any]) -> str:
     if "authored" in e["data"]:
         what += f" ({e['data']['authored']['label']}, line {e['data']['authored']['line']})"
     where = f" {e['iteration']}" if e.get("iteration") is not None else ""
-    data = _shortened(json.dumps(e["data"], ensure_ascii=False, default=str), 160)
+    data = shortened(visible(json.dumps(e["data"], ensure_ascii=False, default=str)), 160)
     return f"{e['timestamp'][11:26]} {e['source'][:1]} {e['name']:<26}{what}{where} {data}"
-
-
-def _shortened(text: str, width: int) -> str:
-    return text if len(text) < width else text[: width - 1] + "…"

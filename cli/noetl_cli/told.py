@@ -10,6 +10,7 @@ from noetl_cli import explain, output
 from noetl_cli.backend import Backend
 from noetl_cli.errors import Exit
 from noetl_cli.sources import Sources
+from noetl_cli.terminal import visible
 from noetl_core.engine.statuses import TERMINAL
 
 NAMED_ALREADY: Final = ("status", "wait", "retry")
@@ -22,7 +23,7 @@ def told(where: Backend, summary: Mapping[str, Any], file: Path | None = None, *
         output.result(summary["result"])
         print()
     print(output.headline(summary))
-    _why(where, summary, Sources(file))
+    tolerated = _why(where, summary, Sources(file))
     output.surroundings(summary)
     if steps:
         print()
@@ -30,17 +31,18 @@ def told(where: Backend, summary: Mapping[str, Any], file: Path | None = None, *
         if summary["result"] is not None:
             print()
             output.result(summary["result"])
-    print(output.looks(summary, where.name, shown=steps))
+    print(output.looks(summary, where.name, shown=steps, tolerated=tolerated))
 
 
-def _why(where: Backend, summary: Mapping[str, Any], sources: Sources) -> None:
+def _why(where: Backend, summary: Mapping[str, Any], sources: Sources) -> list[str]:
+    """Print why an execution came to what it did; return the steps that ended well with failed iterations."""
     try:
         found = where.api.why(summary["execution_id"])
     except Exit as end:  # the summary stands without it: its log does not read, or the stack is older
         _without(summary)
         if summary["status"] not in ("completed", "failed", "stuck"):
             print(output.styled(f"(why: {end.message})", "dim"))
-        return
+        return []
     explain.causes(found, sources, (summary.get("error") or {}).get("details"))
     if not found["causes"]:
         _without(summary, said=any(fact["fact"] == "status" for fact in found["facts"]))
@@ -48,6 +50,7 @@ def _why(where: Backend, summary: Mapping[str, Any], sources: Sources) -> None:
     facts = [fact for fact in found["facts"] if (fact.get("wait") or {}).get("wait_id") not in named]
     explain.facts({**found, "facts": facts}, sources)
     _answers(where, summary)
+    return [fact["step"] for fact in found["facts"] if fact["fact"] == "iterations" and "step" in fact]
 
 
 def _without(summary: Mapping[str, Any], *, said: bool = False) -> None:
@@ -57,7 +60,7 @@ def _without(summary: Mapping[str, Any], *, said: bool = False) -> None:
         print(explain.headline(error))
         output.error_details(error.get("details"))
     if summary.get("reason") and not said:
-        print(summary["reason"])
+        print(visible(summary["reason"]))
 
 
 def _answers(where: Backend, summary: Mapping[str, Any]) -> None:

@@ -72,6 +72,7 @@ UNUSED = (
     "aws_xray_sdk/ext/p[gsy]*",
     "aws_xray_sdk/ext/requests",
     "aws_xray_sdk/ext/sql*",
+    "botocore/cacert.pem",  # it takes those of `certifi`, which is there
     "botocore/data/*/*/examples-1.json",
     "cffi",  # of cryptography's requirements it is `_cffi_backend` alone that runs
     "cffi-*.dist-info",

@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -120,16 +120,47 @@ def test_every_function_takes_its_event_from_the_events_folder(containers: Conta
     assert (summary["status"], summary["result"]) == ("completed", {"greeting": "Hello, Ada!"})
 
 
+def test_a_signed_webhook_starts_its_playbook_through_the_inbox(containers: Containers, tmp_path: Path) -> None:
+    """The playbook is the one of docs/triggers.md; the event is signed with the secret that is put here."""
+    api = Api(containers.stack.api_url)
+    page = (ROOT / "docs" / "triggers.md").read_text()
+    source = next(block for block in fenced(page) if "path: ci/build" in block)
+    assert api.call("POST", "/api/credentials", {"name": "hooks/github", "data": {"secret": "sam local"}})[0] in (200, 201)
+    status, registered = api.call("POST", "/api/playbooks", source)
+    assert status in (200, 201), registered
+    answer = containers.invoke("HooksFunction", ROOT / "events" / "api_hook.json")
+    assert answer["statusCode"] == 202, answer
+    execution = json.loads(answer["body"])["execution_id"]
+    inbox = tmp_path / "inbox.json"
+    inbox.write_text(json.dumps(held(containers.stack, queue_of(containers.stack, "InboxQueue"), is_webhook)))
+    assert containers.invoke("AdmitFunction", inbox) == {"batchItemFailures": []}
+    summary = api.summary(execution)
+    assert (summary["status"], summary["trigger"]["kind"]) == ("running", "webhook")
+    forged = json.loads((ROOT / "events" / "api_hook.json").read_text())
+    forged["body"] = forged["body"].replace("7a3f9c1", "0000000")
+    event = tmp_path / "forged.json"
+    event.write_text(json.dumps(forged))
+    assert containers.invoke("HooksFunction", event)["statusCode"] == 401
+
+
+def fenced(page: str) -> list[str]:
+    """The snippets of YAML of a page."""
+    return [block.removeprefix("yaml\n") for block in page.split("```")[1::2] if block.startswith("yaml\n")]
+
+
+def queue_of(stack: Stack, name: str) -> str:
+    return next(str(url) for url in aws(stack, "sqs").list_queues()["QueueUrls"] if f"-{name}-" in str(url))
+
+
 def put_what_it_tells_of(stack: Stack, notification: Path) -> None:
-    """Put the object that the notification names, and let it name this version of it."""
+    """Put the object that the notification names into the stack's own inbox - objects of others start nothing -, and let it name
+    that bucket and this version."""
     event = json.loads(notification.read_text())
     told = json.loads(event["Records"][0]["body"])
     s3 = told["Records"][0]["s3"]
-    bucket, key = s3["bucket"]["name"], s3["object"]["key"]
-    client = aws(stack, "s3")
-    client.create_bucket(Bucket=bucket)
-    client.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
-    s3["object"]["versionId"] = client.put_object(Bucket=bucket, Key=key, Body=b"{}")["VersionId"]
+    s3["bucket"]["name"] = stack.outputs["InboxBucketName"]
+    put = aws(stack, "s3").put_object(Bucket=s3["bucket"]["name"], Key=s3["object"]["key"], Body=b"{}")
+    s3["object"]["versionId"] = put["VersionId"]
     event["Records"][0]["body"] = json.dumps(told)
     notification.write_text(json.dumps(event))
 
@@ -142,7 +173,9 @@ def test_an_execution_goes_through_a_local_api_a_worker_and_a_router_in_containe
         execution = api.start(playbook, {"name": "Grace"})
         outputs = containers.stack.outputs
         command = tmp_path / "command.json"
-        command.write_text(json.dumps(held(containers.stack, outputs["CommandQueueUrl"], execution)))
+        command.write_text(
+            json.dumps(held(containers.stack, outputs["CommandQueueUrl"], lambda body: body.get("execution_id") == execution))
+        )
         assert containers.invoke("WorkerFunction", command) == {"batchItemFailures": []}
         wake = tmp_path / "wake.json"
         wake.write_text(json.dumps({"Records": [record("wake", json.dumps({"wake": execution}), "ControlQueue")]}))
@@ -151,10 +184,14 @@ def test_an_execution_goes_through_a_local_api_a_worker_and_a_router_in_containe
     assert (summary["status"], summary["result"]) == ("completed", {"greeting": "Hello, Grace!"})
 
 
-def held(stack: Stack, queue: str, execution: str) -> Mapping[str, Any]:
-    """The event that Lambda would make of the message in the queue that is the execution's."""
+def is_webhook(body: Mapping[str, Any]) -> bool:
+    return "noetl_webhook" in body
+
+
+def held(stack: Stack, queue: str, wanted: Callable[[Mapping[str, Any]], bool]) -> Mapping[str, Any]:
+    """The event that Lambda would make of the one message in the queue that is wanted."""
     messages = aws(stack, "sqs").receive_message(QueueUrl=queue, MaxNumberOfMessages=10)["Messages"]
-    (mine,) = [m for m in messages if json.loads(m["Body"]).get("execution_id") == execution]
+    (mine,) = [m for m in messages if wanted(json.loads(m["Body"]))]
     return {"Records": [record(mine["MessageId"], mine["Body"], queue.rsplit("/", 1)[1], mine["ReceiptHandle"])]}
 
 

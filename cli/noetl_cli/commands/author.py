@@ -11,14 +11,21 @@ import typer
 from noetl_cli import files as playbook_files
 from noetl_cli import output
 from noetl_cli import pages as language
-from noetl_cli.app import COMPLETING, app
+from noetl_cli.app import COMPLETING, OutputForm, app
 from noetl_cli.errors import USAGE, Exit, say
+
+
+class Findings(OutputForm):
+    """What `validate` prints: SARIF, too, which code scanning reads."""
+
+    name = "text|json|jsonl|yaml|sarif"
+    forms = (*OutputForm.forms, "sarif")
 
 
 @app.command()
 def validate(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...")],
-    format: Annotated[str, typer.Option("--output", "--format", click_type=click.Choice(["text", "json", "sarif"]))] = "text",
+    format: Annotated[str, typer.Option("--output", "--format", click_type=Findings())] = "text",
     strict: Annotated[bool, typer.Option("--strict", help="Exit code 2 for warnings too.")] = False,
 ) -> None:
     """Parse, validate and lint playbooks (a folder: all below it; `-`: standard input); exit code 2 when one has errors."""
@@ -33,9 +40,9 @@ def validate(
         playbook, diagnostics = check(source, str(file), lenient=True)
         found += diagnostics
         broken = broken or playbook is None or (strict and any(d.severity == "warning" for d in diagnostics))
-    render = {"text": to_text, "json": to_json, "sarif": to_sarif}[format]
-    text = render(found)
-    if text:
+    if format in ("jsonl", "yaml"):
+        output.as_data([d.as_dict() for d in found], format)
+    elif text := {"text": to_text, "json": to_json, "sarif": to_sarif}[format](found):
         print(text)
     if format == "text":
         errors = sum(1 for d in found if d.severity == "error")

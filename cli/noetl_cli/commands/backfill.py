@@ -36,7 +36,7 @@ def backfill(
     with closing(backend(on or "local", store)) as where:
         shown = where.api.backfill(path, begin, end, trigger=trigger, parallel=parallel, again=again, preview=preview or None)
         if preview and output_ != "text":
-            output.as_json(shown)
+            output.as_data(shown, output_)
             return
         named = f"{shown['playbook']['path']}@{shown['playbook']['version']}"
         many = f"{shown['occurrences']} occurrences" if shown["occurrences"] > 1 else "1 occurrence"

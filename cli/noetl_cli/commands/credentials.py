@@ -72,11 +72,10 @@ def show(
 
 
 @credentials.command()
-def delete(name: Name, on: On = None) -> None:
+def delete(name: Name, on: On = None, output_: Output = "text") -> None:
     """Forget a credential."""
     with closing(backend(on or "local", None)) as where:
-        where.api.delete_credential(name)
-        print(f"{name} deleted")
+        output.done(f"{name} deleted", where.api.delete_credential(name), output_)
 
 
 def _show(found: Credential, how: str) -> None:

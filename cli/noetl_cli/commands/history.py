@@ -14,6 +14,7 @@ from noetl_cli.backend import PAGE
 from noetl_cli.backends import execution
 from noetl_cli.errors import USAGE, Exit, say
 from noetl_cli.filters import Failed, Filter, Follow, OfIteration, OfStep, OfTask, Since, Tail, followed
+from noetl_cli.terminal import visible
 
 if TYPE_CHECKING:
     from noetl_core.client.view_shapes import LogEntry
@@ -100,6 +101,6 @@ def _print(entry: LogEntry) -> None:
     if entry.get("more"):
         print(output.styled("  ... more before this: noetl logs --full", "dim"))
     for line in entry.get("stdout", "").splitlines():
-        print(f"  {line}")
+        print(f"  {visible(line)}")
     for line in entry.get("stderr", "").splitlines():
-        print(output.styled(f"! {line}", "red"))
+        print(output.styled(f"! {visible(line)}", "red"))

@@ -139,12 +139,18 @@ def _put_tokens(where: Backend, summary: dict[str, Any]) -> None:
 
 
 @app.command()
-def watch(id: Id, on: On = None, store: Store = None, timeout: Annotated[float | None, typer.Option(metavar="S")] = None) -> None:
+def watch(
+    id: Id,
+    on: On = None,
+    store: Store = None,
+    timeout: Annotated[float | None, typer.Option(metavar="S")] = None,
+    output_: Output = "text",
+) -> None:
     """Follow an execution that something else carries out, to its end."""
     from noetl_cli.follow import Watch, ended, polled  # 17 ms: only who follows an execution
 
     with execution(id, on, store) as (where, id):
-        view = Watch(where, id, polled(where, id))
+        view = Watch(where, id, polled(where, id), quiet=output_ != "text")
         until = None if timeout is None else time.monotonic() + timeout
         try:
             while where.api.state(id)["status"] not in STOPPED:
@@ -154,7 +160,7 @@ def watch(id: Id, on: On = None, store: Store = None, timeout: Annotated[float |
                 time.sleep(0.3)
         finally:
             view.close()
-        ended(where, id, "text", False)
+        ended(where, id, output_, False)
 
 
 @app.command()

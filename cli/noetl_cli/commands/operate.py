@@ -45,6 +45,7 @@ def cancel(
     compensate: Annotated[bool, typer.Option("--compensate", help="then undo finished steps by their `compensate`")] = False,
     on: On = None,
     store: Store = None,
+    output_: Output = "text",
 ) -> None:
     """Cancel an execution, and its children."""
     with execution(id, on, store) as (where, id):
@@ -52,7 +53,12 @@ def cancel(
         if compensate and status == "cancelling" and where.name == "local":
             where.follow(id, None, lambda: None)  # this process carries the compensations out
             status = where.api.state(id)["status"]
-        print(f"{id} {status}")
+        _operated(id, status, output_)
+
+
+def _operated(id: str, status: str, how: str) -> None:
+    """Print what an operation left an execution at."""
+    output.done(f"{id} {status}", {"execution_id": id, "status": status}, how)
 
 
 @app.command()
@@ -117,10 +123,10 @@ def _show(shown: RedrivePlan) -> None:
 
 
 @app.command()
-def pause(id: Id, on: On = None, store: Store = None) -> None:
+def pause(id: Id, on: On = None, store: Store = None, output_: Output = "text") -> None:
     """Pause an execution: running pipelines stop at their next task."""
     with execution(id, on, store) as (where, id):
-        print(f"{id} {where.api.pause(id)['status']}")
+        _operated(id, where.api.pause(id)["status"], output_)
 
 
 @app.command()
@@ -130,11 +136,12 @@ def signal(
     data: Annotated[str, typer.Option(help="JSON, or @file", metavar="JSON|@file")] = "{}",
     on: On = None,
     store: Store = None,
+    output_: Output = "text",
 ) -> None:
     """Send a named signal: what `kind: callback` with `signal: NAME` waits for."""
     given = json_of(data, "--data")
     with execution(id, on, store) as (where, id):
-        print(f"{id} {where.api.signal(id, name, given)['status']}")
+        _operated(id, where.api.signal(id, name, given)["status"], output_)
 
 
 @app.command()
@@ -145,6 +152,7 @@ def callback(
     heartbeat: Annotated[bool, typer.Option("--heartbeat", help="only say that whoever is to answer is alive")] = False,
     on: On = None,
     store: Store = None,
+    output_: Output = "text",
 ) -> None:
     """Answer a waiting callback."""
     if (data is not None) + (error is not None) + heartbeat > 1:
@@ -157,4 +165,4 @@ def callback(
         raise Exit(USAGE, f"{token[:80]} is no callback's token: `noetl show ID` shows those an execution waits for")
     with closing(backend(on, store, execution_id)) as where:
         answer = where.api.callback_heartbeat(token) if heartbeat else where.api.answer_callback(token, given, said)
-        print(f"{answer['execution_id']} {answer['callback']}")
+    output.done(f"{answer['execution_id']} {answer['callback']}", answer, output_)

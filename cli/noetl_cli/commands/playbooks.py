@@ -13,7 +13,7 @@ from noetl_cli.backends import backend
 from noetl_cli.errors import USAGE, Exit
 
 if TYPE_CHECKING:
-    from noetl_core.client.catalog_shapes import AboutPlaybook
+    pass
 
 playbooks = typer.Typer(add_completion=False, help="The catalog: list, show, alias, tag, delete, undelete.")
 app.add_typer(playbooks, name="playbooks")
@@ -71,7 +71,7 @@ def show(path: Path, on: On = None, store: Store = None, output_: Output = "text
         about: dict[str, Any] = {**where.api.about_playbook(path)}
         about["versions"] = [version["version"] for version in where.api.playbook_versions(path)["versions"]]
     if output_ != "text":
-        output.as_json(about)
+        output.as_data(about, output_)
         return
     changes = about.pop("changes")
     told = {"versions": ", ".join(map(str, about.pop("versions"))), "aliases": _aliases(about["aliases"])}
@@ -92,14 +92,17 @@ def alias(
     remove: Annotated[bool, typer.Option("--remove", help="Remove the alias")] = False,
     on: On = None,
     store: Store = None,
+    output_: Output = "text",
 ) -> None:
-    """Let PATH@ALIAS stand for a version, or split it between some by weights (default: on the stack)."""
+    """Let PATH@ALIAS stand for a version, or split it between some by weights (default: of the local store)."""
     if remove == bool(versions):
         raise Exit(USAGE, "an alias stands for versions, or is removed: noetl playbooks alias PATH prod 7, or --remove")
     weights = None if remove else _weights(versions or [])
     with closing(backend(on or "local", store)) as where:
         about = where.api.set_alias(path, name, weights)
-    print(f"{path}@{name} is removed" if remove else f"{path}@{name} is version {_split(about['aliases'][name])}")
+    output.done(
+        f"{path}@{name} is removed" if remove else f"{path}@{name} is version {_split(about['aliases'][name])}", about, output_
+    )
 
 
 def _weights(versions: list[str]) -> dict[int, int]:
@@ -122,29 +125,32 @@ def tag(
     remove: Annotated[list[str] | None, typer.Option("--remove", help="A tag to remove; repeatable", metavar="TAG")] = None,
     on: On = None,
     store: Store = None,
+    output_: Output = "text",
 ) -> None:
-    """Add and remove tags, by which lists are filtered (default: on the stack)."""
+    """Add and remove tags, by which lists are filtered (default: of the local store)."""
     if not tags and not remove:
         raise Exit(USAGE, "name the tags to add, or --remove some")
     with closing(backend(on or "local", store)) as where:
         about = where.api.tag_playbook(path, tags or [], remove or [])
-    print(f"{path}: {', '.join(about['tags']) or 'no tags'}")
+    output.done(f"{path}: {', '.join(about['tags']) or 'no tags'}", about, output_)
 
 
 @playbooks.command()
-def delete(path: Path, on: On = None, store: Store = None) -> None:
-    """Let nothing new start from a playbook; what runs goes on, and its versions and executions stay (default: on the stack)."""
+def delete(path: Path, on: On = None, store: Store = None, output_: Output = "text") -> None:
+    """Let nothing new start from a playbook; what runs goes on, its versions stay (default: of the local store)."""
     with closing(backend(on or "local", store)) as where:
-        where.api.delete_playbook(path)
-    print(f"{path} is deleted: nothing new starts from it (`noetl playbooks undelete {path}` brings it back)")
+        about = where.api.delete_playbook(path)
+    output.done(
+        f"{path} is deleted: nothing new starts from it (`noetl playbooks undelete {path}` brings it back)", about, output_
+    )
 
 
 @playbooks.command()
-def undelete(path: Path, on: On = None, store: Store = None) -> None:
-    """Let a deleted playbook start again (default: on the stack)."""
+def undelete(path: Path, on: On = None, store: Store = None, output_: Output = "text") -> None:
+    """Let a deleted playbook start again (default: of the local store)."""
     with closing(backend(on or "local", store)) as where:
-        about: AboutPlaybook = where.api.undelete_playbook(path)
-    print(f"{path} version {about['latest']} starts again")
+        about = where.api.undelete_playbook(path)
+    output.done(f"{path} version {about['latest']} starts again", about, output_)
 
 
 def _aliases(aliases: dict[str, dict[str, int]]) -> str:

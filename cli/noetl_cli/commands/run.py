@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from noetl_cli import files as playbook_files
+from noetl_cli import output
 from noetl_cli.app import On, Output, Store, app
 from noetl_cli.backends import backend
 from noetl_cli.errors import USAGE, Exit, say
@@ -126,14 +127,21 @@ def _allow(what: Sequence[str], on: str) -> None:
 
 
 @app.command()
-def register(files: Annotated[list[Path], typer.Argument(metavar="FILE...")], on: On = None, store: Store = None) -> None:
+def register(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...")], on: On = None, store: Store = None, output_: Output = "text"
+) -> None:
     """Put playbooks into the catalog (default: of the local store)."""
     where = backend(on or "local", store)
+    registered = []
     for file in files:
         source = playbook_files.playbook(file)
         playbook_files.check(source, file)
         version = where.api.register(source)
-        print(f"{version['path']} version {version['version']} ({version['digest'][:19]}) on {where.name}")
+        registered.append(version)
+        if output_ == "text":
+            print(f"{version['path']} version {version['version']} ({version['digest'][:19]}) on {where.name}")
+    if output_ != "text":
+        output.as_data(registered, output_)
 
 
 def _path(what: str) -> tuple[str, Version]:

@@ -62,7 +62,7 @@ def show(path: Path, name: Name, on: On = None, store: Store = None, output_: Ou
 
 
 @triggers.command()
-def enable(path: Path, name: Name, on: On = None, store: Store = None) -> None:
+def enable(path: Path, name: Name, on: On = None, store: Store = None, output_: Output = "text") -> None:
     """Switch a trigger on. What it would have started while it was off is not made up for."""
     with closing(backend(on or "local", store)) as where:
         found = where.api.switch_trigger(path, name, on=True)
@@ -73,15 +73,14 @@ def enable(path: Path, name: Name, on: On = None, store: Store = None) -> None:
             if found.get("next_at")
             else ""
         )
-        print(f"{path} {name} is on{then}")
+        output.done(f"{path} {name} is on{then}", found, output_)
 
 
 @triggers.command()
-def disable(path: Path, name: Name, on: On = None, store: Store = None) -> None:
+def disable(path: Path, name: Name, on: On = None, store: Store = None, output_: Output = "text") -> None:
     """Switch a trigger off. What it has started goes on."""
     with closing(backend(on or "local", store)) as where:
-        where.api.switch_trigger(path, name, on=False)
-        print(f"{path} {name} is off")
+        output.done(f"{path} {name} is off", where.api.switch_trigger(path, name, on=False), output_)
 
 
 @triggers.command()
@@ -130,11 +129,10 @@ def retry(id: RefusedId, on: On = None, store: Store = None, output_: Output = "
 
 
 @triggers.command()
-def forget(id: RefusedId, on: On = None, store: Store = None) -> None:
+def forget(id: RefusedId, on: On = None, store: Store = None, output_: Output = "text") -> None:
     """Delete what could not start."""
     with closing(backend(on or "local", store)) as where:
-        where.api.forget_refused(id)
-        print(f"{id} deleted")
+        output.done(f"{id} deleted", where.api.forget_refused(id), output_)
 
 
 def _fired(where: Backend, firing: Firing, how: str) -> None:

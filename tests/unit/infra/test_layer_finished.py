@@ -87,6 +87,17 @@ def test_an_execution_is_served_by_the_layer_alone(cold: Cold) -> None:
         assert patches == {"aws_xray_sdk.ext.botocore.patch"}, function
 
 
+@pytest.mark.parametrize("others", [{"AWS_SAM_LOCAL": "true"}, {"LAMBDA_TASK_ROOT": None}, {"POWERTOOLS_TRACE_DISABLED": "true"}])
+def test_functions_start_from_the_layer_where_nobody_listens_for_traces(cold: Cold, others: dict[str, str | None]) -> None:
+    """As in a container of `sam local`: X-Ray's library would ask a daemon, by a client that the layer does not have."""
+    cold.variables = others
+    try:
+        starts = cold.round()
+    finally:
+        cold.variables = {}
+    assert not any("aws_xray_sdk.core" in start.modules for start in starts.values())
+
+
 def test_every_library_of_the_layer_loads(layer: Path) -> None:
     """Those that no function loads before a task asks for them, too; shared libraries have been cut."""
     ask = (
@@ -122,6 +133,16 @@ def test_a_library_that_another_layer_brings_is_read_from_its_source(layer: Path
         assert subprocess.check_output([sys.executable, "-S", "-B", "-c", ask], text=True) == "of another layer\n"
     finally:
         other.unlink()
+
+
+def test_botocore_finds_the_certificates_of_authorities(layer: Path) -> None:
+    ask = (
+        f"import sys; sys.path[:0] = [{str(layer / 'python')!r}]\n"
+        "import ssl; from botocore.httpsession import get_cert_path as path\n"
+        "ssl.create_default_context(cafile=path(True)); print(path(True))"
+    )
+    found = subprocess.check_output([sys.executable, "-S", "-B", "-c", ask], text=True).strip()
+    assert Path(found).is_relative_to(layer)
 
 
 def test_functions_start_beside_a_layer_that_brings_awscrt(layer: Path, tmp_path: Path) -> None:

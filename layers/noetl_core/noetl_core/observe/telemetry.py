@@ -2,22 +2,32 @@
 
 * Only botocore is patched: for other libraries X-Ray would record whole URLs and send trace headers to third parties.
 * Answers and exceptions are not captured, because they contain payloads, results and callback tokens. The reason of a failure
-  is in
-  the log.
+  is in the log.
+* Where nobody listens - in a container of `sam local`, on an emulator - X-Ray's library is not loaded: outside of Lambda it
+  asks a daemon for rules of sampling, by a client of botocore's that the layer does not have.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from typing import Any
-
-from aws_lambda_powertools import Tracer
 
 Handler = Callable[..., Mapping[str, Any]]
 
 
 def traced(handler: Handler) -> Handler:
     """`handler` with a trace of its invocations."""
+    if not _heard():
+        return handler
+    from aws_lambda_powertools import Tracer  # it loads X-Ray's library
+
     tracer = Tracer(patch_modules=["botocore"])
     traced: Handler = tracer.capture_lambda_handler(handler, capture_response=False, capture_error=False)
     return traced
+
+
+def _heard() -> bool:
+    """Return whether this is a function of AWS Lambda whose traces are not switched off."""
+    disabled = os.environ.get("POWERTOOLS_TRACE_DISABLED", "").lower() in ("1", "true", "t", "yes", "y", "on")
+    return "LAMBDA_TASK_ROOT" in os.environ and "AWS_SAM_LOCAL" not in os.environ and not disabled

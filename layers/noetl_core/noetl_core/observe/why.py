@@ -109,7 +109,9 @@ class Explanation:
     def _came_to(self, run: RunAccount) -> str:
         if run.error is not None:
             return f"failed: {run.error.get('kind')}: {run.error.get('message')}"
-        return {"ok": "ran and ended well", "error": "ran and failed"}.get(run.status, "is under way")
+        counts = run.boundary.get("loop") if run.boundary is not None else None
+        let_pass = f"; {counts['failed']:,} of {counts['total']:,} iterations failed" if counts and counts["failed"] else ""
+        return {"ok": f"ran and ended well{let_pass}", "error": "ran and failed"}.get(run.status, "is under way")
 
     def _ran(self, run: RunAccount, kind: FactKind, text: str) -> None:
         fact = self._fact(kind, text, 0, run.step, run.ended or run.at, run.id)
