@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from noetl_core.adapters.aws.cold_start import imported
+
+# isort: split
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -110,3 +113,6 @@ def _named(delivery: Delivery) -> dict[str, str]:
 
 def _queue_of(record: SQSRecord) -> str:
     return record.event_source_arn.rpartition(":")[2]
+
+
+imported()

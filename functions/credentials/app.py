@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from noetl_core.adapters.aws.cold_start import imported
+
+# isort: split
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -38,3 +41,6 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Mapping[str, Any]:
     answer = api.resolve(event, context)
     logger.info("answered", extra={"route": api.route(event), "status": answer["statusCode"]})
     return answer
+
+
+imported()

@@ -3,6 +3,9 @@ others, starts nothing, and hands on through the inbox queue what was signed."""
 
 from __future__ import annotations
 
+from noetl_core.adapters.aws.cold_start import imported
+
+# isort: split
 import json
 import os
 from base64 import b64decode
@@ -62,3 +65,6 @@ def _answer(path: str, name: str, event: Mapping[str, Any]) -> Answer:
     except ValueError:  # not base64, or halves of characters
         return Answer(400, {"error": {"code": "malformed", "message": "the body does not read", "details": []}})
     return hooks().answer(path, name, event.get("headers") or {}, body)
+
+
+imported()

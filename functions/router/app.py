@@ -8,6 +8,9 @@ raises, and Lambda delivers the batch again.
 
 from __future__ import annotations
 
+from noetl_core.adapters.aws.cold_start import imported
+
+# isort: split
 import json
 from collections.abc import Mapping
 from functools import partial
@@ -140,3 +143,6 @@ def _wake(record: SQSRecord) -> None:
     logger.info("woken", extra={"execution_id": execution_id, "routed": swept.routed, "resent": swept.resent})
     if swept.broken:
         metrics.add_metric("LooksFailed", MetricUnit.Count, 1)
+
+
+imported()

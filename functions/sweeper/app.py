@@ -3,6 +3,9 @@ dead letters."""
 
 from __future__ import annotations
 
+from noetl_core.adapters.aws.cold_start import imported
+
+# isort: split
 import json
 import os
 from dataclasses import asdict
@@ -43,3 +46,6 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
     for name in ("looked", "handed", "takeovers", "resent", "fenced", "broken", "dead"):
         metrics.add_metric(f"Sweep{name.title()}", MetricUnit.Count, swept[name])
     return swept
+
+
+imported()

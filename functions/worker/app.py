@@ -4,6 +4,9 @@ itself."""
 
 from __future__ import annotations
 
+from noetl_core.adapters.aws.cold_start import imported
+
+# isort: split
 import random
 import time
 from collections.abc import Mapping, Sequence
@@ -113,3 +116,6 @@ def _hand_back(record: SQSRecord, seconds: int) -> None:
     same, or it would be deleted with the batch."""
     url = client("sqs").get_queue_url(QueueName=record.event_source_arn.rsplit(":", 1)[1])["QueueUrl"]
     client("sqs").change_message_visibility(QueueUrl=url, ReceiptHandle=record.receipt_handle, VisibilityTimeout=seconds)
+
+
+imported()

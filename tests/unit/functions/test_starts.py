@@ -33,7 +33,24 @@ HEAVY = {
 }
 
 
+COLLECTOR = """
+import gc, importlib.util, sys
+import noetl_core.adapters.aws.cold_start
+gc.enable()
+sys.modules.pop("noetl_core.adapters.aws.cold_start")  # it is imported by the handler, or not
+collections = []
+gc.callbacks.append(lambda phase, info: collections.append(phase))
+spec = importlib.util.spec_from_file_location("app", sys.argv[1])
+spec.loader.exec_module(importlib.util.module_from_spec(spec))
+print(len(collections), gc.isenabled())
+"""
+
+
 def loaded(function: str) -> set[str]:
+    return set(json.loads(said_by(LOADED, function)))
+
+
+def said_by(program: str, function: str) -> str:
     environment = {
         **os.environ,
         "PYTHONPATH": str(ROOT / "layers" / "noetl_core"),
@@ -42,8 +59,8 @@ def loaded(function: str) -> set[str]:
         "POWERTOOLS_SERVICE_NAME": "noetl",
         "POWERTOOLS_METRICS_NAMESPACE": "NoETL",
     }
-    command = [sys.executable, "-c", LOADED, str(ROOT / "functions" / function / "app.py")]
-    return set(json.loads(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout))
+    command = [sys.executable, "-c", program, str(ROOT / "functions" / function / "app.py")]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
 
 
 @pytest.mark.untraced
@@ -60,3 +77,10 @@ def test_who_runs_no_tools_loads_nothing_of_the_data_plane(function: str) -> Non
 
 def test_a_worker_has_loaded_what_it_runs_before_its_first_command() -> None:
     assert "noetl_core.worker.runner" in loaded("worker")
+
+
+@pytest.mark.untraced
+@pytest.mark.parametrize("function", ["admit", "router", "sweeper", "worker", "credentials", "hooks"])
+def test_the_garbage_collector_rests_during_an_import_and_works_behind_it(function: str) -> None:
+    collections, works = said_by(COLLECTOR, function).split()
+    assert int(collections) < 20 and works == "True", "compiling the handler may need one, importing needs hundreds"

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, cast
 
 import aiohttp
@@ -360,6 +361,7 @@ class HttpClient:
             return self._contexts[verify]
 
 
+@lru_cache(maxsize=256)
 def _is_address(host: str) -> bool:
     try:
         ipaddress.ip_address(host)
