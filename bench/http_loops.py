@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -48,6 +49,27 @@ def run(base: str, delay_ms: int, in_flight: int, **spec: object) -> tuple[float
     return ITEMS / seconds, spent / ITEMS * 1e3, seen["most"]
 
 
+def bare(base: str, delay_ms: int, in_flight: int) -> float:
+    """The same calls by sockets alone, which is the most that the server and the machine let through: calls a second."""
+    host, port = base.removeprefix("http://").split(":")
+    calls = iter(range(ITEMS))
+
+    async def connection() -> None:
+        reader, writer = await asyncio.open_connection(host, int(port))
+        for n in calls:
+            writer.write(b"GET /%d/%d HTTP/1.1\r\nHost: bench\r\n\r\n" % (delay_ms, n))
+            head = await reader.readuntil(b"\r\n\r\n")
+            await reader.readexactly(int(head.split(b"Content-Length: ")[1].split(b"\r\n")[0]))
+        writer.close()
+
+    async def all_of_them() -> None:
+        await asyncio.gather(*(connection() for _ in range(in_flight)))
+
+    began = time.perf_counter()
+    asyncio.run(all_of_them())
+    return ITEMS / (time.perf_counter() - began)
+
+
 def figures(times: int) -> list[Figure]:
     """By the server's delay and `max_in_flight`: items a second, processor time an item, what the server saw at once."""
     os.environ["NOETL_HTTP_ALLOW_PRIVATE"] = "1"
@@ -55,9 +77,14 @@ def figures(times: int) -> list[Figure]:
     with server() as base:
         run(base, 0, 16)  # imports and compiles
         for delay, in_flight, budget in ((0, 1, None), (0, 16, 1_500), (0, 100, 1_500), (20, 16, 720), (20, 100, 2_500)):
-            rows = [run(base, delay, in_flight) for _ in range(times)]
+            rows, alone = [], []
+            for _ in range(times):
+                rows.append(run(base, delay, in_flight))
+                alone.append(bare(base, delay, in_flight))
             name = f"map of {ITEMS:,} HTTP calls, {delay} ms server, {in_flight} in flight"
             out.append(Figure(name, "items/s", tuple(r[0] for r in rows), budget, "higher"))
+            if delay:
+                out.append(Figure("  the same by sockets alone", "calls/s", tuple(alone)))
             out.append(Figure("  processor time of an item", "ms", tuple(r[1] for r in rows)))
             seen = tuple(float(r[2]) for r in rows)
             out.append(Figure("  the most that the server saw at once", "calls", seen, in_flight if delay else None, "higher"))

@@ -92,13 +92,13 @@ class RunAggregates:
 
     def so_far(self) -> Aggregates | None:
         """Return what a commit of a loop that goes on says; None for a run without iterations that have ended."""
-        said = self.stated(FEW_CELLS)
-        if said is None or "us" not in said:
-            return None
-        return said if self.items is None else {**said, "items": self.items}
+        said = self.stated(FEW_CELLS) if self.us else None
+        return said if said is None or self.items is None else {**said, "items": self.items}
 
     def stated(self, cells: int = MAX_CELLS) -> Aggregates | None:
         """Return what a boundary says, with so many cells at most; None when there is nothing."""
+        if not (self.us or self.retries or self.errors or self.failed or self.cells["at"]):
+            return None
         found = Aggregates()
         if self.us:
             found["us"], found["total_us"], found["max_us"] = dict(self.us), self.total_us, self.max_us
@@ -109,7 +109,7 @@ class RunAggregates:
             found["failed"] = condensed(self.failed)
         if self.cells["at"]:
             found["cells"] = coarser(self.cells, cells)
-        return found or None
+        return found
 
 
 def observe(state: State, event: ControlEvent) -> None:

@@ -49,6 +49,8 @@ def render(
     """
     if type(value) in SCALARS and not (type(value) is str and is_template(value)):
         return value
+    if type(value) is dict and not value:
+        return {}
     evaluation = Evaluation(_scope(scope), limits)
     rendered = _render(value, evaluation, undefined_ok, 0)
     return _whole(rendered, evaluation) if whole and type(rendered) not in SCALARS else rendered

@@ -1,4 +1,5 @@
-"""The garbage collector during a cold start. A handler imports this module before all others, and calls `imported` as its last act.
+"""The garbage collector during a cold start. A handler imports this module before all others, and calls `imported` when it is
+made.
 
 What modules make when they are imported stays: looking through it for garbage again and again takes a tenth of the import.
 """
