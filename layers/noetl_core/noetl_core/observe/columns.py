@@ -90,7 +90,7 @@ class Columns:
             column.crossed = 0
         moved = [self._moved(arc) for arc in self.arcs]
         for box in boxes:
-            box.x, box.y = self._columns[self._of(box.y)].moved((box.x, box.y))
+            box.middle, box.y = self._columns[self._of(box.y)].moved((box.middle, box.y))
         self.arcs = moved
 
     def _crossings(self) -> Iterator[tuple[int, int]]:
