@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from noetl_core.dsl.load import Node
-from noetl_core.dsl.model import Concurrency, Rate
+from noetl_core.dsl.model import Concurrency, Rate, Task
 from noetl_core.dsl.reader import Given, Reader
 
 WAITING: Final = frozenset({"wait", "callback", "playbook"})
 """Kinds of tasks that call nothing: a worker begins them, and something else ends them."""
+WITHOUT_RATES: Final = frozenset({"python"})
+"""Pools whose workers may not write what others go by: the code that runs there is not trusted, and could hold up everybody."""
 
 
 def rate(given: Given | None) -> Rate | None:
@@ -27,6 +30,15 @@ def check_complete(r: Reader, policy: Given, owner: str) -> None:
     for name in ("key", "per_second"):
         if name not in given:
             r.missing(node, name, f"rate of {owner} has no {name}", "rate: { key: ..., per_second: ... }")
+
+
+def check_rates(r: Reader, node: Node, tasks: Iterable[Task], pool: str, owner: str) -> None:
+    """Report a rate, also an inherited one, where workers could not keep it."""
+    limited = next((task for task in tasks if task.rate is not None), None)
+    if limited is not None and pool in WITHOUT_RATES:
+        message = f'task "{limited.name}" of {owner} has a rate, and workers of pool {pool} have no access to rates'
+        hint = "let the step run in another pool; or limit how many of its runs there are at a time: spec.policy.concurrency"
+        r.report("E114", node, message, hint)
 
 
 def concurrency(r: Reader, written: tuple[Node, Given] | None, owner: str, *, whole: bool) -> Concurrency | None:

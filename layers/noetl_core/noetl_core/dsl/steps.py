@@ -9,7 +9,7 @@ from typing import Any, Final
 from noetl_core.dsl.cursors import check_cursor, refuse
 from noetl_core.dsl.diagnostics import MIGRATE, suggest
 from noetl_core.dsl.fields.flow import ARC, COMPENSATION, JOIN, ROUTER, ROUTER_POLICY, ROUTER_SPEC, STEP, STEP_FAILURE
-from noetl_core.dsl.limits import concurrency
+from noetl_core.dsl.limits import check_rates, concurrency
 from noetl_core.dsl.load import Node
 from noetl_core.dsl.loops import iterators, loop
 from noetl_core.dsl.model import Arc, Executor, FailureMode, Join, Loop, Rate, Router, Step, Task, TaskPolicy
@@ -80,6 +80,8 @@ def step(r: Reader, node: Node, name: str, scope: StepScope) -> Step:
     undoing, undo_loop = _compensate(r, undo, name, tasks)
     args = r.values(args_node, f"args of {what}")
     each = _each(r, args_node, looped)
+    pool = given.get("spec", "pool") or given.get("spec", "policy", "resources", "pool") or scope.executor.pool
+    check_rates(r, node, (*body, *undoing), pool, what)
     return Step(
         name=name,
         tasks=body,
@@ -91,7 +93,7 @@ def step(r: Reader, node: Node, name: str, scope: StepScope) -> Step:
         args={k: v for k, v in args.items() if k not in each},
         each_args={k: v for k, v in args.items() if k in each},
         set_ctx=set_ctx,
-        pool=given.get("spec", "pool") or given.get("spec", "policy", "resources", "pool") or scope.executor.pool,
+        pool=pool,
         timeout_s=scope.step_timeout if given.node(*_TIMEOUT) is None else given.get(*_TIMEOUT),
         deadline_s=given.get("spec", "policy", "lifecycle", "deadline_s"),
         failure_mode=failure_mode,

@@ -1,4 +1,4 @@
-"""Circles in what waits for what (docs/limits.md, "Two limits"). Pure.
+"""Circles in what waits for what (docs/limits.md, "Deadlocks"). Pure.
 
 A node needs others: all of them to be stuck, if each alone could free it, or any of them, if it goes on only after each. What
 needs nothing goes on by itself. What is left when everything that can go on has gone on waits for ever.
