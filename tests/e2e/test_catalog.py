@@ -227,4 +227,6 @@ def test_a_backfill_is_cancelled_as_one(api: Api, noetl: Run) -> None:
     assert noetl("cancel", answer["execution_id"], "--on", "stack").returncode == 0
     assert api.wait(answer["execution_id"])["status"] == "cancelled"
     eventually(lambda: {one["status"] for one in api.executions(path)} == {"cancelled"})
+    again = noetl("backfill", path, "--from", "2026-01-01", "--to", "2026-01-03", "--on", "stack")
+    assert f"is cancelled: `noetl redrive {answer['execution_id']}` runs what is missing" in again.stderr
     assert len(api.executions(path)) == 4

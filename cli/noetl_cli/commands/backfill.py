@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,9 @@ from noetl_cli import output
 from noetl_cli.app import On, Output, Store, app
 from noetl_cli.backends import backend
 from noetl_cli.errors import say
+
+if TYPE_CHECKING:
+    from noetl_cli.backend import Backend
 
 
 @app.command()
@@ -47,10 +50,18 @@ def backfill(
         execution_id = shown["execution_id"]
         if output_ == "text":
             say(told)
-            say(f"execution {execution_id} on {where.name}" + ("" if shown["created"] else ", which was started before"))
+            say(f"execution {execution_id} on {where.name}" + ("" if shown["created"] else _before(where, execution_id)))
         watch = Watch(where, execution_id, quiet=output_ != "text")
         try:
             where.follow(execution_id, None, watch.tick)
         finally:
             watch.close()
         ended(where, execution_id, output_, False)
+
+
+def _before(where: Backend, execution_id: str) -> str:
+    """Say what has become of a backfill that was asked for before, and how it goes on."""
+    status = where.api.execution(execution_id)["status"]
+    if status not in ("failed", "cancelled"):
+        return ", which was started before"
+    return f", which was started before and is {status}: `noetl redrive {execution_id}` runs what is missing"

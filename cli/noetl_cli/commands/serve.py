@@ -37,8 +37,8 @@ def serve(
         raise Exit(USAGE, "a store in memory ends with its process: there is nothing to serve")
     where = LocalBackend(store or default_store())
     with closing(where), _hooks(where, port):
-        known = where.wiring.control.triggers.triggers()
-        on = sum(1 for record in known if record.enabled)
+        known = where.api.triggers()["triggers"]
+        on = sum(1 for trigger in known if trigger["enabled"] and "deleted_at" not in trigger)
         say(f"serving {store or default_store()}: {on} of {len(known)} triggers are on (noetl triggers ls); Ctrl-C ends it")
         news: deque[Commit] = deque()
         where.wiring.observe(lambda commit: news.append(commit) if commit.stream.run_id is None else None)

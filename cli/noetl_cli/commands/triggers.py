@@ -220,9 +220,9 @@ def _show(trigger: TriggerDetails) -> None:
         print(f"takes: POST /api/hooks/{trigger['path']}/{trigger['name']}")
     for key in ("overlap", "catch_up", "jitter_s", "match"):
         if key in source:
-            print(f"{key}: {source[key]}")
+            print(f"{key}: {source[key] if isinstance(source[key], str) else json.dumps(source[key], ensure_ascii=False)}")
     if trigger["payload"]:
-        print(f"payload: {trigger['payload']}")
+        print(f"payload: {json.dumps(trigger['payload'], ensure_ascii=False)}")
     if trigger["upcoming"]:
         print(f"next: {', '.join(trigger['upcoming'])}")
     if trigger["firings"]:

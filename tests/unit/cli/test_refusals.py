@@ -29,6 +29,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def test_a_backfill_that_failed_says_how_it_goes_on(folder: Path) -> None:
+    failing = PLAYBOOK.replace("team/report", "team/broken").replace("kind: noop", 'kind: noop, result: "{{ 1 / 0 }}"')
+    (folder / "broken.yaml").write_text(failing)
+    assert commands.run("register", "broken.yaml", "--on", "local", cwd=folder).returncode == 0
+    asked = ("backfill", "team/broken", "--from", "2026-03-28", "--to", "2026-03-30")
+    assert commands.run(*asked, cwd=folder).returncode == 1
+    again = commands.run(*asked, cwd=folder)
+    assert again.returncode == 1
+    assert "which was started before and is failed: `noetl redrive " in again.stderr
+
+
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
