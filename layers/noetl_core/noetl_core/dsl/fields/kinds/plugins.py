@@ -1,4 +1,4 @@
-"""The kinds that distributions of their own carry out: `snowflake` and `container`. `quantum` is in `calls`."""
+"""The kind `snowflake`, which a distribution of its own carries out, as `quantum` (in `calls`) is."""
 
 from __future__ import annotations
 
