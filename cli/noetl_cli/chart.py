@@ -47,6 +47,10 @@ def draw(timeline: Mapping[str, Any], *, tasks: bool = False, width: int | None 
         yield f"{names[span['id']][:left]:{left}} {''.join(bar)} {STATUS.get(span['status'], '✗')}{took}"
         order = sorted((s for s in inner if s["id"] in names), key=_first) + order
     yield f"{timeline['status']}, {timeline['lanes']} lane{'s' if timeline['lanes'] != 1 else ''} at most side by side"
+    rows = timeline.get("rows")
+    if rows is not None:
+        yield f"{rows['shown']:,} of {rows['total']:,} runs are shown: those that failed, are open or took longest"
+        yield "iterations of long loops are not shown: `noetl show ID STEP --failed` has those that failed"
     if tasks and timeline["omitted"]:
         yield f"{timeline['omitted']:,} tasks and iterations are not shown: `noetl show ID STEP --failed` has those that failed"
     limited = any(s["kind"] == "limit" for s in spans)

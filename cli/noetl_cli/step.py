@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from noetl_cli import output
@@ -12,10 +12,12 @@ from noetl_core.result_refs import is_reference
 
 if TYPE_CHECKING:
     from noetl_cli.backend import Backend
+    from noetl_core.client.step_shapes import Iterations
     from noetl_core.client.view_shapes import StepAggregates
 
 LARGEST: Final = 8 * 1024 * 1024
 """Bytes of a collection that is read to show items of it."""
+PAGE: Final = 1_000
 NAMED: Final = 50
 """Failed iterations of a group that are named one by one."""
 
@@ -68,16 +70,17 @@ def _errors(found: StepAggregates) -> None:
 
 
 def _groups(where: Backend, id: str, step: str) -> Iterator[dict[str, Any]]:
-    """Yield failed iterations by their errors, the most frequent first. The item is beside its index."""
+    """Yield failed iterations of the newest run by their errors, the most frequent first. The item is beside its index."""
     groups: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for event in where.history(id, "LoopIterationCompleted"):
-        error = event["data"].get("error")
-        if event.get("step") != step or error is None:
-            continue
-        key = error.get("kind"), error.get("code"), error.get("task"), error.get("message")
-        group = groups.setdefault(key, {"kind": key[0], "message": key[3], "task": key[2], "iterations": []})
-        group["iterations"].append(event["iteration"])
-    items = _items(where, id, step) if groups else None
+    run: str | None = None
+    for page in _pages(lambda after: where.api.iterations(id, step, status="error", after=after, limit=PAGE)):
+        run = page["run"]
+        for each in page["iterations"]:
+            error: Mapping[str, Any] = each.get("error") or {}
+            key = error.get("kind"), error.get("code"), error.get("task"), error.get("message")
+            group = groups.setdefault(key, {"kind": key[0], "message": key[3], "task": key[2], "iterations": []})
+            group["iterations"].append(each["path"])
+    items = _items(where, id, step, run) if groups and run else None
     for group in sorted(groups.values(), key=lambda g: -len(g["iterations"])):
         group["iterations"].sort()
         if items is not None:
@@ -85,18 +88,27 @@ def _groups(where: Backend, id: str, step: str) -> Iterator[dict[str, Any]]:
         yield group
 
 
-def _items(where: Backend, id: str, step: str) -> Sequence[Any] | None:
-    """Return the collection of a loop as it was rendered; None where it is not in one piece, or too large."""
-    for event in where.history(id, "LoopCollected"):
-        if event.get("step") != step or event.get("iteration"):
-            continue
+def _items(where: Backend, id: str, step: str, run: str) -> Sequence[Any] | None:
+    """Return the collection of a loop as it was rendered, which is at the beginning of its run; None where it is not in one
+    piece, or too large."""
+    for event in where.api.events(id, at=f"{id}.{run}.0.0", name="LoopCollected", step=step, limit=1)["events"]:
         items = event["data"]["items"]
         if isinstance(items, Mapping) and is_reference(items):
             from noetl_cli.download import loaded  # 10 ms: only who has a large collection
 
             items = loaded(where.api, id, items) if items.get("size", 0) <= LARGEST else None
-        return items if isinstance(items, list) else None
+        return items if isinstance(items, list) and not event.get("iteration") else None
     return None
+
+
+def _pages(ask: Callable[[str | None], Iterations]) -> Iterator[Iterations]:
+    cursor: str | None = None
+    while True:
+        page = ask(cursor)
+        yield page
+        cursor = page["cursor"]
+        if not page["more"] or cursor is None:
+            return
 
 
 def _failed(groups: Sequence[Mapping[str, Any]]) -> None:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 MOST_SPANS = 10_000
 """Tasks and iterations that the API gives at once."""
+LONG, ROWS = 20_000, 2_000
+"""Of a history with more events the timeline has the runs that failed, are open or took longest: for those nobody reads it
+whole."""
 
 
 @app.command()
@@ -34,7 +37,8 @@ def timeline(
 ) -> None:
     """Show an execution as spans of time: step runs, attempts, waits."""
     with execution(id, on, store) as (where, id):
-        found = where.api.timeline(id, MOST_SPANS if tasks else None)
+        long = where.api.execution(id).get("events", 0) > LONG
+        found = where.api.timeline(id, MOST_SPANS if tasks else None, rows=ROWS if long else None)
     if output_ != "text":
         output.as_data(found["spans"] if output_ == "jsonl" else found, output_)
     else:

@@ -1,0 +1,51 @@
+"""One step of an execution, asked of the API: what is shown of a long loop reads little of its log."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from noetl_cli.backend import Backend
+from noetl_cli.step import show_step
+from noetl_core.adapters.local import events as adapter
+from noetl_core.codec import decode_events
+from noetl_core.control.api import Service
+from noetl_core.local import run_text
+
+LOOP = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: t, path: t }
+workflow:
+  - step: items
+    spec: { policy: { failure: { mode: best_effort } } }
+    loop: { in: "{{ range(3000) | list }}", iterator: n, spec: { mode: MODE } }
+    tool: { kind: noop, result: "{{ 1 // (0 if iter.n % 1500 == 617 else 1) }}" }
+"""
+
+
+@pytest.mark.parametrize("mode", ["parallel", "parallel, policy: { exec: distributed }"])
+def test_failed_iterations_of_a_long_loop_are_found_without_its_whole_log(
+    mode: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("noetl_core.worker.journal.MAX_BUFFERED", 100)
+    local, state = run_text(LOOP.replace("MODE", mode))
+    stored = local.database.rows("SELECT count(*) FROM commits WHERE execution_id=?", (state.execution_id,))[0][0]
+    decoded: set[bytes] = set()
+
+    def counted(body: bytes, v: int) -> Any:
+        decoded.add(body)
+        return decode_events(body, v)
+
+    monkeypatch.setattr(adapter, "decode_events", counted)
+    service = Service(lambda: local.control, lambda: b"key")
+    where = cast("Backend", SimpleNamespace(name="local", api=service.operations))
+    show_step(where, state.execution_id, "items", failed=True, how="text")
+    shown = capsys.readouterr().out
+    assert "3,000 iterations: 2,998 succeeded, 2 failed" in shown
+    assert ("  @617  617\n  @2117  2117\n" if mode == "parallel" else "  @617\n  @2117\n") in shown
+    if mode == "parallel":
+        assert stored > 90 and len(decoded) < stored / 2
+    local.close()
