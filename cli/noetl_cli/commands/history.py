@@ -14,7 +14,7 @@ from noetl_cli.backend import PAGE
 from noetl_cli.backends import execution
 from noetl_cli.errors import USAGE, Exit, say
 from noetl_cli.filters import Failed, Filter, Follow, OfIteration, OfStep, OfTask, Since, Tail, followed
-from noetl_cli.terminal import visible
+from noetl_cli.running import Running, heading, lines
 
 if TYPE_CHECKING:
     from noetl_core.client.view_shapes import LogEntry
@@ -63,16 +63,20 @@ def logs(
     store: Store = None,
     output_: Output = "text",
 ) -> None:
-    """Show what tasks wrote to standard output and standard error; with -f also what is new."""
-    wanted = Filter.of(step, task, iteration, failed, since)
+    """Show what tasks wrote to standard output and standard error; with -f also what is new, of a local store while tasks run."""
+    wanted, running = Filter.of(step, task, iteration, failed, since), Running()
+    seen = follow and output_ == "text"
     with execution(id, on, store) as (where, id):
 
         def page(cursor: str | None) -> tuple[list[Any], str | None, bool]:
             found = where.api.logs(id, step=step, task=task, full=full or None, after=cursor)
+            if seen and not found["logs"]:  # what has ended comes first
+                running.print(r for r in found.get("running", ()) if wanted.fits({**r, "timestamp": r["started_at"]}))
+                sys.stdout.flush()
             return list(found["logs"]), found["cursor"], found["more"]
 
         shown = followed(page, wanted, follow=follow, tail=tail)
-        count = _show(shown, output_, follow, _print)
+        count = _show(shown, output_, follow, lambda entry: _print(running.rest(entry)))
     if output_ == "text" and not count:
         narrowed = wanted != Filter()
         say("no task that fits wrote anything" if narrowed else "no task wrote anything")
@@ -95,12 +99,8 @@ def _show(entries: Iterable[Any], how: str, follow: bool, line: Callable[[Any], 
 
 
 def _print(entry: LogEntry) -> None:
-    place = f" {entry['iteration']}" if entry.get("iteration") else ""
-    attempt = f" attempt {entry['attempt']}" if entry["attempt"] > 1 else ""
-    print(output.styled(f"{entry['timestamp'][11:23]} {entry['step']}/{entry['task']}{place}{attempt} {entry['status']}", "bold"))
+    print(heading(entry, entry["timestamp"], entry["status"]))
     if entry.get("more"):
         print(output.styled("  ... more before this: noetl logs --full", "dim"))
-    for line in entry.get("stdout", "").splitlines():
-        print(f"  {visible(line)}")
-    for line in entry.get("stderr", "").splitlines():
-        print(output.styled(f"! {visible(line)}", "red"))
+    lines(entry.get("stdout", ""), "stdout")
+    lines(entry.get("stderr", ""), "stderr")

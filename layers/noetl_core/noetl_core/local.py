@@ -16,6 +16,7 @@ from noetl_core.adapters.local.home import home
 from noetl_core.adapters.local.key_values import SqliteKeyValues
 from noetl_core.adapters.local.keys import file_key, memory_key
 from noetl_core.adapters.local.limits import SqliteLimitPlaces
+from noetl_core.adapters.local.output import FileRunningOutput
 from noetl_core.adapters.local.processes import has_ended, name_of
 from noetl_core.adapters.local.queue import LocalQueue
 from noetl_core.adapters.local.rates import SqliteRateLimits
@@ -86,6 +87,8 @@ class LocalWiring:
             SubPlaybooks(),
             self.triggers,
         )
+        output = FileRunningOutput(Path(store).parent / "running") if kept and not self.database.read_only else None
+        self.control.output = output
         rates = SqliteRateLimits(self.database)
         self.control.callback_key = key
         self.control.limits = SharedLimits(SqliteLimitPlaces(self.database), rates)
@@ -107,6 +110,7 @@ class LocalWiring:
             rates=rates,
             callback_key=key,
             callback_url=_callback_url(),
+            output=output,
         )
         self.worker.tools.packages = self._packages
         self.worker.tools.key_values = SqliteKeyValues(self.database)

@@ -257,31 +257,44 @@ class Cost(TypedDict):
     partial: bool
 
 
-class LogEntry(TypedDict):
-    """What an attempt of a task wrote: the ends of its streams. `more` refers to all that was kept, `dropped` counts characters
-    that were not."""
+class Written(TypedDict):
+    """What an attempt of a task wrote: the ends of its streams."""
 
-    event_id: str
-    timestamp: str
-    step: NotRequired[str]
     task: str
     task_run_id: str
     attempt: int
     iteration: NotRequired[Any]
-    status: str
     stdout: NotRequired[str]
     stderr: NotRequired[str]
+
+
+class LogEntry(Written):
+    """`more` refers to all that was kept, `dropped` counts characters that were not."""
+
+    event_id: str
+    timestamp: str
+    step: NotRequired[str]
+    status: str
     more: NotRequired[dict[str, Any]]
     dropped: NotRequired[int]
 
 
+class RunningLog(Written):
+    """Of an attempt that still runs; `written` counts the characters that each stream has had so far."""
+
+    step: str
+    started_at: str
+    written: dict[str, int]
+
+
 class Logs(TypedDict):
-    """A page of task logs; `cursor` and `more` as of a page of events."""
+    """A page of task logs; `cursor` and `more` as of a page of events. Of a local store the last has `running`."""
 
     logs: list[LogEntry]
     execution_id: str
     cursor: str | None
     more: bool
+    running: NotRequired[list[RunningLog]]
 
 
 # --- the service ------------------------------------------------------------------------------------------------------------

@@ -56,6 +56,7 @@ from noetl_core.ports import (
     PlaybookCatalog,
     RateLimits,
     ResultStore,
+    RunningOutput,
     TriggerStore,
     Unavailable,
 )
@@ -140,6 +141,8 @@ class Control:
     pools: frozenset[str] | None = None
     """The pools in which steps may run; None: any."""
     limits: Limits | None = None
+    output: RunningOutput | None = None
+    """What running tasks have written, where that can be seen."""
     _states: OrderedDict[str, State] = field(default_factory=OrderedDict)
     _snapshots: dict[str, int] = field(default_factory=dict)
     """Execution -> the position from which on the next snapshot is due."""

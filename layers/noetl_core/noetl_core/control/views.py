@@ -198,12 +198,17 @@ def logs(
     whole = (_whole(control, entry) for entry in entries) if full else entries
     page, over = pages.page_of(whole, limit)
     cursor, more = pages.onward(control, execution_id, reading, over, key)
-    return {
+    out: view_shapes.Logs = {
         "execution_id": execution_id,
         "logs": cast("list[view_shapes.LogEntry]", page),
         "cursor": cursor,
         "more": more,
     }
+    if control.output is not None and not more:
+        tasks = control.output.of(execution_id)
+        shown = [t for t in tasks if (step is None or t["step"] == step) and (task is None or t["task"] == task)]
+        out["running"] = cast("list[view_shapes.RunningLog]", shown)
+    return out
 
 
 def _whole(control: Control, entry: dict[str, Any]) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """The ports: small protocols through which the engine reaches the outside world. Each has one contract test suite
 (`tests/contract`) that all its adapters pass.
 
-They are in `log`, `queue`, `objects`, `catalog`, `triggers`, `deliveries`, `secrets`, `key_values`, `limits` and `process`, their
-errors in `errors`; whoever needs one imports it from here. Nothing here is an adapter.
+They are in `log`, `queue`, `objects`, `catalog`, `triggers`, `deliveries`, `secrets`, `key_values`, `limits`, `output` and
+`process`, their errors in `errors`; whoever needs one imports it from here. Nothing here is an adapter.
 
 The errors of the ports, by who must act:
 
@@ -59,6 +59,8 @@ from noetl_core.ports.objects import Inbox as Inbox
 from noetl_core.ports.objects import ObjectWriter as ObjectWriter
 from noetl_core.ports.objects import ResultStore as ResultStore
 from noetl_core.ports.objects import Upload as Upload
+from noetl_core.ports.output import RunningOutput as RunningOutput
+from noetl_core.ports.output import RunningTask as RunningTask
 from noetl_core.ports.process import Clock as Clock
 from noetl_core.ports.process import PackageFinder as PackageFinder
 from noetl_core.ports.queue import Backlog as Backlog

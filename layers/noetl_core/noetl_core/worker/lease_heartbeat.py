@@ -12,14 +12,16 @@ HEARTBEAT_EVERY_S = 0.5
 
 
 class Leaseholder(Protocol):
-    """A run under way whose lease can be renewed."""
+    """A run under way: its lease can be renewed, and what its tasks have written be shown."""
 
     def renew_lease(self) -> None: ...
 
+    def show_output(self) -> None: ...
+
 
 class LeaseHeartbeat:
-    """Calls `renew_lease` of every registered leaseholder about twice a second. The thread starts with the first leaseholder,
-    sleeps while there is none, and ends with `close`."""
+    """Calls `renew_lease` and `show_output` of every registered leaseholder about twice a second. The thread starts with the
+    first leaseholder, sleeps while there is none, and ends with `close`."""
 
     def __init__(self) -> None:
         self._holders: set[Leaseholder] = set()
@@ -58,5 +60,6 @@ class LeaseHeartbeat:
             for holder in holders:
                 try:
                     holder.renew_lease()
+                    holder.show_output()
                 except Exception:  # one run's trouble must not end the leases of the others
                     log.exception("a heartbeat failed; the run's lease may end")

@@ -5,13 +5,17 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 
-from noetl_core.engine.records import Command
+from noetl_core.engine.records import Command, StreamId
 from noetl_core.events.event import new
 from noetl_core.events.runs import TaskStarted
-from noetl_core.instants import SECOND
-from noetl_core.ports import Clock, Gates, PortError
+from noetl_core.instants import SECOND, to_rfc3339
+from noetl_core.ports import Clock, Gates, PortError, RunningOutput, RunningTask
 from noetl_core.tools.base import ToolCall
 from noetl_core.worker.journal import FLUSH_EVERY_S, HEARTBEAT_S, Fenced, Journal
+from noetl_core.worker.task_log import TaskLog
+
+MOST_SHOWN = 20
+"""Of very many tasks that run at once, the newest are shown."""
 
 
 class Cancelled(Exception):
@@ -26,6 +30,9 @@ class StartedTask:
     since: int
     cancelled: threading.Event
     announced: bool = False
+    step: str = ""
+    log: TaskLog | None = None
+    """What it writes, where that may be seen while it runs."""
 
 
 class RunLease:
@@ -35,8 +42,9 @@ class RunLease:
     sets the journal.
     """
 
-    def __init__(self, gates: Gates, clock: Clock, command: Command) -> None:
+    def __init__(self, gates: Gates, clock: Clock, command: Command, output: RunningOutput | None = None) -> None:
         self._gates, self._clock = gates, clock
+        self._output, self._shown = output, dict[tuple[str, int], dict[str, int]]()
         self._execution_id, self._run_id = command.execution_id, command.run_id
         self._undoing = command.undoes is not None
         self.journal: Journal | None = None
@@ -55,7 +63,8 @@ class RunLease:
         data: TaskStarted = {"task": call.task, "run": call.task_run_id, "attempt": call.attempt}
         if path:
             data["path"] = path
-        started_task = StartedTask(data, now, call.cancelled)
+        log = call.log if self._output is not None and isinstance(call.log, TaskLog) and not call.log.hidden else None
+        started_task = StartedTask(data, now, call.cancelled, step=call.step, log=log)
         with self._lock:
             self._started_tasks.add(started_task)
             if self.cancelled.is_set():
@@ -118,6 +127,24 @@ class RunLease:
         except PortError:
             return  # the next heartbeat tries again; a lease that ends is taken over
 
+    def show_output(self) -> None:
+        """Show what running tasks have written since the last look, if somebody may see it. The heartbeat thread calls this."""
+        if self._output is None:
+            return
+        with self._lock:
+            writing = [task for task in self._started_tasks if task.log]
+        now = {(task.data["run"], task.data["attempt"]): task.log.written() for task in writing if task.log is not None}
+        if now == self._shown:
+            return
+        newest = sorted(writing, key=lambda task: task.since)[-MOST_SHOWN:]
+        self._output.show(StreamId(self._execution_id, self._run_id), [_running(task) for task in newest])
+        self._shown = now
+
+    def hide_output(self) -> None:
+        """Show nothing any more: the log has it."""
+        if self._output is not None and self._shown:
+            self._output.show(StreamId(self._execution_id, self._run_id), [])
+
     def leave(self, reason: str) -> None:
         """Release the run. Raises `Fenced`, and port errors."""
         try:
@@ -126,3 +153,23 @@ class RunLease:
         finally:
             self._fenced = Fenced("the run was released")
             self.stop()
+
+
+def _running(task: StartedTask) -> RunningTask:
+    assert task.log is not None
+    ends = task.log.ends()
+    out: RunningTask = {
+        "step": task.step,
+        "task": task.data["task"],
+        "task_run_id": task.data["run"],
+        "attempt": task.data["attempt"],
+        "started_at": to_rfc3339(task.since),
+        "written": task.log.written(),
+    }
+    if "path" in task.data:
+        out["iteration"] = task.data["path"]
+    if "stdout" in ends:
+        out["stdout"] = ends["stdout"]
+    if "stderr" in ends:
+        out["stderr"] = ends["stderr"]
+    return out

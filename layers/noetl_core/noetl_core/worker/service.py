@@ -23,6 +23,7 @@ from noetl_core.ports import (
     RateLimits,
     ReadsSecrets,
     ResultStore,
+    RunningOutput,
     Sealer,
     TokenCache,
     Unavailable,
@@ -81,6 +82,8 @@ class Worker:
     callback_key: Callable[[], bytes] | None = None
     callback_url: str = LOCAL_URL
     """The URL at which callbacks are answered, with `{token}` in it."""
+    output: RunningOutput | None = None
+    """Where what running tasks write can be seen; None: nowhere."""
 
     def __post_init__(self) -> None:
         self.views = Views(self.store, self.results, self.playbooks)
@@ -115,7 +118,7 @@ class Worker:
         if gate.mode == "pause":
             return Handled("dropped", "the execution is paused; resuming sends the command again")
         stream = StreamId(command.execution_id, command.run_id)
-        lease = RunLease(self.gates, self.clock, command)
+        lease = RunLease(self.gates, self.clock, command, self.output)
         with self._lock:
             if self._leaving:
                 raise Unavailable("this process is about to end")
@@ -228,6 +231,7 @@ class Worker:
         finally:
             if self.heartbeat is not None:
                 self.heartbeat.remove(lease)
+            lease.hide_output()
 
 
 def _refused_by(keychain: Keychain) -> Failure | None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable, Mapping
+from threading import Lock
 from typing import Any
 
 from noetl_core.ports import ResultStore
@@ -33,18 +34,43 @@ class _Stream:
             self.size -= gone
             self.dropped += gone
 
+    def end(self) -> str:
+        """The last `TAIL` characters, a line break behind each line."""
+        found: list[str] = []
+        left = TAIL
+        for line in reversed(self.lines):
+            found.append(f"{line}\n"[-left:])
+            left -= len(found[-1])
+            if left <= 0:
+                break
+        return "".join(reversed(found))
+
     def text(self) -> str:
         return "\n".join(self.lines)
 
 
 class TaskLog:
-    """`ToolCall.log` of one attempt. One thread at a time uses it."""
+    """`ToolCall.log` of one attempt. One thread at a time writes it; another may look at its end meanwhile, unless it is
+    `hidden`: then what may be shown is known only when the attempt has ended."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, hidden: bool = False) -> None:
+        self.hidden = hidden
         self._streams: dict[str, _Stream] = {}
+        self._lock = Lock()
 
     def __call__(self, line: str, stream: str = "stdout") -> None:
-        self._streams.setdefault(stream, _Stream()).add(line)
+        with self._lock:
+            self._streams.setdefault(stream, _Stream()).add(line)
+
+    def written(self) -> dict[str, int]:
+        """Return how many characters each stream has had."""
+        with self._lock:
+            return {name: stream.size + stream.dropped for name, stream in self._streams.items()}
+
+    def ends(self) -> dict[str, str]:
+        """Return the end of each stream."""
+        with self._lock:
+            return {name: stream.end() for name, stream in self._streams.items()}
 
     def __bool__(self) -> bool:
         return bool(self._streams)

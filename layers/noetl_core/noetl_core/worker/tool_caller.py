@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from noetl_core.dsl.kinds import KINDS
 from noetl_core.dsl.model import Task
+from noetl_core.dsl.secret_results import secret_fields
 from noetl_core.engine.outcome import Outcome
 from noetl_core.instants import SECOND
 from noetl_core.tools.base import AccessTokens, SecretReader, Tool, ToolCall
@@ -76,7 +77,7 @@ class ToolCaller:
             requirements=activation.playbook.executor.requirements,
             packages=self._tools.packages,
             key_values=self._tools.key_values,
-            log=TaskLog(),
+            log=TaskLog(hidden=secret_fields(task) is not None),
             names=given.names,
         )
 

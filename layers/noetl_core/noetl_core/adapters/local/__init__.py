@@ -1,5 +1,5 @@
 """The ports on one machine: SQLite (`database`, `events`, `catalog`, `triggers`, `tokens`, `rates`, `limits`, `key_values`),
-files (`results`, `secrets`, `keys`, `sealer`),
+files (`results`, `secrets`, `keys`, `sealer`, and `output`, what running tasks write),
 a queue in memory (`queue`); `packages`, which installs what python tasks import; `home` and `processes`, which say where the
 state is and who holds a run.
 

@@ -1,0 +1,71 @@
+"""What tasks write is printed while they run, each line once."""
+
+from __future__ import annotations
+
+import pytest
+
+from noetl_cli.commands.history import _print
+from noetl_cli.running import Running
+from noetl_core.client.view_shapes import LogEntry, RunningLog
+
+
+def running(text: str, written: int | None = None, run: str = "t") -> RunningLog:
+    return {
+        "step": "start",
+        "task": "work",
+        "task_run_id": run,
+        "attempt": 1,
+        "started_at": "2026-11-22T10:00:00.000000Z",
+        "stdout": text,
+        "written": {"stdout": len(text) if written is None else written},
+    }
+
+
+def ended(text: str, run: str = "t") -> LogEntry:
+    return {
+        "event_id": "17.r.1.0",
+        "timestamp": "2026-11-22T10:00:09.000000Z",
+        "step": "start",
+        "task": "work",
+        "task_run_id": run,
+        "attempt": 1,
+        "status": "ok",
+        "stdout": text,
+    }
+
+
+def test_each_line_is_printed_once_and_the_rest_when_it_has_ended(capsys: pytest.CaptureFixture[str]) -> None:
+    seen = Running()
+    seen.print([running("one\n")])
+    seen.print([running("one\n")])
+    seen.print([running("one\ntwo\n")])
+    _print(seen.rest(ended("one\ntwo\nthree")))
+    assert capsys.readouterr().out.splitlines() == [
+        "10:00:00.000 start/work running",
+        "  one",
+        "  two",
+        "10:00:09.000 start/work ok",
+        "  three",
+    ]
+
+
+def test_of_tasks_side_by_side_it_says_whose_lines_follow(capsys: pytest.CaptureFixture[str]) -> None:
+    seen = Running()
+    seen.print([running("one\n", run="a"), running("uno\n", run="b")])
+    seen.print([running("one\ntwo\n", run="a")])
+    assert [line.strip() for line in capsys.readouterr().out.splitlines()] == [
+        "10:00:00.000 start/work running",
+        "one",
+        "10:00:00.000 start/work running",
+        "uno",
+        "10:00:00.000 start/work running",
+        "two",
+    ]
+
+
+def test_what_came_too_fast_to_be_seen_is_said_to_lack(capsys: pytest.CaptureFixture[str]) -> None:
+    seen = Running()
+    seen.print([running("end\n", written=9000)])
+    assert "more before this" in capsys.readouterr().out
+    whole: LogEntry = {**ended("the end"), "more": {"ref": "..."}}
+    assert seen.rest(whole) == whole
