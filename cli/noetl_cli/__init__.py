@@ -5,7 +5,7 @@
 * `payload`, `environments`, `files`, `siblings`, `packages` and `services` are what a run is given: inputs, its playbook and
   those beside it, what its tasks import, what it calls.
 * `download` writes results to files; `filters` choose what of a history is shown; `follow` shows how executions get on
-  (`progress` folds it, `notices` are what cannot wait);
+  (`progress` folds it, `notices` are what cannot wait), `running` what tasks write meanwhile;
   `told`, `step` and `explain` say what they came to and why, with the `sources` of their places; `output`, `chart`, `differing`
   and `yaml_value` are what people see, at a `terminal` that nothing of it controls; `pages` is where the language reference
   is. `hook_server` takes webhooks of the local store.

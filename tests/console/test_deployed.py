@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -147,6 +148,17 @@ def test_an_api_without_authentication_asks_nobody(s3: Any, wiring: LocalWiring,
         tab.goto(made.gateway.url)
         expect(tab.locator("tbody tr")).to_have_count(1)
         expect(tab.get_by_role("button", name="Sign out")).to_have_count(0)
+
+
+def test_the_picture_of_signing_in_can_be_taken(with_people: Deployed, chromium: Browser, tmp_path: Path) -> None:
+    folder = Path(os.environ.get("NOETL_SCREENSHOTS", tmp_path))
+    context = chromium.new_context(viewport={"width": 1200, "height": 420})
+    page = context.new_page()
+    page.goto(with_people.gateway.url)
+    page.get_by_role("dialog", name="Sign in").wait_for()
+    assert barriers(page) == []
+    page.screenshot(path=folder / "sign-in.png")
+    context.close()
 
 
 def test_a_token_that_is_pasted_lets_in_and_is_kept_nowhere(with_tokens: Deployed, tab: Page) -> None:
