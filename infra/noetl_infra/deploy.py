@@ -41,6 +41,10 @@ to them in batches. Nothing is reserved: MiniStack delivers what it takes from a
 the message's visibility timeout, an hour and a half for a command."""
 
 
+HERE = Platform(f"{sys.version_info.major}.{sys.version_info.minor}", os.uname().machine)
+"""What this interpreter runs on. Wheels for another operating system than Linux are another matter."""
+
+
 class DeployFailed(Exception):
     """CloudFormation refused or rolled back; the message has its reasons."""
 
@@ -103,8 +107,9 @@ def deploy(
     packages: Sequence[str] = (),
 ) -> Deployed:
     """Package the code, create or update the stack, and wait. `tools` are distributions with further tool kinds, a layer each
-    (`package.tools`); `packages` are files whose requirements go into one more (`package.packages`). Raises `DeployFailed`,
-    `WrongParameter`."""
+    (`package.tools`); `packages` are files whose requirements go into one more (`package.packages`). All layers are for the
+    runtime and the architecture that the template's parameters say; on the embedded stack, which runs whatever it is told in its
+    own interpreter, for that. Raises `DeployFailed`, `WrongParameter`, `MissingPackages`."""
     check_parameters(parameters or {})
     env = local_environment(endpoint)
     make = {
@@ -119,12 +124,16 @@ def deploy(
     runtime = f"python{sys.version_info.major}.{sys.version_info.minor}"  # what an emulator on this machine runs
     local = {**LOCAL_PARAMETERS, "LambdaRuntime": runtime} if "amazonaws.com" not in endpoint else {}
     values = {**local, **(parameters or {})}
-    template = _packaged(s3, bucket, dependencies=dependencies)
+    template: dict[str, Any] = yaml_parse((ROOT / "template.yaml").read_text())
+    platform = platform_of(template, values) if dependencies else None  # the embedded stack runs functions in this interpreter
+    if platform == HERE:
+        platform = None
+    _package(template, s3, bucket, layer(dependencies=dependencies, platform=platform))
     if tools or packages:
         functions = boto3.client("lambda", **make)  # type: ignore[call-overload]
-        made = [(f"{name}-tools-{n}", tool_package(t)) for n, t in enumerate(tools)]
+        made = [(f"{name}-tools-{n}", tool_package(t, platform)) for n, t in enumerate(tools)]
         if packages:
-            made.append((f"{name}-packages", packages_package(packages, None if local else platform_of(template, values))))
+            made.append((f"{name}-packages", packages_package(packages, platform)))
         layers = [_published(functions, layer_name, s3, bucket, package) for layer_name, package in made]
         values["ToolLayers"] = ",".join(layers)
     _write_numbers(template, values)
@@ -167,9 +176,8 @@ def _write_numbers(template: dict[str, Any], values: Mapping[str, str]) -> None:
     template["Resources"] = written(template["Resources"])
 
 
-def _packaged(s3: Any, bucket: str, *, dependencies: bool) -> dict[str, Any]:
-    """Return the template with its code uploaded and named."""
-    template: dict[str, Any] = yaml_parse((ROOT / "template.yaml").read_text())
+def _package(template: dict[str, Any], s3: Any, bucket: str, core: Package) -> None:
+    """Upload the code of a template, and name it there."""
     try:
         s3.create_bucket(Bucket=bucket)
     except ClientError as error:
@@ -180,8 +188,7 @@ def _packaged(s3: Any, bucket: str, *, dependencies: bool) -> dict[str, Any]:
         if resource["Type"] == "AWS::Serverless::Function":
             properties["CodeUri"] = _uploaded(s3, bucket, function(properties["CodeUri"]))
         elif resource["Type"] == "AWS::Serverless::LayerVersion":
-            properties["ContentUri"] = _uploaded(s3, bucket, layer(dependencies=dependencies))
-    return template
+            properties["ContentUri"] = _uploaded(s3, bucket, core)
 
 
 def _uploaded(s3: Any, bucket: str, package: Package) -> str:

@@ -16,7 +16,7 @@ from tempfile import NamedTemporaryFile, TemporaryDirectory
 
 import noetl_core
 from noetl_core.adapters.local.home import home
-from noetl_core.adapters.local.packages import LocalPackages, Platform
+from noetl_core.adapters.local.packages import WHY_CHARS, LocalPackages, Platform, installer
 from noetl_core.dsl.parse import parse_playbook
 from noetl_core.dsl.requirements import digest, requirements_of
 from noetl_core.ports import MissingPackages
@@ -64,34 +64,51 @@ def function(folder: str) -> Package:
     return pack(Path(folder).name, _tree(ROOT / folder, ""))
 
 
-def layer(*, dependencies: bool) -> Package:
-    """The core layer: what functions need of `noetl_core`. `dependencies`: with everything it needs, built for the interpreter
-    that runs this; MiniStack runs functions in that same interpreter, where they are already installed, so there the layer is the
-    core alone. It is finished as `sam build` finishes it, with bytecode: an emulator unpacks a layer for every process."""
+def layer(*, dependencies: bool, platform: Platform | None = None) -> Package:
+    """The core layer: what functions need of `noetl_core`. `dependencies`: with everything it needs, built for `platform` (None:
+    for the interpreter that runs this); MiniStack runs functions in that same interpreter, where they are already installed, so
+    there the layer is the core alone. It is finished as `sam build` finishes it, with bytecode: an emulator unpacks a layer for
+    every process. Raises `MissingPackages`."""
     with TemporaryDirectory(prefix="noetl-layer-") as folder:
         if dependencies:
-            shutil.copytree(_installed(), folder, dirs_exist_ok=True)
-        shutil.copytree(CORE, Path(folder, CORE.name))
-        finish(Path(folder))
+            shutil.copytree(_installed(platform), folder, dirs_exist_ok=True)
+        shutil.copytree(CORE, Path(folder, CORE.name), ignore=shutil.ignore_patterns("__pycache__"))
+        finish(Path(folder), platform)
         return pack("layer", {f"python/{p.relative_to(folder)}": p for p in Path(folder).rglob("*") if p.is_file()})
 
 
-def finish(folder: Path) -> None:
-    """Finish the folder that a layer's `python` will be, in this interpreter (layers/noetl_core/layer.py)."""
-    version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    subprocess.run([sys.executable, "-I", str(LAYER / "layer.py"), str(folder), version], check=True)
+def finish(folder: Path, platform: Platform | None = None) -> None:
+    """Finish the folder that a layer's `python` will be, in the interpreter of the functions (layers/noetl_core/layer.py). Raises
+    `MissingPackages`."""
+    version, python = f"{sys.version_info.major}.{sys.version_info.minor}", sys.executable
+    if platform is not None and platform.python != version:
+        version, python = platform.python, _interpreter(platform.python)
+    subprocess.run([python, "-I", str(LAYER / "layer.py"), str(folder), version], check=True)
 
 
-def tools(distribution: str) -> Package:
+def _interpreter(version: str) -> str:
+    """Return the interpreter of a version on this machine. Raises `MissingPackages`."""
+    found = subprocess.run([_uv(), "python", "find", "--quiet", "--no-project", version], capture_output=True, text=True)
+    if found.returncode:
+        remedy = f"put it on the PATH, or `uv python install {version}`"
+        raise MissingPackages(f"Python {version}, the functions' own, compiles the layer: {remedy}")
+    return found.stdout.strip()
+
+
+def tools(distribution: str, platform: Platform | None = None) -> Package:
     """A layer of further tool kinds: `distribution` - a folder with a pyproject.toml, a wheel, or a requirement as pip takes it -
-    installed with what it needs but the engine, for the interpreter that runs this. Its entry points in `noetl.tools` name the
-    kinds."""
+    installed with what it needs but the engine, for `platform` (None: for the interpreter that runs this). Its entry points in
+    `noetl.tools` name the kinds. Raises `MissingPackages`."""
     path = Path(distribution)
     content = b"".join(p.read_bytes() for p in sorted(_tree(path, "").values())) if path.is_dir() else distribution.encode()
     if path.is_file():
         content = path.read_bytes()
-    folder = _install([str(path.resolve()) if path.exists() else distribution], content, "tools")
-    return pack("tools", _tree(folder, "python/"))
+    with TemporaryDirectory(prefix="noetl-tools-") as built:
+        what = str(path.resolve()) if path.exists() else distribution
+        if path.is_dir() and platform is not None:  # for another platform only wheels are installed
+            _run([_uv(), "build", "--quiet", "--wheel", "--out-dir", built, what], distribution)
+            what = str(next(Path(built).glob("*.whl")))
+        return pack("tools", _tree(_install([what], content, "tools", platform), "python/"))
 
 
 def packages(files: Sequence[str], platform: Platform | None = None) -> Package:
@@ -130,29 +147,45 @@ def _tree(folder: Path, prefix: str) -> dict[str, Path]:
     }
 
 
-def _installed() -> Path:
+def _installed(platform: Platform | None) -> Path:
     """The core's requirements."""
     requirements = LAYER / "requirements.txt"
-    return _install(["-r", str(requirements)], requirements.read_bytes(), "layer")
+    return _install(["-r", str(requirements)], requirements.read_bytes(), "layer", platform)
 
 
-def _install(what: list[str], content: bytes, name: str) -> Path:
-    """`what` installed into `build/<name>-<hash>`, once per content and interpreter: in the repository, or where there is
-    none, in this machine's `.noetl`."""
-    mark = sha256(content + sys.version.encode()).hexdigest()[:12]
+def _install(what: list[str], content: bytes, name: str, platform: Platform | None) -> Path:
+    """`what` installed into `build/<name>-<hash>`, once per content and interpreter or platform: in the repository, or where
+    there is none, in this machine's `.noetl`. Raises `MissingPackages`."""
+    whose = sys.version if platform is None else f"{platform.python} {platform.machine}"
+    mark = sha256(content + whose.encode()).hexdigest()[:12]
     target = (REPOSITORY if ROOT == REPOSITORY else home()) / "build" / f"{name}-{mark}"
     if not target.exists():
         draft = target.with_name(f"{target.name}.{os.getpid()}")
         shutil.rmtree(draft, ignore_errors=True)
-        beside = Path(sys.executable).parent / "uv"
-        uv = str(beside) if beside.exists() else shutil.which("uv") or "uv"
+        _uv()
         with NamedTemporaryFile("w", suffix=".txt") as left_out:
             left_out.write(f"{ENGINE}\n")
             left_out.flush()
-            how = ["--python", sys.executable, "--target", str(draft), "--excludes", left_out.name]
-            subprocess.run([uv, "pip", "install", "-q", "--link-mode", "copy", *how, *what], check=True)
+            how = ["--link-mode", "copy", "--target", str(draft), "--excludes", left_out.name]
+            wheels = [] if platform is None else ["--only-binary", ":all:"]
+            _run([*installer(platform), *how, *wheels, *what], what[-1])
         try:
             draft.rename(target)
         except OSError:  # another process was first
             shutil.rmtree(draft)
     return target
+
+
+def _run(command: list[str], what: str) -> None:
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    if done.returncode:
+        raise MissingPackages(f"cannot install {what}: {done.stderr.strip()[-WHY_CHARS:]}")
+
+
+def _uv() -> str:
+    """Return uv. Raises `MissingPackages`."""
+    beside = Path(sys.executable).parent / "uv"
+    found = str(beside) if beside.exists() else shutil.which("uv")
+    if found is None:
+        raise MissingPackages("uv is needed to build layers: `pip install uv`")
+    return found

@@ -56,7 +56,7 @@ def up(
     except WrongParameter as error:
         raise Exit(USAGE, str(error)) from None
     except MissingPackages as error:
-        raise Exit(USAGE, f"--packages: {error}") from None
+        raise Exit(USAGE, str(error)) from None
     except DeployFailed as error:
         raise Exit(FAILED, f"deploying failed: {error}") from None
     print(f"the stack is up at {running.endpoint} ({time.monotonic() - began:.1f} s)")

@@ -16,7 +16,7 @@ from samtranslator.yaml_helper import yaml_parse
 from noetl_core.adapters.local.packages import Platform
 from noetl_core.ports import MissingPackages
 from noetl_infra.deploy import platform_of
-from noetl_infra.package import ROOT, function, layer, pack, packages, tools
+from noetl_infra.package import ROOT, finish, function, layer, pack, packages, tools
 from tests.packages import SAMPLE, index, wheel
 
 
@@ -131,6 +131,35 @@ def test_a_layer_for_aws_has_the_wheels_of_its_functions_and_not_of_this_machine
         platform: f"cp{platform.python.replace('.', '')}-cp{platform.python.replace('.', '')} {platform.machine}"
         for platform in built
     }
+
+
+def test_tools_for_aws_have_the_wheels_of_its_functions_and_not_of_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for python, machine in (("cp312-cp312", "x86_64"), ("cp312-cp312", "aarch64"), ("cp313-cp313", "x86_64")):
+        pure = wheel(tmp_path / "index", "noetl-native", "1.0", f"BUILT = '{python} {machine}'\n")
+        pure.rename(pure.with_name(f"noetl_native-1.0-{python}-manylinux_2_28_{machine}.whl"))
+    for name, value in index(tmp_path / "index").items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("noetl_infra.package.REPOSITORY", tmp_path)
+    monkeypatch.setattr("noetl_infra.package.ROOT", tmp_path)
+    for platform in (Platform("3.12", "x86_64"), Platform("3.12", "aarch64"), Platform("3.13", "x86_64")):
+        with zipfile.ZipFile(io.BytesIO(tools("noetl-native==1.0", platform).body)) as archive:
+            built = archive.read("python/noetl_native.py").decode().split("'")[1]
+        tag = f"cp{platform.python.replace('.', '')}"
+        assert built == f"{tag}-{tag} {platform.machine}"
+    with pytest.raises(MissingPackages, match="cannot install noetl-native==2"):
+        tools("noetl-native==2", Platform("3.12", "x86_64"))
+
+
+def test_a_folder_of_tools_becomes_a_layer_for_another_platform() -> None:
+    inside = names(tools(str(ROOT / "tests" / "conformance" / "scripted_tool"), Platform("3.12", "aarch64")).body)
+    assert "python/noetl_scripted.py" in inside or any(n.startswith("python/noetl_scripted") for n in inside)
+
+
+def test_the_layer_is_compiled_by_the_python_of_the_functions_or_says_that_there_is_none(tmp_path: Path) -> None:
+    with pytest.raises(MissingPackages, match=r"Python 3\.99, the functions' own, compiles the layer.*uv python install 3\.99"):
+        finish(tmp_path, Platform("3.99", "x86_64"))
 
 
 @pytest.mark.parametrize(
