@@ -99,7 +99,7 @@ class LocalRunner:
         self._mine |= open_ones
         self._foreign -= open_ones
         for execution_id in open_ones:
-            self._states.pop(execution_id, None)  # a redrive may have opened it again
+            self._states[execution_id] = self._control.latest(execution_id)  # a redrive may have opened it again
         until = None if timeout_s is None else self._clock.now() + int(timeout_s * SECOND)
         self._alone = until is None  # with a timeout to keep, this thread stays free
         while not self._left:
@@ -155,7 +155,7 @@ class LocalRunner:
         """Return where an execution stood when it was last looked at."""
         state = self._states.get(execution_id)
         if state is None:
-            state = self._states[execution_id] = self._control.latest(execution_id)
+            state = self._states[execution_id] = self._control.load(execution_id)  # others may have written to it
         return state
 
     def _woken(self, commit: Commit) -> None:
