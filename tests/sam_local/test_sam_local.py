@@ -154,7 +154,7 @@ def queue_of(stack: Stack, name: str) -> str:
 
 def put_what_it_tells_of(stack: Stack, notification: Path) -> None:
     """Put the object that the notification names into the stack's own inbox - objects of others start nothing -, and let it name
-    that bucket and this version."""
+    that bucket and this version, and come from the stack's own queue: messages of others are for triggers."""
     event = json.loads(notification.read_text())
     told = json.loads(event["Records"][0]["body"])
     s3 = told["Records"][0]["s3"]
@@ -162,6 +162,8 @@ def put_what_it_tells_of(stack: Stack, notification: Path) -> None:
     put = aws(stack, "s3").put_object(Bucket=s3["bucket"]["name"], Key=s3["object"]["key"], Body=b"{}")
     s3["object"]["versionId"] = put["VersionId"]
     event["Records"][0]["body"] = json.dumps(told)
+    queue = queue_of(stack, "InboxQueue").rsplit("/", 1)[1]
+    event["Records"][0]["eventSourceARN"] = f"arn:aws:sqs:us-east-1:000000000000:{queue}"
     notification.write_text(json.dumps(event))
 
 
