@@ -10,14 +10,15 @@ SAMPLE = "noetl-sample==1.0"
 """What `index` always has: a package whose `noetl_sample.double` doubles."""
 
 
-def wheel(folder: Path, name: str, version: str, source: str) -> Path:
+def wheel(folder: Path, name: str, version: str, source: str, *requires: str) -> Path:
     """A pure wheel with one module."""
+    needs = "".join(f"Requires-Dist: {one}\n" for one in requires)
     folder.mkdir(parents=True, exist_ok=True)
     module, info = name.replace("-", "_"), f"{name.replace('-', '_')}-{version}.dist-info"
     file = folder / f"{module}-{version}-py3-none-any.whl"
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr(f"{module}.py", source)
-        archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+        archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}")
         archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         archive.writestr(f"{info}/RECORD", "")
     return file

@@ -24,9 +24,10 @@ from noetl_core.adapters.local.secrets import LocalSecrets
 from noetl_core.control.admit import KeyReused, StartRequest, UnknownPool
 from noetl_core.control.cursor import history
 from noetl_core.control.envelopes import Expander
+from noetl_core.control.labels import checked
 from noetl_core.control.operations import Operations, cursor_key
 from noetl_core.control.pages import whole
-from noetl_core.control.refusals import refusal
+from noetl_core.control.refusals import BadRequest, refusal
 from noetl_core.control.unreadable import REMEDY, mark_head_stuck
 from noetl_core.engine.workload import BadWorkload
 from noetl_core.local import LocalWiring
@@ -92,11 +93,18 @@ class LocalBackend:
         payload: dict[str, Any],
         key: str | None,
         priority: float | None = None,
+        labels: Mapping[str, str] | None = None,
     ) -> Started:
-        request = StartRequest(
-            path=path, version=version, playbook=source, payload=payload, idempotency_key=key, priority=priority
-        )
         try:
+            request = StartRequest(
+                path=path,
+                version=version,
+                playbook=source,
+                payload=payload,
+                idempotency_key=key,
+                priority=priority,
+                labels=checked(labels) if labels else {},
+            )
             started = self.wiring.start(request)
         except KeyReused as error:
             raise Exit(FAILED, str(error)) from None
@@ -104,6 +112,8 @@ class LocalBackend:
             raise Exit(USAGE, str(error)) from None
         except BadWorkload as error:
             raise Exit(USAGE, "\n".join(error.wrong)) from None
+        except BadRequest as error:
+            raise Exit(USAGE, f"--label: {error}") from None
         if started.created:
             self._created.add(started.execution_id)
         found = {"execution_id": started.execution_id, "status": started.status, "created": started.created}

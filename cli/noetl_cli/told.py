@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from noetl_cli import explain, output
 from noetl_cli.backend import Backend
@@ -12,9 +12,6 @@ from noetl_cli.errors import Exit
 from noetl_cli.sources import Sources
 from noetl_cli.terminal import visible
 from noetl_core.engine.statuses import TERMINAL
-
-NAMED_ALREADY: Final = ("status", "wait", "retry")
-"""Facts of an open execution that `waiting_for` and the status would say once more."""
 
 
 def told(where: Backend, summary: Mapping[str, Any], file: Path | None = None, *, steps: bool = False) -> None:

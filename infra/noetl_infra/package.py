@@ -11,8 +11,12 @@ import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from importlib.metadata import distributions
 from pathlib import Path
 from tempfile import NamedTemporaryFile, TemporaryDirectory
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 import noetl_core
 from noetl_core.adapters.local.home import home
@@ -97,8 +101,9 @@ def _interpreter(version: str) -> str:
 
 def tools(distribution: str, platform: Platform | None = None) -> Package:
     """A layer of further tool kinds: `distribution` - a folder with a pyproject.toml, a wheel, or a requirement as pip takes it -
-    installed with what it needs but the engine, for `platform` (None: for the interpreter that runs this). Its entry points in
-    `noetl.tools` name the kinds. Raises `MissingPackages`."""
+    installed with what it needs but the engine and what the core layer has, for `platform` (None: for the interpreter that runs
+    this). Its entry points in `noetl.tools` name the kinds. Raises `MissingPackages`, also where it needs other versions than the
+    core layer has: Lambda would mix the files of both."""
     path = Path(distribution)
     content = b"".join(p.read_bytes() for p in sorted(_tree(path, "").values())) if path.is_dir() else distribution.encode()
     if path.is_file():
@@ -108,7 +113,25 @@ def tools(distribution: str, platform: Platform | None = None) -> Package:
         if path.is_dir() and platform is not None:  # for another platform only wheels are installed
             _run([_uv(), "build", "--quiet", "--wheel", "--out-dir", built, what], distribution)
             what = str(next(Path(built).glob("*.whl")))
-        return pack("tools", _tree(_install([what], content, "tools", platform), "python/"))
+        pinned = Path(built, "core.txt")
+        pinned.write_text("\n".join(_pinned()))
+        content += pinned.read_bytes()
+        installed = _install(["--constraints", str(pinned), what], content, "tools", platform)
+        carried = _carried(installed)
+        return pack("tools", {name: path for name, path in _tree(installed, "python/").items() if path not in carried})
+
+
+def _pinned() -> list[str]:
+    """Return the core layer's packages with their versions, as requirements without hashes."""
+    lines = (LAYER / "requirements.txt").read_text("utf-8").splitlines()
+    return [line.rstrip(" \\") for line in lines if line and not line.startswith((" ", "#"))]
+
+
+def _carried(folder: Path) -> set[Path]:
+    """Return the files in `folder` of packages that the core layer has."""
+    names = {canonicalize_name(Requirement(line).name) for line in _pinned()}
+    found = [d for d in distributions(path=[str(folder)]) if canonicalize_name(d.name) in names]
+    return {Path(str(d.locate_file(file))) for d in found for file in d.files or ()}
 
 
 def packages(files: Sequence[str], platform: Platform | None = None) -> Package:

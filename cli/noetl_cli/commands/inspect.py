@@ -30,6 +30,9 @@ def list_executions(
         list[str] | None,
         typer.Option("--where", help="With this search attribute; repeatable, the rarest first", metavar="NAME=VALUE"),
     ] = None,
+    label: Annotated[
+        list[str] | None, typer.Option(help="With this label, of any value or of this one; repeatable", metavar="KEY[=VALUE]")
+    ] = None,
     on: On = None,
     store: Store = None,
     output_: Output = "text",
@@ -38,8 +41,9 @@ def list_executions(
     if wrong := next((text for text in where_ or () if not text.partition("=")[2]), None):
         raise Exit(USAGE, f"--where {wrong}: write NAME=VALUE, such as --where customer=acme")
     search = urlencode([(text.partition("=")[0], text.partition("=")[2]) for text in where_ or ()]) or None
+    labels = ",".join(text.replace("=", ":", 1) for text in label or ()) or None
     with closing(backend(on or "local", store)) as where:
-        page = where.api.executions(status=status, path=path, since=since, limit=limit, search=search)
+        page = where.api.executions(status=status, path=path, since=since, limit=limit, search=search, label=labels)
         found, absent = page["executions"], where.absent
     shown: list[dict[str, Any]] = [{**e} for e in found]
     if output_ == "text":

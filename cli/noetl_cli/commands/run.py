@@ -39,6 +39,9 @@ def run(
     priority: Annotated[
         float | None, typer.Option(help="Among those that wait for a limit, the higher first", metavar="N")
     ] = None,
+    label: Annotated[
+        list[str] | None, typer.Option(help="By which lists find the execution; repeatable", metavar="KEY=VALUE")
+    ] = None,
     timeout: Annotated[float | None, typer.Option(help="Seconds to follow", metavar="S")] = None,
     output_: Output = "text",
     events: Annotated[bool, typer.Option("--events", help="Add the event log")] = False,
@@ -51,6 +54,7 @@ def run(
     _allow(allow or (), on or "local")
     if priority is not None and not PRIORITY.low <= priority <= PRIORITY.high:
         raise Exit(USAGE, f"--priority {priority:g}: a number from {PRIORITY.low:,.0f} to {PRIORITY.high:,.0f}")
+    labels = dict(_label(text) for text in label or ())
     file = Path(what) / "playbook.yaml" if Path(what).is_dir() else Path(what)
     source, path, version = None, None, None
     chosen = None
@@ -100,7 +104,9 @@ def run(
             install(playbook.executor.requirements)
         if set_ and path is not None:
             check_sets(set_, playbook_files.check(where.api.playbook(path, version)["source"], Path(path)))
-        started = where.start(source=source, path=path, version=version, payload=given, key=idempotency_key, priority=priority)
+        started = where.start(
+            source=source, path=path, version=version, payload=given, key=idempotency_key, priority=priority, labels=labels
+        )
         execution_id = started["execution_id"]
         for warning in started.get("warnings", ()):
             say(f"warning: {warning}")
@@ -114,6 +120,13 @@ def run(
         finally:
             watch.close()
         ended(where, execution_id, output_, events, file if source is not None else None)
+
+
+def _label(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not (key and equals):
+        raise Exit(USAGE, f"--label {text}: write KEY=VALUE, such as --label env=prod")
+    return key, value
 
 
 def _allow(what: Sequence[str], on: str) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import subprocess
 import sys
 import zipfile
+from importlib.metadata import version
 from importlib.util import cache_from_source
 from pathlib import Path
 
@@ -150,6 +152,24 @@ def test_tools_for_aws_have_the_wheels_of_its_functions_and_not_of_this_machine(
         assert built == f"{tag}-{tag} {platform.machine}"
     with pytest.raises(MissingPackages, match="cannot install noetl-native==2"):
         tools("noetl-native==2", Platform("3.12", "x86_64"))
+
+
+def test_tools_share_the_packages_that_the_core_layer_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lambda unpacks all layers into one folder: two versions of a package would be mixed there, file by file."""
+    ours = version("jinja2")
+    for its in (ours, "99.0"):
+        wheel(tmp_path / "index", "jinja2", its, f"VERSION = '{its}'\n")
+    wheel(tmp_path / "index", "noetl-shares", "1.0", "", "jinja2", "noetl-sample")
+    wheel(tmp_path / "index", "noetl-parts", "1.0", "", "jinja2>=99")
+    for name, value in index(tmp_path / "index").items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("noetl_infra.package.REPOSITORY", tmp_path)
+    monkeypatch.setattr("noetl_infra.package.ROOT", tmp_path)
+    inside = set(names(tools("noetl-shares==1.0").body))
+    assert {"python/noetl_shares.py", "python/noetl_sample.py"} <= inside
+    assert not any("jinja2" in name for name in inside)
+    with pytest.raises(MissingPackages, match=rf"(?s)cannot install noetl-parts==1\.0.*jinja2=={re.escape(ours)}"):
+        tools("noetl-parts==1.0")
 
 
 def test_a_folder_of_tools_becomes_a_layer_for_another_platform() -> None:
