@@ -52,7 +52,8 @@ UNUSED = (
     "aiohttp/worker.py",
     "anyio/_backends/_trio.py",
     "anyio/pytest_plugin.py",
-    "aws_lambda_powertools/event_handler",  # of routes; this API has its own
+    "aws_lambda_powertools/event_handler/openapi/swagger_ui/*.js",
+    "aws_lambda_powertools/event_handler/openapi/swagger_ui/*.css",
     "aws_lambda_powertools/utilities/auth_alpha",
     "aws_lambda_powertools/utilities/circuit_breaker",
     "aws_lambda_powertools/utilities/data_masking",
@@ -76,6 +77,8 @@ UNUSED = (
     "botocore/data/*/*/examples-1.json",
     "cffi",  # of cryptography's requirements it is `_cffi_backend` alone that runs
     "cffi-*.dist-info",
+    "dateutil/easter.py",
+    "dateutil/rrule.py",  # schedules are read by `cronsim`
     "dateutil/tz/win.py",
     "dateutil/tzwin.py",
     "dateutil/zoneinfo",  # a copy of what the system has
@@ -101,6 +104,7 @@ UNUSED = (
     "pydantic/v1",  # it is asked for when a type is none that pydantic knows, which none of ours is
     "regex/tests",
     "s3transfer/crt.py",
+    "s3transfer/processpool.py",
     "tzdata/zoneinfo/*.tab",  # zones are read by their names
     "tzdata/zoneinfo/*.zi",
     "tzdata/zoneinfo/leapseconds",

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import atexit
-import warnings
-from contextlib import ExitStack
-from functools import cache
 from typing import Any
 
 from tests.matrix.cases import SECRET, Case
+from tests.snowflakes import stand
 
 leaves_out = {"rights": "it reaches Snowflake and nothing in AWS"}
 HERE = ("local",)
@@ -19,18 +16,8 @@ MANY = "SELECT seq4() AS n, 'xxxxxxxxxxxxxxxxxxxx' AS t FROM TABLE(GENERATOR(ROW
 
 def prepare() -> dict[str, Any]:
     """The fake, for as long as the process lasts."""
-    _fake()
+    stand()
     return {}
-
-
-@cache
-def _fake() -> None:
-    warnings.filterwarnings("ignore", "Arrow output on a DB-API result")  # how the fake asks DuckDB
-    import fakesnow
-
-    stack = ExitStack()
-    atexit.register(stack.close)
-    stack.enter_context(fakesnow.patch())
 
 
 def _sql(command: Any, **more: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from noetl_core.expr import Scope, render
 from noetl_core.expr.limits import Limits
 from noetl_core.expr.reading import DEFAULT_LIMITS
 
-SECONDS = 2.0
+SECONDS = 5.0
 """Processor time, compilation included; the budget of the evaluation itself is half a second."""
 
 

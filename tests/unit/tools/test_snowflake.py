@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from snowflake.connector import errors as of
 
 from noetl_core.ports import NotFound
 from noetl_snowflake import errors
+from tests.snowflakes import faked
 from tests.unit.docs.language import Example, examples
 from tests.unit.tools.aws_playbooks import Ran
 
@@ -28,12 +28,8 @@ EXAMPLES = [example for example in examples(PAGE) if example.kind == "json"]
 
 @pytest.fixture(autouse=True)
 def fake() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the fake, about how it asks DuckDB
-        import fakesnow
-
-        with fakesnow.patch():
-            yield
+    with faked():
+        yield
 
 
 @pytest.fixture

@@ -1,0 +1,32 @@
+"""The fake of Snowflake, which can be in a process once: for as long as the process lasts, or anew for one test."""
+
+from __future__ import annotations
+
+import atexit
+import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+_standing = ExitStack()
+atexit.register(_standing.close)
+
+
+@contextmanager
+def faked() -> Iterator[None]:
+    """With nothing in it."""
+    _standing.close()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the fake, about how it asks DuckDB
+        import fakesnow
+
+        with fakesnow.patch():
+            yield
+
+
+def stand() -> None:
+    """In place of the one that stands, if there is one."""
+    _standing.close()
+    warnings.filterwarnings("ignore", "Arrow output on a DB-API result")  # how the fake asks DuckDB
+    import fakesnow
+
+    _standing.enter_context(fakesnow.patch())
