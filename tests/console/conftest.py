@@ -18,14 +18,14 @@ def chromium() -> Iterator[Browser]:
         yield started
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def looked_at(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stored]:
     """For tests that look."""
     with stored(tmp_path_factory.mktemp("console")) as made:
         yield made
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def acted_on(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stored]:
     """For tests that act, each on executions of its own."""
     with stored(tmp_path_factory.mktemp("acted")) as made:
