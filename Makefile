@@ -31,7 +31,7 @@ down: setup
 	@$(BIN)/noetl down
 
 test: setup lint types contracts template
-	@$(BIN)/pytest -n 3 --dist loadfile --durations=10
+	@$(BIN)/pytest -n 4 --dist loadfile --durations=10
 
 lint: setup
 	@$(BIN)/ruff format --check --quiet .
@@ -117,9 +117,9 @@ gigabyte: setup
 idle: setup
 	@$(BIN)/python -m bench.idle
 
-# Ten processes that share a rate of five a second, as the service sees it that they call: some 90 s.
+# Ten processes that share a rate of five a second, as the service sees it that they call: some 90 s. KILLS=4 kills so many of them.
 rate: setup
-	@$(BIN)/python -m bench.rate
+	@$(BIN)/python -m bench.rate --kills $(or $(KILLS),0)
 
 # The model of docs/scaling.md, then the simulator with the services' limits in force: SHARE=0.125 is an eighth of 10,000 starts a second
 # and of everything wide, SHARE=1 all of it (twelve minutes of processor time); and one loop of a million.

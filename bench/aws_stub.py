@@ -1,5 +1,5 @@
-"""A stand-in for AWS's services that answers at once: tables in memory, conditions taken as met. It costs the functions that are
-measured over it what their own requests cost them, and nothing else."""
+"""A stand-in for AWS's services that answers at once: tables in memory, conditions taken as met. The functions
+measured over it pay for their own requests, and for nothing else."""
 
 from __future__ import annotations
 

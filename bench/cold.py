@@ -67,13 +67,13 @@ class Start:
 
 
 def runtime() -> str:
-    """The version of Python that functions run in by default, e.g. `3.13`."""
+    """The Python version in which functions run by default, e.g. `3.13`."""
     template = yaml_parse((ROOT / "template.yaml").read_text())
     return str(template["Parameters"]["LambdaRuntime"]["Default"]).removeprefix("python")
 
 
 def interpreter() -> str | None:
-    """An interpreter of that version on this machine, as the layer's makefile finds it; None where there is none."""
+    """An interpreter of that version on this machine, as the layer's makefile finds it; None if there is none."""
     beside = Path(sys.executable).with_name("uv")
     uv = str(beside) if beside.exists() else "uv"
     found = subprocess.run([uv, "python", "find", "--no-project", runtime()], capture_output=True, text=True)
@@ -100,7 +100,7 @@ class Cold:
     def __init__(self, layer: Path, functions: Path, python: str, services: Services) -> None:
         self.layer, self.functions, self.python, self.services = layer, functions, python, services
         self.variables: dict[str, str | None] = {}
-        """What else functions have in their environment; None: what they have not."""
+        """Further variables of the functions' environment; None removes one."""
 
     def start(self, function: str, event: Mapping[str, Any]) -> tuple[Start, Any]:
         """One process: the import and the event; with the function's answer."""
@@ -124,7 +124,7 @@ class Cold:
         return {name: value for name, value in variables.items() if value is not None}
 
     def round(self) -> dict[str, Start]:
-        """Each function once: an execution is started, its step carried out, its end routed, as the services would hand it on."""
+        """Each function once: an execution is started, its step run, its end routed, as the services would pass it on."""
         self.services.sent.clear()
         self.services.tables.clear()
         taken: dict[str, Start] = {}
@@ -166,7 +166,7 @@ def message(body: str) -> dict[str, Any]:
 
 
 def environment(endpoint: str) -> dict[str, str]:
-    """What a function finds in its environment."""
+    """The environment of a function."""
     queues = f"{endpoint}/000000000000"
     return {
         "AWS_ENDPOINT_URL": endpoint,

@@ -1,7 +1,8 @@
-"""The console's budgets in a headless browser: `python -m bench.console [--items 100000] [--steps 10000] [--times 5]`.
+"""The console's budgets in a headless browser: `python -m bench.console [--items 100000] [--steps 10000] [--times 5] [--docs]`.
+An iteration is four events: `--items 250000` makes a history of a million.
 
 It makes a local store with a wide graph and a long loop, serves its console, and looks at it as a user would. Times are those of
-the browser, from asking for something until it is drawn.
+the browser, from asking for something until it is drawn. `--docs` writes the table of docs/console.md.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
+from bench.figures import number, write_between
 from playwright.sync_api import Page
 from tests.console.asking import console
 from tests.console.browser import browser
@@ -31,6 +33,8 @@ FIRST_PAINT_S, SCRIPT_KB, GRAPH_S, FRAMES, HEAT_S, SEEK_S = 1.0, 80.0, 1.5, 30.0
 ACROSS = 20
 """Steps side by side in the graph."""
 PANNED_S = 3.0
+DOCS = Path(__file__).parents[1] / "docs/console.md"
+MARKS = ("<!-- figures: written by `python -m bench.console --docs` -->\n", "<!-- end of figures -->\n")
 DRAWN = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
 
 
@@ -44,10 +48,20 @@ class Measured:
     budget: float
     least: bool = False
 
+    @property
+    def kept(self) -> bool:
+        return self.value >= self.budget if self.least else self.value <= self.budget
+
     def __str__(self) -> str:
-        kept = self.value >= self.budget if self.least else self.value <= self.budget
         bound = "at least" if self.least else "at most"
-        return f"{self.what:58} {self.value:9.3g} {self.unit:3} {bound} {self.budget:g} {'' if kept else ' <- MISSED'}"
+        return f"{self.what:58} {self.value:9.3g} {self.unit:3} {bound} {self.budget:g} {'' if self.kept else ' <- MISSED'}"
+
+    @property
+    def row(self) -> str:
+        """It in a table of Markdown."""
+        missed = "" if self.kept else ": not kept"
+        value, goal = f"{number(self.value)} {self.unit}".strip(), f"{number(self.budget)} {self.unit}".strip()
+        return f"| {self.what} | {value}{missed} | {goal} |\n"
 
 
 def wide(steps: int) -> str:
@@ -122,14 +136,14 @@ def measured(page: Page, server: Console, graph: str, long: str, times: int, ste
         return float(paint) / 1000
 
     yield Measured("first paint", median(painted), "s", FIRST_PAINT_S)
-    script = sum(len(gzip.compress(a.body, 9)) for n, a in assets().items() if n.endswith(".js") and "codemirror" not in n)
-    yield Measured("script, compressed, without the editor", script / 1024, "KB", SCRIPT_KB)
+    yield Measured("scripts of all pages together, without the editor (gzip -6, file by file)", scripts() / 1024, "KB", SCRIPT_KB)
 
     def drawn() -> float:
         page.goto(f"{base}#/executions")
         page.wait_for_selector("tbody tr")
         return timed(page, lambda: page.goto(f"{base}#/executions/{graph}"), "canvas[data-drawn]")
 
+    yield Measured(f"a graph of {steps:,} steps, the first time in a process", drawn(), "s", GRAPH_S)
     yield Measured(f"a graph of {steps:,} steps, from the list of executions", median(drawn), "s", GRAPH_S)
     yield Measured("frames a second while it is panned, all of it in sight", panned(page, far=True), "", FRAMES, least=True)
     yield Measured("frames a second while it is panned, names readable", panned(page, far=False), "", FRAMES, least=True)
@@ -152,6 +166,12 @@ def measured(page: Page, server: Console, graph: str, long: str, times: int, ste
         return timed(page, lambda: slider.fill(str(position)), f".graph[data-at='{position}']")
 
     yield Measured(f"any position among {count:,} events, until the graph is of then", median(sought), "s", SEEK_S)
+
+
+def scripts() -> int:
+    """Bytes of script, compressed, that all pages need without the editor, as they are sent."""
+    bodies = [a.body for n, a in assets().items() if n.endswith(".js") and "codemirror" not in n]
+    return sum(len(gzip.compress(body, 6)) for body in bodies)
 
 
 def panned(page: Page, *, far: bool) -> float:
@@ -186,12 +206,18 @@ def main() -> None:
     parser.add_argument("--items", type=int, default=100_000)
     parser.add_argument("--steps", type=int, default=10_000)
     parser.add_argument("--times", type=int, default=5)
+    parser.add_argument("--docs", action="store_true")
     given = parser.parse_args()
+    figures = []
     with served(given.steps, given.items) as (server, graph, long), browser() as started:
         page = started.new_context(viewport={"width": 1360, "height": 820}).new_page()
         page.set_default_timeout(60_000)
         for figure in measured(page, server, graph, long, given.times, given.steps, given.items):
             print(figure, flush=True)
+            figures.append(figure)
+    if given.docs:
+        head = "| | measured | goal |\n|---|---|---|\n"
+        write_between(MARKS, head + "".join(figure.row for figure in figures), DOCS)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Figures of many executions at once on the embedded stack: steps a second, the time until all have ended, what it takes.
+"""Figures of many concurrent executions on the embedded stack: steps a second, the time until all have ended, memory.
 
     python bench/crowd.py --executions 100 --steps 5 --times 3      # these alone, on a new stack
 
@@ -71,7 +71,7 @@ class Crowds:
 
 
 def _start(client: Client, source: str) -> str:
-    """Start an execution. Who is told 429 comes back when the answer says so."""
+    """Start an execution. After a 429, retry when the answer says so."""
     while True:
         try:
             return str(client.call("POST", "/api/executions", {"playbook": source})["execution_id"])

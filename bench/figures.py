@@ -18,8 +18,8 @@ from rich.table import Table
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A measured number. `budget` None: for information. `better` says which side of the budget is good. `note` says what
-    the figure is of, where its name and the rules above the table (docs/operating.md) leave it open."""
+    """A measured number. `budget` None: for information. `better` says which side of the budget is good. `note` describes the
+    figure, where its name and the rules above the table (docs/operating.md) do not."""
 
     name: str
     unit: str
@@ -54,15 +54,9 @@ def number(value: float) -> str:
 
 def print_table(title: str, figures: Sequence[Figure]) -> None:
     table = Table(title=title, title_justify="left")
-    for column, justify in (
-        ("figure", "left"),
-        ("budget", "right"),
-        ("measured", "right"),
-        ("n", "right"),
-        ("", "left"),
-        ("", "left"),
-    ):
-        table.add_column(column, justify=justify)  # type: ignore[arg-type]
+    numbers = ("budget", "measured", "n")
+    for column in ("figure", *numbers, "", ""):
+        table.add_column(column, justify="right" if column in numbers else "left")
     for f in figures:
         verdict = {None: "", True: "[green]ok[/]", False: "[red]miss[/]"}[f.ok]
         table.add_row(f.name, budget_of(f), f"{number(f.median)} {f.unit}", str(len(f.samples)), verdict, f.note)
@@ -96,7 +90,7 @@ def write_docs(figures: Sequence[Figure], path: Path) -> None:
 
 
 def write_between(marks: tuple[str, str], text: str, path: Path) -> None:
-    """Put `text` between two marks of a page, in place of what is there."""
+    """Put `text` between two marks of a page, replacing the old content."""
     first, last = marks
     before, _, rest = path.read_text().partition(first)
     _, _, after = rest.partition(last)

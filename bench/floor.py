@@ -27,7 +27,7 @@ from noetl_infra.stack import Stack
 
 EMULATOR = "emulator"
 FUNCTION = re.compile(rb"AWS_LAMBDA_FUNCTION_NAME=(?:\w+-)?([A-Za-z]+)Function")
-"""In the environment of a function's process: its name, as the template has it."""
+"""The variable in a function process's environment with its name in the template."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 

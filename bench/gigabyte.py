@@ -1,4 +1,4 @@
-"""A gigabyte on its way: http -> result store -> DuckDB -> Parquet -> PostgreSQL, and the memory that it takes.
+"""Moving a gigabyte: http -> result store -> DuckDB -> Parquet -> PostgreSQL, and the memory it takes.
 
     python -m bench.gigabyte                 # or: make gigabyte
     python -m bench.gigabyte --mb 100
@@ -69,8 +69,8 @@ workflow:
 
 @dataclass(frozen=True)
 class Moved:
-    """What a run came to. `peak_mb` is the largest resident size of its process, `allocated_mb` what Python held of it at most (0
-    where that was not traced)."""
+    """The result of a run. `peak_mb` is the largest resident size of its process, `allocated_mb` what Python held of it at most
+    (0 where that was not traced)."""
 
     bytes: int
     parquet: int
@@ -154,7 +154,7 @@ def database() -> Iterator[str]:
 
 
 def measure(mb: int, traced: bool = False) -> Moved:
-    """Move about `mb` megabytes in a process of its own. Raises `RuntimeError` where a row is lost or doubled."""
+    """Move about `mb` megabytes in a process of its own. Raises `RuntimeError` if a row is lost or duplicated."""
     count = batches(mb * 1_000_000)
     with tempfile.TemporaryDirectory() as folder, database() as dsn, served(count) as url:
         given = json.dumps({"url": url, "dsn": dsn, "traced": traced})
@@ -171,7 +171,7 @@ def measure(mb: int, traced: bool = False) -> Moved:
 
 
 def work(folder: str, given: dict[str, Any]) -> Moved:
-    """Carry the playbook out."""
+    """Run the playbook."""
     if given["traced"]:
         tracemalloc.start()
     began = time.monotonic()

@@ -31,7 +31,7 @@ def server() -> Iterator[str]:
 
 
 def stats(base: str) -> dict[str, int]:
-    """What the server saw since it was last asked: `requests`, the `most` at once, `connections` opened."""
+    """What the server saw since the last query: `requests`, the `most` at once, `connections` opened."""
     with urllib.request.urlopen(f"{base}/stats") as answer:
         seen: dict[str, int] = json.load(answer)
     return seen
@@ -50,7 +50,7 @@ def run(base: str, delay_ms: int, in_flight: int, **spec: object) -> tuple[float
 
 
 def bare(base: str, delay_ms: int, in_flight: int) -> float:
-    """The same calls by sockets alone, which is the most that the server and the machine let through: calls a second."""
+    """The same calls over bare sockets, the maximum for the server and the machine: calls a second."""
     host, port = base.removeprefix("http://").split(":")
     calls = iter(range(ITEMS))
 

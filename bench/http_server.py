@@ -15,7 +15,7 @@ _ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length:
 
 
 class Seen:
-    """What has been asked since the last look."""
+    """Requests since the last query."""
 
     def __init__(self) -> None:
         self.requests = self.now = self.most = self.connections = 0
@@ -71,7 +71,7 @@ async def serve() -> None:
     seen, loop = Seen(), asyncio.get_running_loop()
     server = await loop.create_server(lambda: Asked(seen), "127.0.0.1", 0, backlog=1024)
     print(server.sockets[0].getsockname()[1], flush=True)
-    await loop.run_in_executor(None, sys.stdin.read)  # until the one who started it has ended
+    await loop.run_in_executor(None, sys.stdin.read)  # until its parent has ended
     server.close()
 
 

@@ -1,4 +1,4 @@
-"""What a stack costs while nothing happens: `make idle` prints it, and writes the table of docs/operating.md.
+"""What an idle stack costs: `make idle` prints it, and writes the table of docs/operating.md.
 
 Counted from template.yaml as it is with its default parameters. What one idle sweep does is in `SWEEP`; a test holds the function
 to it.
@@ -44,7 +44,7 @@ def rows(template: Mapping[str, Mapping[str, Mapping[str, object]]]) -> list[tup
     there = [r for r in template["Resources"].values() if "Condition" not in r]  # every condition is off by default
     n = Counter(str(r["Type"]) for r in there)
     queues = sum(
-        r["Type"] == "AWS::Lambda::EventSourceMapping" and "Queue" in str(r["Properties"]["EventSourceArn"])  # type: ignore[index]
+        r["Type"] == "AWS::Lambda::EventSourceMapping" and "Queue" in str(r["Properties"]["EventSourceArn"])  # type: ignore[index]  # as the template has it
         for r in there
     )
     polls = queues * POLLS_PER_MINUTE * MINUTES

@@ -1,6 +1,6 @@
 """What imports inside functions save: `python -m bench.imports [TEXT]` prints it, of files with TEXT in their names.
 
-Each is measured in processes of its own, after the import of the file that it stands in: milliseconds of processor time, and
+Each is measured in processes of its own, after the import of its file: milliseconds of processor time, and
 modules, that a start saves which never gets there.
 """
 

@@ -34,7 +34,7 @@ NOETL = Path(sys.executable).parent / "noetl"
 
 @contextmanager
 def wiring(durable: Durable = "process") -> Iterator[LocalWiring]:
-    """A fresh durable store; what `noetl run` keeps when it is told to keep."""
+    """A fresh durable store, as `noetl run` keeps it."""
     with tempfile.TemporaryDirectory(prefix="noetl-bench-") as folder:
         local = LocalWiring(Path(folder) / "log.sqlite", durable)
         try:

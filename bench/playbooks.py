@@ -1,4 +1,4 @@
-"""The playbooks that are measured, made to size."""
+"""The measured playbooks, generated to size."""
 
 from __future__ import annotations
 
@@ -64,6 +64,21 @@ def map_over(items: int, kind: str, max_in_flight: int = 8) -> str:
     result = {"n": "{{ steps.map.result | length }}", "sum": "{{ steps.map.result | sum }}"}
     document = {"executor": {"spec": {"result": result}}, "workflow": [step]}
     return written(f"map_{items}_{kind}", document)
+
+
+def chunks_of(items: int) -> str:
+    """A distributed loop with a chunk for each item, between two steps."""
+    spec = {"mode": "parallel", "max_in_flight": 8, "chunk_size": 1, "policy": {"exec": "distributed"}}
+    loop = {"in": f"{{{{ range({items}) | list }}}}", "iterator": "n", "spec": spec}
+    task: dict[str, object] = {"kind": "noop", "result": "{{ iter.n * 2 }}"}
+    first = {"step": "start", "tool": {"kind": "noop", "result": 1}, "next": {"arcs": [{"step": "map"}]}}
+    after = {"step": "end", "when": "{{ event.loop.failed == 0 }}"}
+    workflow = [
+        first,
+        {"step": "map", "loop": loop, "tool": task, "next": {"arcs": [after]}},
+        {"step": "end", "tool": {"kind": "noop"}},
+    ]
+    return written(f"chunks_{items}", {"workflow": workflow})
 
 
 def map_of_calls(items: int, url: str, max_in_flight: int, **spec: object) -> str:

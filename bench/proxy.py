@@ -1,4 +1,4 @@
-"""A counting reverse proxy: what the functions ask of AWS, seen from outside the code that asks.
+"""A counting reverse proxy: the functions' requests to AWS, seen from outside their code.
 
 The embedded stack hands its own `AWS_ENDPOINT_URL` on to every function it runs. With that pointing here, each SDK call of each
 function passes through, is counted by service and operation, and goes on to the stack unchanged. Sizes are priced as DynamoDB
@@ -63,7 +63,7 @@ class Counts:
 
 
 def count(counts: Counts, method: str, path: str, headers: Any, body: bytes, status: int, answer: bytes) -> None:
-    """Book one exchange."""
+    """Record one exchange."""
     target = headers.get("X-Amz-Target", "")
     if target.startswith("DynamoDB_"):
         operation = target.rpartition(".")[2]

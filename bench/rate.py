@@ -1,9 +1,11 @@
-"""How exactly a rate is kept that several processes share, in real time and as the called service sees it: `make rate`, or
-`python -m bench.rate [--executions 10] [--calls 40] [--per-second 5] [--burst 1]`.
+"""How exactly several processes keep a shared rate, in real time and as the called service sees it: `make rate`, or
+`python -m bench.rate [--executions 10] [--calls 40] [--per-second 5] [--burst 1] [--kills 0]`.
 
 Each execution is a `noetl run` of its own, all with one store and one key. Prints how many calls came per second over all, and
-the most in any second. Ends with 1 when that is more than the rate and the burst, or the whole is off by more than a tenth. A
-machine that is busy with other things is part of what is measured.
+the most in any second. Ends with 1 when that is more than the rate and the burst, or the whole is off by more than a tenth. With
+`--kills` so many processes are killed meanwhile (SIGKILL, one after the other, at random) and each execution is resumed by
+another: then the permits that a process had reserved may be missing, and nobody may wait for a lease. A machine that is busy with
+other things is part of what is measured.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import subprocess
 import sys
 import tempfile
@@ -25,6 +28,9 @@ from itertools import pairwise
 from math import ceil
 from pathlib import Path
 from typing import Any, Final
+
+from noetl_core.engine.rates import RESERVED_S
+from noetl_core.worker.journal import LEASE_S
 
 NOETL: Final = Path(sys.executable).parent / "noetl"
 OFF: Final = 0.1
@@ -53,14 +59,22 @@ class Asked:
     calls: int
     per_second: float
     burst: int
+    kills: int = 0
+
+    def deaths(self) -> Iterator[float]:
+        """When a process is to be killed, in seconds from the start: evenly over the time that all calls take."""
+        whole = self.executions * self.calls / self.per_second
+        return (whole * (n + 1) / (self.kills + 1) for n in range(self.kills))
 
 
 @dataclass(frozen=True)
 class Seen:
-    """When the service was called (seconds), in order, and for how many different things."""
+    """When the service was called (seconds), in order, and for how many different things; and how many processes were killed
+    meanwhile."""
 
     at: Sequence[float]
     different: int
+    deaths: int = 0
 
     @property
     def per_second(self) -> float:
@@ -77,20 +91,25 @@ class Seen:
         return max(after - before for before, after in pairwise(self.at))
 
     def misses(self, asked: Asked) -> list[str]:
-        """Return what was promised and not kept."""
+        """Return the violated promises."""
         wrong = []
         most = ceil(asked.per_second) + asked.burst
         if self.most_in_a_second > most:
             wrong.append(f"{self.most_in_a_second} calls within a second, and {most} are promised at most")
         if self.different != asked.executions * asked.calls:
             wrong.append(f"{self.different} of {asked.executions * asked.calls} calls were made")
-        if abs(self.per_second / asked.per_second - 1) > OFF:
+        if self.deaths != asked.kills:
+            wrong.append(f"{self.deaths} of {asked.kills} processes were killed")
+        served = (len(self.at) - 1) / (self.at[-1] - self.at[0] - self.deaths * RESERVED_S)
+        if self.per_second > asked.per_second * (1 + OFF) or served < asked.per_second * (1 - OFF):
             wrong.append(f"{self.per_second:.2f} calls a second over all, and {asked.per_second:g} are promised within {OFF:.0%}")
+        if self.longest_gap > LEASE_S:
+            wrong.append(f"nobody called for {self.longest_gap:.2f} s, and a lease is {LEASE_S} s")
         return wrong
 
 
 class Service(ThreadingHTTPServer):
-    """Writes down when it is called."""
+    """Records when it is called."""
 
     daemon_threads = True
     request_queue_size = 128
@@ -98,10 +117,16 @@ class Service(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Answer)
         self.calls: list[tuple[float, str]] = []
+        self.url = f"http://127.0.0.1:{self.server_port}"
 
-    def seen(self) -> Seen:
+    def seen(self, deaths: int) -> Seen:
         calls = sorted(self.calls)
-        return Seen([at for at, _ in calls], len({path for _, path in calls}))
+        return Seen([at for at, _ in calls], len({path for _, path in calls}), deaths)
+
+    def execution(self, number: int) -> str | None:
+        """The id of an execution, by its number among those that run; None before it has called."""
+        begins = f"/{number}/"
+        return next((path.split("/")[2] for _, path in self.calls if path.startswith(begins)), None)
 
 
 class _Answer(BaseHTTPRequestHandler):
@@ -132,35 +157,70 @@ def serving() -> Iterator[Service]:
             thread.join()
 
 
+class Processes:
+    """`noetl` processes, one for each execution, until all executions have completed."""
+
+    def __init__(self, asked: Asked, folder: Path, service: Service) -> None:
+        self._folder, self._service = folder, service
+        (folder / "rate.yaml").write_text(PLAYBOOK)
+        shared = {"calls": asked.calls, "per_second": asked.per_second, "burst": asked.burst}
+        self._running = {
+            number: self._begun(number, "run", "rate.yaml", "--payload", json.dumps({**shared, "url": f"{service.url}/{number}"}))
+            for number in range(asked.executions)
+        }
+
+    def _begun(self, number: int, *arguments: str) -> subprocess.Popen[bytes]:
+        env = {**os.environ, "NOETL_HOME": str(self._folder)}
+        with self._said(number).open("ab") as said:
+            return subprocess.Popen(
+                [NOETL, *arguments, "--output", "json"], cwd=self._folder, env=env, stdout=said, stderr=subprocess.STDOUT
+            )
+
+    def _said(self, number: int) -> Path:
+        return self._folder / f"{number}.log"
+
+    def some_run(self) -> bool:
+        """Whether some execution has not ended. Raises `RuntimeError` when one has not completed."""
+        for number, process in list(self._running.items()):
+            code = process.poll()
+            if code:
+                raise RuntimeError(f"noetl ended with {code}: {self._said(number).read_text()}")
+            if code == 0:
+                del self._running[number]
+        return bool(self._running)
+
+    def kill_one(self, choose: random.Random) -> bool:
+        """Kill one of those that have called, and go on with its execution in another process; False if there is none."""
+        known = {number: execution for number in self._running if (execution := self._service.execution(number))}
+        if not known:
+            return False
+        number = choose.choice(sorted(known))
+        self._running[number].kill()
+        if self._running[number].wait() == 0:
+            return False  # it had just ended
+        self._running[number] = self._begun(number, "resume", known[number])
+        return True
+
+    def end(self) -> None:
+        for process in self._running.values():
+            process.kill()
+            process.wait()
+
+
 def measure(asked: Asked) -> Seen:
     """Run the executions side by side until all have completed. Raises `RuntimeError` when one has not."""
+    choose, deaths, began = random.Random(asked.kills), 0, time.monotonic()
+    due = list(asked.deaths())
     with tempfile.TemporaryDirectory(prefix="noetl-rate-") as folder, serving() as service:
-        (Path(folder) / "rate.yaml").write_text(PLAYBOOK)
-        payload = json.dumps(
-            {
-                "url": f"http://127.0.0.1:{service.server_port}",
-                "calls": asked.calls,
-                "per_second": asked.per_second,
-                "burst": asked.burst,
-            }
-        )
-
-        running = [
-            subprocess.Popen(
-                [NOETL, "run", "rate.yaml", "--payload", payload, "--output", "json"],
-                cwd=folder,
-                env={**os.environ, "NOETL_HOME": folder},
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-            for _ in range(asked.executions)
-        ]
-        for process in running:
-            said, wrong = process.communicate()
-            if process.returncode:
-                raise RuntimeError(f"noetl run ended with {process.returncode}: {said}{wrong}")
-        return service.seen()
+        processes = Processes(asked, Path(folder), service)
+        try:
+            while processes.some_run():
+                time.sleep(0.05)
+                if deaths < len(due) and time.monotonic() - began > due[deaths]:
+                    deaths += processes.kill_one(choose)
+        finally:
+            processes.end()
+        return service.seen(deaths)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -169,11 +229,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--calls", type=int, default=40, help="of each execution")
     parser.add_argument("--per-second", type=float, default=5)
     parser.add_argument("--burst", type=int, default=1)
+    parser.add_argument("--kills", type=int, default=0, help="processes that are killed meanwhile")
     asked = Asked(**vars(parser.parse_args(arguments)))
     seen = measure(asked)
     print(
         f"{len(seen.at)} calls of {asked.executions} processes in {seen.at[-1] - seen.at[0]:.1f} s: {seen.per_second:.2f}/s of"
         f" {asked.per_second:g}/s, at most {seen.most_in_a_second} in a second, at least one in {seen.longest_gap:.2f} s"
+        + (f"; {seen.deaths} killed" if asked.kills else "")
     )
     for wrong in seen.misses(asked):
         print(f"missed: {wrong}")

@@ -13,14 +13,16 @@ from pathlib import Path
 from random import Random
 
 from figures import Figure
-from playbooks import cycle, map_over
+from playbooks import chunks_of, cycle, map_over
 
-from noetl_core.control import changes, event_pages, pages, read, views
+from noetl_core.control import changes, event_pages, pages, read, timelines
 from noetl_core.control.admit import StartRequest
 from noetl_core.control.core import Control
 from noetl_core.control.cursor import Position
+from noetl_core.control.diff import diff
 from noetl_core.control.iterations import iteration, iterations
 from noetl_core.control.step_summary import step_summary
+from noetl_core.control.why import why
 from noetl_core.local import LocalWiring
 
 NOETL = Path(sys.executable).parent / "noetl"
@@ -31,6 +33,9 @@ ROUTED = 20_000
 PAGE_MS = 50
 SUMMARY_MS = 10
 SEEK_MS = 300
+DIFF_MS = 1_000
+CHUNKS = 5_000
+"""Chunks of one item each: as many commits of the control stream, and a large state while the loop goes on."""
 POLL_MS = 5
 EVERY = event_pages.Filter()
 FILTERS = (None, "LoopIterationCompleted", "LoopDone", "TaskRetried")
@@ -43,7 +48,7 @@ def figures(times: int) -> list[Figure]:
     for items, budget in SIZES:
         with tempfile.TemporaryDirectory(prefix="noetl-bench-") as folder:
             out += _of(items, budget, Path(folder), times)
-    return out + _routed(times)
+    return out + _routed(times) + _chunked(times)
 
 
 def _routed(times: int) -> list[Figure]:
@@ -72,7 +77,35 @@ def _routed(times: int) -> list[Figure]:
         ):
             asked = tuple(_fresh_ms(store, execution_id, ask) for ask in asks)
             out.append(Figure(f"  {title}, {name}", "ms", asked, SEEK_MS, note="processor time"))
-        return out
+        return out + _explained(store, execution_id, "b", ids[0], name, times)
+
+
+def _chunked(times: int) -> list[Figure]:
+    """Why, and how it differs, of a loop of many chunks."""
+    with tempfile.TemporaryDirectory(prefix="noetl-bench-") as folder:
+        store = Path(folder) / "runs.db"
+        local = LocalWiring(store)
+        try:
+            execution_id = local.start(StartRequest(playbook=chunks_of(CHUNKS))).execution_id
+            local.run(execution_id)
+            middle = f"{execution_id}.control.{local.control.load(execution_id).seq // 2}.0"
+        finally:
+            local.close()
+        return _explained(store, execution_id, "map", middle, f"{CHUNKS:,} chunks", times)
+
+
+def _explained(store: Path, execution_id: str, step: str, event: str, name: str, times: int) -> list[Figure]:
+    """Why an execution ended and a step ran, now and at an event; and how the execution differs from itself."""
+    out = []
+    for title, budget_ms, ask in (
+        ("why it ended as it did", SEEK_MS, why),
+        ("why a step ran", SEEK_MS, lambda c, e: why(c, e, step)),
+        ("why a step had run at an event", SEEK_MS, lambda c, e: why(c, e, step, event)),
+        ("how it differs", DIFF_MS, lambda c, e: diff(c, e, e)),
+    ):
+        asked = tuple(_fresh_ms(store, execution_id, ask) for _ in range(times))
+        out.append(Figure(f"  {title}, {name}", "ms", asked, budget_ms, note="processor time"))
+    return out
 
 
 def _events_at(place: str) -> Callable[[Control, str], object]:
@@ -117,7 +150,7 @@ def _of(items: int, budget: float, home: Path, times: int) -> list[Figure]:
         ("one iteration", SEEK_MS, lambda c, e: iteration(c, e, "map", (items * 2 // 3,))),
         ("events from the middle", SEEK_MS, lambda c, e: event_pages.page(c, e, b"key", EVERY, at=str(2 * items), limit=100)),
         ("the last events", PAGE_MS, lambda c, e: event_pages.page(c, e, b"key", EVERY, tail=100)),
-        ("timeline of 500 rows", PAGE_MS, lambda c, e: views.timeline_rows(c, e, 500)),
+        ("timeline of 500 rows", PAGE_MS, lambda c, e: timelines.timeline(c, e, rows=500)),
         ("the state in the middle", SEEK_MS, _in_the_middle(store, execution_id, 2 * items)),
         ("a poll of what has not changed", POLL_MS, _poll(store, execution_id)),
     ):

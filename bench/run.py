@@ -46,6 +46,12 @@ def _reading(times: int) -> list[Figure]:
     return reading.figures(times)
 
 
+def _chunks(times: int) -> list[Figure]:
+    import chunks
+
+    return chunks.figures(times)
+
+
 def _stack(times: int) -> list[Figure]:
     import stack
 
@@ -64,6 +70,7 @@ PARTS: dict[str, tuple[str, Callable[[int], list[Figure]]]] = {
     "http": ("Loops of HTTP calls (local runner)", _http),
     "growth": ("Growth (local runner; a process a run)", _growth),
     "reading": ("Reading a long history (local store)", _reading),
+    "chunks": ("Loops of many chunks (local store; no worker)", _chunks),
     "stack": ("Embedded stack (MiniStack)", _stack),
     "cold": ("Cold starts of the functions (the layer as it ships; a process a start)", _cold),
 }

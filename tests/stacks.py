@@ -23,7 +23,8 @@ SCRIPTED_TOOL = Path(__file__).parent / "conformance" / "scripted_tool"
 """The workers have this kind besides their own."""
 
 PARAMETERS = {
-    f"Tool{what}": "matrix-*" for what in ("Buckets", "Queues", "Tables", "Functions", "Topics", "EventBuses", "Senders")
+    f"Tool{what}": "matrix-*"
+    for what in ("Buckets", "Queues", "Tables", "Functions", "Clusters", "Tasks", "Topics", "EventBuses", "Senders")
 }
 """What tools may reach there: what the tool matrix makes."""
 PARAMETERS |= {"AllowShell": "all", "Console": "yes"}

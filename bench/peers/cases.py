@@ -1,4 +1,4 @@
-"""What every side is asked to do, and how its seconds are told."""
+"""The task of every side, and how its seconds are reported."""
 
 from __future__ import annotations
 

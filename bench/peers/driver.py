@@ -1,4 +1,4 @@
-"""A driver's process: asked for a case, answered with seconds, never waited for without end."""
+"""A driver's process: it is asked for a case, answers with seconds, and is never waited for without limit."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ END_S = 15
 
 
 class Failed(Exception):
-    """The driver did not do what it was asked; the message says why."""
+    """The driver failed; the message says why."""
 
 
 class TooLong(Failed):
-    """It did not answer in time, and is of no further use."""
+    """It did not answer in time, and can no longer be used."""
 
 
 def environment(more: Mapping[str, str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What the peers are installed from: a lock for each, into build/peers, and nothing of it into the project's own environment."""
+"""Installs the peers: each from a lock, into build/peers, never into the project's own environment."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def free_port() -> int:
 
 
 class Place:
-    """Leaves nothing when it is left: what was started has ended, and the folder is gone."""
+    """Leaves nothing behind on exit: processes have ended, and the folder is removed."""
 
     def __init__(self) -> None:
         self._exits = ExitStack()

@@ -1,4 +1,4 @@
-"""One session: every side is asked in turn, round by round, so that whatever else the machine does meets all of them."""
+"""One session: every side is asked in turn, round by round, so that other load on the machine affects all of them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from bench.peers.place import Place
 from bench.peers.sides import ROOT, Command, Side
 
 CASE_S = 60
-"""What one repetition may take."""
+"""The time limit of one repetition."""
 SPENT_S = 15
-"""A side that has taken so long for a case is not asked for it again."""
+"""A side that has taken this long for a case is not asked for it again."""
 
 
 @dataclass(slots=True)

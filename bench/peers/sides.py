@@ -1,4 +1,4 @@
-"""The engines that are compared: what each needs, how its driver is started, and what it keeps, for the reader."""
+"""The compared engines: what each needs, how its driver is started, and what it persists, for the reader."""
 
 from __future__ import annotations
 

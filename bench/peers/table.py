@@ -1,4 +1,4 @@
-"""What a session is told as: two Markdown tables, the figures and who they are of, and the same as JSON."""
+"""The report of a session: two Markdown tables, with the figures and the engines, and the same as JSON."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def head(times: int, began: datetime, load: float) -> str:
 
 
 def page(outcome: Outcome, sides: Sequence[Side], cases: Sequence[Case], times: int, began: datetime, load: float) -> str:
-    """What stands between the marks of docs/performance.md."""
+    """The text between the marks in docs/performance.md."""
     parts = (head(times, began, load), figures_table(outcome, sides, cases), sides_table(outcome, sides))
     return "\n" + "\n".join(parts) + "\n"
 

@@ -1,4 +1,4 @@
-"""What executions, steps and iterations take, in the units that limits and prices count.
+"""What executions, steps and iterations consume, in the units that limits and prices count.
 
 `tests/unit/bench/test_scaling.py` counts them again: over the AWS adapters, by partition key, and over the logs of the
 benchmark's playbooks.
@@ -27,12 +27,8 @@ TABLE: Final = DUE + HEAD
 """Write units of an execution in the catalog table itself."""
 CATALOG: Final = DUE + HEAD + RUNNING + ENDED + BY_PATH
 """The same with its global indexes, which have partitions of their own."""
-RECONCILED: Final = 6
-"""Write units on the key of the due items each time that the sweeper looks at an execution: claimed and moved on."""
 QUEUE_REQUESTS: Final = 3
 """Of a step: sent, received, deleted."""
-INVOCATIONS: Final = 2
-"""Of a step: worker and router."""
 ITERATIONS: Final[Mapping[str, float]] = {"local": 0.056, "distributed": 0.09}
 """Write units of an iteration that takes no time, with its share of the chunk that it is in (of 100 iterations)."""
 

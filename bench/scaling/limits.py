@@ -1,8 +1,7 @@
 """The published limits of the services, each with its source.
 
 Looked up on `LOOKED_UP` in stored copies of the pages named; a copy may be older than the page. Values are those of us-east-1
-for an account that has asked for nothing.
-"""
+for an account without raised quotas."""
 
 from __future__ import annotations
 

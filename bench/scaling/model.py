@@ -1,4 +1,4 @@
-"""How many executions a second each service lets through, and what they cost: pure functions over counted units, published
+"""How many executions a second each service allows, and what they cost: pure functions over counted units, published
 limits and the template's parameters.
 
 A stack is as fast as its lowest ceiling. Ceilings are means over seconds; what a burst beyond them does is the simulator's
@@ -22,7 +22,7 @@ MONTH_S = 30 * 24 * 3600
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """The template's parameters that move a ceiling, and the account's quotas."""
+    """The template's parameters that affect a ceiling, and the account's quotas."""
 
     api_rate: float
     index_partitions: int

@@ -46,7 +46,7 @@ def _y(value: float, top: float) -> float:
 
 
 def _rounded(value: float) -> float:
-    """The next value that divides well by four."""
+    """The next round value divisible by four."""
     if value <= 0:
         return 1.0
     step = 10.0 ** (ceil(log10(value)) - 1)

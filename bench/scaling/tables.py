@@ -90,7 +90,7 @@ def bends() -> str:
 
 
 def order() -> str:
-    """What is to be raised on the way to the goal, by tables that have had the traffic before."""
+    """The limits to raise, in order, to reach the goal with tables that have already had the traffic."""
     met = first_bends(ONE, stack(), GOAL)
     return " -> ".join(f"{c.what} ({number(c.per_s)})" for c in met if "new" not in c.what) + "\n"
 

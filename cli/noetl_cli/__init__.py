@@ -1,17 +1,16 @@
 """The `noetl` command: `main` finds the command in `commands`, which register with `app`.
 
-* `backends` opens where executions are, a `backend`: `local_backend` is the `local_store` with the services in this process,
-  `stack_backend` a stack's HTTP API.
-* `payload`, `environments`, `files`, `siblings`, `packages` and `services` are what a run is given: inputs, its playbook and
-  those beside it, what its tasks import, what it calls.
-* `download` writes results to files; `filters` choose what of a history is shown; `follow` shows how executions get on
-  (`progress` folds it, `notices` are what cannot wait), `running` what tasks write meanwhile;
-  `told`, `step` and `explain` say what they came to and why, with the `sources` of their places; `output`, `chart`, `differing`
-  and `yaml_value` are what people see, at a `terminal` that nothing of it controls; `pages` is where the language reference
-  is. `hook_server` takes webhooks of the local store.
+* `backends` opens a `backend`: `local_backend` is the `local_store` with the services in this process, `stack_backend` the HTTP
+  API of a stack.
+* `payload`, `environments`, `files`, `siblings`, `packages` and `services` prepare a run: its inputs, its playbook and those in
+  the same folder, the packages that its tasks import, the services that it calls.
+* `download` writes results to files; `filters` select events and logs; `follow` shows the progress of executions (`progress`
+  folds it, `notices` are urgent lines), `running` the output of running tasks; `execution_output`, `step` and `explain` print
+  results and causes, with places named by `sources`; `output`, `chart`, `differing` and `yaml_value` format for people;
+  `terminal` escapes control characters; `pages` finds the language reference. `hook_server` takes webhooks of the local store.
+* `plugins` finds the kinds of a playbook whose distribution is not installed.
 * `process` has the signals and streams of the command, `errors` its exit codes.
 
 Nothing here decides anything about executions: `noetl_core` does. Deploying is in `noetl_infra`, rewriting older dialects in
-`noetl_migrate`. Start-up time counts: a command imports what it uses, rich only for people at a terminal, AWS clients only to
-deploy.
+`noetl_migrate`. Start-up time matters: a command imports only what it uses, rich only at a terminal, AWS clients only to deploy.
 """

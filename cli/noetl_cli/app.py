@@ -11,7 +11,7 @@ from click.shell_completion import CompletionItem
 from noetl_core import __version__
 
 COMPLETING = "_NOETL_COMPLETE"
-"""The variable with which a shell asks for completions."""
+"""The environment variable by which a shell requests completions."""
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
@@ -43,7 +43,7 @@ class Wiring(click.ParamType):
         return value
 
 
-On = Annotated[str | None, typer.Option("--on", click_type=Wiring())]
+On = Annotated[str | None, typer.Option("--on", click_type=Wiring(), help="The local store, the stack, or the URL of an API")]
 Store = Annotated[str | None, typer.Option(help="Local store: a database file, or memory (default .noetl/runs.db)")]
 
 
@@ -54,7 +54,7 @@ class OutputForm(click.ParamType):
     forms: tuple[str, ...] = ("text", "json", "jsonl", "yaml")
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        form = "text" if value == "human" else value  # as it was called before
+        form = "text" if value == "human" else value  # its former name
         if form not in self.forms:
             self.fail(f"{value!r} is not one of {', '.join(self.forms)}")
         return form
@@ -67,7 +67,7 @@ Output = Annotated[str, typer.Option("--output", click_type=OutputForm())]
 
 
 class ExecutionId(click.ParamType):
-    """An execution's id, digits of its end, or `@last`."""
+    """An execution's id, its first or last digits, or `@last`."""
 
     name = "ID"
 
@@ -75,8 +75,8 @@ class ExecutionId(click.ParamType):
         return value
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Offer the newest executions of the local store, each with what it is of."""
-        from noetl_cli.backends import LAST, newest  # 400 ms: only who asks for ids
+        """Offer the newest executions of the local store, with playbook and status."""
+        from noetl_cli.backends import LAST, newest  # 400 ms: needed only to query ids
 
         known = [(LAST, "the newest"), *newest()]
         return [CompletionItem(id, help=about) for id, about in known if id.startswith(incomplete)]

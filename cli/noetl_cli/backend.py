@@ -1,4 +1,4 @@
-"""What commands need of where executions are, and how its refusals end a command."""
+"""The interface through which commands reach executions, and the translation of its refusals to exit codes."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 POLL_S = 0.2
 PAGE = 1000
-"""Events asked for at once: the API's limit."""
+"""Events per request: the API's limit."""
 Tick = Callable[[], None]
 
 
 class Backend(Protocol):
-    """What commands need of a wiring. All raise `Exit` with the right code."""
+    """Access to executions. All methods raise `Exit` with the right code."""
 
     name: str
 
@@ -32,13 +32,13 @@ class Backend(Protocol):
         ...
 
     @property
-    def novel(self) -> str:
-        """Where state is kept, in words, when that is news."""
+    def new_store(self) -> str:
+        """Where state is stored, in words; empty unless the store is new or in a folder above."""
         ...
 
     @property
-    def absent(self) -> str:
-        """Where state was looked for, in words, when there is none yet."""
+    def missing_store(self) -> str:
+        """Where state was searched, in words, if there is none yet."""
         ...
 
     def start(
@@ -56,22 +56,22 @@ class Backend(Protocol):
         ...
 
     def follow(self, execution_id: str, timeout: float | None, tick: Tick) -> None:
-        """Until the execution ends or stands still for a reason; raises `Exit(124)` when `timeout` comes first."""
+        """Wait until the execution ends, or waits for an operator. Raises `Exit(124)` at `timeout`."""
         ...
 
     def news(self, execution_id: str) -> Callable[[], list[Mapping[str, Any]]] | None:
-        """Envelopes as this process makes them, when it carries the execution out itself; None: ask for them."""
+        """Return a source of new envelopes if this process carries out the execution itself; None: poll the history."""
         ...
 
     def history(self, execution_id: str, name: str | None = None, after: str | None = None) -> Iterator[Event]:
-        """Yield every envelope of an execution while they are read, each commit once."""
+        """Yield every envelope of an execution, reading on demand, each commit once."""
         ...
 
     def close(self) -> None: ...
 
 
 def pages(ask: Callable[[str | None], Page], after: str | None = None) -> Iterator[Page]:
-    """Yield the pages that `ask` returns for the cursor of the page before, as long as there is more now."""
+    """Yield the pages that `ask` returns for the cursor of the previous page, as long as there are more now."""
     while True:
         page = ask(after)
         yield page
@@ -81,14 +81,14 @@ def pages(ask: Callable[[str | None], Page], after: str | None = None) -> Iterat
 
 
 def refused(status: int, message: str, details: Iterable[Mapping[str, Any]]) -> Exit:
-    """How a command ends whose request was refused."""
+    """Return the `Exit` of a command whose request was refused."""
     lines = [message]
     for d in details:
         hint = f" ({d['hint']})" if d.get("hint") else ""
-        if d["message"] in message:  # it says the same of a part of the request
+        if d["message"] in message:  # the message already contains this detail
             lines[0] += hint if hint not in lines[0] else ""
             continue
-        loc = "" if d["loc"].startswith("path.") else f"{d['loc']} "  # a part of the URL is no place of the caller's
+        loc = "" if d["loc"].startswith("path.") else f"{d['loc']} "  # the caller did not write the URL
         lines.append(f"{loc}{d.get('code', '')} {d['message']}{hint}".replace("  ", " ").strip())
     code = UNREACHABLE if status >= 500 or status in (401, 403, 429) else FAILED if status == 409 else USAGE
     return Exit(code, "\n".join(lines))

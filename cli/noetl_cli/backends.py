@@ -1,4 +1,4 @@
-"""Where executions are: the local store in this process, or a stack behind its HTTP API."""
+"""Opens the backend of executions: the local store in this process, or the HTTP API of a stack."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from noetl_cli.local_store import default_store, is_there
 
 LAST: Final = "@last"
 SHORT: Final = range(3, 13)
-"""Digits of an id that is shortened: those at its end, or at its beginning."""
+"""A shortened id: its last or first digits."""
 OFFERED: Final = 20
-"""Executions whose ids a shell offers."""
+"""The most executions that a shell completion offers."""
 SEARCHED: Final = 1000
 """The newest executions, among which a shortened id is searched."""
 
 
 @contextmanager
 def execution(id: str, on: str | None, store: str | None) -> Iterator[tuple[Backend, str]]:
-    """Open the wiring of an existing execution; yield it with the whole id of what may be `@last` or a part of an id. Raises
-    `Exit(2)`."""
+    """Open the backend of an existing execution; yield it with the full id of `id`, which may be `@last` or a shortened id.
+    Raises `Exit(2)`."""
     with closing(_listing(on, store) if _is_short(id) else backend(on, store, id)) as where:
         yield where, in_full(where, id)
 
 
 def in_full(where: Backend, id: str) -> str:
-    """Return the whole id of what may be `@last` or a part of an id. Raises `Exit(2)`."""
+    """Return the full id of `id`, which may be `@last` or a shortened id. Raises `Exit(2)`."""
     return _whole(where, id) if _is_short(id) else id
 
 
@@ -39,7 +39,7 @@ def _is_short(id: str) -> bool:
 
 
 def newest() -> list[tuple[str, str]]:
-    """Return ids of executions of the local store, each with its playbook and status: what a shell offers."""
+    """Return the newest ids of the local store, each with its playbook and status, for shell completion."""
     if not is_there(default_store()):
         return []
     with closing(backend("local", None)) as where:
@@ -48,7 +48,7 @@ def newest() -> list[tuple[str, str]]:
 
 
 def _listing(on: str | None, store: str | None) -> Backend:
-    """Return where executions are listed: the local store where there is one, else the stack."""
+    """Return the backend for lists of executions: the local store if there is one, otherwise the stack."""
     if on is not None or is_there(store or default_store()):
         return backend(on or "local", store)
     try:
@@ -58,7 +58,7 @@ def _listing(on: str | None, store: str | None) -> Backend:
 
 
 def _whole(where: Backend, id: str) -> str:
-    """Return the id of the newest execution, or of the one whose id ends or begins so."""
+    """Return the id of the newest execution (`@last`), or of the one whose id ends or begins with `id`."""
     found = where.api.executions(limit=1 if id == LAST else SEARCHED)["executions"]
     if id == LAST:
         if not found:
@@ -75,15 +75,15 @@ def _whole(where: Backend, id: str) -> str:
 
 
 def backend(on: str | None, store: str | None, execution_id: str | None = None) -> Backend:
-    """The wiring asked for: `local`, `stack` or the URL of an API; for an existing execution with nothing asked: the local store
-    if it has it, else the stack."""
+    """Return the backend for `local`, `stack` or the URL of an API. Without `on`, for an existing execution: the local store if
+    it has the execution, otherwise the stack."""
     if execution_id is not None and not (execution_id.isascii() and execution_id.isdecimal()):
         raise Exit(USAGE, f"{execution_id} is no execution's id: a number is expected, digits of its end, or {LAST}")
     if on is not None and on != "local":
         return _stack(None if on == "stack" else on)
     local_store = store or default_store()
     if on == "local" or execution_id is None or is_there(local_store):
-        from noetl_cli.local_backend import LocalBackend  # 400 ms: only who asks the local store
+        from noetl_cli.local_backend import LocalBackend  # 400 ms: needed only to query the local store
 
         local = LocalBackend(local_store)
         if on == "local" or execution_id is None or local.knows(execution_id):
@@ -97,17 +97,17 @@ def backend(on: str | None, store: str | None, execution_id: str | None = None) 
 
 
 def _stack(url: str | None = None) -> Backend:
-    """The API at `url`, by default that of `api_url`."""
-    from noetl_cli.stack_backend import StackBackend  # 6 ms: only who asks a stack
+    """Return the backend of the API at `url`, by default that of `api_url`."""
+    from noetl_cli.stack_backend import StackBackend  # 6 ms: needed only to query a stack
 
     return StackBackend(api_url(url))
 
 
 def api_url(url: str | None = None) -> str:
-    """`url`, else `NOETL_API_URL`, or that of the stack brought up last."""
+    """Return `url`, otherwise `NOETL_API_URL`, otherwise the URL of the stack brought up last."""
     url = url or os.environ.get("NOETL_API_URL")
     if not url:
-        from noetl_infra.stack import absent, current  # 30 ms: who names the API needs none of it
+        from noetl_infra.stack import absent, current  # 30 ms: needed only without a URL
 
         stack = current()
         if stack is None or not stack.api_url:

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 MARKS = {"limit": "╌", "queued": "·", "attempt": "█", "wait": "┄", "task": "▪", "iteration": "▬"}
-"""What a moment of a run was."""
+"""The states of a run's moments in the chart."""
 PAINTED = ("limit", "wait", "queued", "attempt")
-"""Where several share a column the later of these shows: short work in a long wait is still to be seen."""
+"""Of several states in one column the last in this order is shown, so that short work in a long wait remains visible."""
 STATUS = {"ok": "✓", "error": "✗", "running": "▶"}
 RUNS = ("run", "chunk", "undo")
 WIDEST_NAME = 32
@@ -58,12 +58,12 @@ def draw(timeline: Mapping[str, Any], *, tasks: bool = False, width: int | None 
 
 
 def _waits(span: Mapping[str, Any]) -> bool:
-    """Whether it is the time that something waits, or waited in vain, for a place in a limit; of a run it lies in its line."""
+    """Return whether a span is a wait for a place in a limit, granted or not; that of a run is part of the run's line."""
     return span["kind"] == "limit" and span["parent"] is None
 
 
 def _first(span: Mapping[str, Any]) -> tuple[bool, float]:
-    """Tasks and iterations that failed come first, then the slowest; runs and chunks keep their order."""
+    """Return the sort key: failed tasks and iterations first, then the slowest; runs and chunks keep their order."""
     if span["kind"] in RUNS:
         return False, 0.0
     return span["status"] in ("ok", "running"), -(span["duration_ms"] or 0.0)

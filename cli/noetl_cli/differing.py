@@ -1,4 +1,4 @@
-"""Two lists of events told apart field by field."""
+"""Two lists of events compared field by field."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any, Final
 from noetl_core.observe.diff import fields, shown
 
 SHOWN: Final = 160
-"""Characters of a value that are shown."""
+"""The most characters of a value that are shown."""
 DERIVED: Final = ("token", "run", "tokens")
-"""Ids that follow from the others: where the events are others anyway, they say nothing."""
+"""Derived ids, which differ whenever other fields differ."""
 
 
 def differing(recorded: Sequence[Mapping[str, Any]], decided: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield lines: an event that is there once only with `-` (recorded) or `+` (decided), a field that is another one as
+    """Yield lines: an event in only one list with `-` (recorded) or `+` (decided), a differing field as
     `name: path: recorded -> decided`."""
     names = [event["name"] for event in recorded], [event["name"] for event in decided]
     for word, a, b, c, d in SequenceMatcher(None, *names, autojunk=False).get_opcodes():

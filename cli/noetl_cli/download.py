@@ -1,4 +1,4 @@
-"""`noetl get`: a result as a file, in constant memory. What references in it lead to stands in their place."""
+"""`noetl get`: a result as a file, in constant memory. References in it are replaced by their values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from noetl_core.client.api import Api
 
 SEARCHED: Final = 64 * 1024 * 1024
-"""The largest object that is looked through for references in it; a larger one is written as it is stored."""
+"""The largest object that is searched for references; a larger one is written unchanged."""
 LINES: Final = (".jsonl", ".ndjson")
 
 
@@ -58,7 +58,7 @@ def _umask() -> int:
 
 
 def _result(summary: Mapping[str, Any], execution_id: str, step: str | None) -> Any:
-    """Return the result that is asked for, as the summary has it."""
+    """Return the requested result from the summary."""
     if step is None:
         if summary["status"] != "completed":
             raise Exit(FAILED, f"execution {execution_id} is {summary['status']}: only one that completed has a result")
@@ -102,12 +102,12 @@ def _list(api: Api, execution_id: str, items: Iterator[Any], out: BinaryIO, *, l
 
 
 def _json(api: Api, execution_id: str, value: Any, out: BinaryIO) -> None:
-    """Write a value as JSON, with what its references lead to."""
+    """Write a value as JSON, with its references resolved."""
     if is_reference(value):
         if _is_manifest(value):
             _list(api, execution_id, _items(api, execution_id, value), out, lines=False)
         elif str(value.get("format", "json")) in ("csv", "parquet"):
-            out.write(_text(value))  # no JSON: `noetl get` of it alone gives the file
+            out.write(_text(value))  # not JSON; `noetl get` of this result alone writes the file
         elif str(value.get("format", "json")) == "jsonl" or str(value["key"]).endswith(".jsonl"):
             _list(api, execution_id, iter(loaded(api, execution_id, value)), out, lines=False)
         else:
@@ -125,7 +125,7 @@ def _json(api: Api, execution_id: str, value: Any, out: BinaryIO) -> None:
 
 
 def _object(api: Api, execution_id: str, ref: Mapping[str, Any], out: BinaryIO, *, whole: bool) -> None:
-    """Write a stored object: as it is, or with what references in it lead to."""
+    """Write a stored object: unchanged, or with its references resolved."""
     if int(ref.get("size") or 0) <= SEARCHED and str(ref.get("format", "json")) == "json":
         body = b"".join(_pieces(api, execution_id, ref))
         if MARK in body:
@@ -140,7 +140,7 @@ def _object(api: Api, execution_id: str, ref: Mapping[str, Any], out: BinaryIO, 
 
 
 def _pieces(api: Api, execution_id: str, ref: Mapping[str, Any]) -> Iterator[bytes]:
-    """Yield the object in pieces. Raises `Exit` after the last one when it is not what the reference was made for."""
+    """Yield the object in pieces. Raises `Exit` after the last one if its checksum is not that of the reference."""
     start: int | None = 0
     digest = sha256()
     while start is not None:

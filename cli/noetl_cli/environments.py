@@ -1,5 +1,5 @@
-"""`noetl.toml`: who is told of failures by default (`on_failure`), and the sections `[env.NAME]` of `noetl run --env NAME`, with
-what differs from one environment to the next."""
+"""`noetl.toml`: who is notified of failures by default (`on_failure`), and the sections `[env.NAME]` of `noetl run --env NAME`,
+with the settings of each environment."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KEYS = {"payload": dict, "on": str, "store": str}
 
 @dataclass(frozen=True)
 class Environment:
-    """What a section says."""
+    """The content of a section."""
 
     payload: Mapping[str, Any]
     on: str | None = None
@@ -36,7 +36,7 @@ def environment(name: str, playbook: Path | None) -> Environment:
         raise Exit(USAGE, f"--env {name}: there is no {FILE} here, beside the playbook, or above")
     sections = _sections(file)
     if name not in sections:
-        from noetl_core.dsl.diagnostics import suggest  # 12 ms: only who misspells
+        from noetl_core.dsl.diagnostics import suggest  # 12 ms: needed only for misspelt names
 
         known = f"it has {', '.join(sorted(sections))}" if sections else "it has no [env.<name>]"
         raise Exit(USAGE, f"--env {name}: {file} has no [env.{name}] ({suggest(name, sections) or known})")
@@ -44,13 +44,13 @@ def environment(name: str, playbook: Path | None) -> Environment:
 
 
 def on_failure() -> OnFailure | None:
-    """Return who is told of failures by default: `on_failure` of the nearest `noetl.toml`, in this folder or above it. Raises
+    """Return who is notified of failures by default: `on_failure` of the nearest `noetl.toml`, in this folder or above it. Raises
     `Exit(2)`."""
     file = _nearest(Path.cwd())
     line = None if file is None else _document(file).get("on_failure")
     if line is None:
         return None
-    from noetl_core.dsl.failures import default_handler  # 1 ms: only who has a default
+    from noetl_core.dsl.failures import default_handler  # 1 ms: needed only with a default
 
     if not isinstance(line, str):
         raise Exit(USAGE, f"{file}: on_failure must be text: a playbook's path, an address or the ARN of a topic")
@@ -65,7 +65,7 @@ def _nearest(folder: Path) -> Path | None:
 
 
 def _document(file: Path) -> Mapping[str, Any]:
-    import tomllib  # 3 ms: only who has such a file
+    import tomllib  # 3 ms: needed only with such a file
 
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))

@@ -9,7 +9,7 @@ from noetl_cli.terminal import visible
 
 COMPLETED, FAILED, USAGE, UNREACHABLE, TIMEOUT = 0, 1, 2, 3, 124
 SIGNALLED = 128
-"""Ended by a signal: this and its number, as shells count it. 130 is Ctrl-C, 143 SIGTERM."""
+"""Added to the number of a signal that ended the process, as in shells. 130 is Ctrl-C, 143 SIGTERM."""
 
 
 class Exit(Exception):
@@ -32,7 +32,8 @@ class Stopped(BaseException):
 
 
 class OutputLost(Exception):
-    """Standard output cannot be written. The command would have ended with `code`; `remedy` says where else the output is."""
+    """Standard output cannot be written. The command would have ended with `code`; `remedy` says where else to find the
+    output."""
 
     def __init__(self, error: OSError) -> None:
         super().__init__(f"standard output: {error.strerror}")

@@ -1,4 +1,4 @@
-"""Causes and facts (`why`) for people: the cause first, each with its place."""
+"""Prints causes and facts (`why`) for people: the cause first, each with its place."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from noetl_core.client.why_shapes import Cause, Fact, Why
 
 MESSAGE: Final = 1_000
-"""Characters of a message that are shown."""
+"""The most characters of a message that are shown."""
 LAST_LINES: Final = 10
-"""Lines of a task's output that are shown with its error."""
+"""The most lines of a task's output that are shown with its error."""
 FRAMES: Final = 8
-"""Lines of a traceback that are shown: the innermost."""
+"""The most lines of a traceback that are shown: the innermost."""
 
 
 def causes(found: Why, sources: Sources, details: Any = None) -> None:
-    """Print the errors that led to a failure, the root first. `details` are those of the last one where they are stored."""
+    """Print the errors that led to a failure, the root first. `details` are those of the last one, if they are stored."""
     own = _named(found, sources)
     for number, cause in enumerate(found["causes"]):
         name = sources.name(cause["playbook"]) if "playbook" in cause else own
@@ -44,18 +44,25 @@ def headline(cause: Mapping[str, Any]) -> str:
 
 
 def _message(text: str) -> str:
-    """Return the message of an error, with a word where it is shortened."""
+    """Return the message of an error, with an ellipsis if it is shortened."""
     more = f"… ({len(text):,} characters: --output json has all)" if len(text) > MESSAGE else ""
     return visible(text[:MESSAGE]) + styled(more, "dim")
 
 
 def facts(found: Why, sources: Sources) -> None:
-    """Print facts, those that lead to another one below it."""
+    """Print facts, each with the facts that led to it below."""
     own = _named(found, sources)
     for fact in found["facts"]:
         print(f"{'  ' * fact['depth']}{line(fact, own, sources)}")
     if found["more"]:
         print(styled(f"... and {found['more']} visits before these", "dim"))
+    if count := found.get("partial", {}).get("unevaluated"):
+        them = (
+            "a condition is not evaluated again: the state then was"
+            if count == 1
+            else f"{count} conditions are not evaluated again: the states then were"
+        )
+        print(styled(f"... {them} too far from what is read of a long log", "dim"))
 
 
 def line(fact: Fact, playbook: str, sources: Sources) -> str:

@@ -32,11 +32,11 @@ def read(file: Path) -> str:
 
 
 def playbook(file: Path) -> str:
-    """Return the text of a playbook with its scripts: what is run, registered or checked. Raises `Exit(2)`."""
+    """Return the text of a playbook with its scripts included, to be run, registered or checked. Raises `Exit(2)`."""
     text = read(file)
     if "script" not in text:
         return text
-    from noetl_core.script_files import UnreadableScript, with_scripts  # 250 ms: only who has scripts
+    from noetl_core.script_files import UnreadableScript, with_scripts  # 250 ms: needed only with scripts
 
     try:
         return with_scripts(text, Path() if file == STDIN else file.parent)
@@ -60,14 +60,14 @@ def playbooks(files: Iterable[Path]) -> list[Path]:
 
 
 def check(source: str, file: Path) -> Playbook:
-    """Return the playbook; tasks that it uses of others may be in a catalog only. Raises `InvalidPlaybook`."""
-    from noetl_core.dsl.parse import parse_playbook  # 250 ms: only who reads a playbook
+    """Return the playbook; tasks of other playbooks that it uses may exist only in a catalog. Raises `InvalidPlaybook`."""
+    from noetl_core.dsl.parse import parse_playbook  # 250 ms: needed only to read a playbook
 
     return parse_playbook(source, str(file), lenient=True)
 
 
 def with_libraries(source: str, file: Path) -> str:
-    """Return the text of a file with the tasks pinned that it uses of playbooks beside it. Raises `Exit(2)`."""
+    """Return the text of a file with the shared tasks of playbooks in its folder pinned. Raises `Exit(2)`."""
     from noetl_core.siblings import SamePath, with_libraries  # 250 ms, as above
 
     if file == STDIN:

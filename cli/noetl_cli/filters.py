@@ -1,4 +1,4 @@
-"""Which events and logs are shown, and following them while they are made."""
+"""Filters events and logs, and follows new ones."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ _AGE: Final = re.compile(r"(\d{1,6})\s*([smhd])")
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _PATH: Final = re.compile(r"@?(\d{1,9}(?:\.\d{1,9})*)")
 
-Follow = Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is new, until the execution ends")]
-OfStep = Annotated[str | None, typer.Option("--step", help="Of this step", metavar="STEP")]
-OfTask = Annotated[str | None, typer.Option("--task", help="Of this task", metavar="TASK")]
-OfIteration = Annotated[str | None, typer.Option("--iteration", help="Of this iteration, and those inside it", metavar="3|0.3")]
-Failed = Annotated[bool, typer.Option("--failed", help="What failed only")]
-Tail = Annotated[int | None, typer.Option("--tail", min=0, help="The last N only; with -f, and what is new", metavar="N")]
-Since = Annotated[str | None, typer.Option("--since", help="Since an instant, or as long ago as 10m", metavar="INSTANT|AGE")]
+Follow = Annotated[bool, typer.Option("--follow", "-f", help="Follow new entries until the execution ends")]
+OfStep = Annotated[str | None, typer.Option("--step", help="Only this step", metavar="STEP")]
+OfTask = Annotated[str | None, typer.Option("--task", help="Only this task", metavar="TASK")]
+OfIteration = Annotated[str | None, typer.Option("--iteration", help="Only this iteration and those inside it", metavar="3|0.3")]
+Failed = Annotated[bool, typer.Option("--failed", help="Only failures")]
+Tail = Annotated[int | None, typer.Option("--tail", min=0, help="Only the last N; with -f, also new ones", metavar="N")]
+Since = Annotated[str | None, typer.Option("--since", help="Since an instant, or for an age such as 10m", metavar="INSTANT|AGE")]
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """What of a history is shown."""
+    """The filter of a history."""
 
     step: str | None = None
     task: str | None = None
@@ -59,11 +59,11 @@ class Filter:
 
 
 Page = Callable[[str | None], tuple[list[Any], str | None, bool]]
-"""Answers a cursor with entries, the next cursor (None: the execution has ended), and whether there is more now."""
+"""Returns, for a cursor, entries, the next cursor (None: the execution has ended), and whether there are more now."""
 
 
 def followed(page: Page, wanted: Filter, *, follow: bool, tail: int | None, after: str | None = None) -> Iterator[Any]:
-    """Yield what fits, of what there is now or its last `tail`; with `follow`, then what is new until the execution ends."""
+    """Yield matching entries, all existing ones or the last `tail`; with `follow`, then new ones until the execution ends."""
     last: deque[Any] | None = None if tail is None else deque(maxlen=tail)
     while True:
         found, after, more = page(after)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import threading
 import time
@@ -12,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from noetl_cli import output
 from noetl_cli.backend import PAGE, Backend
 from noetl_cli.errors import COMPLETED, FAILED, Exit, OutputLost, say
+from noetl_cli.execution_output import print_execution
 from noetl_cli.notices import Notices
 from noetl_cli.progress import Progress, StepProgress
-from noetl_cli.told import told
 from noetl_core.adapters.clock import SteadyClock
 
 if TYPE_CHECKING:
@@ -22,19 +23,19 @@ if TYPE_CHECKING:
     from rich.live import Live
 
 News = Callable[[], Sequence[Mapping[str, Any]]]
-"""Envelopes that were not given before."""
+"""Returns the envelopes since the last call."""
 MARKS = {"ok": "[green]✓[/]", "error": "[red]✗[/]", "skipped": "[dim]–[/]", "waiting": "[yellow]◷[/]"}
 SHOW_AFTER_S = 0.3
-"""A run shorter than this needs no picture."""
+"""Executions shorter than this show no live table."""
 LINE_EVERY_S = 5.0
-"""Without a terminal, a loop under way says how far it is this often."""
+"""Without a terminal, a running loop reports its progress this often."""
 LOOK_S = 2.0
-"""A look at what is new takes no longer, however much there is: the summary does not wait for the picture."""
+"""The time limit for reading new events at the end, so that the summary does not wait for the display."""
 BAR = 16
 
 
 def polled(backend: Backend, execution_id: str) -> News:
-    """Yield new envelopes by asking the API after its cursor."""
+    """Return a source of new envelopes that polls the API."""
     cursor: str | None = None
     over = False
 
@@ -46,7 +47,7 @@ def polled(backend: Backend, execution_id: str) -> News:
             page = backend.api.events(execution_id, after=cursor, limit=PAGE)
             found += page["events"]
             cursor = page["cursor"]
-            over = cursor is None  # the execution has ended, and this was all of it
+            over = cursor is None  # the execution has ended, and this was the last page
             if not page["more"] or time.monotonic() > until:
                 break
         return found
@@ -78,6 +79,7 @@ class Watch:
         self._said_at = self._began
         self._said: dict[str, str] = {}
         self._waited_for = ""
+        self._on = output.on_option(backend.name)
         self._live: Live | None = None
         self._lock = threading.Lock()
 
@@ -117,7 +119,8 @@ class Watch:
         if self.progress.limit != self._waited_for:
             self._waited_for = self.progress.limit
             begun = f"[{max(0.0, now - (self.progress.began or now)):7.1f} s]"
-            told = f"waits for limit {self._waited_for} (`noetl limits {self._waited_for}` shows who holds it)"
+            asked = f"noetl limits {shlex.quote(self._waited_for)}{self._on}"
+            told = f"waits for limit {self._waited_for} (`{asked}` shows who holds it)"
             say(f"{begun} {told}" if self._waited_for else f"{begun} it is its turn")
         lines = [(s, s.ended or now) for s in ended]
         if not lines and time.monotonic() - self._said_at > LINE_EVERY_S:
@@ -126,7 +129,7 @@ class Watch:
             self._said_at = time.monotonic()
             since = max(0.0, at - (self.progress.began or at))
             told = f"{step.name}: {step.status} {counts(step, at)}".rstrip()
-            if told != self._said.get(step.name):  # what only waits says so once
+            if told != self._said.get(step.name):  # a waiting execution is reported once
                 say(f"[{since:7.1f} s] {told}")
                 self._said[step.name] = told
 
@@ -172,7 +175,7 @@ def ended(where: Backend, execution_id: str, how: str, events: bool, file: Path 
         if how != "text":
             output.as_data(summary, how)
         else:
-            told(where, summary, file)
+            print_execution(where, summary, file)
             for event in summary.get("event_log", ()):
                 print(output.event_line(event))
         sys.stdout.flush()
@@ -185,7 +188,7 @@ def ended(where: Backend, execution_id: str, how: str, events: bool, file: Path 
 
 
 def counts(step: StepProgress, now: float) -> str:
-    """Return what there is to count: `7/12 3.1/s, 175 tasks, 4 retries`."""
+    """Return the counts: `7/12 3.1/s, 175 tasks, 4 retries`."""
     words = []
     seconds = step.seconds(now)
     if step.total is not None:

@@ -1,10 +1,10 @@
-"""Webhooks of the local store, over HTTP on this machine alone: what is signed starts its playbook before it is answered."""
+"""Webhooks of the local store, over HTTP on this machine only: a signed request starts its playbook before it is answered."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,26 +13,28 @@ from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from noetl_core.control.triggers.deliveries import Deliveries
-from noetl_core.control.triggers.hooks import MAX_BODY, TOO_LARGE, Answer, Hooks
+from noetl_core.control.triggers.hooks import MAX_BODY, ROUTE, TOO_LARGE, Answer, Hooks
 from noetl_core.local import LocalWiring
 from noetl_core.ports import ReadsSecrets, WebhookDelivery
 
-ROUTE: Final = "/api/hooks/"
 HOST: Final = "127.0.0.1"
 PATIENCE_S: Final = 30
+LINGER_S: Final = 2
+LINGER_BYTES: Final = 16 * MAX_BODY
+"""How much of a body that is too large is read after the answer: most senders read none before they have sent all of it."""
 ELSEWHERE: Final = (
     f"webhooks are taken here, with POST {ROUTE}PATH/NAME, and nothing else is: `noetl` and `noetl console` ask the local store"
 )
-"""Without a proof of who asks, any page that a browser on this machine shows could start playbooks here."""
+"""Without authentication of the sender, any web page in a browser on this machine could start playbooks here."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Starts:
-    """`WebhookSink`: the execution is admitted here and carried out by who serves the store."""
+    """`WebhookSink`: the execution is admitted here and run by the process that serves the store."""
 
     deliveries: Deliveries
 
-    def hand_on(self, delivery: WebhookDelivery) -> None:
+    def forward(self, delivery: WebhookDelivery) -> None:
         self.deliveries.take(delivery)
 
 
@@ -64,14 +66,15 @@ class _Handler(BaseHTTPRequestHandler):
         address = urlsplit(self.path).path
         path, _, name = address.removeprefix(ROUTE).rpartition("/")
         length = self.headers.get("Content-Length", "")
-        bare = length.lstrip("0") or length[-1:]  # of thousands of digits Python reads no number
+        bare = length.lstrip("0") or length[-1:]  # Python does not parse numbers of thousands of digits
         if not address.startswith(ROUTE):
             answer = _refused(HTTPStatus.NOT_FOUND, "not_found", ELSEWHERE)
         elif not (length.isascii() and length.isdecimal()):
             answer = _refused(HTTPStatus.LENGTH_REQUIRED, "malformed", "a request says how long its body is")
         elif len(bare) > len(str(MAX_BODY)) or int(bare) > MAX_BODY:
-            answer = _refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large", TOO_LARGE)
-            self.close_connection = True
+            self._say(_refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large", TOO_LARGE))
+            self._linger()
+            return
         else:
             body = self.rfile.read(int(bare))
             answer = self.server.hooks.answer(unquote(path), unquote(name), dict(self.headers.items()), body)
@@ -86,8 +89,18 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(said)
 
+    def _linger(self) -> None:
+        """Discard what the sender still sends, for a while, and close the connection."""
+        self.close_connection = True
+        self.connection.settimeout(LINGER_S)
+        left = LINGER_BYTES
+        with suppress(OSError):
+            self.wfile.flush()
+            while left > 0 and (part := self.rfile.read1(min(left, MAX_BODY))):
+                left -= len(part)
+
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: what is started is told by who serves the store."""
+        """Nothing: the process that serves the store reports what is started."""
 
 
 @contextmanager

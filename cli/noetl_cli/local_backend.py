@@ -40,11 +40,11 @@ if TYPE_CHECKING:
     from noetl_core.dsl.versions import Version
 
 MAKE_RECORDS = ("set_alias", "tag_playbook", "delete_playbook", "undelete_playbook")
-"""What is recorded with who did it."""
+"""Operations that record their author."""
 
 
 ENDS_WITHIN_S = 5
-"""How long a process that serves may take to end what it is at."""
+"""How long a serving process may take to finish its current work (seconds)."""
 
 
 class LocalBackend:
@@ -58,7 +58,7 @@ class LocalBackend:
         self._created: set[str] = set()
 
     @property
-    def absent(self) -> str:
+    def missing_store(self) -> str:
         if self._exists() or self._store == MEMORY:
             return ""
         return f"there is no local store yet: {Path(self._store).absolute()} (NOETL_HOME or --store name another)"
@@ -74,8 +74,8 @@ class LocalBackend:
         return self._wiring is not None or Path(self._store).exists()
 
     @property
-    def novel(self) -> str:
-        """Where state is kept, in words, when that is news: it is made now, or lies in a folder above."""
+    def new_store(self) -> str:
+        """Where state is kept, in words, if worth mentioning: it is created now, or is in a folder above."""
         store = Path(self._store).absolute()
         if self._store != default_store():
             return ""
@@ -127,7 +127,7 @@ class LocalBackend:
 
         waits = ""
         try:
-            carrier = _Carrier(carry_out)  # signals reach the main thread: it only waits, so they break nothing off half-way
+            carrier = _Carrier(carry_out)  # signals reach the main thread: it only waits, so they interrupt nothing midway
             while not carrier.over.wait(POLL_S):
                 tick()
                 waits = self._waits(execution_id, waits)
@@ -148,8 +148,8 @@ class LocalBackend:
             raise Exit(TIMEOUT, message)
 
     def serve(self, tick: Tick) -> None:
-        """Carry out what the store asks for until a signal ends this process; what it has begun then goes on when somebody
-        serves, or resumes, again."""
+        """Run everything that is due in the store until a signal ends this process. Unfinished executions continue when the store
+        is served again or the execution is resumed."""
         carrier = _Carrier(self._served)
         try:
             while not carrier.over.wait(POLL_S):
@@ -168,7 +168,7 @@ class LocalBackend:
         return True
 
     def _waits(self, execution_id: str, said: str) -> str:
-        """Say once who holds what this process waits for; gives that worker's name."""
+        """Report once which worker holds the run that this process waits for; return its name."""
         holder = self.wiring.runner.holder
         if holder and holder != said:
             pid = pid_of(holder)
@@ -207,7 +207,7 @@ class LocalBackend:
 
     @property
     def api(self) -> Api:
-        """The services in this process. Registering makes a store where there is none yet; looking makes none."""
+        """The operations of the services in this process. Registering creates a missing store; reading does not."""
         return cast("Api", _Refusing(self._operations))
 
     def _operations(self, method: str) -> Operations:
@@ -226,11 +226,11 @@ class LocalBackend:
 
     @cached_property
     def _empty(self) -> LocalWiring:
-        """What is looked at where there is no store yet."""
+        """Return the empty store to read if there is none yet."""
         return LocalWiring(MEMORY)
 
     def knows(self, execution_id: str) -> bool:
-        """Whether the local store has the execution; does not make a store."""
+        """Return whether the local store has the execution, without creating a store."""
         return self._exists() and self.wiring.database.knows(execution_id)
 
     def close(self) -> None:
@@ -240,7 +240,7 @@ class LocalBackend:
 
 
 def _user() -> str:
-    """The name of who uses this machine, as far as it is known."""
+    """Return the name of the user of this machine; empty if unknown."""
     try:
         return getpass.getuser()
     except (OSError, KeyError):
@@ -248,7 +248,7 @@ def _user() -> str:
 
 
 class _Refusing:
-    """The operations by their names; what they refuse is the command's end."""
+    """Wraps operations so that a refusal ends the command."""
 
     def __init__(self, operations: Callable[[str], Operations]) -> None:
         self._operations = operations
@@ -265,10 +265,10 @@ class _Refusing:
 
 @contextmanager
 def _refusing() -> Iterator[None]:
-    """What is refused within is the command's end."""
+    """End the command if the block raises a refusal."""
     try:
         yield
-    except Exception as error:  # refusals have their words; a bug is logged with its traceback
+    except Exception as error:  # refusals have messages; a bug is logged with its traceback
         status, body = refusal(error, "")
         raise refused(status, body["error"]["message"], body["error"]["details"]) from None
 
@@ -286,13 +286,13 @@ class _Carrier:
     def _run(self) -> None:
         try:
             self._answer = self._call()
-        except BaseException as error:  # whatever it is, it is raised where the answer is waited for
+        except BaseException as error:  # any exception is raised where the answer is awaited
             self._error = error
         finally:
             self.over.set()
 
     def answer(self) -> bool:
-        """What the call returned, or raised."""
+        """Wait for the call; return its result or raise its exception."""
         if self._error is not None:
             raise self._error
         return self._answer

@@ -1,4 +1,4 @@
-"""Where the local store is."""
+"""The location of the local store."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ IN_MEMORY = "memory"
 
 
 def default_store() -> str:
-    """`runs.db` in this machine's `.noetl`."""
+    """Return the path of `runs.db` in this machine's `.noetl`."""
     return shown(home() / "runs.db")
 
 
 def is_there(store: str) -> bool:
-    """Whether there is a store to look into; does not make one."""
+    """Return whether there is a store, without creating one."""
     return store != IN_MEMORY and Path(store).exists()

@@ -16,8 +16,7 @@ from noetl_cli.errors import COMPLETED, SIGNALLED, TIMEOUT, UNREACHABLE, USAGE, 
 from noetl_cli.process import drop_output, heed_signals, open_streams
 
 YOUNG_OBJECTS = 20_000
-"""New objects after which the interpreter looks for unreachable cycles. At its default of 700 it looks 75 times while a run
-starts, 8 ms in all."""
+"""Threshold of the garbage collector. With the default of 700 it would run 75 times at the start of a run, 8 ms in all."""
 
 
 def main() -> None:
@@ -28,18 +27,21 @@ def main() -> None:
     code = _flushed(_code())
     if code == TIMEOUT or code > SIGNALLED:
         os._exit(code)  # tasks may still run in threads that an orderly exit would wait for; the log does not need them
-    if "_duckdb" not in sys.modules:  # its bindings print a page about leaks, unless the last collection has seen their objects
-        gc.freeze()  # 15 ms: the process ends now, and need not look through all that it has made once more
+    if "_duckdb" not in sys.modules:  # its bindings print pages of leak reports unless a last collection has freed their objects
+        gc.freeze()  # 15 ms: no last collection before the process ends
     sys.exit(code)
 
 
 def _code() -> int:
-    """Carry out the command; return its exit code."""
+    """Run the command; return its exit code."""
     from noetl_core.dsl.diagnostics import InvalidPlaybook  # 12 ms: help needs none of it
 
     try:
         if COMPLETING in os.environ:
             return _complete()
+        if (garbled := next(filter(_is_garbled, sys.argv[1:]), None)) is not None:
+            say(f"argument {garbled!a} is not UTF-8 text")
+            return USAGE
         command = typer.main.get_command(load(next((a for a in sys.argv[1:] if not a.startswith("-")), "")))
         with command.make_context("noetl", sys.argv[1:]) as context:
             command.invoke(context)
@@ -56,13 +58,24 @@ def _code() -> int:
         return USAGE
     except OutputLost as lost:
         return _lost(lost, lost.code)
-    except Exception as error:
+    except Exception as error:  # `_other` raises bugs again
         return _other(error)
+
+
+def _is_garbled(argument: str) -> bool:
+    """Return whether an argument has bytes that are no text; names of files may have them."""
+    try:
+        argument.encode()
+    except UnicodeEncodeError:
+        from pathlib import Path  # 3 ms: hardly ever needed
+
+        return not Path(argument.removeprefix("@")).exists()
+    return False
 
 
 def _complete() -> int:
     """Answer a shell that completes a command line (`noetl completion`)."""
-    from click.shell_completion import shell_complete  # 3 ms: only shells ask
+    from click.shell_completion import shell_complete  # 3 ms: needed only for completion
 
     shown = shell_complete(typer.main.get_command(load()), {}, "noetl", COMPLETING, os.environ[COMPLETING])
     return COMPLETED if shown == 0 else USAGE

@@ -1,4 +1,4 @@
-"""What whoever follows an execution must know at once: that it waits for an answer, and when a failed task is tried again."""
+"""Urgent lines for followers of an execution: it waits for an answer, or a failed task will be retried."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from noetl_cli.errors import Exit
-from noetl_cli.told import answer
+from noetl_cli.execution_output import answer
 from noetl_core.instants import from_text
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from noetl_core.events.envelope import Envelope
 
 WORTH_SAYING_S: Final = 2.0
-"""A shorter delay is over before it is read."""
+"""Shorter delays are not reported."""
 ANSWERED: Final = ("callback", "signal")
 
 
@@ -26,13 +26,13 @@ class Notices:
     """Lines made from new envelopes, each once."""
 
     def __init__(self, where: Backend, execution_id: str, places: Mapping[tuple[str, str], str] | None = None) -> None:
-        """`places`: where each task stands, by step and task, as far as that is known."""
+        """`places`: the position of each task, by step and task, as far as known."""
         self._where, self._execution_id = where, execution_id
         self._places = places or {}
         self._said: set[str] = set()
 
     def read(self, envelopes: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-        """Yield a line for each retry that is waited for, and for each wait that somebody answers."""
+        """Yield a line for each pending retry, and for each wait that needs an answer."""
         for e in cast("Iterable[Envelope]", envelopes):
             if e["name"] == "TaskRetried" and e["data"]["delay"] >= WORTH_SAYING_S:
                 yield self._place(e.get("step"), e.get("task")) + _retry(e)
@@ -60,13 +60,13 @@ class Notices:
     def _tokens(self) -> dict[str, str]:
         try:
             found = self._where.api.callbacks(self._execution_id)["callbacks"]
-        except Exit:  # who may not answer is told where the token is shown
+        except Exit:  # without the right to read tokens, the line says where they are shown
             return {}
         return {each["wait_id"]: each["token"] for each in found}
 
 
 def places(playbook: Playbook, file: Path) -> dict[tuple[str, str], str]:
-    """Return where the tasks of a file stand."""
+    """Return the positions of the tasks of a file."""
     return {(step.name, task.name): f"{file}:{task.line}" for step in playbook.steps for task in step.tasks if task.line}
 
 

@@ -1,4 +1,4 @@
-"""What commands print: tables for people, JSON for programs."""
+"""Prints the output of commands: tables for people, JSON for programs."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from noetl_cli.terminal import shortened, visible
 from noetl_core.result_refs import is_reference
 
 MAX_ROWS = 20
-"""Rows of a result that are shown; lists that were asked for are shown whole."""
+"""The most rows of a result that are shown. Requested lists are shown whole."""
 LONGEST = 2_000
-"""Characters of a result on one line."""
+"""The most characters of a result on one line."""
 BATCH = 500
 """Values of a list that are encoded and written together."""
 ERROR_WIDTH = 500
 LONGEST_WORD = 20
-"""Characters of a word that is not broken in a table: an id has 19."""
+"""Maximum characters of a word that is not broken in a table: an id has 19."""
 WIDE = 250
-"""Columns where there is no terminal whose width would matter."""
+"""Columns if there is no terminal."""
 STYLES = {"completed": "1;32", "failed": "1;31", "cancelled": "1;33", "bold": "1", "dim": "2", "red": "31"}
 """ANSI codes: plain lines need no library, whose import would be half of a short run's time."""
 
@@ -58,14 +58,14 @@ def _batches(values: Iterable[Any]) -> Iterator[list[Any]]:
 
 
 def as_data(value: Any, how: str) -> None:
-    """Print a value for programs, as `json`, `jsonl` or `yaml`; an iterable that is no list is printed while its items are
+    """Print a value for programs, as `json`, `jsonl` or `yaml`; an iterable that is not a list is printed while its items are
     made."""
     is_list = not isinstance(value, Mapping | str | int | float | None) and isinstance(value, Iterable)
     if how == "yaml":
-        import yaml  # 33 ms: only who asks for it
+        import yaml  # 33 ms: needed only on request
 
         plain = list(value) if is_list else value
-        plain = json.loads(_encoder.encode(plain))  # without anchors, and with what JSON knows
+        plain = json.loads(_encoder.encode(plain))  # without anchors, and only with JSON types
         yaml.safe_dump(plain, sys.stdout, allow_unicode=True, sort_keys=False, width=WIDE)
     elif is_list:
         as_lines(value) if how == "jsonl" else as_list(value)
@@ -74,7 +74,7 @@ def as_data(value: Any, how: str) -> None:
 
 
 def done(text: str, value: Any, how: str) -> None:
-    """Print what a command did: the text, or data."""
+    """Print the outcome of a command: the text, or data."""
     if how == "text":
         print(text)
     else:
@@ -92,7 +92,7 @@ def rows(found: Sequence[Mapping[str, Any]], how: str) -> None:
 
 
 def table(rows: Sequence[Mapping[str, Any]], title: str | None = None, most: int | None = None) -> None:
-    """Print rows of the same form as a table: all, or the first `most` and how many there are besides."""
+    """Print rows of the same form as a table: all, or the first `most` and the number of the others."""
     columns = list(rows[0]) if rows else []
     cells = [[_cell(row.get(c)) for c in columns] for row in rows[:most]]
     if sys.stdout.isatty() and _narrowest([columns, *cells]) > shutil.get_terminal_size().columns:
@@ -163,7 +163,7 @@ def headline(s: Mapping[str, Any]) -> str:
 
 
 def surroundings(s: Mapping[str, Any]) -> None:
-    """Print what started an execution, who is told of its failure, and what it is listed by."""
+    """Print what started an execution, who is notified of its failure, and its search attributes."""
     if trigger := s.get("trigger"):
         print(f"started by {trigger['kind']} {trigger['name']}: {trigger['id']}")
     if handled := s.get("on_failure"):
@@ -175,10 +175,15 @@ def surroundings(s: Mapping[str, Any]) -> None:
         print(f"search attribute {name} is left out: {why}")
 
 
+def on_option(on: str) -> str:
+    """Return what a command is to be given beside an id, so that it asks the same place."""
+    return "" if on == "local" else " --on stack"
+
+
 def looks(s: Mapping[str, Any], on: str, *, shown: bool = False, tolerated: Iterable[str] = ()) -> str:
-    """Return which commands show more of an execution; `shown`: it is shown already; `tolerated`: steps that ended well with
+    """Return which commands show more of an execution; `shown`: it is shown already; `tolerated`: steps that succeeded with
     failed iterations."""
-    on = "" if on == "local" else " --on stack"
+    on = on_option(on)
     names = [*(["why"] if s["status"] != "completed" else []), *([] if shown else ["show"]), "events"]
     found = [f"noetl {command} {s['execution_id']}{on}" for command in names]
     found += [f"noetl show {s['execution_id']} {step} --failed{on}" for step in tolerated]
@@ -196,6 +201,15 @@ def limited(wait: Mapping[str, Any]) -> str:
     more = ", ..." if wait["held"] > len(wait["held_by"]) else ""
     held = f"; held by {', '.join(wait['held_by'])}{more}" if wait["held_by"] else ""
     return f"waiting: {full(wait)}{place}{step}{held}"
+
+
+def awaited(wait: Mapping[str, Any]) -> str:
+    """`callback since 2026-03-01T12:00:00Z`, `limit orders 5/5`: what an execution waits for, in a line of a list."""
+    if wait["kind"] == "limit":
+        return full(wait)
+    name = wait.get("signal") or wait.get("child")
+    since = f" since {wait['since'][:19]}Z" if "since" in wait else ""
+    return f"{wait['kind']}{f' {visible(name)}' if name else ''}{since}"
 
 
 def full(wait: Mapping[str, Any]) -> str:

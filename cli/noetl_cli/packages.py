@@ -1,4 +1,4 @@
-"""Packages that a playbook requires, installed before it runs: a task would do it too, but within its own time."""
+"""Installs the packages that a playbook requires before it runs. Tasks would install them too, but within their timeout."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from noetl_core.ports import MissingPackages
 
 
 def install(requirements: tuple[str, ...]) -> None:
-    """Install what is not installed yet, and say so. Raises `Exit(2)`."""
+    """Install missing packages, and report that. Raises `Exit(2)`."""
     packages = LocalPackages(home())
     folder = packages.folder(requirements)
     if folder.exists():

@@ -1,4 +1,4 @@
-"""The pages of the language reference on this machine: those of the repository, or those that the wheel brings."""
+"""Finds the pages of the language reference on this machine, in the repository or in the wheel."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from pathlib import Path
 from typing import Final
 
 NAMED: Final = "docs/language/"
-"""How diagnostics name them."""
+"""The prefix of pages in diagnostics."""
 
 
 def folder() -> Path:
-    """Return where they are."""
+    """Return the folder of the pages."""
     here = Path(__file__).resolve().parent
     docs = here / "docs" if (here / "docs").is_dir() else here.parents[1] / "docs"
     return docs / "language"
 
 
 def shown(page: str) -> str:
-    """Return the path of a page that a diagnostic names, as a person here can open it."""
+    """Return the path on this machine of a page that a diagnostic names."""
     file, now = folder() / page.removeprefix(NAMED), Path.cwd()
     return str(file.relative_to(now) if file.is_relative_to(now) else file)

@@ -25,7 +25,7 @@ def payload_of(payload: str | None) -> dict[str, Any]:
 
 def check_sets(sets: Sequence[str], playbook: Playbook) -> None:
     """Refuse `--set` with a key that the workload does not know. Raises `Exit(2)`."""
-    from noetl_core.engine.workload import unknown  # 190 ms: only who sets values
+    from noetl_core.engine.workload import unknown  # 190 ms: needed only to set values
 
     for entry in sets:
         given: dict[str, Any] = {}
@@ -50,7 +50,7 @@ def json_of(text: str, option: str) -> Any:
 
 def put(out: dict[str, Any], entry: str) -> None:
     """Set `a.b=value` in `out`."""
-    import yaml  # 37 ms, with the next: only who sets values
+    import yaml  # 37 ms, with the next: needed only to set values
 
     from noetl_cli.yaml_value import yaml_value
 

@@ -14,8 +14,8 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def heed_signals() -> None:
-    """Let signals that end a process raise `Stopped` in the main thread, so that work in progress ends in order; a second
-    signal ends the process at once. A signal that is ignored (`nohup`, background jobs of a shell) stays ignored."""
+    """Let terminating signals raise `Stopped` in the main thread, so that the process shuts down cleanly; a second signal ends it
+    at once. An ignored signal (`nohup`, background jobs of a shell) stays ignored."""
     for number in ENDING:
         if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
             signal.signal(number, _stop)
@@ -28,13 +28,13 @@ def _stop(number: int, frame: FrameType | None) -> None:
 
 
 def open_streams() -> None:
-    """Open the standard streams that are closed at the start (`>&-`), so that no file that is opened later takes their place.
-    Writing to standard output that cannot be written raises `OutputLost`."""
+    """Open standard streams that are closed at the start (`>&-`), so that no file opened later gets their descriptor. Failed
+    writes to standard output raise `OutputLost`."""
     for handle, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         try:
             os.fstat(handle)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the lowest that is free: this one
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free descriptor, which is this one
             setattr(sys, name, open(handle, mode, encoding="utf-8"))  # noqa: PTH123, SIM115 - by its handle, for the process's life
     if type(sys.stdout) is io.TextIOWrapper:
         sys.stdout = _Output(sys.stdout)

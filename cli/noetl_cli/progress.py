@@ -23,7 +23,7 @@ class StepProgress:
     """`running`, `waiting` (suspended), `undoing`, `ok`, `error` or `skipped`."""
     total: int | None = None
     frames: int = 0
-    """Frames that cursor loops have claimed; `total` is of the rows in them."""
+    """Frames that cursor loops have claimed; `total` counts the rows in them."""
     done: int = 0
     failed: int = 0
     tasks: int = 0
@@ -67,7 +67,7 @@ class Progress:
         if e["name"] == "ExecutionRedriven":
             self.ended = None
             for again in (self.steps[name] for name in e["data"].get("steps", ()) if name in self.steps):
-                again.done, again.failed = again.done - again.failed, 0  # what failed is still to be done
+                again.done, again.failed = again.done - again.failed, 0  # failed iterations run again
         elif e["name"] == "WorkflowFinished":
             self.status, self.ended, self.limit = e["data"]["status"], at, ""
         elif e["name"] == "LimitRequested" and "step" not in e:
@@ -88,7 +88,7 @@ class Progress:
                 step.runs += 1
                 step.open.add(run)
                 step.status, step.ended = "running", None
-            case "CompensationStarted":
+            case "CompensationStarted" | "StopStarted":
                 step.open.add(run)
                 step.status, step.ended = "undoing", None
             case "LimitRequested":
@@ -108,7 +108,7 @@ class Progress:
             case "LoopSliced" if step.total is None:
                 step.total = e["data"]["plan"]["total"]
             case "LoopIterationCompleted" if len(e.get("iteration", ())) == 1:
-                step.done = min(step.done + 1, step.total or step.done + 1)  # one that a redrive named had been done
+                step.done = min(step.done + 1, step.total or step.done + 1)  # a redriven iteration was already counted
                 counts = e["data"].get("loop")
                 step.failed += e["status"] == "error" or (counts is not None and counts["failed"] > 0)
             case "TaskProcessed":

@@ -1,4 +1,4 @@
-"""Printing what tasks write while they run, each line once."""
+"""Prints the output of running tasks, each line once."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ STREAMS: Final[tuple[Stream, ...]] = ("stdout", "stderr")
 
 
 class Running:
-    """What was printed of attempts while they ran."""
+    """Remembers which output of running attempts was already printed."""
 
     def __init__(self) -> None:
         self._printed: dict[tuple[str, int, str], int] = {}
         self._last: tuple[str, int] | None = None
 
     def print(self, tasks: Iterable[RunningLog]) -> None:
-        """Print what tasks have written since they were seen last."""
+        """Print the output of tasks since the last call."""
         for task in tasks:
             key = (task["task_run_id"], task["attempt"])
             for stream in STREAMS:
@@ -40,7 +40,8 @@ class Running:
                 self._printed[(*key, stream)] = task["written"][stream]
 
     def rest(self, entry: LogEntry) -> LogEntry:
-        """Return what an attempt that has ended wrote, less what was printed; all of its end where that cannot be told."""
+        """Return the output of an ended attempt without the lines that were already printed; all of it if these cannot be
+        determined."""
         self._last = None
         if "more" in entry or "dropped" in entry:
             return entry
@@ -53,14 +54,14 @@ class Running:
 
 
 def heading(entry: LogEntry | RunningLog, at: str, status: str) -> str:
-    """The line above what an attempt wrote."""
+    """Return the line above the output of an attempt."""
     place = f" {entry['iteration']}" if entry.get("iteration") else ""
     attempt = f" attempt {entry['attempt']}" if entry["attempt"] > 1 else ""
     return output.styled(f"{at[11:23]} {entry.get('step')}/{entry['task']}{place}{attempt} {status}", "bold")
 
 
 def lines(written: str, stream: Stream) -> None:
-    """Print what a stream has, in lines of its own."""
+    """Print the lines of a stream."""
     for line in written.splitlines():
         text = visible(line)
         print(f"  {text}" if stream == "stdout" else output.styled(f"! {text}", "red"))

@@ -1,4 +1,4 @@
-"""Playbooks that lie beside the one that is run: what it calls is found there, and put into the local catalog."""
+"""Registers the playbooks that a playbook calls from files in its folder."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ if TYPE_CHECKING:
 
 
 def register_called(where: Backend, playbook: Playbook, file: Path, *, quiet: bool) -> None:
-    """Register what `playbook`, read from `file`, calls - and what that calls - as the files in the same folder have it now. What
-    is in no file there is left to the catalog, and named when that lacks it too. Raises `Exit(2)`, `InvalidPlaybook`.
-    """
+    """Register the playbooks that `playbook`, read from `file`, calls directly and indirectly, from files in the same folder.
+    Others must be in the catalog, and are named if they are missing there too. Raises `Exit(2)`, `InvalidPlaybook`."""
     known = {playbook.path: file}
     wanted = list(called(playbook))
     while wanted:
@@ -51,6 +50,6 @@ def _in_catalog(where: Backend, path: str, file: Path) -> None:
 
 
 def _version(where: Backend, path: str) -> int | None:
-    """The latest version in the catalog; None: there is none."""
+    """Return the latest version in the catalog; None if there is none."""
     found = where.api.playbooks(path)["playbooks"]
     return next((each["version"] for each in found if each["path"] == path), None)

@@ -1,4 +1,4 @@
-"""What places in a playbook are called: the file of this folder that has its text, or its path in the catalog."""
+"""Names places in playbooks by the file in this folder that has the text, or by the path in the catalog."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 
 
 class Sources:
-    """Names of playbooks by their path and digest. `file` is the one that the command was given."""
+    """Names playbooks by their path and digest. `file` is the argument of the command."""
 
     def __init__(self, file: Path | None = None) -> None:
         self._file = file
         self._known: dict[str, str] = {}
 
     def name(self, path: str, digest: str | None = None, version: int = 0) -> str:
-        """Return a file's name where its text is that of the digest (None: whatever text it has), else the path."""
+        """Return the name of a file with the text of the digest (None: with any text), otherwise the path."""
         if path not in self._known:
-            from noetl_core.siblings import SamePath, beside  # 60 ms: only who shows places
+            from noetl_core.siblings import SamePath, beside  # 60 ms: needed only to show places
 
             try:
                 found = self._file or beside(path, Path("playbook.yaml"))
@@ -28,7 +28,7 @@ class Sources:
         return self._known[path]
 
     def place(self, playbook: str, part: Mapping[str, Any]) -> str:
-        """Return `file:line:column`, as far as the part has them."""
+        """Return `file:line:column`, as far as known."""
         return ":".join([playbook, *(str(part[key]) for key in ("line", "column") if key in part)])
 
 
@@ -44,5 +44,5 @@ def _is(file: Path, digest: str | None) -> bool:
     try:
         source = files.playbook(file)
         return digest in (digest_of(source), digest_of(files.with_libraries(source, file)))
-    except (Exit, ValueError):  # it does not read: then it is not that text
+    except (Exit, ValueError):  # an unreadable file does not have that text
         return False

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from noetl_core.dsl.versions import Version
 
 PATIENCE_S = 10.0
-"""How long a stack that has accepted an execution may be silent before following it is given up."""
+"""How long a stack may fail to answer before following an accepted execution is given up."""
 
 
 class StackBackend:
-    """Over HTTP, with the token in `NOETL_TOKEN` where there is one."""
+    """Access over HTTP, with the token in `NOETL_TOKEN` if it is set."""
 
-    novel = absent = ""
+    new_store = missing_store = ""
 
     def __init__(self, url: str) -> None:
         self.name = "stack"
@@ -76,11 +76,11 @@ class StackBackend:
             yield from page["events"]
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: there are no resources."""
 
 
 class _Client(Client):
-    """What is refused, and what does not answer, as the command's end."""
+    """The typed client; refusals and missing answers end the command."""
 
     def send(
         self,
@@ -103,5 +103,5 @@ class _Client(Client):
     def _parsed(self, what: str, text: str) -> Any:
         try:
             return super()._parsed(what, text)
-        except Unreachable as error:  # an answer that is no JSON
+        except Unreachable as error:  # the answer is not JSON
             raise Exit(UNREACHABLE, str(error)) from None

@@ -1,4 +1,4 @@
-"""One step of an execution for people: what its runs and iterations came to, and the failed iterations by their errors."""
+"""Prints one step of an execution for people: totals of its runs and iterations, and failed iterations by error."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from noetl_core.client.view_shapes import StepAggregates
 
 LARGEST: Final = 8 * 1024 * 1024
-"""Bytes of a collection that is read to show items of it."""
+"""The largest collection that is read to show its items."""
 PAGE: Final = 1_000
 NAMED: Final = 50
-"""Failed iterations of a group that are named one by one."""
+"""The most failed iterations of a group that are named one by one."""
 
 
 def show_step(where: Backend, id: str, step: str, *, failed: bool, how: str) -> None:
@@ -34,7 +34,7 @@ def show_step(where: Backend, id: str, step: str, *, failed: bool, how: str) -> 
         _failed(groups)
     else:
         _errors(found)
-    on = "" if where.name == "local" else " --on stack"
+    on = output.on_option(where.name)
     if not failed and found.get("loop", {}).get("failed"):
         print(
             output.styled(
@@ -70,7 +70,7 @@ def _errors(found: StepAggregates) -> None:
 
 
 def _groups(where: Backend, id: str, step: str) -> Iterator[dict[str, Any]]:
-    """Yield failed iterations of the newest run by their errors, the most frequent first. The item is beside its index."""
+    """Yield failed iterations of the newest run grouped by error, the most frequent first, with their items."""
     groups: dict[tuple[Any, ...], dict[str, Any]] = {}
     run: str | None = None
     for page in _pages(lambda after: where.api.iterations(id, step, status="error", after=after, limit=PAGE)):
@@ -89,12 +89,11 @@ def _groups(where: Backend, id: str, step: str) -> Iterator[dict[str, Any]]:
 
 
 def _items(where: Backend, id: str, step: str, run: str) -> Sequence[Any] | None:
-    """Return the collection of a loop as it was rendered, which is at the beginning of its run; None where it is not in one
-    piece, or too large."""
+    """Return the rendered collection of a loop, from the beginning of its run; None if it is not in one piece, or too large."""
     for event in where.api.events(id, at=f"{id}.{run}.0.0", name="LoopCollected", step=step, limit=1)["events"]:
         items = event["data"]["items"]
         if isinstance(items, Mapping) and is_reference(items):
-            from noetl_cli.download import loaded  # 10 ms: only who has a large collection
+            from noetl_cli.download import loaded  # 10 ms: needed only with a large collection
 
             items = loaded(where.api, id, items) if items.get("size", 0) <= LARGEST else None
         return items if isinstance(items, list) and not event.get("iteration") else None

@@ -1,4 +1,4 @@
-"""Texts of others - what tasks wrote, names, values - as a terminal is given them: they are read, and control nothing."""
+"""Makes untrusted text (output of tasks, names, values) safe for terminals by escaping control characters."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Final
 
 COLOURS: Final = "\x1b\\[[0-9;]*m"
 CONTROLS: Final = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
-"""But tabs and ends of lines: whatever moves the cursor, clears the screen, sets its title; and what turns the order of a line
-around, so that it reads otherwise than it is. Letters of languages that run from right to left do not need these."""
+"""Control characters except tabs and line ends, which could move the cursor, clear the screen or set the title; and bidirectional
+overrides, which could disguise text. Right-to-left scripts do not need these."""
 _FOREIGN: Final = re.compile(f"{COLOURS}|{CONTROLS}")
 
 
@@ -22,5 +22,5 @@ def _shown(found: re.Match[str]) -> str:
 
 
 def shortened(text: str, width: int) -> str:
-    """Return the beginning of a text, with a mark where it goes on."""
+    """Return a text cut to `width` characters, with an ellipsis if it was longer."""
     return text if len(text) <= width else text[: width - 1] + "…"

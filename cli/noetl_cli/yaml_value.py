@@ -1,4 +1,4 @@
-"""A value written as YAML, as far as JSON can express it: keys are text and occur once, dates are text."""
+"""Parses a value in the JSON subset of YAML: keys are unique texts, dates are text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import yaml
 
 
 class _Values(yaml.SafeLoader):
-    """A YAML loader. PyYAML's own keeps the last of duplicate keys and reads dates as objects."""
+    """A YAML loader. PyYAML's own accepts duplicate keys and parses dates as objects."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         known: set[str] = set()

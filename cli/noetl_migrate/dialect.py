@@ -1,4 +1,4 @@
-"""The dialect of the field: what the reader rewrites before it reads (`noetl_core.dsl.dialect`), made in the text.
+"""The dialect of the field: what the reader rewrites before it reads (`noetl_core.dsl.dialect`), applied to the text.
 
 The reader records its changes; each is made here on the tree of the text, so that what a run understands and what this command
 writes are the same.
@@ -143,7 +143,7 @@ class _Rewriting:
 
 
 def _opened(collection: Map | Seq) -> None:
-    """Take a collection for changed; one that was written in one line stays so where it fits."""
+    """Mark a collection as changed; one that was written on one line stays on one line where it fits."""
     collection.compact = collection.compact or collection.text is not None
     collection.text, collection.changed = None, True
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from jinja2 import nodes
 
+from noetl_core.dsl.dialect.conditions import EXPRESSION
 from noetl_core.expr import Read, compile_text, is_template
 from noetl_core.expr.compiled import ENVIRONMENT
 from noetl_migrate.tree import Scalar
@@ -15,7 +16,6 @@ from noetl_migrate.tree import Scalar
 Replace = Callable[[Read, str], tuple[str, str] | None]
 """`(read, text from the read on) -> (what is there, what replaces it)`; None leaves it."""
 
-_WHOLE: Final = re.compile(r"\s*\{\{[-+]?(.*?)[-+]?\}\}\s*\Z", re.DOTALL)
 _OPEN: Final = frozenset("([{")
 _CLOSE: Final = frozenset(")]}")
 _DEFINED: Final = re.compile(r"(\w+)(\s+is\s+(not\s+)?defined)\b")
@@ -27,7 +27,7 @@ def expression(text: str) -> str | None:
     """Return what is between the braces of a text that is one `{{ expression }}`."""
     if not compile_text(text).is_expression:
         return None
-    found = _WHOLE.match(text)
+    found = EXPRESSION.match(text)
     return None if found is None else " ".join(found[1].split())
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 Comment = tuple[int, str]
 """A line between entries: the column and text of its comment; `(0, "")` for a blank line."""
@@ -122,7 +122,6 @@ class Seq(Collection):
 
 
 Node = Scalar | Alias | Map | Seq
-N = TypeVar("N", Map, Seq)
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""Who is let in: a browser on this machine that was given the address, and no page of anybody else."""
+"""Access control: only a browser on this machine that was given the address, and no pages of other origins."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import Mapping
 from http.cookies import CookieError, SimpleCookie
 
 NAMES = ("127.0.0.1", "localhost")
-"""How this machine may be called in a request. A name that somebody else lets lead here is not among them (DNS rebinding)."""
+"""Valid hosts of requests. Other names, which somebody could make resolve to this machine, are refused (DNS rebinding)."""
 OWN = frozenset({"same-origin", "none"})
-"""`Sec-Fetch-Site` of requests that no other site's page made."""
+"""Values of `Sec-Fetch-Site` for requests that do not come from another site's page."""
 SAFE = frozenset({"GET", "HEAD"})
 
 
 class Access:
-    """Tickets and sessions of one server. A ticket lets in once; the browser gets a cookie for it, which lasts as long as the
-    server. Several threads ask."""
+    """Tickets and sessions of one server. A ticket is valid once; the browser gets a cookie for it, which is valid as long as the
+    server runs. Thread-safe."""
 
     def __init__(self, port: int) -> None:
         self._hosts = {f"{name}:{port}" for name in NAMES} | (set(NAMES) if port == 80 else set())
@@ -27,14 +27,14 @@ class Access:
         self._sessions: set[str] = set()
 
     def ticket(self) -> str:
-        """A new ticket."""
+        """Return a new ticket."""
         made = secrets.token_urlsafe(32)
         with self._lock:
             self._tickets.add(made)
         return made
 
     def redeem(self, ticket: str) -> str | None:
-        """The `Set-Cookie` that a ticket gives; None: it is none, or was used before."""
+        """Return the `Set-Cookie` for a ticket; None if it is not valid, or was used before."""
         with self._lock:
             if ticket not in self._tickets:
                 return None
@@ -44,7 +44,7 @@ class Access:
         return f"{self._cookie}={session}; Path=/; HttpOnly; SameSite=Strict"
 
     def foreign(self, method: str, headers: Mapping[str, str]) -> str:
-        """Why a request is not one of the console's own pages, in words; empty: it may be one."""
+        """Return why a request does not come from the console's own pages, in words; empty if it may."""
         host, origin = headers.get("Host", ""), headers.get("Origin")
         if host not in self._hosts:
             return f"this server is not called {host[:100]!r}"
@@ -57,7 +57,7 @@ class Access:
         return ""
 
     def known(self, headers: Mapping[str, str]) -> bool:
-        """Whether a request has the cookie of a session."""
+        """Return whether a request has the cookie of a session."""
         try:
             morsel = SimpleCookie(headers.get("Cookie", "")).get(self._cookie)
         except CookieError:

@@ -1,4 +1,4 @@
-"""What the server asks for `/api`, and what it does not pass on."""
+"""The interface behind `/api`, and the routes that pages may not use."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ WITHHELD = (
     (re.compile(r"^/api/callbacks/."), "tokens of callbacks"),
     (re.compile(r"^/api/credentials(/|$)"), "credentials"),
 )
-"""Routes that no page needs and that hand out, or take, what must not be in one."""
+"""Routes with secrets, which no page needs and no page may contain."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request for the API. `path` is as it was written, `query` without its question mark."""
+    """A request to the API. `path` is not decoded; `query` has no question mark."""
 
     method: str
     path: str
@@ -30,7 +30,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What a page is answered."""
+    """An answer to a page."""
 
     status: int
     body: bytes
@@ -43,18 +43,18 @@ class Answering(Protocol):
     name: str
 
     def answer(self, asked: Asked) -> Answered:
-        """Answer one request; never raises. Several threads call it."""
+        """Answer one request; never raises. Thread-safe."""
         ...
 
     def close(self) -> None: ...
 
 
 def withheld(path: str) -> str:
-    """What a route would hand out that pages are not given; empty: it is passed on."""
+    """Return the kind of secret for which a route is refused; empty if requests are passed on."""
     return next((what for pattern, what in WITHHELD if pattern.match(unquote(path))), "")
 
 
 def refused(status: int, code: str, message: str) -> Answered:
-    """A refusal in the words of the API."""
+    """Return a refusal in the format of the API."""
     said = {"error": {"code": code, "message": message, "details": [], "request_id": ""}}
     return Answered(status, json.dumps(said).encode(), {"content-type": "application/json"})

@@ -1,7 +1,8 @@
-"""The pages: static files, read once, found by their names alone."""
+"""The pages: static files, read once and found by name."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -16,11 +17,14 @@ TYPES = {
     ".txt": "text/plain; charset=utf-8",
 }
 """Files of other kinds are not served."""
+LIBRARIES = "vendor"
+COMMENT = re.compile(rb"^[ \t]*(?://[^\n]*|/\*.*?\*/[ \t]*)$", re.MULTILINE | re.DOTALL)
+"""A comment on lines of its own. No template literal of a module has such a line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asset:
-    """A file as it is sent."""
+    """A file in the form in which it is sent."""
 
     content_type: str
     etag: str
@@ -28,11 +32,17 @@ class Asset:
 
 
 def assets(folder: Path = STATIC) -> dict[str, Asset]:
-    """Every file below `folder` by its path in URLs. What is no key of it does not exist: no path of a request is joined to a
-    folder."""
+    """Return every file below `folder` by its URL path. Requests are only looked up in this mapping; their paths are never joined
+    to a folder."""
     found = {}
     for file in sorted(folder.rglob("*")):
         if file.suffix in TYPES and file.is_file():
-            body = file.read_bytes()
-            found[file.relative_to(folder).as_posix()] = Asset(TYPES[file.suffix], f'"{sha256(body).hexdigest()[:32]}"', body)
+            name = file.relative_to(folder)
+            body = sent(file.read_bytes()) if file.suffix == ".js" and LIBRARIES not in name.parts else file.read_bytes()
+            found[name.as_posix()] = Asset(TYPES[file.suffix], f'"{sha256(body).hexdigest()[:32]}"', body)
     return found
+
+
+def sent(module: bytes) -> bytes:
+    """Return a module without its comments, which every page would load otherwise. Lines keep their numbers."""
+    return COMMENT.sub(lambda found: b"\n" * found[0].count(b"\n"), module)

@@ -1,4 +1,4 @@
-"""Carrying out executions of the local store that a page started or woke."""
+"""Carries out executions of the local store that a page started or woke."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from noetl_core.local_runner import Interrupted
 from noetl_core.ports import NotFound, PortError
 
 AT_ONCE = 100
-"""Executions that are carried out at the same time, those that wait for somebody's answer among them; further ones begin when
-one of these ends."""
+"""The most executions that are carried out concurrently, including those that wait for an answer; further ones begin when one
+ends."""
 
 
 class Carrier:
-    """Carries out executions until they end or stand still, each by a wiring and a thread of its own, as a process of its own
-    would: none waits for another. Several threads call it."""
+    """Carries out executions until they end or cannot continue, each with its own wiring and thread, so that none waits for
+    another. Thread-safe."""
 
     def __init__(self, wiring: Callable[[], LocalWiring]) -> None:
         self._wiring = wiring
@@ -27,7 +27,7 @@ class Carrier:
         self._closed = False
 
     def carry(self, execution_id: str) -> None:
-        """Begin with an execution, or wake who carries it out."""
+        """Begin to carry out an execution, or wake the thread that does."""
         with self._lock:
             wiring = self._carried.get(execution_id)
             if self._closed:
@@ -42,7 +42,7 @@ class Carrier:
                 wiring.queue.changed.notify_all()
 
     def close(self) -> None:
-        """Give up what is carried out: leases end, and `noetl resume` goes on with it."""
+        """Stop carrying out executions: their leases are released, and `noetl resume` continues them."""
         with self._lock:
             self._closed = True
             held = [wiring for wiring in self._carried.values() if wiring is not None]
@@ -60,7 +60,7 @@ class Carrier:
                 wiring.runner.adopt(execution_id)
                 wiring.run(execution_id)
             except Interrupted:
-                pass  # `close` says so
+                pass  # raised because of `close`
             except (NotFound, PortError) as error:
                 print(f"execution {execution_id} is not carried out: {error}", file=sys.stderr)
             finally:

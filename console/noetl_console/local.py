@@ -22,11 +22,12 @@ from noetl_core.local_runner import THREADS
 
 ACCEPTED = 202
 AT_ONCE = 8
-"""Requests that are answered side by side; a browser sends six."""
+"""Concurrently answered requests; a browser sends six."""
 
 
 class LocalApi:
-    """The services over one store. What a request starts, or wakes, is carried out here: there is no other process that would."""
+    """The services over one store. Executions that a request starts or wakes are carried out here, because no other process
+    would."""
 
     name = "local"
 
@@ -42,7 +43,7 @@ class LocalApi:
         )
         self._places = threading.BoundedSemaphore(AT_ONCE)
         self._free: SimpleQueue[Api] = SimpleQueue()
-        """An `Api` answers one request at a time; another is made where all are at it."""
+        """Idle instances of `Api`, each of which answers one request at a time; another is created if none is idle."""
 
     def answer(self, asked: Asked) -> Answered:
         try:
@@ -76,7 +77,7 @@ class LocalApi:
             self._free.put(api)
 
     def _carry(self, answered: Answered) -> None:
-        """What an accepted request has started or woken goes on."""
+        """Carry out the executions that an accepted request has started or woken."""
         body = json.loads(answered.body)
         done = [e["execution_id"] for e in body.get("executions", ()) if e["outcome"] == "done"]  # of a batch
         for execution_id in (body.get("execution_id"), *done):

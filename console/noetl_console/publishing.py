@@ -1,7 +1,7 @@
-"""The pages in a bucket, for a stack that has them beside its API (parameter `Console` of template.yaml).
+"""Uploads the pages to the bucket of a stack that serves them beside its API (parameter `Console` of template.yaml).
 
-Files lie under a version that is made of what is in them, so that a browser keeps them for good; `index.html` names the version
-and is asked for each time. Who has an older page open finds its files until two more versions have come.
+The keys of files contain a content hash as their version, so browsers cache them for ever; `index.html` refers to the version and
+is revalidated each time. The previous version is kept for pages that are still open.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ EACH_TIME = "no-cache"
 API = '<meta name="noetl-api" content="./">'
 SIGN_IN = '<meta name="noetl-sign-in" content="">'
 PUBLISHED = {API: '<meta name="noetl-api" content="../">', SIGN_IN: '<meta name="noetl-sign-in" content="settings.json">'}
-"""What the first file says of where it is: beside `/api`, and beside what the gateway says of signing in."""
+"""Replacements in `index.html`: the relative URL of `/api`, and of the gateway's settings for signing in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class File:
 
 
 def published(found: Mapping[str, Asset] | None = None) -> dict[str, File]:
-    """Every file by its key, `index.html` last."""
+    """Return every file by its key, `index.html` last."""
     pages = assets() if found is None else found
     version = sha256("".join(f"{name} {asset.etag}\n" for name, asset in sorted(pages.items())).encode()).hexdigest()[:16]
     files = {
@@ -48,8 +48,8 @@ def published(found: Mapping[str, Asset] | None = None) -> dict[str, File]:
 
 
 def publish(s3: Any, bucket: str) -> str:
-    """Bring the pages into a bucket, and return their version. Those of the version before stay, older ones go. `s3` is a
-    client of botocore's, whose exceptions are raised."""
+    """Upload the pages to a bucket, and return their version. The previous version is kept, older ones are deleted. `s3` is a
+    client of botocore, whose exceptions are raised."""
     files = published()
     version = _version(files[INDEX].body)
     before = _before(s3, bucket)
@@ -66,7 +66,7 @@ def _version(index: bytes) -> str:
 
 
 def _before(s3: Any, bucket: str) -> str:
-    """The version that is there; empty: there is none."""
+    """Return the version in the bucket; empty if there is none."""
     try:
         return _version(s3.get_object(Bucket=bucket, Key=INDEX)["Body"].read())
     except s3.exceptions.NoSuchKey:

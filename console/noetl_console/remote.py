@@ -1,4 +1,4 @@
-"""An API elsewhere: requests are passed on with what lets the caller in there."""
+"""An API elsewhere: requests are passed on with the credentials of this process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TIMEOUT_S = 60.0
 
 
 class RemoteApi:
-    """The API at `url`, which ends before `/api`, asked with `token` or signed as `Client` does."""
+    """The API at `url`, which ends before `/api`. Requests carry `token`, or are signed as `Client` does."""
 
     def __init__(self, url: str, token: str | None) -> None:
         self.name = self._url = url.rstrip("/")
@@ -30,7 +30,7 @@ class RemoteApi:
         headers = {"content-type": "application/json"} | {name: given[name] for name in PASSED if name in given}
         try:
             request = self._client.build_request(asked.method, url, content=asked.body or None, headers=headers)
-            with self._signing:  # credentials that have expired are fetched anew once
+            with self._signing:  # expired credentials are fetched only once
                 authorize(request, self._token)
             answer = self._client.send(request)
         except (httpx.HTTPError, httpx.InvalidURL, Unreachable, TokenInTheClear) as error:

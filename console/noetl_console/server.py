@@ -1,4 +1,4 @@
-"""The server: pages and `/api` for one browser of this machine."""
+"""The server of the pages and of `/api`, for one browser on this machine."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from noetl_console.assets import INDEX, Asset, assets
 
 HOST = "127.0.0.1"
 PORT = 4680
-"""Where the console is by default; where that port is taken, a free one."""
+"""The default port; if it is in use, a free one."""
 MAX_BODY = 6 * 1024 * 1024
-"""What the API takes at most."""
+"""The most bytes of a request: the API's limit."""
 CSP = "; ".join(
     (
         "default-src 'none'",
@@ -28,12 +28,12 @@ CSP = "; ".join(
         "frame-ancestors 'none'",
         "require-trusted-types-for 'script'",
         "trusted-types 'none'",
-        "img-src 'self' data:",  # last, because a gateway puts it all in quotes, and one would take two at the end for its own
+        "img-src 'self' data:",  # last, so that the value does not end with a quote: API Gateway puts the whole value in quotes
     )
 )
-"""Scripts and styles come from the files here; none stands in a page, and no text becomes markup."""
+"""Scripts and styles come only from the files here, never inline, and no text becomes markup."""
 RETURNED = frozenset({"Content-Type", "Etag", "Retry-After"})
-"""What of an answer's headers pages are given."""
+"""The headers of answers that are passed on to pages."""
 HEADERS = {
     "Content-Security-Policy": CSP,
     "X-Content-Type-Options": "nosniff",
@@ -54,7 +54,7 @@ class Console(ThreadingHTTPServer):
     request_queue_size = 64
 
     def __init__(self, api: Answering, port: int | None = None) -> None:
-        """At `port`; by default at the usual one or, where something else is there, at a free one. Raises `OSError`."""
+        """Listen at `port`; by default at the usual port or, if that is in use, at a free one. Raises `OSError`."""
         try:
             super().__init__((HOST, PORT if port is None else port), Handler)
         except OSError:
@@ -66,11 +66,11 @@ class Console(ThreadingHTTPServer):
         self.access = Access(self.server_port)
 
     def address(self) -> str:
-        """An address that lets a browser in, once."""
+        """Return an address that admits a browser once."""
         return f"http://{HOST}:{self.server_port}/?ticket={self.access.ticket()}"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A browser that goes away is no error."""
+        """Ignore errors of connections that a browser has closed."""
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -119,7 +119,7 @@ class Handler(BaseHTTPRequestHandler):
             self._asset(self.server.assets.get(url.path.removeprefix("/") or INDEX))
 
     def _body(self) -> bytes | None:
-        """The body of the request; None: it is refused."""
+        """Read the body of the request; None if the request was refused."""
         length = self.headers.get("Content-Length", "0")
         if "Transfer-Encoding" in self.headers or not (length.isascii() and length.isdecimal()):
             self.close_connection = True
@@ -172,4 +172,4 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: addresses have tickets in them."""
+        """Log nothing, because addresses contain tickets."""

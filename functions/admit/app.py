@@ -1,4 +1,4 @@
-"""Admit function: the HTTP API, and what comes by queues: uploads, events, signed requests to webhooks, messages."""
+"""Admit function: the HTTP API, and deliveries by queues: uploads, events, signed requests to webhooks, messages."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ metrics = Metrics()
 taking = LoggedBatch(logger, lambda record: {"message_id": record.message_id, "queue": _queue_of(record)})
 api = build_resolver(control)
 SPARE_S = 5
-"""What is kept of the invocation to report what was not processed."""
+"""Seconds reserved in the invocation to report unprocessed messages."""
 LONGEST_S = 20
-"""The longest time of one delivery while others of its batch wait, unless it is a large upload and must be copied. What comes
-again may use all the time there is."""
+"""The longest time of one delivery while others of its batch wait, unless it is a large upload, which must be copied. A
+redelivery may use all remaining time."""
 left = TimeLeft(None, SPARE_S)
 triggers: Sequence[TriggerRecord] | None = None
-"""Those that take deliveries, read once in an invocation that needs them."""
+"""The triggers that take deliveries, read once per invocation that needs them."""
 
 
 @logger.inject_lambda_context(correlation_id_path=correlation_paths.API_GATEWAY_REST)
@@ -77,7 +77,8 @@ def _came(record: SQSRecord) -> None:
 
 
 def _deliveries(record: SQSRecord) -> list[Delivery]:
-    """Return what a message brings. One of the inbox queue that cannot be read is logged and dropped: it can never be read."""
+    """Return the deliveries of a message. An unreadable message of the inbox queue is logged and dropped, because no retry
+    helps."""
     if _queue_of(record) != os.environ.get("INBOX_QUEUE", _queue_of(record)):
         return [queue_delivery(record.raw_event)]
     message = value_of(record.body)
@@ -99,13 +100,13 @@ def _take(delivery: Delivery) -> str:
         return take_upload(control(), delivery.upload, delivery.inbox)
     deliveries = Deliveries(control(), bucket)
     if triggers is None and deliveries.needs_all(delivery):
-        triggers = control().triggers.takers()
+        triggers = control().triggers.delivery_triggers()
     done = deliveries.take(delivery, triggers)
     return ", ".join(f"{one.result} {one.execution_id or one.reason}" for one in done) or "nothing takes it"
 
 
 def _named(delivery: Delivery) -> dict[str, str]:
-    """What a delivery is called in the log: never what it holds."""
+    """Return the fields that identify a delivery in the log, never its content."""
     if isinstance(delivery, UploadDelivery):
         return {"what": "upload", "key": delivery.upload.key}
     return {"what": delivery.kind, "id": delivery.id}

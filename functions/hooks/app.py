@@ -1,5 +1,5 @@
-"""Hooks function: requests to webhooks, which come with a signature and no other proof. It reads the secrets of webhooks and no
-others, starts nothing, and hands on through the inbox queue what was signed."""
+"""Hooks function: requests to webhooks, authenticated only by a signature. It reads only the secrets of webhooks, starts nothing,
+and forwards signed requests through the inbox queue."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import json
 import os
 from base64 import b64decode
 from collections.abc import Mapping
-from functools import cache, partial
+from functools import cache
 from typing import Any
 from urllib.parse import unquote
 
@@ -25,20 +25,19 @@ from noetl_core.adapters.aws.snapshots import on_snapshots
 from noetl_core.adapters.aws.triggers import DynamoTriggers
 from noetl_core.adapters.aws.webhooks import SqsWebhookSink
 from noetl_core.adapters.clock import SystemClock
-from noetl_core.control.triggers.hooks import Answer, Hooks
+from noetl_core.control.triggers.hooks import ROUTE, Answer, Hooks
 from noetl_core.observe.telemetry import traced
 
 logger = Logger()
 metrics = Metrics()
 on_snapshots("dynamodb", "s3", "secretsmanager", "sqs")
-ROUTE = "/api/hooks/"
 HEADERS = {"Content-Type": "application/json", "X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
 
 
 def _hooks() -> Hooks:
-    """Made at the first request, so that a snapshot holds none of it."""
+    """Created at the first request, so that a snapshot does not contain it."""
     catalog = os.environ["CATALOG_TABLE"]
-    find, about = DynamoTriggers(catalog).trigger, partial(DynamoPlaybookCatalog(catalog).about, fresh=False)
+    find, about = DynamoTriggers(catalog).trigger, DynamoPlaybookCatalog(catalog).about
     sink = SqsWebhookSink(os.environ["INBOX_QUEUE_URL"], results())
     return Hooks(find, SecretsManager(os.environ.get("SECRETS_PREFIX", "noetl/")), sink, SystemClock(), about)
 
@@ -62,7 +61,7 @@ def _answer(path: str, name: str, event: Mapping[str, Any]) -> Answer:
     text = event.get("body") or ""
     try:
         body = b64decode(text, validate=True) if event.get("isBase64Encoded") else text.encode()
-    except ValueError:  # not base64, or halves of characters
+    except ValueError:  # not base64, or not valid UTF-8
         return Answer(400, {"error": {"code": "malformed", "message": "the body does not read", "details": []}})
     return hooks().answer(path, name, event.get("headers") or {}, body)
 

@@ -1,9 +1,9 @@
-"""Router function: it passes news from the stream of the event log, and wakes from the control queue, to `Control.route`.
+"""Router function: it passes records from the stream of the event log, and wakes from the control queue, to `Control.route`.
 
-A batch is grouped by execution, and its executions are routed side by side; the boundaries of one stay together. Commands leave
-in full requests, each behind the commit that scheduled it. An execution whose routing fails or takes too long, or for which no
-time is left, gets a wake through the control queue, so that it never blocks the shard. Only when that fails too, the function
-raises, and Lambda delivers the batch again.
+A batch is grouped by execution, and its executions are routed concurrently; the boundaries of one execution are routed together.
+Commands are sent in full requests, each after the commit that scheduled it. An execution whose routing fails or takes too long,
+or for which no time is left, gets a wake through the control queue, so that it never blocks the shard. Only if that fails too,
+the function raises, and Lambda delivers the batch again.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ metrics = Metrics()
 wakes = LoggedBatch(logger, lambda record: {"execution_id": json.loads(record.body).get("wake")})
 RETRY_AFTER_S = 5
 SPARE_S = 10
-"""What is kept of the invocation to hand on what was not processed."""
+"""Seconds reserved in the invocation to hand over unprocessed executions."""
 LONGEST_S = 20
-"""The longest time of one execution while others of its batch wait; a wake that comes again may use all the time there is."""
+"""The longest time of one execution while others of its batch wait; a redelivered wake may use all remaining time."""
 AT_ONCE = 16
-"""Executions that are routed at the same time: they mostly wait for DynamoDB, and its client has twice as many connections."""
+"""Executions that are routed concurrently. They mostly wait for DynamoDB, whose client has twice as many connections."""
 left = TimeLeft(None, SPARE_S)
 
 
@@ -66,7 +66,7 @@ def _stream(records: list[dict[str, Any]]) -> Mapping[str, Any]:
             boundary = boundary_of(commit) if commit is not None else None
             if commit is not None and not commit.stream.execution_id.isdecimal():
                 raise ValueError(f"{commit.stream.execution_id!r} is no execution's id")
-        except Exception:  # a record of whatever shape is no reason to hold up the others
+        except Exception:  # a malformed record must not block the others
             logger.exception("a stream record does not read; the sweeper looks at its execution", extra=_named(record))
             metrics.add_metric("CommitsUnreadable", MetricUnit.Count, 1)
             _set_due_now(_named(record).get("execution_id"))
@@ -80,7 +80,7 @@ def _stream(records: list[dict[str, Any]]) -> Mapping[str, Any]:
 
 
 def _route_all(news: Mapping[str, list[Boundary]]) -> None:
-    """Route each execution of a batch. Raises what kept one from being routed now as well as later."""
+    """Route each execution of a batch. Raises if one can be routed neither now nor later."""
     calls = [partial(_route, execution_id, boundaries) for execution_id, boundaries in news.items()]
     with commands().gathering() as unsent:
         outcomes = side_by_side(calls, AT_ONCE, lambda: min(LONGEST_S, left.seconds), pulse=commands().flush)
@@ -112,12 +112,12 @@ def _set_due_now(execution_id: str | None) -> None:
 def _route(execution_id: str, boundaries: list[Boundary]) -> None:
     try:
         control().route(execution_id, boundaries)
-    except Exception as error:  # whatever one execution does must not hold up the others of the batch
+    except Exception as error:  # one execution must not block the others of the batch
         _failed(execution_id, error)
 
 
 def _failed(execution_id: str, error: BaseException | None) -> None:
-    """Log that routing failed (None: its commands were not sent), and have it tried again."""
+    """Log that routing failed (None: its commands were not sent), and schedule a retry."""
     said = {"execution_id": execution_id, "reason": "its commands were not sent" if error is None else repr(error)}
     logger.error("routing failed; it is tried again", extra=said, exc_info=error)
     metrics.add_metric("RoutingFailed", MetricUnit.Count, 1)

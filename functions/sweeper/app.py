@@ -1,5 +1,5 @@
-"""Sweeper function: every minute it reconciles executions whose timers are due or that stopped moving; then it handles the
-dead letters."""
+"""Sweeper function: every minute it reconciles executions whose timers are due or that have stopped moving, then handles dead
+letters."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from noetl_core.wiring import control
 logger = Logger()
 metrics = Metrics()
 SPARE_S = 15
-"""What is kept of the invocation for the reconciliation in progress when its time is over, and for the dead letters."""
+"""Time reserved in the invocation for the reconciliation in progress, and for the dead letters."""
 LETTERS_SPARE_S = 5
 
 
@@ -34,7 +34,7 @@ LETTERS_SPARE_S = 5
 @metrics.log_metrics
 @traced
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
-    """Make one sweep, as far as the time allows. What is not reached stays due."""
+    """Sweep until the time is up. Executions that are not reached remain due."""
     until = control().clock.now() + int(max(1.0, TimeLeft(context, SPARE_S).seconds) * 1_000_000)
     done = sweep(control(), until)
     left = TimeLeft(context, LETTERS_SPARE_S)

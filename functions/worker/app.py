@@ -1,10 +1,11 @@
-"""Worker function: the commands of a batch run side by side, as far as they share a process (`worker.turns`). A message is
-deleted only after its run has ended or suspended (docs/architecture.md, "The way of one step"); each succeeds or fails for
-itself."""
+"""Worker function: the commands of a batch run concurrently if they may share a process (`worker.turns`). A message is deleted
+only after its run has ended or was suspended (docs/architecture.md, "The way of one step"); each succeeds or fails
+individually."""
 
 from __future__ import annotations
 
 from noetl_core.adapters.aws.cold_start import imported
+from noetl_core.worker.processor import MIB_PER_CPU
 
 # isort: split
 import random
@@ -31,16 +32,15 @@ from noetl_core.worker_wiring import gates, results, worker
 logger = Logger()
 metrics = Metrics()
 SPARE_MS = 10_000
-"""What is kept of the invocation for the last commit."""
+"""Seconds reserved in the invocation for the last commit."""
 ANSWER_S = 3
-"""What is kept of the invocation to answer which messages failed, should a task not hear that its time is over."""
+"""Seconds reserved in the invocation to report failed messages, in case a task does not react to its timeout."""
 RETRY_AFTER_S = 30
-"""When a command that raised an error is tried again."""
+"""The delay before a command that raised an error is retried."""
 TRIES = 10
-"""What still fails when it was received so often is to become a dead letter soon, though hand-overs need a larger count."""
+"""A message that still fails after this many receives should soon become a dead letter. The queue's own limit is higher, because
+hand-overs count as receives."""
 LAST_TRIES_S = 2
-PROCESSOR_MB = 1769
-"""The memory with which Lambda gives a function a whole processor."""
 turns: Turns | None = None
 
 
@@ -50,7 +50,7 @@ turns: Turns | None = None
 def handler(event: dict[str, Any], context: LambdaContext) -> Mapping[str, Any]:
     """Handle a batch of commands."""
     global turns
-    turns = turns or Turns(max(1, int(context.memory_limit_in_mb) // PROCESSOR_MB))
+    turns = turns or Turns(max(1, int(context.memory_limit_in_mb) // MIB_PER_CPU))
     left_ms = context.get_remaining_time_in_millis()
     deadline = time.time_ns() // 1000 + max(1_000, left_ms - SPARE_MS) * 1000
     records = [SQSRecord(record) for record in event["Records"]]
@@ -59,18 +59,18 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Mapping[str, Any]:
     left = TimeLeft(context, ANSWER_S)
     _look_at_gates(records)
     outcomes = side_by_side(calls, len(calls), lambda: max(1.0, left.seconds), interrupt=False)
-    for handled in became:  # one handed back is a duplicate of a live run
+    for handled in became:  # a handed-back command is a duplicate of a running one
         metrics.add_metric(f"Commands{handled.kind.title().replace('_', '')}", MetricUnit.Count, 1)
     failed = [(record, error) for record, error in zip(records, outcomes, strict=True) if error is not None]
     for record, error in failed:
-        if isinstance(error, OutOfTime):  # its call was left behind; all others have said why they failed
-            turns = None  # which it may keep for ever: the next invocation has new ones
+        if isinstance(error, OutOfTime):  # an abandoned call; all others have logged their errors
+            turns = None  # the abandoned call may keep its turn for ever, so the next invocation gets new ones
             _comes_again(record, error)
     return {"batchItemFailures": [{"itemIdentifier": record.message_id} for record, _ in failed]}
 
 
 def _look_at_gates(records: Sequence[SQSRecord]) -> None:
-    """Read the gates of a batch by one request. What it does not bring is read with the command."""
+    """Read the gates of a batch in one request. Missing ones are read with the command."""
     try:
         gates().look_at(str(about_command(record.body)["execution_id"]) for record in records)
     except (PortError, ValueError, AttributeError, KeyError) as error:
@@ -78,7 +78,7 @@ def _look_at_gates(records: Sequence[SQSRecord]) -> None:
 
 
 def _command(record: SQSRecord, deadline: int, turns: Turns, became: list[Handled]) -> None:
-    """Carry out one command. It is handed back as soon as it has failed: the invocation may go on for long with others."""
+    """Carry out one command. A failed one is handed back at once, because others may keep the invocation running for long."""
     try:
         command = read_command(record.body, results())
         share = worker().share(command)
@@ -89,7 +89,7 @@ def _command(record: SQSRecord, deadline: int, turns: Turns, became: list[Handle
         logger.info("a message goes to another worker", extra={"reason": str(busy), **about_command(record.body)})
         _hand_back(record, hand_over_s(received, random.random()))
         raise
-    except BaseException as error:  # also what would end the process: the other commands of the batch go on
+    except BaseException as error:  # even exceptions that would end the process, because the other commands of the batch continue
         _comes_again(record, error)
         raise
     became.append(handled)
@@ -112,8 +112,8 @@ def _comes_again(record: SQSRecord, error: BaseException) -> None:
 
 
 def _hand_back(record: SQSRecord, seconds: int) -> None:
-    """Make the message visible again sooner than the long visibility timeout of its queue would. It is reported as failed all the
-    same, or it would be deleted with the batch."""
+    """Make the message visible again before the long visibility timeout of its queue. It is also reported as failed, because it
+    would be deleted with the batch otherwise."""
     url = client("sqs").get_queue_url(QueueName=record.event_source_arn.rsplit(":", 1)[1])["QueueUrl"]
     client("sqs").change_message_visibility(QueueUrl=url, ReceiptHandle=record.receipt_handle, VisibilityTimeout=seconds)
 

@@ -35,14 +35,14 @@ LOCAL_PARAMETERS = {
     "WorkerBatchSize": "10",
     "WorkerConcurrency": str(max(4, min(8, 2 * (os.cpu_count() or 1)))),
 }
-"""What differs on an emulator on this machine: its services are private addresses, and plain HTTP clients reach its API. The
-python pool is there, so that any playbook runs. Workers are processes of some 100 MB here, so they are few, and commands come
-to them in batches. Nothing is reserved: MiniStack delivers what it takes from a queue and then may not invoke again only after
-the message's visibility timeout, an hour and a half for a command."""
+"""Parameters that differ on an emulator on this machine. Its services have private addresses, and plain HTTP clients use its API.
+The python pool is deployed, so that any playbook runs. Workers are processes of some 100 MB, so there are few, and they get
+commands in batches. No concurrency is reserved: when MiniStack receives a message but may not invoke the function, it delivers
+the message again only after the visibility timeout, an hour and a half for a command."""
 
 
 HERE = Platform(f"{sys.version_info.major}.{sys.version_info.minor}", os.uname().machine)
-"""What this interpreter runs on. Wheels for another operating system than Linux are another matter."""
+"""The architecture of this machine, as Lambda names it. Only wheels for Linux are supported."""
 
 
 class DeployFailed(Exception):
@@ -50,12 +50,12 @@ class DeployFailed(Exception):
 
 
 class WrongParameter(Exception):
-    """template.yaml has no such parameter, or does not take this value. Who acts: whoever deploys."""
+    """template.yaml has no such parameter, or does not allow this value. Who acts: whoever deploys."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deployed:
-    """A deployed stack: its outputs, and where the API answers."""
+    """A deployed stack: its outputs, and the URL of its API."""
 
     endpoint: str
     api_url: str
@@ -63,7 +63,7 @@ class Deployed:
 
 
 def local_environment(endpoint: str) -> dict[str, str]:
-    """Return the environment for AWS clients of an emulator: its endpoint, and credentials where none are set."""
+    """Return the environment for AWS clients of an emulator: its endpoint, and credentials if none are set."""
     return {
         "AWS_ENDPOINT_URL": endpoint,
         "AWS_ACCESS_KEY_ID": os.environ.get("AWS_ACCESS_KEY_ID", "test"),
@@ -73,7 +73,7 @@ def local_environment(endpoint: str) -> dict[str, str]:
 
 
 def check_parameters(parameters: Mapping[str, str]) -> None:
-    """Raise `WrongParameter` for what CloudFormation would refuse after a minute, or an emulator would not refuse at all."""
+    """Raise `WrongParameter` for parameters that CloudFormation would refuse after a minute, or an emulator would accept."""
     declared: Mapping[str, Any] = yaml_parse((ROOT / "template.yaml").read_text())["Parameters"]
     for name, value in parameters.items():
         if name not in declared:
@@ -107,9 +107,9 @@ def deploy(
     packages: Sequence[str] = (),
 ) -> Deployed:
     """Package the code, create or update the stack, and wait. `tools` are distributions with further tool kinds, a layer each
-    (`package.tools`); `packages` are files whose requirements go into one more (`package.packages`). All layers are for the
-    runtime and the architecture that the template's parameters say; on the embedded stack, which runs whatever it is told in its
-    own interpreter, for that. Raises `DeployFailed`, `WrongParameter`, `MissingPackages`."""
+    (`package.tools`); `packages` are files whose requirements go into another layer (`package.packages`). All layers are built
+    for the runtime and the architecture of the template's parameters, or for this interpreter on the embedded stack, which runs
+    all functions in it. Raises `DeployFailed`, `WrongParameter`, `MissingPackages`."""
     check_parameters(parameters or {})
     env = local_environment(endpoint)
     make = {
@@ -118,10 +118,12 @@ def deploy(
         "aws_access_key_id": env["AWS_ACCESS_KEY_ID"],
         "aws_secret_access_key": env["AWS_SECRET_ACCESS_KEY"],
     }
-    s3 = boto3.client("s3", config=Config(s3={"addressing_style": "path"}), **make)  # type: ignore[call-overload]
+    s3 = boto3.client("s3", config=Config(s3={"addressing_style": "path"}), **make)  # type: ignore[call-overload]  # the stubs want each argument by name
     bucket = f"{name}-deploy"
-    cloudformation = boto3.client("cloudformation", **make)  # type: ignore[call-overload]
-    runtime = f"python{sys.version_info.major}.{sys.version_info.minor}"  # what an emulator on this machine runs
+    cloudformation = boto3.client("cloudformation", **make)  # type: ignore[call-overload]  # the stubs want each argument by name
+    runtime = (
+        f"python{sys.version_info.major}.{sys.version_info.minor}"  # emulators on this machine run functions in this version
+    )
     local = {**LOCAL_PARAMETERS, "LambdaRuntime": runtime} if "amazonaws.com" not in endpoint else {}
     values = {**local, **(parameters or {})}
     template: dict[str, Any] = yaml_parse((ROOT / "template.yaml").read_text())
@@ -130,13 +132,15 @@ def deploy(
         platform = None
     _package(template, s3, bucket, layer(dependencies=dependencies, platform=platform))
     if tools or packages:
-        functions = boto3.client("lambda", **make)  # type: ignore[call-overload]
+        functions = boto3.client("lambda", **make)  # type: ignore[call-overload]  # the stubs want each argument by name
         made = [(f"{name}-tools-{n}", tool_package(t, platform)) for n, t in enumerate(tools)]
         if packages:
             made.append((f"{name}-packages", packages_package(packages, platform)))
         layers = [_published(functions, layer_name, s3, bucket, package) for layer_name, package in made]
         values["ToolLayers"] = ",".join(layers)
     _write_numbers(template, values)
+    if local:
+        _write_media_types(template)
     body = json.dumps(template, separators=(",", ":"), default=str).encode()
     written = Package(f"template-{sha256(body).hexdigest()[:16]}.json", body)
     _uploaded(s3, bucket, written)
@@ -148,7 +152,7 @@ def deploy(
 
 
 def platform_of(template: Mapping[str, Any], values: Mapping[str, str]) -> Platform:
-    """Return what the functions run on, by the parameters of the template."""
+    """Return the platform of the functions, by the parameters of the template."""
     runtime, architecture = (
         str(values.get(name, template["Parameters"][name]["Default"])) for name in ("LambdaRuntime", "Architecture")
     )
@@ -156,8 +160,8 @@ def platform_of(template: Mapping[str, Any], values: Mapping[str, str]) -> Platf
 
 
 def _write_numbers(template: dict[str, Any], values: Mapping[str, str]) -> None:
-    """Replace parameters that hold numbers by the numbers: MiniStack passes a `Number` parameter on as text, which stops its
-    queue poller."""
+    """Replace references to numeric parameters by numbers, because MiniStack passes a `Number` parameter on as text, which stops
+    its queue poller."""
     numbers = {
         name: int(values.get(name, declared["Default"]))
         for name, declared in template["Parameters"].items()
@@ -176,8 +180,16 @@ def _write_numbers(template: dict[str, Any], values: Mapping[str, str]) -> None:
     template["Resources"] = written(template["Resources"])
 
 
+def _write_media_types(template: dict[str, Any]) -> None:
+    """Replace `~1` in media types by the slash that it means in CloudFormation, because MiniStack does not decode it."""
+    for resource in template["Resources"].values():
+        properties = resource.get("Properties", {})
+        if "BinaryMediaTypes" in properties:
+            properties["BinaryMediaTypes"] = [kind.replace("~1", "/") for kind in properties["BinaryMediaTypes"]]
+
+
 def _package(template: dict[str, Any], s3: Any, bucket: str, core: Package) -> None:
-    """Upload the code of a template, and name it there."""
+    """Upload the code of a template, and set its locations."""
     try:
         s3.create_bucket(Bucket=bucket)
     except ClientError as error:
@@ -213,7 +225,7 @@ def _published(functions: Any, name: str, s3: Any, bucket: str, package: Package
 def _apply(cloudformation: Any, name: str, template_url: str, parameters: Mapping[str, str]) -> dict[str, str]:
     request = {
         "StackName": name,
-        "TemplateURL": template_url,  # a request holds 51,200 bytes of template at most
+        "TemplateURL": template_url,  # a request takes at most 51,200 bytes of template
         "Capabilities": ["CAPABILITY_IAM", "CAPABILITY_NAMED_IAM", "CAPABILITY_AUTO_EXPAND"],
         "Parameters": [{"ParameterKey": k, "ParameterValue": v} for k, v in parameters.items()],
     }

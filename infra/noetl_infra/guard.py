@@ -1,12 +1,12 @@
-"""MiniStack behind a guard: only programs on this machine reach it, not web pages in a browser.
+"""A guard for MiniStack: only programs on this machine can use it, not web pages in a browser.
 
-MiniStack accepts any request as the user's own, and lets every page read its answers (`Access-Control-Allow-Origin: *`). So a
-web page could run code on the machine of its reader: with a plain form, or, under a name that resolves to 127.0.0.1, with any
-request. The guard refuses a request whose `Host` is the name of another machine, and one that, according to the browser, comes
-from a page of another host.
+MiniStack accepts any request as the user's own, and lets every page read its answers (`Access-Control-Allow-Origin: *`). A web
+page could therefore run code on the machine of its visitor: with a plain form or, under a name that resolves to 127.0.0.1, with
+any request. The guard refuses requests whose `Host` is the name of another machine, and requests that, according to the browser,
+come from a page of another host.
 
-`python -m noetl_infra.guard` is `ministack` with the guard. The environment is MiniStack's own; `NOETL_STACK_HOSTS`
-(separated by commas) adds names under which this machine is reached.
+`python -m noetl_infra.guard` is `ministack` with the guard. The environment is MiniStack's own, with `BIND_HOST` and
+`GATEWAY_PORT`; `NOETL_STACK_HOSTS` (separated by commas) adds names under which this machine is reached.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
+from noetl_core.client.authorization import LOOPBACK
 from noetl_infra.environments import contain
 from noetl_infra.pollers import hurry
+from noetl_infra.server import serve
 from noetl_infra.throttle import App, Receive, Scope, Send, Throttled
 
-LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 READ = frozenset({b"host", b"origin", b"sec-fetch-site"})
-"""The headers that are read."""
+"""The headers that the guard reads."""
 REMEMBERED = 1_000
 Headers = tuple[tuple[bytes, bytes], ...]
 OURS = frozenset({"same-origin", "same-site", "none"})
-"""What `Sec-Fetch-Site` says of a page of this machine, and of an address somebody typed."""
+"""Values of `Sec-Fetch-Site` for pages of this machine and for typed addresses."""
 
 
 def refusal(headers: Mapping[str, str], hosts: frozenset[str] = LOOPBACK) -> str:
-    """Return why a request with these headers (names in lower case) does not come from a program on this machine; empty: it
-    may pass."""
+    """Return why a request with these headers (names in lower case) is refused; empty if it may pass."""
     host = _name(f"//{headers.get('host', '')}")
     if not _is_here(host, hosts) and not _is_address(host):
         return f"Host {headers.get('host', '')[:60]!r} is not this machine"
@@ -59,8 +59,8 @@ def _is_here(name: str, hosts: frozenset[str]) -> bool:
 
 
 def _is_address(name: str) -> bool:
-    """Whether a `Host` is an address and no name, which somebody else could make resolve to this machine. The stack listens on
-    loopback alone, so a program on this machine forwards such a request: that is how containers reach it."""
+    """Return whether a `Host` is an address rather than a name, which somebody else could make resolve to this machine. The stack
+    listens only on loopback, so requests with another address were forwarded by a program on this machine, as for containers."""
     try:
         ip_address(name)
     except ValueError:
@@ -69,12 +69,12 @@ def _is_address(name: str) -> bool:
 
 
 class Guarded:
-    """An ASGI application, behind `refusal`."""
+    """An ASGI application that answers only requests without a `refusal`."""
 
     def __init__(self, app: App, hosts: frozenset[str] = LOOPBACK) -> None:
         self._app, self._hosts = app, hosts
         self._known: dict[Headers, str] = {}
-        """What was found for headers that have come before: programs send the same ones again and again."""
+        """Cached results by headers, because programs send the same ones again and again."""
 
     def _refusal(self, headers: Headers) -> str:
         known = self._known.get(headers)
@@ -101,15 +101,14 @@ class Guarded:
 
 
 def main() -> None:
-    """Run MiniStack with the guard, with protection against what it does not endure under load (`throttle`, `environments`), and
-    without some of its waits (`pollers`)."""
+    """Run MiniStack with the guard, protected against overload (`throttle`, `environments`), without some of its waits
+    (`pollers`), and on a faster HTTP server (`server`)."""
     ministack: Any = import_module("ministack.app")
     more = frozenset(name.strip() for name in os.environ.get("NOETL_STACK_HOSTS", "").split(",") if name.strip())
-    ministack.app = Guarded(Throttled(ministack.app), LOOPBACK | more)
     runtime = import_module("ministack.core.lambda_runtime")
     contain(runtime)
     hurry(import_module("ministack.services.lambda_svc"), runtime)
-    ministack.main()
+    serve(Guarded(Throttled(ministack.app), LOOPBACK | more))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,4 @@
-"""What the functions of a stack have used: invocations and billed time, from the report lines that Lambda writes to their
-logs."""
+"""Invocations and billed time of a stack's functions, from the report lines that Lambda writes to their logs."""
 
 from __future__ import annotations
 
@@ -19,14 +18,14 @@ FUNCTIONS = {
     "worker": "WorkerFunctionName",
     "sweeper": "SweeperFunctionName",
 }
-"""Short name to the output of template.yaml that holds the deployed name."""
+"""Short name -> the output of template.yaml with the deployed name."""
 
 _BILLED = re.compile(r"Billed Duration: ([\d.]+) ms")
 
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """Invocations that have ended, and their billed milliseconds."""
+    """The number of ended invocations, and their billed milliseconds."""
 
     invocations: int = 0
     billed_ms: float = 0.0
@@ -36,7 +35,7 @@ class Used:
 
 
 class Functions:
-    """The functions of a stack, seen through their log groups."""
+    """The functions of a stack and their log groups."""
 
     def __init__(self, stack: Stack) -> None:
         env = local_environment(stack.endpoint)
@@ -50,7 +49,7 @@ class Functions:
             self._groups[short] = logging.get("LogGroup", f"/aws/lambda/{name}")
 
     def take(self) -> dict[str, Used]:
-        """Return what each function has used since it was deployed."""
+        """Return the usage of each function since its deployment."""
         return {short: self._used(group) for short, group in self._groups.items()}
 
     def _used(self, group: str) -> Used:
@@ -60,8 +59,7 @@ class Functions:
 
 
 def billed_ms(line: str) -> float | None:
-    """Return the billed milliseconds of a log line that reports an ended invocation, as text or as JSON; None for every other
-    line."""
+    """Return the billed milliseconds of a report line, as text or as JSON; None for every other line."""
     if line.startswith("REPORT RequestId"):
         found = _BILLED.search(line)
         return float(found.group(1)) if found else None

@@ -1,4 +1,4 @@
-"""Code as zip files that are named by their content, so that deploying the same code twice uploads nothing."""
+"""Packages code as zip files that are named by their content, so that deploying the same code twice uploads nothing."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from noetl_core.tools.packages import FOLDER
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 INSTALLED = Path(__file__).resolve().parent / "project"
-"""What a wheel carries along of the repository, laid out as there."""
+"""The files of the repository that a wheel includes, laid out as there."""
 ROOT = INSTALLED if INSTALLED.is_dir() else REPOSITORY
-"""Where template.yaml, `functions/` and the layer's lists are."""
+"""The folder of template.yaml, `functions/` and the layer's lists."""
 LAYER = ROOT / "layers" / "noetl_core"
 CORE = Path(noetl_core.__file__).resolve().parent
 ENGINE = "noetl-serverless"
-"""The distribution that the core layer is made of: no other layer brings it."""
+"""The distribution of the core layer, which no other layer includes."""
 EPOCH = (1980, 1, 1, 0, 0, 0)
 """Time stamp of every packed file: the same code gives the same bytes."""
 
@@ -69,10 +69,10 @@ def function(folder: str) -> Package:
 
 
 def layer(*, dependencies: bool, platform: Platform | None = None) -> Package:
-    """The core layer: what functions need of `noetl_core`. `dependencies`: with everything it needs, built for `platform` (None:
-    for the interpreter that runs this); MiniStack runs functions in that same interpreter, where they are already installed, so
-    there the layer is the core alone. It is finished as `sam build` finishes it, with bytecode: an emulator unpacks a layer for
-    every process. Raises `MissingPackages`."""
+    """Return the core layer: the modules of `noetl_core` that functions need. With `dependencies`, it includes all dependencies,
+    built for `platform` (None: for this interpreter); MiniStack runs functions in this interpreter, where they are already
+    installed. Like in `sam build`, the layer has bytecode, because an emulator unpacks it for every process. Raises
+    `MissingPackages`."""
     with TemporaryDirectory(prefix="noetl-layer-") as folder:
         if dependencies:
             shutil.copytree(_installed(platform), folder, dirs_exist_ok=True)
@@ -82,7 +82,7 @@ def layer(*, dependencies: bool, platform: Platform | None = None) -> Package:
 
 
 def finish(folder: Path, platform: Platform | None = None) -> None:
-    """Finish the folder that a layer's `python` will be, in the interpreter of the functions (layers/noetl_core/layer.py). Raises
+    """Finish a layer's `python` folder with the interpreter of the functions (layers/noetl_core/layer.py). Raises
     `MissingPackages`."""
     version, python = f"{sys.version_info.major}.{sys.version_info.minor}", sys.executable
     if platform is not None and platform.python != version:
@@ -100,10 +100,10 @@ def _interpreter(version: str) -> str:
 
 
 def tools(distribution: str, platform: Platform | None = None) -> Package:
-    """A layer of further tool kinds: `distribution` - a folder with a pyproject.toml, a wheel, or a requirement as pip takes it -
-    installed with what it needs but the engine and what the core layer has, for `platform` (None: for the interpreter that runs
-    this). Its entry points in `noetl.tools` name the kinds. Raises `MissingPackages`, also where it needs other versions than the
-    core layer has: Lambda would mix the files of both."""
+    """Return a layer of further tool kinds: `distribution` (a folder with a pyproject.toml, a wheel, or a requirement for pip)
+    with its dependencies, except the engine and the packages of the core layer, for `platform` (None: for this interpreter). Its
+    entry points in `noetl.tools` name the kinds. Raises `MissingPackages`, also if it needs other versions than the core layer
+    has, because Lambda would mix the files of both."""
     path = Path(distribution)
     content = b"".join(p.read_bytes() for p in sorted(_tree(path, "").values())) if path.is_dir() else distribution.encode()
     if path.is_file():
@@ -128,16 +128,16 @@ def _pinned() -> list[str]:
 
 
 def _carried(folder: Path) -> set[Path]:
-    """Return the files in `folder` of packages that the core layer has."""
+    """Return the files in `folder` that belong to packages of the core layer."""
     names = {canonicalize_name(Requirement(line).name) for line in _pinned()}
     found = [d for d in distributions(path=[str(folder)]) if canonicalize_name(d.name) in names]
     return {Path(str(d.locate_file(file))) for d in found for file in d.files or ()}
 
 
 def packages(files: Sequence[str], platform: Platform | None = None) -> Package:
-    """A layer of packages for python tasks: those that `files` require - playbooks, folders of them, requirements.txt - a set for
-    each list, for `platform` (None: for the interpreter that runs this). Raises `MissingPackages`, also where a file requires
-    nothing; `InvalidPlaybook`."""
+    """Return a layer of packages for python tasks: those that `files` (playbooks, folders of them, requirements.txt) require, a
+    set for each list of requirements, for `platform` (None: for this interpreter). Raises `MissingPackages`, also if a file
+    requires nothing; `InvalidPlaybook`."""
     install = LocalPackages(home(), platform)
     sets = {digest(wanted): wanted for file in files for wanted in _required(Path(file))}
     contents: dict[str, Path] = {}
@@ -147,7 +147,7 @@ def packages(files: Sequence[str], platform: Platform | None = None) -> Package:
 
 
 def _required(file: Path) -> set[tuple[str, ...]]:
-    """Return the lists of requirements of a file or a folder. Raises `MissingPackages`."""
+    """Return the lists of requirements in a file or a folder. Raises `MissingPackages`."""
     try:
         if file.suffix == ".txt":
             found = {tuple(sorted(requirements_of(file.read_text("utf-8"))))}
@@ -171,14 +171,14 @@ def _tree(folder: Path, prefix: str) -> dict[str, Path]:
 
 
 def _installed(platform: Platform | None) -> Path:
-    """The core's requirements."""
+    """Return the folder with the installed requirements of the core."""
     requirements = LAYER / "requirements.txt"
     return _install(["-r", str(requirements)], requirements.read_bytes(), "layer", platform)
 
 
 def _install(what: list[str], content: bytes, name: str, platform: Platform | None) -> Path:
-    """`what` installed into `build/<name>-<hash>`, once per content and interpreter or platform: in the repository, or where
-    there is none, in this machine's `.noetl`. Raises `MissingPackages`."""
+    """Install `what` into `build/<name>-<hash>`, once per content and interpreter or platform, and return the folder: in the
+    repository or, without one, in this machine's `.noetl`. Raises `MissingPackages`."""
     whose = sys.version if platform is None else f"{platform.python} {platform.machine}"
     mark = sha256(content + whose.encode()).hexdigest()[:12]
     target = (REPOSITORY if ROOT == REPOSITORY else home()) / "build" / f"{name}-{mark}"
@@ -206,7 +206,7 @@ def _run(command: list[str], what: str) -> None:
 
 
 def _uv() -> str:
-    """Return uv. Raises `MissingPackages`."""
+    """Return the path of uv. Raises `MissingPackages`."""
     beside = Path(sys.executable).parent / "uv"
     found = str(beside) if beside.exists() else shutil.which("uv")
     if found is None:

@@ -1,4 +1,4 @@
-"""The processes of an embedded stack - the emulator, its functions, their sandboxes - and what they take together."""
+"""The processes of an embedded stack (emulator, functions, sandboxes) and their total memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from noetl_infra.stack import Stack
 
 @dataclass
 class Peak:
-    """The most that the stack's processes took together."""
+    """The maximum total of the stack's processes."""
 
     mb: float = 0.0
     processes: int = 0
@@ -21,7 +21,7 @@ class Peak:
 
 @contextmanager
 def peak(stack: Stack, every_s: float = 0.5) -> Iterator[Peak]:
-    """Memory and number of all processes of the stack while the block runs."""
+    """Measure the memory and the number of all processes of the stack while the block runs."""
     found = Peak()
     over = threading.Event()
 
@@ -40,23 +40,23 @@ def peak(stack: Stack, every_s: float = 0.5) -> Iterator[Peak]:
 
 
 def processes(stack: Stack) -> list[int]:
-    """The emulator and all that descends from it."""
+    """Return the emulator and its descendants."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
             try:
                 parent = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
             except (FileNotFoundError, ProcessLookupError):
-                continue  # it ended while we looked
+                continue  # it has ended meanwhile
             children.setdefault(parent, []).append(int(entry.name))
     found = [] if stack.pid is None else [stack.pid]
-    for process in found:  # grows as it goes
+    for process in found:  # the list grows during the iteration
         found += children.get(process, [])
     return found
 
 
 def taken_mb(process: int) -> float:
-    """What a process takes, with its part of what it shares with others; 0 when it is gone."""
+    """Return the proportional memory (PSS) of a process in MB; 0 if it has ended."""
     try:
         sizes = Path(f"/proc/{process}/smaps_rollup").read_text()
     except (FileNotFoundError, ProcessLookupError):

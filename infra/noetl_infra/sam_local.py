@@ -1,4 +1,4 @@
-"""What `sam local` needs to run the functions in containers against a stack on this machine: the environment that the stack's
+"""Lets `sam local` run the functions in containers against a stack on this machine: the environment that the stack's
 own functions have, and a route from a container to a stack that listens on the loopback address only."""
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from noetl_infra.deploy import STACK, local_environment
 from noetl_infra.stack import current
 
 NETWORKS = ("bridge", "podman")
-"""Names of the network that Docker, or Podman, puts containers on."""
+"""Names of the default network of Docker and Podman."""
 IP_FREEBIND = getattr(socket, "IP_FREEBIND", 15)
-"""Podman makes its bridge with the first container: until then nobody has the gateway's address."""
+"""Allows binding to an address that no interface has yet: Podman creates its bridge with the first container."""
 
 
 class NoEngine(Exception):
@@ -32,7 +32,7 @@ class NoEngine(Exception):
 
 
 class _Engine(HTTPConnection):
-    """The API of Docker, or of Podman, which is alike."""
+    """The API of Docker, or the compatible one of Podman."""
 
     def __init__(self, host: str) -> None:
         self._at = urlsplit(host)
@@ -47,7 +47,7 @@ class _Engine(HTTPConnection):
 
 
 def gateway(engine: str | None = None) -> str:
-    """Return the address under which containers of the engine (`DOCKER_HOST`, or Docker's own) see this machine. Raises
+    """Return the address under which containers of the engine (`DOCKER_HOST`, or Docker's default) reach this machine. Raises
     `NoEngine`."""
     engine = engine or os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
     try:
@@ -87,8 +87,8 @@ def environment(endpoint: str, seen_as: str, name: str = STACK) -> dict[str, dic
 
 @contextmanager
 def reachable(endpoint: str, address: str) -> Iterator[str]:
-    """Let containers reach what listens at `endpoint` by `address` of this machine, at the same port; return the URL for
-    them."""
+    """Forward connections to `address` of this machine to `endpoint`, at the same port, while the block runs; yield the URL for
+    containers."""
     to = urlsplit(endpoint)
     target = (to.hostname or "127.0.0.1", to.port or 80)
     listener = socket.socket()
@@ -133,7 +133,7 @@ def _copy(one: socket.socket, other: socket.socket) -> None:
 
 
 def main() -> int:
-    """Write the environment file and stay until told to stop: `python -m noetl_infra.sam_local`."""
+    """Write the environment file and forward connections until stopped: `python -m noetl_infra.sam_local`."""
     options = argparse.ArgumentParser(description=main.__doc__)
     options.add_argument("--file", type=Path, default=Path(".noetl/environment.json"), help="where the environment is written")
     options.add_argument("--address", help="this machine as containers see it; asked of the container engine where not given")
@@ -159,4 +159,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    os._exit(main())  # threads of open connections are not waited for
+    os._exit(main())  # do not wait for the threads of open connections

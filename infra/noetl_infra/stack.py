@@ -1,4 +1,4 @@
-"""The embedded AWS: MiniStack as a process of its own, which is started, found again and stopped by its pid."""
+"""The embedded AWS: a MiniStack process, which is found and stopped by its pid."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ STOP_S = 10
 
 
 class StackDown(Exception):
-    """The embedded stack does not run or does not answer."""
+    """The embedded stack is not running or does not answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """A stack that was brought up: the content of `.noetl/stack.json`. `pid` is None for an endpoint that somebody else runs."""
+    """A running stack: the content of `.noetl/stack.json`. `pid` is None for an endpoint that was not started by `noetl up`."""
 
     endpoint: str
     pid: int | None
@@ -32,12 +32,12 @@ class Stack:
 
     @property
     def alive(self) -> bool:
-        """Whether the endpoint answers."""
+        """Return whether the endpoint answers."""
         return (self.pid is None or running(self.pid)) and answers(self.endpoint)
 
 
 def home(folder: str | Path | None = None) -> Path:
-    """Return where the stack's files are: `folder`, or this machine's `.noetl`."""
+    """Return the folder of the stack's files: `folder`, or this machine's `.noetl`."""
     return (Path(folder) if folder else local_home()).resolve()
 
 
@@ -50,12 +50,12 @@ def current(folder: str | Path | None = None) -> Stack | None:
 
 
 def absent() -> str:
-    """Return what to say when no stack is found."""
+    """Return the message for a missing stack."""
     return f"no stack is up here ({home()} knows of none; NOETL_HOME names another place)"
 
 
 def down(folder: str | Path | None = None) -> bool:
-    """Stop the embedded stack and forget it; return False when none was running."""
+    """Stop the embedded stack and remove its record; return False when none was running."""
     known = current(folder)
     if known is None:
         return False
@@ -66,13 +66,13 @@ def down(folder: str | Path | None = None) -> bool:
 
 
 def remember(folder: Path, stack: Stack) -> None:
-    """Let `current` find it."""
+    """Record the stack for `current`."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "stack.json").write_text(json.dumps(asdict(stack), indent=2))
 
 
 def answers(endpoint: str) -> bool:
-    """Both emulators answer their health page; its content differs."""
+    """Return whether the health page of an emulator answers; its content depends on the emulator."""
     for page in ("/_ministack/health", "/_localstack/health"):
         try:
             with urlopen(endpoint.rstrip("/") + page, timeout=2) as answer:
@@ -84,7 +84,7 @@ def answers(endpoint: str) -> bool:
 
 
 def running(pid: int) -> bool:
-    """Whether a process runs."""
+    """Return whether a process is running."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, PermissionError):

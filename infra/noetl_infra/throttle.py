@@ -1,8 +1,8 @@
-"""Limits concurrent requests to the API of the embedded stack: as many as the machine can handle; others wait, and then get
+"""Limits concurrent requests to the API of the embedded stack to as many as the machine can handle; others wait, and then get
 429.
 
-The emulator starts a process for every request that finds none idle. Fifty clients would make it start fifty at once, and all
-requests would time out. AWS has its own limit (`MethodSettings` of the template) and answers in the same form.
+The emulator starts a process for every request that finds none idle. Fifty clients would make it start fifty at the same time,
+and all requests would time out. AWS has its own limit (`MethodSettings` of the template) and answers in the same form.
 """
 
 from __future__ import annotations
@@ -20,16 +20,15 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 API = "/_aws/execute-api/"
 AT_ONCE = max(3, 1 + (os.cpu_count() or 1))
-"""Requests of the API that are carried out at the same time: more would not be faster on so many cores, and each occupies a
-process."""
+"""Concurrent requests of the API: more would not be faster on this many cores, and each occupies a process."""
 WAIT_S = 5.0
 """How long a request waits for its turn; clients wait longer than this."""
 RETRY_AFTER_S = 1
 
 
 class Throttled:
-    """An ASGI application whose API serves `at_once` requests at a time. A request that waits longer than `wait_s` is
-    answered 429 with `Retry-After`; nothing has been done then."""
+    """An ASGI application whose API serves `at_once` requests at a time. A request that waits longer than `wait_s` is answered
+    429 with `Retry-After`, and has no effect."""
 
     def __init__(self, app: App, at_once: int = AT_ONCE, wait_s: float = WAIT_S) -> None:
         self._app, self._wait_s = app, wait_s

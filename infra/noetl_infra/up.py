@@ -1,5 +1,4 @@
-"""Brings a stack up: starts the embedded AWS (MiniStack as a process) or uses a given endpoint, and deploys template.yaml to
-it."""
+"""Brings a stack up: starts the embedded AWS (a MiniStack process) or uses a given endpoint, and deploys template.yaml to it."""
 
 from __future__ import annotations
 
@@ -29,9 +28,9 @@ def up(
     packages: Sequence[str] = (),
     parameters: Mapping[str, str] | None = None,
 ) -> Stack:
-    """Start MiniStack unless it runs (or use `endpoint`), deploy template.yaml, remember both. `tools` are distributions with
-    further tool kinds, for the workers; `packages` are playbooks, or files of requirements, whose packages python tasks import;
-    `parameters` are those of the template, beside what an emulator needs.
+    """Start MiniStack unless it is running (or use `endpoint`), deploy template.yaml, and record both. `tools` are distributions
+    with further tool kinds, for the workers; `packages` are playbooks, or files of requirements, whose packages python tasks
+    import; `parameters` are those of the template, in addition to those that an emulator needs.
 
     Raises `DeployFailed`, `StackDown`, `WrongParameter`.
     """
@@ -69,17 +68,17 @@ def _start(folder: Path, port: int | None) -> Stack:
         "GATEWAY_PORT": str(port),
         "BIND_HOST": "127.0.0.1",
         "SFTP_ENABLED": "0",
-        "IOT_MTLS_ENABLED": "0",  # neither of them knows another address than all of the machine's
+        "IOT_MTLS_ENABLED": "0",  # both would listen on all addresses of the machine
         "MINISTACK_HOST": "127.0.0.1",
         "LAMBDA_EXECUTOR": "local",
-        "LAMBDA_WARM_TTL_SECONDS": "60",  # a function's processes but one end a minute after a burst, not five
+        "LAMBDA_WARM_TTL_SECONDS": "60",  # a minute after a burst, not five, all but one process of a function end
         "AWS_DEFAULT_REGION": REGION,
         "AWS_ACCESS_KEY_ID": "test",
         "AWS_SECRET_ACCESS_KEY": "test",
-        "POWERTOOLS_TRACE_DISABLED": "true",  # nobody listens for traces here; they cost a fifth of what a function computes
+        "POWERTOOLS_TRACE_DISABLED": "true",  # nothing receives traces here, and they cost a fifth of a function's processor time
         "PYTHONWARNINGS": "ignore",
     }
-    for name in ("AWS_ENDPOINT_URL", ENVIRONMENT, "NOETL_ALLOW_SHELL"):  # what is meant for this process, not for functions
+    for name in ("AWS_ENDPOINT_URL", ENVIRONMENT, "NOETL_ALLOW_SHELL"):  # variables for this process, not for functions
         env.pop(name, None)
     if through := os.environ.get("NOETL_FUNCTIONS_ENDPOINT"):  # the benchmark's counting proxy
         env["AWS_ENDPOINT_URL"] = through
@@ -93,7 +92,7 @@ def _start(folder: Path, port: int | None) -> Stack:
             stop(process.pid)
             raise StackDown(f"the embedded stack did not start; the end of {folder / 'stack.log'}:\n{tail}")
         time.sleep(0.1)
-    process.returncode = 0  # it outlives this process and is found by its pid: not a child to be waited for
+    process.returncode = 0  # it outlives this process, so it must not be waited for as a child
     stack = Stack(endpoint, process.pid)
     remember(folder, stack)
     return stack

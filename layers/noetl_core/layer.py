@@ -11,10 +11,12 @@ this, because no other reads the bytecode. Both builds of the layer call it (the
 * Shared libraries have no symbols for debuggers: what no program header maps is cut off.
 * What distributions say about themselves is their headers, without the page of a package index.
 * botocore has the services that the engine uses: the list of 430 costs each cold start more than the services themselves.
+  Their descriptions are without documentation.
 """
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import shutil
@@ -23,9 +25,10 @@ import sys
 from pathlib import Path
 from py_compile import PycInvalidationMode
 from py_compile import compile as compile_file
+from typing import Any
 
 ENGINE = "noetl_core"
-SERVICES = frozenset({"dynamodb", "events", "kms", "lambda", "s3", "secretsmanager", "sesv2", "sns", "sqs", "sts"})
+SERVICES = frozenset({"dynamodb", "ecs", "events", "kms", "lambda", "s3", "secretsmanager", "sesv2", "sns", "sqs", "sts"})
 """What the engine makes clients of."""
 UNUSED = (
     "bin",
@@ -151,6 +154,21 @@ def keep_services(data: Path) -> None:
     for partition in endpoints["partitions"]:
         partition["services"] = {name: where for name, where in partition["services"].items() if name in SERVICES}
     _write(data / "endpoints.json", json.dumps(endpoints, separators=(",", ":")).encode())
+    for service in data.glob("*/*/service-2.json.gz"):
+        described = _undocumented(json.loads(gzip.decompress(service.read_bytes())))
+        _write(service, gzip.compress(json.dumps(described, separators=(",", ":")).encode(), mtime=0))
+
+
+READ = "clientContextParams"
+"""The part of a description whose documentation botocore reads, with each request (`ServiceModel.client_context_parameters`)."""
+
+
+def _undocumented(described: Any) -> Any:
+    """Return a description without the texts for readers, which are most of it. A member of that name is a mapping, and stays."""
+    if isinstance(described, dict):
+        kept = {k: v for k, v in described.items() if k != "documentation" or not isinstance(v, str)}
+        return {k: v if k == READ else _undocumented(v) for k, v in kept.items()}
+    return [_undocumented(each) for each in described] if isinstance(described, list) else described
 
 
 def _write(path: Path, body: bytes) -> None:

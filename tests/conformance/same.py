@@ -10,7 +10,8 @@ from typing import Any
 
 from tests.conformance.observed import Observed
 
-ID = re.compile(r"\b(?:[a-z][0-9a-f]{24}|[0-9]{17,19})\b")
+ID = re.compile(r"\b(?:[a-z][0-9a-f]{24}|[0-9]{14,19})\b")
+"""Ids of executions are below 2^63: one of 100,000 that are derived has fewer than 14 digits."""
 WHERE = re.compile(r"(there is no credential '[^']*') (?:on this machine|in this stack): .*")
 """What an error says to do where it happened, which is another thing on a stack."""
 VOLATILE = frozenset(
@@ -36,7 +37,8 @@ def differences(one: Observed, other: Observed, *, concurrent: bool) -> Iterator
     first, second = list(_ordered(one.events)), list(_ordered(other.events))
     for i, (a, b) in enumerate(zip(first, second, strict=False)):
         if a != b:
-            yield f"event {i}: {a[:400]} and {b[:400]}"
+            at = max(0, next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), 0) - 200)
+            yield f"event {i}: {a[:150]} ... {a[at : at + 400]} and {b[at : at + 400]}"
             return
     if len(first) != len(second):
         longer = first if len(first) > len(second) else second

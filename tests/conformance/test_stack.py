@@ -28,8 +28,7 @@ def ended(request: pytest.FixtureRequest, stack: Stack) -> Iterator[dict[str, Fu
 
 
 def _about_values(case: Case) -> bool:
-    """Those run a second time there, with an inline limit of a few bytes; `make conformance` does so with all, and on the local
-    runner all do in every run (`test_inline_limit`)."""
+    """Those run a second time there, with an inline limit of a few bytes; `make conformance` does so with all."""
     return "22-values" in str(case.file)
 
 

@@ -167,6 +167,8 @@ def limits_compared(case: Case, in_parts: AbstractContextManager[Any]) -> list[s
                     wrong += [*_otherwise(case, seen, plain, limited, small), *small.tools.by_reference]
             finally:
                 small.close()
+            if not inline.has_references(limited):
+                break  # nothing is stored: read in parts it is the same run
         return [*wrong, *plain.tools.by_reference]
     except NoAnswer as error:
         return [str(error)]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import expect
 
+from noetl_core.control import diff
 from tests.console.barriers import barriers
 from tests.console.browser import Watched
 from tests.console.stored import SHOP, Stored
@@ -44,6 +46,19 @@ def test_iterations_are_compared_by_their_index(hands: Watched, acted_on: Stored
     expect(bulk.locator("tbody tr", has_text="iteration 2")).to_contain_text("1618")
     bulk.get_by_role("link", name="iteration 2").click()
     expect(hands.page.locator(".inspector h2")).to_contain_text("@2")
+
+
+def test_of_long_ones_it_is_said_what_all_visits_came_to(
+    hands: Watched, acted_on: Stored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(diff, "WHOLE", 0)
+    one, other = acted_on.start(SHOP), acted_on.start(SHOP)
+    hands.open(f"compare?a={one}&b={other}", ".alike")
+    expect(hands.page.get_by_role("region", name="Differences")).to_contain_text("That is of what was compared.")
+    totals = hands.page.get_by_role("region", name="All visits")
+    expect(totals).to_contain_text(re.compile(r"(\d+) of \1 visits compared one by one"))
+    expect(totals.locator("tbody tr", has_text="bulk")).to_contain_text(re.compile("bulk110"))
+    assert barriers(hands.page) == []
 
 
 def test_an_execution_is_decided_again_by_another_version(page: Watched, looked_at: Stored) -> None:

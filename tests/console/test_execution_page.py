@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import random
 import re
-from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from noetl_console.answering import Asked
+from noetl_core.control import metering
+from tests.console.answers import asked
 from tests.console.barriers import barriers
 from tests.console.browser import Watched
 from tests.console.stored import Stored
@@ -23,15 +23,6 @@ def tree(page: Page) -> dict[str, str]:
     return {i.locator("bdi").inner_text(): i.locator(".unseen").inner_text() for i in items}
 
 
-def asked(stored: Stored, path: str, query: str = "") -> Any:
-    """What the API answers."""
-    import json
-
-    answered = stored.server.api.answer(Asked("GET", f"/api/{path}", query))
-    assert answered.status == 200, answered.body
-    return json.loads(answered.body)
-
-
 @pytest.mark.parametrize("view", VIEWS)
 def test_each_view_is_shown_without_errors_and_has_no_barriers(page: Watched, looked_at: Stored, view: str) -> None:
     for execution in (looked_at.shop, looked_at.items, looked_at.approve):
@@ -40,6 +31,18 @@ def test_each_view_is_shown_without_errors_and_has_no_barriers(page: Watched, lo
         expect(page.page.locator(".view")).to_be_visible()
         expect(page.page.get_by_role("alert")).to_have_count(0)
         assert barriers(page.page) == []
+
+
+def test_costs_of_a_long_history_say_that_they_are_estimated(
+    page: Watched, looked_at: Stored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page.open(f"executions/{looked_at.items}/cost", "tbody tr")
+    expect(page.page.get_by_role("region", name="By step")).not_to_contain_text("estimated")
+    monkeypatch.setattr(metering, "READ", 1)
+    page.open(f"executions/{looked_at.shop}/cost", "tbody tr")
+    found = asked(looked_at, f"executions/{looked_at.shop}/cost")["estimated"]
+    said = f"estimated: {found['read']} of {found['commits']} commits were read"
+    expect(page.page.get_by_role("region", name="By step")).to_contain_text(said)
 
 
 def test_the_tree_says_what_the_graph_draws(page: Watched, looked_at: Stored) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from playwright.sync_api import expect
 
 from noetl_core.control.admit import register
@@ -44,6 +46,36 @@ def test_a_limit_says_who_holds_its_places_and_lists_say_who_waits(hands: Watche
     expect(hands.page.locator("section.waits")).to_contain_text("Waits for limit door 1/1 as number 1 of those that wait")
     expect(hands.page.locator("section.waits").get_by_role("link", name=holder[-8:])).to_be_visible()
     assert barriers(hands.page) == []
+
+
+AGAIN = WAITS.replace("demo/waits", "demo/again").replace(
+    "kind: callback, signal: go_on",
+    'kind: noop, result: "{{ 1 / 0 }}", spec: { policy: { rules: [{ else: { then: { do: retry, attempts: 3, delay: 600 } } }] } }',
+)
+
+
+def test_a_count_lists_those_that_were_counted_with_what_they_wait_for(hands: Watched, acted_on: Stored) -> None:
+    tries = acted_on.start(AGAIN, labels={"count": "a"})
+    waits = acted_on.start(WAITS, labels={"count": "a"})
+    hands.open("executions?label=count:a", "tbody tr")
+    counts = hands.page.get_by_role("navigation", name="By status")
+    for status, execution_id, words in (
+        ("retrying", tries, "waits for the next attempt"),
+        ("waiting", waits, "waits for the signal go_on"),
+    ):
+        counts.get_by_role("link", name=re.compile(rf"^1\s*{status}$")).click()
+        row = hands.page.locator("tbody tr")
+        expect(row).to_have_count(1)
+        expect(row).to_contain_text(execution_id[-8:])
+        expect(row).to_contain_text(status)
+        expect(row).to_contain_text(words)
+        assert barriers(hands.page) == []
+    hands.page.get_by_label("Status", exact=True).select_option("retrying")
+    expect(hands.page.locator("tbody tr")).to_contain_text(tries[-8:])
+    hands.page.get_by_role("button", name="Act on all that fit…").click()
+    preview = hands.page.get_by_role("dialog").get_by_role("region", name="Preview")
+    expect(preview).to_contain_text("1 execution would be cancelled")
+    expect(preview).to_contain_text("demo/again")
 
 
 STRICT = NIGHTLY.replace("demo/nightly", "demo/strict").replace(

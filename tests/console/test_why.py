@@ -6,10 +6,10 @@ import re
 
 from playwright.sync_api import expect
 
+from tests.console.answers import asked
 from tests.console.barriers import barriers
 from tests.console.browser import Watched
 from tests.console.stored import Stored
-from tests.console.test_execution_page import asked
 
 
 def test_a_step_says_why_it_ran_with_what_guards_read(page: Watched, looked_at: Stored) -> None:

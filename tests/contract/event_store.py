@@ -153,8 +153,10 @@ class EventStoreContract:
         first, second, third = (
             Snapshot("4242", seq, 1, {"status": "running", "seq": seq, "ctx": {"n": [1, None]}}) for seq in (9, 20, 100)
         )
-        store.save_snapshot(second)
-        assert store.load_snapshot("4242") == second
+        size = store.save_snapshot(second)
+        found = store.load_snapshot("4242")
+        assert found == second and found.size == size
+        assert size >= len('{"status":"running","seq":20,"ctx":{"n":[1,null]}}')
         store.save_snapshot(third)
         store.save_snapshot(first)
         assert store.load_snapshot("4242") == third, "the newest, in whatever order they came"

@@ -27,6 +27,14 @@ class LimitPlacesContract:
         assert (dict(second.holders), second.waiting) == ({"1": NOW, "2/r": NOW + 1}, True)
         assert places.read("other") == LimitRecord("other")
 
+    def test_who_is_to_leave_is_part_of_the_record(self, places: LimitPlaces) -> None:
+        assert places.write(replace(places.read("orders"), holders={"1": NOW}, displaced={"1": "2", "3/ü": "4"}), NOW)
+        seen = places.read("orders")
+        assert dict(seen.displaced) == {"1": "2", "3/ü": "4"}
+        assert [record.displaced for record in places.records(NOW)] == [seen.displaced]
+        assert places.write(replace(seen, displaced={}), NOW)
+        assert not places.read("orders").displaced
+
     def test_of_many_at_once_one_writes(self, places: LimitPlaces) -> None:
         seen, written = places.read("orders"), list[bool]()
         tries = [lambda n=n: written.append(places.write(replace(seen, holders={str(n): NOW}), NOW)) for n in range(8)]

@@ -96,20 +96,20 @@ class TriggerStoreContract:
         assert list(triggers.triggers("a/")) == []
 
     def test_what_takes_deliveries_is_listed_as_it_is_now(self, triggers: TriggerStore) -> None:
-        assert list(triggers.takers()) == []
+        assert list(triggers.delivery_triggers()) == []
         written = [record(name=name, kind=kind) for name, kind in (("a", "event"), ("b", "schedule"), ("c", "queue"))]
         for one in written:
             triggers.put_trigger(one, "")
-        assert list(triggers.takers()) == [written[0], written[2]]
+        assert list(triggers.delivery_triggers()) == [written[0], written[2]]
         off = replace(written[0], enabled=False, revision="r2")
         triggers.put_trigger(off, "r1")
-        assert list(triggers.takers()) == [off, written[2]]
+        assert list(triggers.delivery_triggers()) == [off, written[2]]
         timed = replace(off, kind="schedule", revision="r3")
         triggers.put_trigger(timed, "r2")
-        assert list(triggers.takers()) == [written[2]]
+        assert list(triggers.delivery_triggers()) == [written[2]]
         triggers.put_trigger(replace(timed, state={}, revision="r4"), "r3")
         triggers.delete_trigger("team/flow", "c", "r1")
-        assert list(triggers.takers()) == []
+        assert list(triggers.delivery_triggers()) == []
 
     # --- what became of occurrences ---
 

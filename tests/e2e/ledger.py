@@ -1,4 +1,4 @@
-"""A service that playbooks call: it keeps every call in a file, by idempotency key, and knows how many it serves at once."""
+"""A service for playbooks: it records every call in a file, by idempotency key, and counts concurrent calls."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from tests.servers import Handler, serving, url_of
 
 @dataclass
 class Ledger:
-    """`POST /?delay=S&fail_first=1`: appends the call's `Idempotency-Key` and body to a file, waits, answers the body.
+    """`POST /?delay=S&fail_first=1`: appends the call's `Idempotency-Key` and body to a file, waits, returns the body.
 
-    With `fail_first` the first call of a key is answered 503, those after it 200.
+    With `fail_first` the first call of a key is answered 503, later ones 200.
     """
 
     file: Path
     url: str = ""
     observed: Counter[int] = field(default_factory=Counter)
-    """How often a call began while so many, itself among them, were being served."""
+    """How often a call began as the n-th of the concurrent calls, by n."""
     _serving: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def enter(self, key: str, body: Any) -> int:
-        """Write the call down; how many calls of this key there have been, this one among them."""
+        """Record the call; return how many calls of this key there have been, including this one."""
         with self._lock:
             self._serving += 1
             self.observed[self._serving] += 1
@@ -45,7 +45,7 @@ class Ledger:
             self._serving -= 1
 
     def calls(self) -> list[tuple[str, Any]]:
-        """Idempotency key and body of every call, in order."""
+        """Return idempotency key and body of every call, in order."""
         lines = self.file.read_text().splitlines() if self.file.exists() else []
         return [(str(key), body) for key, body in map(json.loads, lines)]
 
@@ -55,7 +55,7 @@ class Ledger:
 
 @contextmanager
 def ledger(file: Path) -> Iterator[Ledger]:
-    """A ledger on a free port of this machine."""
+    """Run a ledger on a free port of this machine."""
     book = Ledger(file)
 
     class Calls(Handler):

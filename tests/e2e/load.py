@@ -1,4 +1,4 @@
-"""Many clients at once on the embedded stack."""
+"""Many concurrent clients of the embedded stack."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from typing import Any
 from tests.e2e.support import Api
 
 TRIES = 120
-"""How often a client asks again before its start counts as refused."""
+"""How often a client retries before its start counts as refused."""
 
 
 @dataclass
 class Answers:
-    """What clients were told: every answer's status, and the executions that were accepted."""
+    """The answers to clients: every status, and the accepted executions."""
 
     statuses: Counter[int] = field(default_factory=Counter)
     accepted: list[str] = field(default_factory=list)
@@ -31,7 +31,7 @@ class Answers:
 
 
 def starts(api: Api, body: dict[str, Any], *, count: int, clients: int, patience_s: float = 60) -> Answers:
-    """`count` starts of `body` by `clients` at once; who is told 429 comes back after `Retry-After`."""
+    """Make `count` starts of `body` by `clients` concurrent clients, which retry a 429 after `Retry-After`."""
     answers = Answers()
 
     def start(number: int) -> None:

@@ -1,4 +1,4 @@
-"""What end-to-end tests share: the stack's HTTP API and its AWS clients."""
+"""Shared by end-to-end tests: the stack's HTTP API and its AWS clients."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Api:
     patience_s: float = 60
 
     def call(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
-        """Status and JSON answer; `body` is sent as it is when it is text, else as JSON."""
+        """Return status and JSON answer; a text `body` is sent unchanged, any other as JSON."""
         data = None if body is None else (body if isinstance(body, str) else json.dumps(body)).encode()
         request = urllib.request.Request(self.url + path, data, {"Content-Type": "application/json"}, method=method)
         try:
@@ -47,7 +47,7 @@ class Api:
         return dict(answer)
 
     def wait(self, execution_id: str, timeout_s: float = 120, until: Collection[str] = ENDED) -> dict[str, Any]:
-        """The summary once the execution has one of these statuses: by default, once it has ended."""
+        """Wait until the execution has one of these statuses (default: has ended), and return its summary."""
         deadline = time.monotonic() + timeout_s
         while True:
             summary = self.summary(execution_id)
@@ -60,21 +60,21 @@ class Api:
         return self.wait(self.start(source, payload), timeout_s)
 
     def executions(self, path: str) -> list[dict[str, Any]]:
-        """The newest executions of a playbook path."""
+        """Return the newest executions of a playbook path."""
         status, answer = self.call("GET", f"/api/executions?path={path}")
         assert status == 200, answer
         return list(answer["executions"])
 
 
 def aws(stack: Stack, service: str) -> Any:
-    """A boto3 client of the stack."""
+    """Return a boto3 client of the stack."""
     return client(service, stack.endpoint)
 
 
 def function_processes(stack: Stack, function: str) -> list[int]:
-    """Process ids of the environments in which the stack runs `function`: emulators run each as a process of its own.
+    """Return the process ids of the environments of `function`: emulators run each as a process of its own.
 
-    MiniStack's are in its process group, and named alike in every stack; LocalStack's have names of their own.
+    MiniStack's are in its process group, with the same names in every stack; LocalStack's have names of their own.
     """
     group = None if stack.pid is None else os.getpgid(stack.pid)
     found = []
@@ -86,5 +86,5 @@ def function_processes(stack: Stack, function: str) -> list[int]:
             if group in (None, os.getpgid(int(entry.name))) and f"AWS_LAMBDA_FUNCTION_NAME={function}".encode() in environment:
                 found.append(int(entry.name))
         except (ProcessLookupError, FileNotFoundError, PermissionError):
-            continue  # it ended while we looked
+            continue  # it has ended meanwhile
     return found

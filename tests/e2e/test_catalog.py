@@ -223,10 +223,10 @@ def test_a_backfill_is_cancelled_as_one(api: Api, noetl: Run) -> None:
     body = {"from": "2026-01-01", "to": "2026-01-03", "parallel": 4}
     status, answer = api.call("POST", f"/api/playbooks/{path}/backfill", body)
     assert (status, answer["occurrences"]) == (202, 48), answer
-    eventually(lambda: [one["status"] for one in api.executions(path)] == ["running"] * 4)
+    eventually(lambda: [one["status"] for one in api.executions(path)] == ["waiting"] * 4)
     assert noetl("cancel", answer["execution_id"], "--on", "stack").returncode == 0
     assert api.wait(answer["execution_id"])["status"] == "cancelled"
     eventually(lambda: {one["status"] for one in api.executions(path)} == {"cancelled"})
     again = noetl("backfill", path, "--from", "2026-01-01", "--to", "2026-01-03", "--on", "stack")
-    assert f"is cancelled: `noetl redrive {answer['execution_id']}` runs what is missing" in again.stderr
+    assert f"is cancelled: `noetl redrive {answer['execution_id']} --on stack` runs what is missing" in again.stderr
     assert len(api.executions(path)) == 4

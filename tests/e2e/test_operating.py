@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from tests.e2e.support import Api
 
 LOOP = """
@@ -33,6 +35,33 @@ workflow:
   - step: ask
     tool: [{ name: question, kind: callback, signal: answer }]
 """
+
+LONG = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: long, path: e2e/long }
+workflow:
+  - step: start
+    tool:
+      - name: work
+        kind: python
+        timeout: 300
+        code: |
+          import time
+          print("begun", flush=True)
+          time.sleep(280)
+"""
+
+
+def test_what_a_task_writes_is_seen_while_it_runs(api: Api) -> None:
+    execution_id = api.start(LONG)
+    path, until = f"/api/executions/{execution_id}", time.monotonic() + 60
+    while not (running := api.call("GET", path + "/logs")[1]["running"]):
+        assert time.monotonic() < until, "nothing is shown"
+        time.sleep(0.5)
+    assert [(task["task"], task["stdout"]) for task in running] == [("work", "begun\n")]
+    assert api.call("POST", path + "/cancel")[0] == 202
+    assert api.wait(execution_id)["status"] == "cancelled"
 
 
 def test_one_failed_iteration_is_redriven_and_nothing_else(api: Api) -> None:

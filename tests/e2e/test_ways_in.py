@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hmac
 import json
+import os
 import time
+from base64 import b64encode
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -72,6 +74,22 @@ def test_a_message_starts_a_playbook(stack: Stack, api: Api) -> None:
     assert results(api, "queue", 3) == ["0 berlin", "1 berlin", "2 berlin"]
 
 
+def test_a_trigger_to_which_nothing_comes_says_so(api: Api) -> None:
+    body = PLAYBOOK.format(name="unread", trigger=f"queue: not-{ORDERS}", got="1")
+    _, answer = api.call("POST", "/api/playbooks", body)
+    assert [w.partition(" names ")[2] for w in answer["warnings"]] == [f'queue not-{ORDERS} (did you mean "{ORDERS}"?)']
+    _, listed = api.call("GET", "/api/triggers?path=ways-in/unread")
+    assert answer["warnings"] == [f"trigger queue: {listed['triggers'][0]['unreached']}"]
+    for trigger in (
+        f"queue: {ORDERS}",
+        "event: {source: [ways.in]}",
+        f"upload: {{bucket: {SCANS}}}",
+        "upload: {prefix: uploads/}",
+    ):
+        _, answer = api.call("POST", "/api/playbooks", PLAYBOOK.format(name="read", trigger=trigger, got="1"))
+        assert answer["warnings"] == [], trigger
+
+
 def post(stack: Stack, path: str, body: bytes, headers: Mapping[str, str]) -> tuple[int, Any]:
     request = Request(f"{stack.api_url}/api/hooks/{path}", body, {"Content-Type": "application/json", **headers}, method="POST")
     try:
@@ -117,6 +135,26 @@ def test_webhooks_that_come_twice_start_one_execution_each_and_wrong_ones_none(s
     eventually(lambda: post(stack, "ways-in/gone/webhook", b"{}", signed(b"{}", "guid-z"))[0] == 410)
     assert results(api, "webhook", amount) == sorted(range(amount), key=str)
     assert set(listed(api, "ways-in/webhook")) == {execution_id for _, execution_id in told}
+
+
+def test_a_webhook_body_that_is_no_text_comes_as_it_was_sent_under_the_type_that_the_gateway_leaves_alone(
+    stack: Stack, api: Api
+) -> None:
+    status, answer = api.call("POST", "/api/credentials", {"name": "hooks/ways-in-bytes", "data": {"secret": SECRET}})
+    assert status == 201, answer
+    register(
+        api,
+        "bytes",
+        "webhook: {form: github, credential: hooks/ways-in-bytes}",
+        "{{ trigger.event.encoding | default('none') }} {{ trigger.event.body }}",
+    )
+    odd, binary = bytes(range(256)), {"Content-Type": "application/octet-stream"}
+    assert post(stack, "ways-in/bytes/webhook", odd, signed(odd, "bytes-1") | binary)[0] == 202
+    assert post(stack, "ways-in/bytes/webhook", odd, signed(odd, "bytes-1") | binary)[0] == 202, "and again"
+    assert post(stack, "ways-in/bytes/webhook", b"{}", signed(odd, "bytes-2") | binary)[0] == 401
+    if "NOETL_E2E_ENDPOINT" not in os.environ:  # LocalStack's gateway changes nothing
+        assert post(stack, "ways-in/bytes/webhook", odd, signed(odd, "bytes-3"))[0] == 401, "the gateway has changed it"
+    assert results(api, "bytes", 1) == [f"base64 {b64encode(odd).decode()}"]
 
 
 def test_objects_of_the_inbox_and_of_another_bucket_start_playbooks_which_open_them(stack: Stack, api: Api) -> None:

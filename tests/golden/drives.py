@@ -9,6 +9,7 @@ from noetl_core.control.redrive import redrive
 from noetl_core.control.sweep import mark_stuck
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.redrive import From, Redrive
+from noetl_core.events.shapes import Wait
 from noetl_core.tools.base import ToolCall
 from tests.sim.world import World
 
@@ -53,6 +54,17 @@ def cancel(world: World, execution_id: str) -> None:
     world.run(execution_id, until=lambda: waits(world, execution_id))
     operate.cancel(world.controls[0], execution_id, "enough")
     world.run(execution_id)
+
+
+def cancel_at_work(world: World, execution_id: str) -> None:
+    """Cancelled while work goes on outside, which has begun."""
+    world.run(execution_id, until=lambda: any(w["outside"]["looks"] for w in _outside(world, execution_id)))
+    operate.cancel(world.controls[0], execution_id, "enough")
+    world.run(execution_id)
+
+
+def _outside(world: World, execution_id: str) -> list[Wait]:
+    return [w for run in world.state(execution_id).runs.values() for w in run.waits if "outside" in w]
 
 
 def by_token(world: World, execution_id: str) -> None:

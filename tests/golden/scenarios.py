@@ -15,6 +15,7 @@ from tests.golden.drives import (
     by_token,
     cancel,
     cancel_and_undo,
+    cancel_at_work,
     early,
     echo,
     mended,
@@ -22,6 +23,7 @@ from tests.golden.drives import (
     stuck_and_mended,
     to_the_end,
 )
+from tests.sim.outside import Crane, CraneTool
 from tests.sim.ports import Faults
 from tests.sim.world import World
 
@@ -46,6 +48,7 @@ class Scenario:
         """The world after it happened, the execution, and the playbooks that took part. `key` is what the execution's id is
         made from, `seed` what the order of deliveries is."""
         world = World(Faults(seed=seed), tool=self.tool, spread=self.spread)
+        world.tools = {"crane": CraneTool(Crane(world.faults, world.clock))}
         sources = {f"golden/{name}": playbook(name, self.workflow, self.head)}
         for other, text in self.others.items():
             sources[f"golden/{other}"] = playbook(other, text)
@@ -354,6 +357,18 @@ SCENARIOS: Mapping[str, Scenario] = {
         "an execution that is cancelled with its finished steps undone",
         UNDONE.replace("[{ name: bad, kind: http, url: http://x }]", "{ kind: wait, duration: 3600 }"),
         drive=cancel_and_undo,
+    ),
+    "outside": Scenario(
+        "a task whose work is done outside: recorded, begun, looked at until it has ended",
+        "  - { step: start, tool: { name: lift, kind: crane, seconds: 100, load: 5 }, next: { arcs: [{ step: end }] } }\n"
+        '  - { step: end, tool: { kind: noop, result: "{{ steps.start.result.up }}" } }\n',
+        head="executor: { spec: { extensions: true } }\n",
+    ),
+    "outside_stopped": Scenario(
+        "an execution is cancelled while its work goes on outside, which is stopped before it ends",
+        "  - { step: start, tool: { name: lift, kind: crane, seconds: 100000 } }\n",
+        head="executor: { spec: { extensions: true } }\n",
+        drive=cancel_at_work,
     ),
     "redrive": Scenario(
         "a failed step is redriven with an edited ctx; what finished before is kept", UNMENDED, tool=fails, drive=mended(None)

@@ -6,9 +6,13 @@ from functools import cache
 
 import pytest
 
+from noetl_core.control import diff as diffs
+from noetl_core.control import log_parts
+from noetl_core.control import why as whys
 from noetl_core.control.diff import diff
 from noetl_core.control.why import why
 from noetl_core.engine.records import StreamId
+from noetl_core.engine.snapshots import snapshot
 from tests.golden import logs
 from tests.golden.logs import FOLDER, Golden
 from tests.golden.scenarios import SCENARIOS
@@ -65,6 +69,40 @@ def test_at_a_moment_of_the_past_every_step_is_explained_by_what_was_decided_by_
                         assert int(fact["event_id"].split(".")[2]) <= last.seq
             now = why(control, execution_id, None, f"{execution_id}.control.{commits[-1].seq}.0")
             assert now == why(control, execution_id)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_parts_of_a_history_tell_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a long one, of which some commits are read, and snapshots of which lie between them."""
+    world = golden(name).world()
+    control = world.controls[0]
+    asked: list[tuple[str, str | None, str | None]] = []
+    for execution_id in golden(name).executions():
+        state = control.load(execution_id)
+        for seq in range(2, state.seq, 3):
+            world.store.save_snapshot(snapshot(control.load(execution_id, seq)))
+        steps = [step.name for step in control.playbook(state.digest).steps]
+        moments = [None, *(f"{execution_id}.control.{seq}.0" for seq in range(0, state.seq, max(1, state.seq // 4)))]
+        asked += [(execution_id, step, at) for step in (None, *steps) for at in moments]
+    whole = [why(control, *each) for each in asked]
+    monkeypatch.setattr(whys, "WHOLE", 0)
+    monkeypatch.setattr(log_parts, "TAIL", 2)
+    monkeypatch.setattr(log_parts, "BLOCK", 2)
+    for each, expected in zip(asked, whole, strict=True):
+        found = why(control, *each)
+        told = found.pop("partial", None)
+        assert told is None or (told["unevaluated"] == 0 and told["read"] <= told["commits"])
+        assert found == expected, each
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_history_of_which_parts_are_compared_does_not_differ_from_itself(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    control = golden(name).world().controls[0]
+    monkeypatch.setattr(diffs, "WHOLE", 0)
+    for execution_id in golden(name).executions():
+        found = diff(control, execution_id, execution_id)
+        assert found["differences"] == []
+        assert found["partial"]["compared"] == found["partial"]["visits"] == len(found["durations"])
 
 
 @pytest.mark.parametrize("name", NAMES)

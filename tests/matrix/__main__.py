@@ -10,10 +10,10 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.conformance.wirings import Local, on_stack
+from tests.conformance.wirings import on_stack
 from tests.matrix import table
 from tests.matrix.cases import modules
-from tests.matrix.run import prepared, wrong
+from tests.matrix.run import prepared, wrong, wrong_here
 from tests.matrix.service import service
 from tests.stacks import brought_up
 
@@ -28,12 +28,11 @@ def main() -> int:
     failed: set[tuple[str, str]] = set()
     with tempfile.TemporaryDirectory() as folder, brought_up(Path(folder)) as stack, on_stack(stack) as there, service() as http:
         worlds = {kind: prepared(kind, http) for kind in modules()}
-        local = Local()
         with ThreadPoolExecutor(AT_ONCE) as pool:
             on_it = {kind: pool.submit(wrong, kind, there, worlds[kind]) for kind in worlds}
             found = [("stack", kind, each.result()) for kind, each in on_it.items()]
-        found += [("local", kind, wrong(kind, local, worlds[kind])) for kind in worlds]
-        local.close()
+    with service() as http:
+        found += [("local", kind, wrong_here(kind, http)) for kind in modules()]
     for where, kind, cases in found:
         for name, told in cases.items():
             failed |= {(kind, name)} if told else set()

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from noetl_core.engine.statuses import TERMINAL
-from tests.conformance.wirings import Wiring
+from tests.conformance.wirings import Local, Wiring
 from tests.matrix.cases import SECRET, Case, cases_of, module_of
+from tests.unit.tools.aws_playbooks import mocked
 
 LONGEST_S: Final = 120
 GO_ON: Final = {"rules": [{"else": {"then": {"do": "continue"}}}]}
@@ -38,6 +39,16 @@ def wrong(kind: str, wiring: Wiring, world: World) -> dict[str, list[str]]:
     outcomes = {e["task"]: e["data"]["outcome"] for e in events if e["name"] == "TaskProcessed"}
     leaked = ["the secret is in an event"] if SECRET in told else []
     return {case.name: [*_judged(case, outcomes), *(leaked if case.column == "secret" else [])] for case in cases}
+
+
+def wrong_here(kind: str, http: str) -> dict[str, list[str]]:
+    """What is otherwise in this process, with AWS mocked: the containers of an emulator of ECS would run for ever."""
+    with mocked():
+        local = Local()
+        try:
+            return wrong(kind, local, prepared(kind, http))
+        finally:
+            local.close()
 
 
 def _playbook(kind: str, cases: list[Case]) -> dict[str, Any]:

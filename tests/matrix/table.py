@@ -11,8 +11,8 @@ from tests.matrix.cases import COLUMNS, TOOL_KINDS, Column, cases_of, module_of
 PAGE: Final = Path(__file__).parents[2] / "docs/tools/matrix.md"
 HEAD: Final = """# What is shown of each tool
 
-Each kind of task with its cases, carried out in one process and on the embedded stack by `make matrix` (`tests/matrix`), which writes this page. A cell has the number of its cases where all of them
-hold on both, and what failed otherwise; the kinds of error that were seen stand by name. `-` is a column that means nothing to the kind; an empty one has no case yet.
+Each kind of task with its cases, run in one process and on the embedded stack by `make matrix` (`tests/matrix`), which writes this page. A cell shows the number of its cases if all of them
+hold on both, otherwise what failed; the kinds of error seen are listed by name. `-` is a column that does not apply to the kind; an empty cell has no case yet.
 
 """
 Failed = Collection[tuple[str, str]]

@@ -1,4 +1,4 @@
-"""Workers that run at the same time in virtual time: a thread each, of which one runs at any moment."""
+"""Concurrent workers in virtual time: each has a thread, of which only one runs at any moment."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HEARTBEAT_EVERY_S = 20
 
 @dataclass(eq=False)
 class _Busy:
-    """One worker at work: it runs while the world waits for it, or waits itself until `wake_at`."""
+    """A busy worker: either it runs and the world waits for it, or it waits until `wake_at`."""
 
     work: Callable[[], None]
     wake_at: int = 0
@@ -39,7 +39,7 @@ class BusyWorkers:
         return len(self._busy)
 
     def begin(self, work: Callable[[], None]) -> None:
-        """Let a worker begin, until it takes its time or is done."""
+        """Start a worker, and run it until it waits or ends."""
         busy = _Busy(work)
         self._busy.append(busy)
         threading.Thread(target=self._run, args=(busy,), daemon=True).start()
@@ -50,7 +50,7 @@ class BusyWorkers:
         busy.go.acquire()
         try:
             busy.work()
-        except BaseException as wrong:  # told to whoever drives the world
+        except BaseException as wrong:  # raised in the driver of the world
             busy.wrong = wrong
         busy.over = True
         busy.rest.release()
@@ -64,7 +64,7 @@ class BusyWorkers:
                 raise busy.wrong
 
     def take(self, seconds: float) -> None:
-        """Called by a tool: its worker is busy for so long."""
+        """Keep the worker of the calling tool busy for `seconds`."""
         busy: _Busy = self._here.busy
         busy.wake_at = self._clock.time + int(seconds * SECOND)
         busy.rest.release()
@@ -73,13 +73,13 @@ class BusyWorkers:
             raise Crash
 
     def kill(self, worker: int) -> None:
-        """One of them dies where it is."""
+        """Kill one worker at its current point."""
         busy = self._busy[worker]
         busy.killed = True
         self._turn(busy)
 
     def kill_all(self) -> None:
-        """Every worker dies where it is."""
+        """Kill every worker at its current point."""
         for busy in list(self._busy):
             busy.killed = True
             self._turn(busy)

@@ -1,4 +1,4 @@
-"""Playbooks that ask by callback, and what a test asks of their executions."""
+"""Playbooks with callbacks, and helpers of their tests."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ workflow:
 
 
 class Mail:
-    """A tool that keeps what it is told to send."""
+    """A tool that records the messages that it is to send."""
 
     def __init__(self) -> None:
         self.tokens: list[str] = []
@@ -57,7 +57,7 @@ class Mail:
 
 
 def asked(world: World, source: str = ASK) -> tuple[str, str]:
-    """An execution that waits for its answer; its id and the token that was sent."""
+    """Start an execution and run it until it waits; return its id and the token that was sent."""
     world.tool = mail = Mail()
     execution_id = world.start(source).execution_id
     world.run(execution_id, until=lambda: bool(waits(world, execution_id)))

@@ -1,4 +1,4 @@
-"""A table in the simulated world, whose rows cursor loops claim: what PostgreSQL does with the calls of `tools.cursors.postgres`."""
+"""A simulated table whose rows cursor loops claim, as PostgreSQL would with the calls of `tools.cursors.postgres`."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ class ClaimedRow:
 
 @dataclass
 class ClaimedTable:
-    """`tool` of a world: answers calls of a cursor itself, and tasks by `work`, which gets the call."""
+    """`tool` of a world: answers calls of a cursor, and passes tasks to `work`."""
 
     rows: list[ClaimedRow]
     work: Callable[[ToolCall], Outcome]
     world: World | None = None
-    """Whose clock and faults hold here."""
+    """The world, for its clock and faults."""
     ran: Counter[int] = field(default_factory=Counter)
-    """How often each row was given to a task."""
+    """How often each row was passed to a task."""
     stolen: int = 0
-    """Rows that were claimed while another's claim held. There may be none."""
+    """Rows that were claimed during a valid claim of another worker. There must be none."""
 
     def __call__(self, call: ToolCall) -> Outcome:
         assert self.world is not None

@@ -1,6 +1,6 @@
-"""Generated playbooks, each with an oracle: a plain interpreter of what the specification says, written apart from the engine.
+"""Generated playbooks, each with an oracle: a plain interpreter of the specification, independent of the engine.
 
-What tasks answer is a function of their names, visits and attempts, so that a crash and a redelivery change nothing.
+The answers of tasks are functions of name, visit and attempt, so that crashes and redeliveries change nothing.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ faults = st.one_of(
         delay=st.sampled_from([0, 0.5]),
     ),
 )
-"""Delivery orders: none of the messages lost for ever, all of them anyhow else."""
+"""Arbitrary faults of deliveries, except that no message is lost for ever."""
 
 
 def given_up(faults: Faults, error: Mapping[str, Any] | None) -> bool:
-    """Whether workers happened to die so often in a row that the control plane had to give a run up."""
+    """Return whether so many workers in a row died that the control plane had to give up a run."""
     return faults.crash > 0 and error is not None and error["kind"] == "lost"
 
 
@@ -81,7 +81,7 @@ class GenRule:
 
 @dataclass(frozen=True)
 class GenTask:
-    """`fails` says by call (visits and attempts counted) whether the tool fails; a wait always ends well."""
+    """`fails` says for each call, in order, whether the tool fails; a wait always succeeds."""
 
     fails: tuple[bool, ...]
     rules: tuple[GenRule, ...] | None
@@ -90,7 +90,7 @@ class GenTask:
 
 @dataclass
 class Expected:
-    """What a pass comes to: (task, visit, attempt, directive) in order, the error's kind, the result, ctx."""
+    """The expected outcome of a pass: (task, visit, attempt, directive) in order, the error's kind, the result, ctx."""
 
     trace: list[tuple[str, int, int, str]] = field(default_factory=list)
     error: str | None = None
@@ -245,7 +245,7 @@ class GenLoop:
         return [n for n in range(self.items) if n in self.failing]
 
     def results(self) -> list[Any]:
-        """In index order; what failed is null (resolution 23)."""
+        """Results in index order; failed iterations are null (resolution 23)."""
         one = (lambda n: [f"{n}-{j}" for j in range(self.inner)]) if self.inner else (lambda n: str(n))
         return [None if n in self.failing else one(n) for n in range(self.items)]
 
@@ -283,7 +283,7 @@ class GenStep:
 
 @st.composite
 def nets(draw: Any) -> tuple[GenStep, ...]:
-    """Steps in layers, arcs going down only; every run of a step sends its tokens along all arcs that are taken."""
+    """Steps in layers, with arcs only to lower layers; every run of a step sends tokens along all taken arcs."""
     count = draw(st.integers(2, 7))
     steps = []
     for n in range(count):
@@ -317,7 +317,7 @@ def net_steps(net: tuple[GenStep, ...]) -> list[dict[str, Any]]:
 
 
 def net_runs(net: tuple[GenStep, ...]) -> tuple[list[int], dict[int, set[str]]]:
-    """The oracle (resolution 13): how often each step runs; and from where the one run of a join `all` has its arguments."""
+    """The oracle (resolution 13): how often each step runs, and from which steps the only run of a join `all` gets its arguments."""
     tokens: list[list[int]] = [[] for _ in net]
     tokens[0] = [-1]
     runs = [0] * len(net)

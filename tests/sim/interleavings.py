@@ -1,4 +1,4 @@
-"""Playbooks of the tests that put what happens in an unlucky order, and what they ask."""
+"""Playbooks and helpers of the tests of unlucky interleavings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CHAIN = (
 
 
 def failed_with(world: World, execution_id: str) -> str:
-    """The kind of the error that an execution ended with."""
+    """Return the kind of the error with which an execution ended."""
     failure = world.state(execution_id).failure
     assert failure is not None
     return str(failure["kind"])

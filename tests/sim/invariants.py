@@ -3,8 +3,7 @@
 * I1: every stream is dense from 0, and its commits never change.
 * I2: the fold of the log equals the stored snapshot, from any snapshot.
 * I3: each step run, and each loop index, has exactly one terminal event; each attempt of a task has at most one
-  `TaskProcessed`;
-  `LoopDone` comes after all of them.
+  `TaskProcessed`; `LoopDone` comes after all of them.
 * I4: the iterations in progress never exceed `max_in_flight`.
 * I5: a run schedules and commits nothing after the terminal event of the execution, until it is redriven.
 * I6: the arcs of a boundary are evaluated once; an exclusive router selects at most one.
@@ -13,8 +12,7 @@
 * I9: every scheduled step run is commanded.
 * I10: no secret, nor its base64, URL, hex or reversed form, is anywhere outside the worker's memory.
 * I11: the same playbook, inputs and tool outcomes give the same events locally and on the stack, except for ids, times and
-  the order of
-  concurrent runs.
+  the order of concurrent runs.
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ TERMINAL_RUN = {"StepDone", "StepFailed", "LoopChunkDone"}
 
 
 def check(world: World, execution_id: str) -> None:
-    """All invariants that a log at rest shows."""
+    """Assert all invariants that can be checked when the execution is at rest."""
     streams = {s: c for s, c in world.store.streams.items() if s.execution_id == execution_id}
     control = [(c.seq, e) for c in streams[StreamId(execution_id)] for e in c.events]
     i1_streams_are_dense(world, execution_id)
@@ -52,7 +50,7 @@ def check(world: World, execution_id: str) -> None:
 
 
 def faults_happened(world: World) -> None:
-    """A test of faults without faults shows nothing: of those a world was asked for, some must have happened."""
+    """Assert that some of the requested faults happened, because a test of faults without faults shows nothing."""
     assert not world.faults.asked or world.faults.seen, (
         f"none of {sorted(world.faults.asked)} happened in {world.faults.calls} calls"
     )
@@ -137,7 +135,7 @@ def i9_every_scheduled_run_was_commanded(world: World, execution_id: str, contro
         if s.execution_id == execution_id and commits and commits[0].events[-1].data.get("source") == "server"
     }
     for e in control:
-        if e.name in ("StepScheduled", "LoopChunkScheduled", "CompensationStarted"):
+        if e.name in ("StepScheduled", "LoopChunkScheduled", "CompensationStarted", "StopStarted"):
             assert e.data["run"] in sent | by_server | fenced, f"I9: run {e.data['run']} was never commanded"
 
 

@@ -1,7 +1,7 @@
-"""The `noetl` command with scripted tools that take their time: the process that `tests.sim.kills` kills.
+"""The `noetl` command with slow scripted tools: the process that `tests.sim.kills` kills.
 
 Run as `python -m tests.sim.killed FACTS ARGUMENT...`; FACTS is a JSON file that says how tools fail. Nothing of the simulator is
-imported, so that the process begins as fast as the real one.
+imported, so that the process starts as fast as the real one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ KINDS = ("http", "noop")
 
 
 def answer(facts: Mapping[str, Any], call: ToolCall) -> Outcome:
-    """As the simulator's tools answer: by task, visit and attempt (`fails`), by the place in a loop (`failing`), or by the input."""
+    """Answer like the simulator's tools: by task, visit and attempt (`fails`), by the iteration (`failing`), or by the input."""
     if "fails" in facts:
         fails = facts["fails"][int(call.task[1:])]
         if fails[(call.visit * 2 + call.attempt) % len(fails)]:
@@ -39,7 +39,7 @@ def answer(facts: Mapping[str, Any], call: ToolCall) -> Outcome:
 
 
 class Slow:
-    """Answers as the facts say, after a moment."""
+    """Answers according to the facts, after a short delay."""
 
     inline = False
 

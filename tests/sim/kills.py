@@ -1,7 +1,7 @@
-"""Random kills of the local runner: a playbook is carried out by real processes, each ended by a signal at a random moment, `resume`
-each time, until one comes to the end; that must be what the playbook comes to when nobody interrupts it.
+"""Random kills of the local runner: real processes carry out a playbook. Each is killed by a signal at a random moment and resumed,
+until one completes; the result must be the same as without interruptions.
 
-`make kills N=200` shows many; `python -m tests.sim.kills N [SEED]` is the same.
+`make kills N=200` runs many; `python -m tests.sim.kills N [SEED]` does the same.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ from tests.sim.workers import SCRIPTED, ScriptedTool
 ROOT = Path(__file__).resolve().parents[2]
 CODES = {signal.SIGKILL: -9, signal.SIGTERM: 143, signal.SIGINT: 130}
 STARTS_S, LONGEST_S = 0.2, 0.9
-"""When a kill comes at the earliest (a process takes about that long to begin) and at the latest."""
+"""The earliest time of a kill (about the start of a process), and the latest (seconds)."""
 KILLS_OF_A_RUN = 9
-"""At most: more than the takeovers after which nobody but a person goes on with a run."""
+"""The most kills of an execution: more than the takeovers after which only a person may continue a run."""
 PATIENCE_S = 50
-"""For one process: less than the lease of the one before it."""
+"""The time limit of a process, shorter than the lease of the previous one (seconds)."""
 
 
 @dataclass(frozen=True)
 class Shape:
-    """A playbook of the simulator's, with what makes its tools fail and the playbooks that it calls."""
+    """A generated playbook, the failures of its tools, and the playbooks that it calls."""
 
     kind: str
     source: str
@@ -66,12 +66,12 @@ class Shape:
         return answer(self.facts, call)
 
     def told(self, summary: dict[str, Any]) -> dict[str, Any]:
-        """What must be equal: all of the summary that no order of concurrent work decides."""
+        """Return the part of the summary that does not depend on the order of concurrent work, and so must be equal."""
         out = {k: summary[k] for k in ("status", "result", "ctx", "error", "steps")}
-        if self.loop is not None and self.loop.fails:  # which of the failing iterations is met first is left open
+        if self.loop is not None and self.loop.fails:  # the first failing iteration depends on the order
             return {"status": out["status"]}
         if self.kind == "net":
-            del out["result"]  # that of the step that ended last
+            del out["result"]  # the result of the step that ended last
             out["steps"] = {n: {k: v for k, v in s.items() if k != "result"} for n, s in out["steps"].items()}
         return out
 
@@ -93,7 +93,7 @@ def _net(net: tuple[generated.GenStep, ...]) -> Shape:
 
 
 def _quick(source: str) -> str:
-    """The same playbook with waits that a real clock can wait for: one in place, one that suspends the run."""
+    """Return the playbook with waits that are short in real time: one in the worker, one that suspends the run."""
     for seconds in (30, 60, 100, 120, 300, 700, 2_000):
         source = source.replace(f"duration: {seconds}", f"duration: {5.2 if seconds == 2_000 else 0.1}")
         source = source.replace(f"delay: {seconds}\n", "delay: 0.05\n")
@@ -116,7 +116,7 @@ shapes = st.one_of(
 
 
 def drawn(number: int) -> Shape:
-    """A shape, the same for the same number."""
+    """Return the shape of a number."""
     found: list[Shape] = []
 
     @seed(number)
@@ -130,7 +130,7 @@ def drawn(number: int) -> Shape:
 
 
 def undisturbed(shape: Shape) -> dict[str, Any]:
-    """What the playbook comes to in one process that nobody interrupts."""
+    """Return the result of the playbook in one uninterrupted process."""
     tools: dict[str, Tool] = {kind: ScriptedTool(_World(shape), kind) for kind in SCRIPTED}  # type: ignore[arg-type]
     with closing(LocalWiring(tools=ToolRegistry(tools))) as local:
         for source in shape.calls:
@@ -141,7 +141,7 @@ def undisturbed(shape: Shape) -> dict[str, Any]:
 
 
 class _World:
-    """What a `ScriptedTool` asks of its world."""
+    """The part of a world that a `ScriptedTool` uses."""
 
     def __init__(self, shape: Shape) -> None:
         self.tool, self.calls = shape.answer, list[ToolCall]()
@@ -149,13 +149,13 @@ class _World:
 
 @dataclass
 class Tally:
-    """What was done, and how it ended."""
+    """Counts of kills and of endings."""
 
     runs: Counter[str] = field(default_factory=Counter)
     kills: Counter[str] = field(default_factory=Counter)
     statuses: Counter[str] = field(default_factory=Counter)
     kinds: Counter[str] = field(default_factory=Counter)
-    """Of the errors that runs ended with."""
+    """Errors of failed executions, by kind."""
     most: int = 0
     """Kills of one run."""
     longest_s: float = 0.0
@@ -172,7 +172,7 @@ class Tally:
 
 
 def kill_runs(kills: int, first_seed: int = 0, tally: Tally | None = None) -> Tally:
-    """Runs of random shapes until `kills` processes were ended by a signal. Raises `AssertionError` with the seed to try again."""
+    """Run random shapes until `kills` processes have been killed. Raises `AssertionError` with the seed for reproduction."""
     tally = tally or Tally()
     number = first_seed
     while sum(tally.kills.values()) < kills:
@@ -186,7 +186,7 @@ def kill_runs(kills: int, first_seed: int = 0, tally: Tally | None = None) -> Ta
 
 
 class _Killed:
-    """One run in a folder of its own."""
+    """One execution in a folder of its own."""
 
     def __init__(self, shape: Shape, folder: Path, chance: random.Random, tally: Tally) -> None:
         self.shape, self.folder, self.chance, self.tally = shape, folder, chance, tally
@@ -235,13 +235,13 @@ class _Killed:
         self.judge()
 
     def command(self) -> subprocess.Popen[str]:
-        """`run`, and once the log has the execution `resume`."""
+        """Start `run` or, once the log has the execution, `resume`."""
         if self.commits(StreamId(self.execution_id)):
             return self.begin("resume", self.execution_id, "--output", "json")
         return self.begin("run", "playbook.yaml", "--idempotency-key", self.key, "--output", "json")
 
     def disturbed(self, number: signal.Signals) -> int:
-        """A process that is sent a signal after a while, alone or as a terminal does: with all it has started."""
+        """Start a process and send it a signal after a while: to it alone, or to its process group as a terminal does."""
         process = self.command()
         try:
             return process.wait(self.chance.uniform(STARTS_S, LONGEST_S))

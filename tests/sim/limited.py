@@ -1,4 +1,4 @@
-"""What executions share, in memory: rates, and places in limits."""
+"""The ports of shared limits in memory: rates, and places in limits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class SimRates:
     faults: Faults
     held: dict[str, RateInUse] = field(default_factory=dict)
     reserved: list[tuple[str, int]] = field(default_factory=list)
-    """Each request with how many permits it took."""
+    """The number of permits of each request."""
 
     def reserve(self, key: str, interval: int, count: int, now: int) -> int:
         return self.faults.around(lambda: self._reserve(key, interval, count, now))
@@ -36,13 +36,13 @@ class SimRates:
 
 @dataclass
 class SimPlaces:
-    """Places in limits, each call of which may fail."""
+    """Places in limits, with faults at every call."""
 
     faults: Faults
     held: dict[str, LimitRecord] = field(default_factory=dict)
     queues: dict[str, dict[str, LimitWaiter]] = field(default_factory=dict)
     most_held: dict[str, int] = field(default_factory=dict)
-    """The most that held places at a time, by key."""
+    """The most concurrent holders, by key."""
     calls: int = 0
 
     def read(self, key: str) -> LimitRecord:

@@ -1,8 +1,8 @@
-"""The ports in memory, with what the services allow in force: write units a second of each partition, and the time of each call.
+"""The ports in memory with the limits of the services: write units a second for each partition, and the duration of each call.
 
-A refused call is tried again as botocore does (standard mode, five attempts, in virtual time) and then fails as the adapters'
-calls do: `Unavailable`, translated from DynamoDB's own error by their own function. Burst capacity, which DynamoDB gives without
-a promise, is left out.
+A refused call is retried like in botocore (standard mode, five attempts, in virtual time) and then fails like the adapters' calls,
+with `Unavailable`, translated from DynamoDB's own error by the adapters' function. Burst capacity, which DynamoDB does not
+guarantee, is left out.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from tests.sim.catalog import SimIndex
 from tests.sim.ports import SECOND, Faults, SimClock, SimGates, SimResults, SimStore
 
 ATTEMPTS = 5
-"""Of a call, its retries included, as `adapters.aws.clients` asks for."""
+"""Attempts of a call, as configured in `adapters.aws.clients`."""
 LONGEST_PAUSE_S = 20
 WRITE_S, READ_S, SEND_S, OBJECT_S = 0.005, 0.003, 0.006, 0.020
-"""What a call takes when nothing refuses it. Assumed."""
+"""The duration of a call without refusals. Assumed."""
 SMALL_BODY = 2_048
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the services allow, and how wide the stack is."""
+    """The limits of the services, and the size of the stack."""
 
     partition_writes: int = 1_000
     log_partitions: int = 32
-    """Of the log at the beginning."""
+    """Partitions of the log at the beginning."""
     split_after_s: int = 10
     """Seconds in which a partition refuses writes before DynamoDB splits it. AWS publishes no figure."""
     index_partitions: int = 64
@@ -57,7 +57,7 @@ class Limits:
     stream_parallel: int = 10
 
     def share(self, share: float) -> Limits:
-        """The same of a smaller stack: fewer partitions, pollers and invocations. What one partition takes stays what it is."""
+        """Return the limits of a smaller stack: fewer partitions, pollers and invocations. The capacity of a partition is unchanged."""
 
         def part(value: int, least: int = 1) -> int:
             return max(least, round(value * share))
@@ -82,7 +82,7 @@ class Limits:
 
 @dataclass
 class Throughput:
-    """Write units taken, by partition and second; `refused` counts what did not fit, by kind of partition."""
+    """Used write units by partition and second; `refused` counts refused writes by kind of partition."""
 
     clock: SimClock
     per_s: int
@@ -94,7 +94,7 @@ class Throughput:
     on_refusal: Callable[[str, int], None] | None = None
 
     def take(self, what: str, units: Mapping[str, int], place_of: Callable[[str], str] = str) -> None:
-        """Take `units` of each key's partition, or wait and try again. Raises `Unavailable`."""
+        """Use `units` of each key's partition, retrying after refusals. Raises `Unavailable`."""
         for attempt in range(ATTEMPTS):
             if attempt:
                 self.clock.sleep(self.random.random() * min(LONGEST_PAUSE_S, 2 ** (attempt - 1)))
@@ -117,7 +117,7 @@ class Throughput:
         return not full
 
     def forget(self, before_s: int) -> None:
-        """Nothing is written at instants so long ago any more."""
+        """Drop counts of past seconds, which no write can reach any more."""
         for second in [s for s in self.taken if s < before_s]:
             del self.taken[second]
 
@@ -140,12 +140,12 @@ class Partitions:
         self._next = self.number
 
     def of(self, key: str) -> int:
-        """The partition of a key."""
+        """Return the partition of a key."""
         at = int.from_bytes(blake2b(key.encode(), digest_size=6).digest(), "big") / 2**48
         return self.names[bisect_right(self.bounds, at) - 1]
 
     def refused(self, name: int, second: int) -> None:
-        """A write was refused: after enough seconds of that the partition becomes two."""
+        """Record a refused write; split the partition after enough seconds with refusals."""
         if name not in self.names or (name, second) in self._seen:
             return
         self._seen.add((name, second))
@@ -160,7 +160,7 @@ class Partitions:
 
 
 class PackedCommits(Sequence[Commit]):
-    """Commits of a stream. Large ones are kept as the bytes that are stored: objects of a million iterations do not fit the memory."""
+    """Commits of a stream. Large ones are kept encoded, because the objects of a million iterations would not fit into memory."""
 
     def __init__(self) -> None:
         self._held: list[tuple[Commit, bytes | None]] = []
@@ -188,7 +188,7 @@ class PackedCommits(Sequence[Commit]):
 
 @dataclass
 class LimitedStore(SimStore):
-    """The log in partitions."""
+    """The partitioned log."""
 
     streams: dict[StreamId, Any] = field(default_factory=dict)
     throughput: Throughput = field(kw_only=True)
@@ -224,7 +224,7 @@ class LimitedStore(SimStore):
         return commits
 
     def forget(self, execution_id: str) -> None:
-        """An execution that has ended and was checked."""
+        """Drop an execution that has ended and was checked."""
         for stream in self.runs.pop(execution_id, ()):
             del self.streams[stream]
         self.snapshots.pop(execution_id, None)
@@ -268,7 +268,7 @@ class LimitedIndex(SimIndex):
 
 @dataclass
 class TimedResults(SimResults):
-    """Objects take time, and are not kept beyond their execution."""
+    """Results whose calls take time, and that are dropped with their execution."""
 
     clock: SimClock = field(default_factory=SimClock)
 
@@ -291,5 +291,5 @@ class TimedGates(SimGates):
 
 
 def quiet() -> Faults:
-    """No faults but those of the limits."""
+    """Return faults that never happen, so that only limits apply."""
     return Faults(quiet=True)

@@ -1,7 +1,8 @@
-"""Lambda, SQS and the stream of the log in virtual time, with their limits in force. No engine here: what is called is given.
+"""Lambda, SQS and the stream of the log in virtual time, with their limits. This module is independent of the engine: handlers are
+passed in.
 
-An invocation is carried out at one go in a time of its own, which begins when it is invoked; what it sends and writes is seen
-by others at the instants at which it did so.
+An invocation is carried out in one go, in a virtual time of its own that begins at its start; others see its messages and writes at
+the instants at which it made them.
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ from tests.sim.limits import Limits
 from tests.sim.ports import MAX_RECEIVES, SECOND, SimClock
 
 COLD_S = 0.65
-"""What a new environment takes before its first invocation."""
+"""The cold start of a new environment (seconds)."""
 POLL_S = 0.25
-"""Lambda reads a shard in which nothing comes four times a second."""
+"""Lambda polls an idle shard four times a second."""
 AGAIN_S = 1.0
-"""When Lambda tries an invocation again that it had no room for."""
+"""When Lambda retries a throttled invocation (seconds)."""
 
 
 @dataclass
 class Timeline:
-    """What happens at which instant, in the order of instants."""
+    """Scheduled calls, in the order of their instants."""
 
     clock: SimClock
     _coming: list[tuple[int, int, Callable[[], None]]] = field(default_factory=list)
@@ -41,7 +42,7 @@ class Timeline:
         self.at(self.clock.time + int(seconds * SECOND), call)
 
     def run(self, until: int, over: Callable[[], bool]) -> None:
-        """Until `over`, or `until` at the latest."""
+        """Make the calls until `over()`, at the latest until `until`."""
         while self._coming and not over():
             instant, _, call = heapq.heappop(self._coming)
             if instant > until:
@@ -52,7 +53,7 @@ class Timeline:
 
 @dataclass
 class Account:
-    """Invocations at a time of all functions."""
+    """The concurrent invocations of all functions."""
 
     limits: Limits
     running: int = 0
@@ -60,7 +61,7 @@ class Account:
 
 @dataclass
 class Function:
-    """The environments of one function: as many as the account allows, and not more than so many new ones in ten seconds."""
+    """The environments of one function: limited by the account, and by a number of new environments in ten seconds."""
 
     timeline: Timeline
     account: Account
@@ -72,7 +73,7 @@ class Function:
     _new: deque[int] = field(default_factory=deque)
 
     def invoke(self, work: Callable[[], None], then: Callable[[], None]) -> bool:
-        """Carry out `work` in an environment, and `then` at its end; False when Lambda throttles it."""
+        """Carry out `work` in an environment, and `then` at its end; return False if Lambda throttles it."""
         clock, limits = self.timeline.clock, self.account.limits
         began = clock.time
         while self._new and self._new[0] <= began - 10 * SECOND:
@@ -114,7 +115,7 @@ class Queued:
 
 @dataclass
 class Queue:
-    """A standard queue and the pollers that Lambda has for it. `handle` takes a message; what it raises hands the message back."""
+    """A standard queue and its Lambda pollers. `handle` takes a message, and raises to return it to the queue."""
 
     timeline: Timeline
     function: Function
@@ -142,7 +143,7 @@ class Queue:
 
     @property
     def pollers(self) -> int:
-        """How many batches Lambda takes at a time by now."""
+        """Return how many batches Lambda currently takes concurrently."""
         limits = self.function.account.limits
         if self._busy_since is None:
             return limits.pollers_at_first
@@ -161,7 +162,7 @@ class Queue:
             self._busy_since = None
 
     def _later(self) -> None:
-        """Pollers grow, and throttled invocations come again."""
+        """Poll again later, when there are more pollers, or after a throttled invocation."""
         if not self._waits:
             self._waits = True
             self.timeline.after(AGAIN_S / 5, self._again)
@@ -214,7 +215,7 @@ class Record:
 
 @dataclass
 class _Lane:
-    """What Lambda reads of a shard as one of its parallel batches: the same keys always, one batch after the other."""
+    """One of the parallel batches of a shard: always the same keys, one batch after the other."""
 
     records: deque[Record] = field(default_factory=deque)
     busy: bool = False
@@ -232,9 +233,9 @@ class _Shard:
 
 @dataclass
 class Stream:
-    """The log's stream: a shard for each partition, order kept within a key; a shard that was split is read to its end first.
+    """The log's stream: a shard for each partition, ordered within a key; a split shard is read to its end before its children.
 
-    `route` takes a batch. `lags` has the seconds between a commit and the end of its routing, the longest of each second.
+    `route` takes a batch. `lags` has, for each second, the longest time between a commit and the end of its routing.
     """
 
     timeline: Timeline
@@ -248,20 +249,20 @@ class Stream:
     disorder: Counter[str] = field(default_factory=Counter)
 
     def shard(self, partition: int) -> _Shard:
-        """The shard of a partition."""
+        """Return the shard of a partition."""
         if partition not in self._shards:
             lanes = self.function.account.limits.stream_parallel
             self._shards[partition] = _Shard([_Lane() for _ in range(lanes)])
         return self._shards[partition]
 
     def split(self, parent: int, left: int, right: int) -> None:
-        """A partition has become two: so has its shard."""
+        """Split the shard of a split partition."""
         self.splits += 1
         for child in (left, right):
             self.shard(child).parent = self.shard(parent)
 
     def put(self, commit: Commit, key: str, partition: int) -> None:
-        """A commit that wakes the router, at the instant of its writer."""
+        """Add a commit that wakes the router, at the time of its writer."""
         shard = self.shard(partition)
         lane = shard.lanes[blake2b(key.encode(), digest_size=1).digest()[0] % len(shard.lanes)]
         record = Record(commit, key, self.timeline.clock.time)
@@ -304,5 +305,5 @@ class Stream:
         self._poll(shard, lane)
 
     def forget(self, key: str) -> None:
-        """A key that is written no more."""
+        """Drop a key that is no longer written."""
         self._last.pop(key, None)

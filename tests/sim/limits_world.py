@@ -1,7 +1,7 @@
-"""A stack under load with the services' limits in force: the real admission, router, worker and sweeper over `tests.sim.limits`.
+"""A stack under load with the limits of the services: the real admission, router, worker and sweeper over `tests.sim.limits`.
 
-Every execution is checked when it has ended and nothing of it is under way, and then forgotten, so that hundreds of thousands fit
-the memory: one of each key, one end, each step run once, each task called once; one in `whole_every` against all invariants.
+Every execution is checked when it has ended and is at rest, and then dropped, so that hundreds of thousands fit into memory: one
+execution for each key, one end, each step run once, each task called once; one in `whole_every` against all invariants.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ from tests.sim.ports import SECOND, SimClock
 from tests.sim.triggers import SimTriggers
 
 PROCESSES = 8
-"""Control planes and workers with caches of their own; an environment is any of them."""
+"""Control planes and workers with caches of their own; each environment uses one of them."""
 LATEST_ANSWER_S = 29
-"""When the API answers 504, whatever its function does."""
+"""The timeout after which the API answers 504 (seconds)."""
 ADMIT_S, ROUTE_S, WORK_S = 0.005, 0.004, 0.003
-"""Processor time of an invocation's part for one execution. Assumed."""
+"""Processor time of an invocation for one execution. Assumed."""
 RETRY_AFTER_S, HAND_BACK_S = 5, 30
 SWEEP_EVERY_S, SWEEP_S = 60, 40
 
 
 @dataclass
 class Seen:
-    """What happened by the second, from the first start on."""
+    """Counts by second, from the first start on."""
 
     admitted: Counter[int] = field(default_factory=Counter)
     ended: Counter[int] = field(default_factory=Counter)
@@ -60,7 +60,7 @@ class Seen:
 
 @dataclass
 class _Sending:
-    """The commands' queue as the control plane has it."""
+    """The `CommandQueue` of the control plane."""
 
     world: LimitedWorld
 
@@ -102,7 +102,7 @@ class _Tool:
 
 
 class _NoHeartbeat:
-    """No task here takes longer than a lease."""
+    """No heartbeat, because no task here takes longer than a lease."""
 
     def add(self, holder: Any) -> None:
         del holder
@@ -111,7 +111,7 @@ class _NoHeartbeat:
 
 
 class LimitedWorld:
-    """A stack with `limits`; a task takes `task_s`. The step `make` gives a list of `items`."""
+    """A stack with `limits`; a task takes `task_s`. The step `make` returns a list of `items`."""
 
     items = 0
 
@@ -173,9 +173,9 @@ class LimitedWorld:
         self.calls: Counter[str] = Counter()
         self.live: set[str] = set()
         self.asked: set[str] = set()
-        """Executions that clients asked for, by the ids of their keys."""
+        """Requested executions, by the ids of their keys."""
         self.checked: Counter[str] = Counter()
-        """Executions that ended and were found right, by status."""
+        """Executions that have ended and passed the checks, by status."""
         self.seen = Seen()
         self.tried_again: Counter[str] = Counter()
         self.routing_failed = 0
@@ -186,7 +186,7 @@ class LimitedWorld:
     # --- clients --------------------------------------------------------------------------------------------------------
 
     def start_many(self, rate: int, seconds: int) -> None:
-        """Clients start so many executions a second, each with a key of its own, and try again until they have an answer."""
+        """Start `rate` executions a second, each with a key of its own; clients retry until they get an answer."""
         for n in range(rate * seconds):
             self.timeline.at(self.began + n * SECOND // rate, partial(self._start, f"{n}", 0))
             self.asked.add(execution_id_from_key(f"{n}"))
@@ -249,7 +249,7 @@ class LimitedWorld:
             self.partitions.refused(int(name), second)
 
     def _route_batch(self, batch: Sequence[Record]) -> None:
-        """As the router function: one execution after the other; who fails comes again as a wake."""
+        """Route like the router function: one execution after the other; a failed one gets a wake."""
         news: dict[str, list[Boundary]] = {}
         for record in batch:
             boundary = boundary_of(record.commit)
@@ -270,7 +270,7 @@ class LimitedWorld:
         try:
             self.index.set_due(execution_id, self.clock.time)
         except PortError:
-            self.tried_again["a batch of the stream"] += 1  # Lambda would deliver it again; the wake does
+            self.tried_again["a batch of the stream"] += 1  # Lambda would redeliver it; here the wake does
         self.queue.wake(execution_id, delay_s=RETRY_AFTER_S)
 
     def _work(self, message: Queued) -> None:
@@ -301,7 +301,7 @@ class LimitedWorld:
     # --- what has ended -------------------------------------------------------------------------------------------------
 
     def _settle(self, execution_id: str) -> None:
-        """Something of an execution has arrived. When it was the last and the execution has ended, check and forget it."""
+        """Check and drop an execution if it has ended and its last message has arrived."""
         self.pending[execution_id] -= 1
         if self.pending[execution_id] > 0 or execution_id in self.index.due_at or execution_id not in self.live:
             return
@@ -352,7 +352,7 @@ class LimitedWorld:
         self.timeline.after(1, self._sample)
 
     def run(self, limit_s: int = 3_600) -> None:
-        """Until all that was asked for has ended and was checked, or for `limit_s`."""
+        """Run until all requested executions have ended and were checked, at most for `limit_s`."""
         self.timeline.after(0, self._sample)
         self.timeline.after(SWEEP_EVERY_S, self._sweep)
         self.timeline.run(self.began + limit_s * SECOND, lambda: not self.asked)

@@ -1,4 +1,4 @@
-"""Playbooks of the tests that trouble of one execution stops no other, and what they ask."""
+"""Playbooks and helpers of the tests that one execution's failure does not stop others."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def ended(world: World, execution_id: str, status: str = "completed") -> State:
 
 
 def minutes(world: World, execution_ids: list[str], limit_s: float) -> float:
-    """Minutes until all have ended; at most `limit_s` seconds are waited for that."""
+    """Return the minutes until all executions have ended, waiting at most `limit_s` seconds."""
     began = world.clock.time
     for _ in range(500_000):
         if all(world.state(x).status in TERMINAL for x in execution_ids):

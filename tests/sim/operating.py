@@ -1,4 +1,4 @@
-"""What the tests of operators' requests and of limits have in common."""
+"""Shared by the tests of operators' requests and of limits."""
 
 from __future__ import annotations
 

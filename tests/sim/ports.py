@@ -27,17 +27,17 @@ from noetl_core.ports import (
 
 SECOND = 1_000_000
 MAX_RECEIVES = 10
-"""Deliveries before a message becomes a dead letter: `maxReceiveCount` of the control queue. Commands have more (`test_batches`)."""
+"""`maxReceiveCount` of the control queue. That of command queues is higher (`test_batches`)."""
 T = TypeVar("T")
 
 
 class Crash(BaseException):
-    """The process died here. Nothing may catch it."""
+    """The process dies here. Nothing may catch it."""
 
 
 @dataclass
 class SimClock:
-    """Virtual microseconds; sleeping moves them."""
+    """A virtual clock in microseconds; sleeping advances it."""
 
     time: int = 1_800_000_000 * SECOND
     nonces: int = 0
@@ -56,13 +56,13 @@ class SimClock:
 
 @dataclass
 class Faults:
-    """What may go wrong, by probability per port call; `crash_at` names single calls by ordinal (enumerated crash points)."""
+    """Probabilities of faults per port call; `crash_at` names single calls by ordinal (enumerated crash points)."""
 
     seed: int = 0
     crash: float = 0.0
     throttle: float = 0.0
     lost_answer: float = 0.0
-    """A write happened and its answer was lost: the caller's client retries with the same writer (as boto3 does)."""
+    """A write is stored and its answer lost: the client retries with the same writer (as botocore does)."""
     duplicate: float = 0.0
     lose_record: float = 0.0
     delay: float = 0.0
@@ -71,9 +71,9 @@ class Faults:
     calls: int = 0
     quiet: bool = False
     dies_at: int | None = None
-    """When the invocation that makes the calls now is out of time, and its process dies."""
+    """When the current invocation times out and its process dies."""
     latency_s: float = 0.0
-    """What a call takes while `dies_at` stands."""
+    """The duration of a call while `dies_at` is set."""
     clock: SimClock | None = None
     seen: Counter[str] = field(default_factory=Counter)
 
@@ -81,12 +81,12 @@ class Faults:
         self.random = random.Random(self.seed)
 
     def fresh(self) -> Faults:
-        """The same, unused: a generated example may be run again."""
+        """Return an unused copy, because Hypothesis may run an example again."""
         return replace(self, calls=0, quiet=False, seen=Counter())
 
     @property
     def asked(self) -> frozenset[str]:
-        """The kinds of fault that may happen."""
+        """Return the kinds of faults with a probability."""
         kinds = ("crash", "throttle", "lost_answer", "duplicate", "lose_record", "delay")
         named = {kind for kind in kinds if getattr(self, kind) > 0}
         return frozenset(named if self.crash_at is None else named | {"crash"})
@@ -98,14 +98,14 @@ class Faults:
         return True
 
     def around(self, call: Callable[[], T]) -> T:
-        """A port call at which the process may die, before or after, or the service may refuse."""
+        """Make a port call, before or after which the process may die, and which the service may refuse."""
         if self.dies_at is not None and self.clock is not None:
             self.clock.time += int(self.latency_s * SECOND)
             if self.clock.time > self.dies_at:
                 self.seen["out of time"] += 1
                 raise Crash
         if self.quiet:
-            return call()  # not counted: a crash point there would be one at which nothing happens
+            return call()  # not counted, because a crash here has no effect
         self.calls += 1
         here = self.crash_at == self.calls
         if (here and not self.crash_after) or self.hits("crash before", self.crash / 2):
@@ -115,7 +115,7 @@ class Faults:
             raise Unavailable("throttled")
         try:
             return call()
-        finally:  # whether it was answered or refused
+        finally:  # answered or refused
             if (here and self.crash_after) or self.hits("crash after", self.crash / 2):
                 self.seen["crash"] += 1
                 raise Crash
@@ -123,20 +123,20 @@ class Faults:
 
 @dataclass
 class SimStore:
-    """The event log; `on_wake` sees waking commits as the stream would."""
+    """The event log; `on_wake` gets waking commits, like the stream."""
 
     faults: Faults
     on_wake: Callable[[Commit], None]
     streams: dict[StreamId, list[Commit]] = field(default_factory=dict)
     spoiled: set[StreamId] = field(default_factory=set)
-    """Streams that do not read any more."""
+    """Streams that can no longer be read."""
     poison: set[str] = field(default_factory=set)
-    """Executions whose log kills the control plane's process that reads it: it runs out of memory, or of time."""
+    """Executions whose log kills the control plane's process when it is read (out of memory, or of time)."""
     reads: Counter[StreamId] = field(default_factory=Counter)
-    """Commits that were read, by stream."""
+    """Numbers of read commits, by stream."""
     read_bytes: int = 0
     measured: bool = False
-    """Whether to count bytes: that costs an encoding of everything read."""
+    """Whether to count bytes, which requires encoding everything that is read."""
     snapshots: dict[str, dict[int, Snapshot]] = field(default_factory=dict)
 
     def append(self, commit: Commit) -> None:
@@ -175,27 +175,29 @@ class SimStore:
             self.read_bytes += sum(len(encode_events(c.events, compress=True)) for c in commits)
         return commits
 
-    def save_snapshot(self, snapshot: Snapshot) -> None:
+    def save_snapshot(self, snapshot: Snapshot) -> int:
         def save() -> None:
             held = self.snapshots.setdefault(snapshot.execution_id, {})
             if snapshot.seq not in held or held[snapshot.seq].reducer != snapshot.reducer:
                 held[snapshot.seq] = snapshot
 
         self.faults.around(save)
+        return len(json.dumps(snapshot.state))
 
     def load_snapshot(self, execution_id: str, upto: int | None = None) -> Snapshot | None:
         def load() -> Snapshot | None:
             held = self.snapshots.get(execution_id, {})
             newest = max((seq for seq in held if upto is None or seq <= upto), default=None)
             kept = None if newest is None else held[newest]
-            return None if kept is None else replace(kept, state=json.loads(json.dumps(kept.state)))
+            text = "" if kept is None else json.dumps(kept.state)
+            return None if kept is None else replace(kept, state=json.loads(text), size=len(text))
 
         return self.faults.around(load)
 
 
 @dataclass(eq=False)
 class OfVersion:
-    """The log as code of `version` writes and reads it: what newer code wrote it does not read."""
+    """The log as code of reader version `version` sees it: it cannot read newer commits."""
 
     store: SimStore
     version: int
@@ -222,8 +224,8 @@ class OfVersion:
         last = self.store.last(stream)
         return last if last is None else self._readable([last])[0]
 
-    def save_snapshot(self, snapshot: Snapshot) -> None:
-        self.store.save_snapshot(snapshot)
+    def save_snapshot(self, snapshot: Snapshot) -> int:
+        return self.store.save_snapshot(snapshot)
 
     def load_snapshot(self, execution_id: str, upto: int | None = None) -> Snapshot | None:
         return self.store.load_snapshot(execution_id, upto)
@@ -241,7 +243,7 @@ class Message:
 
 @dataclass
 class SimQueue:
-    """SQS as it may behave: at least once, in no order."""
+    """SQS: delivers at least once, in no order."""
 
     faults: Faults
     clock: SimClock
@@ -337,5 +339,5 @@ class SimGates:
 
 
 def stale(command: Command, seq: int) -> Command:
-    """The same command for another position: what a late redelivery looks like."""
+    """Return the command for another position, like a late redelivery."""
     return replace(command, expected_seq=seq)

@@ -1,4 +1,4 @@
-"""Executions that are redriven: asking for it, and what must hold at their end."""
+"""Helpers for redriven executions: requests, and checks at their end."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def asked(begin: str | None = None, **edits: Any) -> Redrive:
 
 
 def again(world: World, execution_id: str, begin: str | None = None, **more: Any) -> Any:
-    """An operator who asks until there is an answer."""
+    """Redrive like an operator who retries until there is an answer."""
     edits = {k: more.pop(k) for k in ("ctx", "args") if k in more}
     while True:
         try:

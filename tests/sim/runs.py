@@ -1,4 +1,4 @@
-"""Executions carried to their end and to rest, and what must hold of them then."""
+"""Runs executions to their end and to rest, with the checks that apply then."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def ends(world: World, execution_id: str, status: str) -> State:
 
 
 def rests(world: World, execution_id: str) -> State:
-    """To rest, without further faults: the invariants hold, and every decision is taken again as it was."""
+    """Run to rest without further faults; check that the invariants hold and that a replay makes the same decisions."""
     world.faults.quiet = True
     world.drain()
     invariants.check(world, execution_id)
@@ -32,7 +32,7 @@ def rests(world: World, execution_id: str) -> State:
 
 
 def run(source: str, tool: Any, faults: Faults, routers: int = 2, **settings: Any) -> tuple[World, State]:
-    """To the end and to rest."""
+    """Run a playbook to its end and to rest."""
     world = World(faults.fresh(), routers=routers, **settings)
     world.tool = tool
     execution_id = world.start(source).execution_id
@@ -44,13 +44,13 @@ def run(source: str, tool: Any, faults: Faults, routers: int = 2, **settings: An
 
 
 def events(world: World, execution_id: str, name: str) -> list[dict[str, Any]]:
-    """Of all run streams."""
+    """Return the data of all events with that name in run streams."""
     streams = {s: c for s, c in world.store.streams.items() if s.execution_id == execution_id and s.run_id is not None}
     return [dict(e.data) for commits in streams.values() for c in commits for e in c.events if e.name == name]
 
 
 def window_is_kept(world: World, execution_id: str, window: int) -> None:
-    """I4, after every control commit and inside every run."""
+    """Assert I4 after every control commit and inside every run."""
     state = State(execution_id)
     for commit in world.store.streams[StreamId(execution_id)]:
         fold_commits(state, [commit])

@@ -44,7 +44,7 @@ class Refuses:
 
 
 @pytest.mark.parametrize(("where", "method"), [(SimIndex, "put_head"), (SimQueue, "send")])
-def test_a_start_whose_first_commit_stands_is_answered_and_ends_once(
+def test_a_start_whose_first_commit_is_stored_is_answered_and_ends_once(
     monkeypatch: pytest.MonkeyPatch, where: type, method: str
 ) -> None:
     """A client without a key that is told to try again starts a second execution."""
@@ -58,7 +58,7 @@ def test_a_start_whose_first_commit_stands_is_answered_and_ends_once(
     assert {s.execution_id for s in world.store.streams} == {started.execution_id}
 
 
-def test_it_is_woken_at_once_and_not_when_it_is_swept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_router_is_woken_at_once_without_waiting_for_the_sweeper(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
     Refuses(Unavailable("throttled")).of(monkeypatch, SimQueue, "send")
     started = admit(world.controls[0], StartRequest(playbook=ONE))
@@ -66,7 +66,7 @@ def test_it_is_woken_at_once_and_not_when_it_is_swept(monkeypatch: pytest.Monkey
     assert [m.visible_at <= world.clock.time for m in woken] == [True]
 
 
-def test_before_the_first_commit_a_refusal_is_told_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refusal_before_the_first_commit_is_reported_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
     Refuses(Unavailable("throttled")).of(monkeypatch, SimIndex, "set_due")
     with pytest.raises(Unavailable):
@@ -74,7 +74,7 @@ def test_before_the_first_commit_a_refusal_is_told_and_leaves_nothing(monkeypatc
     assert [s for s in world.store.streams if s == StreamId(s.execution_id)] == []
 
 
-def test_a_full_disk_is_told_though_the_first_commit_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported_although_the_first_commit_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody else goes on with it: whoever runs the command acts, and resumes."""
     world = World()
     Refuses(StorageFailed("disk full")).of(monkeypatch, SimIndex, "put_head")

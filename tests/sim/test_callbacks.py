@@ -57,7 +57,7 @@ def test_an_answer_before_the_suspension_is_kept_and_found() -> None:
     assert replies == ["early", "early", "recorded"]
 
 
-def test_of_two_answers_the_first_counts_and_the_second_is_told_so() -> None:
+def test_of_two_answers_the_first_counts_and_the_second_is_refused() -> None:
     world = World(routers=2)
     execution_id, token = asked(world)
     callbacks.answer(world.controls[0], token, {"ok": True})
@@ -72,7 +72,7 @@ def test_of_two_answers_the_first_counts_and_the_second_is_told_so() -> None:
         callbacks.answer(world.controls[0], token, {"ok": False})
 
 
-def test_answers_that_race_are_told_apart_by_the_log() -> None:
+def test_the_log_decides_between_answers_that_race() -> None:
     world = World(routers=2)
     execution_id, token = asked(world)
     mine, theirs = world.controls
@@ -89,7 +89,7 @@ def test_answers_that_race_are_told_apart_by_the_log() -> None:
     assert result(world, ended(world, execution_id)) == {"ok": False}
 
 
-def test_an_unfit_answer_is_refused_with_what_is_wrong_and_the_wait_stays_open() -> None:
+def test_an_invalid_answer_is_refused_with_the_reason_and_the_wait_stays_open() -> None:
     world = World()
     execution_id, token = asked(world)
     with pytest.raises(Unfit) as refused:
@@ -132,7 +132,7 @@ def test_a_late_answer_is_gone_after_the_timeout_and_after_the_end() -> None:
         callbacks.heartbeat(world.controls[0], token)
 
 
-def test_an_answer_that_loses_against_the_timeout_is_not_called_accepted() -> None:
+def test_an_answer_that_loses_against_the_timeout_is_not_accepted() -> None:
     world = World(routers=2)
     execution_id, token = asked(world)
     append = world.store.append
@@ -285,7 +285,7 @@ def test_a_command_redelivered_while_the_callback_waits_asks_nobody_again() -> N
     assert result(world, ended(world, execution_id)) == {"ok": True}
 
 
-def test_an_answer_to_a_paused_execution_is_taken_and_given_when_it_goes_on() -> None:
+def test_an_answer_to_a_paused_execution_is_kept_until_it_is_resumed() -> None:
     world = World()
     execution_id, token = asked(world)
     operate.pause(world.controls[0], execution_id)
@@ -331,7 +331,7 @@ workflow:
     assert "CompensationDone" in world.names(execution_id)
 
 
-def test_with_the_stream_off_an_answer_gets_there_by_the_sweeper_alone() -> None:
+def test_with_the_stream_off_the_sweeper_alone_delivers_an_answer() -> None:
     world = World(stream_on=False)
     execution_id, token = asked(world)
     assert callbacks.answer(world.controls[0], token, {"ok": True}).became == "answered"

@@ -85,7 +85,7 @@ def others(world: World, execution_id: str) -> list[State]:
         ("workload: {n: 4}, version: 1, result: rows.0.0", 8),
     ],
 )
-def test_what_a_child_is_given_and_what_comes_back(inputs: str, expected: Any) -> None:
+def test_inputs_and_result_of_a_child(inputs: str, expected: Any) -> None:
     world = world_with()
     execution_id = world.start(parent(inputs)).execution_id
     ended(world, execution_id)
@@ -103,7 +103,7 @@ def test_what_a_child_is_given_and_what_comes_back(inputs: str, expected: Any) -
         ('ctx: "{{ [1] }}"', "schema", "`ctx` of a playbook is a mapping"),
     ],
 )
-def test_what_cannot_be_asked_fails_the_task(inputs: str, kind: str, message: str) -> None:
+def test_an_invalid_request_for_a_child_fails_the_task(inputs: str, kind: str, message: str) -> None:
     world = world_with()
     execution_id = world.start(parent(inputs)).execution_id
     failure = ended(world, execution_id, "failed").failure
@@ -152,7 +152,7 @@ def test_cancelling_a_parent_leaves_its_detached_children_alone() -> None:
     assert world.state(execution_id).status == "cancelled"
 
 
-def test_a_key_starts_one_detached_child_for_all_who_give_it() -> None:
+def test_callers_with_the_same_key_start_one_detached_child() -> None:
     world = world_with()
     runs = [
         world.start(parent("args: {n: 3}, detach: true, idempotency_key: nightly"), idempotency_key=f"p{n}").execution_id

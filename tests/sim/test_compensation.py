@@ -115,7 +115,7 @@ def test_with_the_stream_off_the_sweeper_alone_undoes_it() -> None:
     failed_trip(World(stream_on=False))
 
 
-def test_a_compensation_that_fails_is_told_of_and_the_others_go_on() -> None:
+def test_a_failing_compensation_is_recorded_and_the_others_continue() -> None:
     world = World()
     world.tool = lambda call: Outcome.failed("server_error", "closed") if call.task == "refund" else tool(call)
     execution_id = world.start(TRIP).execution_id
@@ -175,7 +175,7 @@ def test_a_cancel_with_compensation_survives_a_crash_at_any_port_call() -> None:
         run(Faults(crash_at=point))
 
 
-def test_cancelling_what_is_being_undone_stops_that() -> None:
+def test_cancelling_stops_compensations_in_progress() -> None:
     world = World()
     world.tool = tool
     execution_id = world.start(TRIP).execution_id

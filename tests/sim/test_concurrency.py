@@ -7,61 +7,13 @@ from typing import Any
 import pytest
 
 from noetl_core.control.operate import cancel, pause, resume
-from noetl_core.control.replay import replay
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.statuses import TERMINAL
 from tests.sim import invariants
+from tests.sim.concurrency import SHARED, STEPS, Server, all_end, start
 from tests.sim.ports import SECOND, Faults
 from tests.sim.redriven import again
 from tests.sim.world import World
-
-SHARED = """
-apiVersion: noetl.io/v2
-kind: Playbook
-metadata: {name: shared, path: sim/shared}
-workload: {n: 0, priority: 0}
-executor: {spec: {policy: {concurrency: {key: "orders-{{ workload.shop | default('all') }}", max: 5}, priority: "{{ workload.priority }}"}}}
-workflow:
-  - step: start
-    tool: {name: work, kind: http, url: "http://x/{{ workload.n }}"}
-"""
-
-
-class Server:
-    """What the tasks call: how many work at a time, and in which order they began."""
-
-    def __init__(self, world: World, seconds: float = 20) -> None:
-        self.world, self.seconds = world, seconds
-        self.now: set[str] = set()
-        self.most = 0
-        self.began: list[str] = []
-        world.tool = self
-
-    def __call__(self, call: Any) -> Outcome:
-        self.now.add(call.execution_id)
-        self.most = max(self.most, len(self.now))
-        self.began.append(call.execution_id)
-        self.world.take(self.seconds)
-        self.now.discard(call.execution_id)
-        return Outcome.ok(1)
-
-
-def start(world: World, source: str, count: int, **payload: Any) -> list[str]:
-    first = len(world.store.streams)
-    return [world.start(source, {"n": n, **payload}, idempotency_key=f"{first}-{n}").execution_id for n in range(count)]
-
-
-def all_end(world: World, ids: list[str], *, faulty: bool = False) -> None:
-    for execution_id in ids:
-        state = world.run(execution_id, limit=200_000)
-        assert state.status == "completed", (state.status, state.failure, state.limits, world.places.held)
-    world.faults.quiet = True
-    world.drain(50_000)
-    for execution_id in ids:
-        invariants.check(world, execution_id)
-        assert replay(world.controls[0], execution_id).differences == ()
-    assert not any(record.holders or record.waiting for record in world.places.held.values()), world.places.held
-    assert not any(world.places.queues.values())
 
 
 def test_five_at_a_time_of_five_hundred_in_the_order_in_which_they_came() -> None:
@@ -79,7 +31,7 @@ def test_five_at_a_time_of_five_hundred_in_the_order_in_which_they_came() -> Non
     assert [ids.index(x) // 5 for x in server.began] == sorted(n // 5 for n in range(505)), "in order, five by five"
 
 
-def test_waiting_costs_one_look_of_the_sweeper_in_a_minute_for_all_of_them() -> None:
+def test_the_sweeper_looks_at_a_limit_once_a_minute_for_all_waiting_executions() -> None:
     world = World(concurrency=10)
     Server(world, seconds=3_000)
     ids = start(world, SHARED, 100)
@@ -108,30 +60,7 @@ def test_a_higher_priority_comes_first_and_keys_that_differ_share_nothing() -> N
     assert set(server.began[7:10]) == set(high)
 
 
-STEPS = """
-apiVersion: noetl.io/v2
-kind: Playbook
-metadata: {name: steps, path: sim/steps}
-workload: {n: 0}
-workflow:
-  - step: start
-    next: {spec: {mode: inclusive}, arcs: [{step: a}, {step: b}]}
-  - step: a
-    spec: {policy: {concurrency: {key: shop, max: 2}}}
-    tool: {name: work, kind: http, url: "http://x"}
-    next: {arcs: [{step: end}]}
-  - step: b
-    loop: {in: [1, 2], iterator: i, spec: {mode: parallel, policy: {exec: distributed}, chunk_size: 1}}
-    spec: {policy: {concurrency: {key: shop, max: 2}}}
-    tool: {name: more, kind: noop}
-    next: {arcs: [{step: end}]}
-  - step: end
-    spec: {join: all}
-    tool: {name: sum, kind: noop}
-"""
-
-
-def test_steps_hold_places_while_they_run_and_joins_wait_for_those_that_wait() -> None:
+def test_steps_hold_places_while_they_run_and_joins_wait_for_waiting_steps() -> None:
     world = World(concurrency=20)
     tokens: list[int] = []
 
@@ -173,7 +102,7 @@ def test_any_mix_of_faults_loses_no_place_and_gives_none_twice(seed: int) -> Non
     assert world.places.most_held == {"orders-all": 2, "shop": 2}
 
 
-def test_who_waits_can_be_cancelled_paused_and_resumed() -> None:
+def test_waiting_executions_can_be_cancelled_paused_and_resumed() -> None:
     world = World(concurrency=10)
     server = Server(world)
     ids = start(world, SHARED.replace("max: 5", "max: 1"), 4)
@@ -189,14 +118,14 @@ def test_who_waits_can_be_cancelled_paused_and_resumed() -> None:
     assert ids[1] not in server.began
 
 
-def test_time_that_passes_while_it_waits_is_not_that_of_its_timeout() -> None:
+def test_waiting_for_a_place_does_not_count_towards_the_timeout() -> None:
     world = World(concurrency=10)
     Server(world, seconds=100)
     timed = SHARED.replace("max: 5}", "max: 1}, lifecycle: {timeout_s: 150}")
     all_end(world, start(world, timed, 4))
 
 
-def test_one_too_many_is_skipped() -> None:
+def test_an_execution_over_the_limit_is_skipped() -> None:
     world = World(concurrency=10)
     server = Server(world)
     ids = start(world, SHARED.replace("max: 5", "max: 1, on_limit: skip"), 3)
@@ -208,7 +137,7 @@ def test_one_too_many_is_skipped() -> None:
     assert server.began == ids[:1]
 
 
-def test_a_step_too_many_is_skipped() -> None:
+def test_a_step_over_the_limit_is_skipped() -> None:
     world = World(concurrency=10)
     Server(world)
     ids = start(world, STEPS.replace("max: 2", "max: 1, on_limit: skip"), 2)
@@ -260,7 +189,7 @@ def test_a_child_shares_the_place_of_its_parent_and_a_step_that_of_its_execution
         ("key: a, max: '{{ 5000 }}'", "schema", "max in concurrency"),
     ],
 )
-def test_what_is_no_limit_fails_and_says_so(limit: str, kind: str, says: str) -> None:
+def test_an_invalid_limit_fails_with_the_reason(limit: str, kind: str, says: str) -> None:
     world = World()
     source = SHARED.replace("key: \"orders-{{ workload.shop | default('all') }}\", max: 5", limit)
     state = world.run(world.start(source).execution_id)
@@ -290,7 +219,7 @@ def test_a_holder_whose_log_is_gone_frees_its_place() -> None:
     assert (world.clock.time - began) / SECOND < 400, "a lease and a sweep"
 
 
-def test_executions_of_other_versions_go_by_their_own_max() -> None:
+def test_executions_of_other_versions_use_their_own_max() -> None:
     world = World(concurrency=10)
     server = Server(world)
     ids = start(world, SHARED.replace("max: 5", "max: 1"), 2)
@@ -314,12 +243,12 @@ def test_a_redriven_execution_asks_again() -> None:
     assert world.state(first).status in TERMINAL
 
 
-def test_with_the_stream_off_the_sweeper_alone_gives_places_on() -> None:
+def test_with_the_stream_off_the_sweeper_alone_passes_places_on() -> None:
     world = World(stream_on=False)
     all_end(world, start(world, SHARED.replace("max: 5", "max: 1"), 4))
 
 
-def test_without_a_single_wake_the_sweeper_alone_gives_places_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_single_wake_the_sweeper_alone_passes_places_on(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
     monkeypatch.setattr(world.queue, "wake", lambda *executions, delay_s=0: None)
     began = world.clock.time

@@ -111,7 +111,7 @@ def test_two_executions_claim_from_one_table(seed: int) -> None:
     assert done == Counter({str(n): 1 for n in range(1, ROWS + 1)}) and deaths
 
 
-def test_the_control_stream_stays_flat() -> None:
+def test_the_control_stream_does_not_grow_with_the_rows() -> None:
     """Frames are in the stream of the run: the control stream has as many commits for ten times the rows."""
     lengths = []
     for factor in (1, 10):

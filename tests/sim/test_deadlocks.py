@@ -10,13 +10,11 @@ from noetl_core.control import deadlocks as deadlocks_module
 from noetl_core.control.admit import register
 from noetl_core.control.core import Control
 from noetl_core.control.limits import SharedLimits
-from noetl_core.control.replay import replay
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.state import State
 from noetl_core.ports import LimitPlaces
-from tests.sim import invariants
+from tests.sim.concurrency import at_rest, start
 from tests.sim.ports import Faults
-from tests.sim.test_concurrency import start
 from tests.sim.world import World
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{name: {name}, path: sim/{name}}}\nworkload: {{n: 0}}\n"
@@ -67,19 +65,6 @@ def takes(world: World, seconds: float = 20) -> None:
     world.tool = tool
 
 
-def ended(world: World, ids: list[str]) -> list[State]:
-    for execution_id in ids:
-        world.run(execution_id, limit=100_000)
-    world.faults.quiet = True
-    world.drain(50_000)
-    for execution_id in ids:
-        invariants.check(world, execution_id)
-        assert replay(world.controls[0], execution_id).differences == ()
-    assert not any(record.holders or record.waiting for record in world.places.held.values()), world.places.held
-    assert not any(world.places.queues.values())
-    return [world.state(execution_id) for execution_id in ids]
-
-
 def deadlocks(states: list[State]) -> list[State]:
     return [s for s in states if s.failure is not None and s.failure.get("code") == "deadlock"]
 
@@ -89,7 +74,7 @@ def test_the_newest_of_two_that_wait_for_each_other_fails_and_the_other_goes_on(
     takes(world)
     ab, ba = crossed()
     ids = [*start(world, ab, 1), *start(world, ba, 1)]
-    states = ended(world, ids)
+    states = at_rest(world, ids)
     (failed,) = deadlocks(states)
     assert sorted(s.status for s in states) == ["completed", "failed"]
     (other,) = [x for x in ids if x != failed.execution_id]
@@ -111,12 +96,12 @@ def test_arcs_handle_a_deadlock_as_any_failure() -> None:
     )
     other = "  - step: other\n    tool: {name: instead, kind: noop}\n"
     ids = [x for source in crossed() for x in start(world, source + handled + other, 1)]
-    states = ended(world, ids)
+    states = at_rest(world, ids)
     assert [s.status for s in states] == ["completed", "completed"]
     assert sum(s.step("other").runs for s in states) == 1
 
 
-def test_children_that_wait_for_what_the_other_parent_holds() -> None:
+def test_children_that_wait_for_places_of_the_other_parent_deadlock() -> None:
     world = World(concurrency=10)
     takes(world)
     for name in "ab":
@@ -125,7 +110,7 @@ def test_children_that_wait_for_what_the_other_parent_holds() -> None:
         *start(world, CALLS.format(name="ab", own="a", other="b"), 1),
         *start(world, CALLS.format(name="ba", own="b", other="a"), 1),
     ]
-    states = ended(world, ids)
+    states = at_rest(world, ids)
     assert sorted(s.status for s in states) == ["completed", "failed"]
     (failed,) = [s for s in states if s.status == "failed"]
     assert failed.failure is not None
@@ -133,18 +118,18 @@ def test_children_that_wait_for_what_the_other_parent_holds() -> None:
     assert ", which waits for its child " in failed.failure["message"]
 
 
-def test_one_place_that_will_be_free_is_no_deadlock() -> None:
+def test_waiting_for_a_place_that_will_be_freed_is_no_deadlock() -> None:
     world = World(concurrency=20)
     takes(world)
     ab, ba = crossed(most=2)
-    states = ended(world, [*start(world, ab, 1), *start(world, ba, 1)])
+    states = at_rest(world, [*start(world, ab, 1), *start(world, ba, 1)])
     assert [s.status for s in states] == ["completed", "completed"]
     chained = CROSSED.format(name="ac", own="a", other="c", most=1)
     again = [*start(world, chained, 4), *start(world, CROSSED.format(name="dc", own="d", other="c", most=1), 4)]
-    assert {s.status for s in ended(world, again)} == {"completed"}, "all take them in the same order"
+    assert {s.status for s in at_rest(world, again)} == {"completed"}, "all take them in the same order"
 
 
-def test_one_that_cannot_overtake_is_part_of_a_circle() -> None:
+def test_a_waiter_that_cannot_overtake_is_part_of_a_deadlock() -> None:
     """It could have a place by its own `max`, and waits behind one that could not."""
     world = World(concurrency=20)
     takes(world)
@@ -152,17 +137,17 @@ def test_one_that_cannot_overtake_is_part_of_a_circle() -> None:
     holds_k = CROSSED.format(name="ka", own="k", other="a", most=1)
     ids = [*start(world, holds_k, 1), *start(world, holds_a, 1)]
     behind = start(world, NEEDS.format(name="behind", own="k"), 1)
-    states = ended(world, [*ids, *behind])
+    states = at_rest(world, [*ids, *behind])
     assert len(deadlocks(states)) == 1
     assert sorted(s.status for s in states) == ["completed", "completed", "failed"]
 
 
-def test_many_of_both_sorts_all_end() -> None:
+def test_many_deadlocks_and_waits_all_end() -> None:
     world = World(concurrency=40)
     takes(world)
     ab, ba = crossed(most=2)
     ids = [x for _ in range(5) for source in (ab, ba) for x in start(world, source, 2)]
-    states = ended(world, ids)
+    states = at_rest(world, ids)
     assert {s.status for s in states} <= {"completed", "failed"}
     assert len(deadlocks(states)) == sum(s.status == "failed" for s in states)
 
@@ -172,13 +157,13 @@ def test_the_sweeper_finds_a_deadlock_that_nobody_saw(monkeypatch: pytest.Monkey
     world = World(concurrency=10)
     takes(world)
     ids = [x for source in crossed() for x in start(world, source, 1)]
-    assert sorted(s.status for s in ended(world, ids)) == ["completed", "failed"]
+    assert sorted(s.status for s in at_rest(world, ids)) == ["completed", "failed"]
 
 
 def test_a_crash_at_any_port_call_leaves_no_deadlock() -> None:
     def play(world: World) -> None:
         takes(world)
-        states = ended(world, [x for source in crossed() for x in start(world, source, 1)])
+        states = at_rest(world, [x for source in crossed() for x in start(world, source, 1)])
         assert {s.status for s in states} <= {"completed", "failed"}
         assert len(deadlocks(states)) == sum(s.status == "failed" for s in states) <= 1
 
@@ -194,7 +179,7 @@ def test_any_mix_of_faults_leaves_no_deadlock(seed: int) -> None:
     faults = Faults(seed, crash=0.02, throttle=0.02, lost_answer=0.05, duplicate=0.2, lose_record=0.1, delay=0.2)
     world = World(faults, routers=2)
     takes(world)
-    states = ended(world, [x for source in crossed() for x in start(world, source, 2)])
+    states = at_rest(world, [x for source in crossed() for x in start(world, source, 2)])
     assert {s.status for s in states} <= {"completed", "failed"}
 
 
@@ -226,12 +211,12 @@ def test_a_child_does_not_share_the_place_of_another_branch() -> None:
 
     world.tool = tool
     register(world.controls[0], NEEDS.format(name="below", own="k").replace("kind: noop", 'kind: http, url: "http://x"'))
-    (state,) = ended(world, start(world, SIBLINGS, 1))
+    (state,) = at_rest(world, start(world, SIBLINGS, 1))
     assert state.status == "completed"
     assert max(together) == 1
 
 
-def test_what_was_so_at_one_look_only_is_no_deadlock(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cycle_that_is_seen_only_once_is_no_deadlock(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever waited when its log was read may have gone on when the limit was."""
     world = World(concurrency=10)
     ids = [x for source in crossed() for x in start(world, source, 1)]

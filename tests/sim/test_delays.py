@@ -59,7 +59,7 @@ def test_a_retry_delay_takes_its_time_too(seconds: int) -> None:
     assert [c.attempt for c in world.calls] == [1, 2]
 
 
-def test_waiting_until_an_instant() -> None:
+def test_a_wait_until_an_instant_ends_then() -> None:
     world = World()
     at = world.clock.time // SECOND + 4_000
     execution_id = world.start(playbook(f"kind: wait, until: {at}")).execution_id
@@ -91,7 +91,7 @@ def test_waiting_until_an_instant() -> None:
         'until: "9999-12-31T23:59:59"',
     ],
 )
-def test_what_is_no_time_to_wait_is_refused_clearly(when: str) -> None:
+def test_an_invalid_wait_time_is_refused_with_the_reason(when: str) -> None:
     world = World()
     execution_id = world.start(playbook(f"kind: wait, {when}")).execution_id
     failure = world.run(execution_id).failure
@@ -101,7 +101,7 @@ def test_what_is_no_time_to_wait_is_refused_clearly(when: str) -> None:
 
 
 @pytest.mark.parametrize("delay", ["{{ 'x' }}", "{{ -3 }}", "{{ 1e300 }}", "{{ 'nan' }}", "{{ 'inf' }}", "{{ [1] }}"])
-def test_what_is_no_retry_delay_fails_the_task_clearly(delay: str) -> None:
+def test_an_invalid_retry_delay_fails_the_task_with_the_reason(delay: str) -> None:
     world = World()
     world.tool = lambda call: Outcome.failed("server_error", "no")
     source = playbook(retrying(f'delay: "{delay}"'))

@@ -124,7 +124,7 @@ def _result(world: World, state: State) -> Any:
     return Values(world.store, world.results, state.execution_id).at(state.result)["x"]
 
 
-def test_each_kind_of_delivery_starts_what_takes_it_and_is_there_in_templates() -> None:
+def test_each_kind_of_delivery_starts_its_playbooks_and_is_visible_to_templates() -> None:
     world = World()
     inbox = SimInbox(world)
     registered(
@@ -201,7 +201,7 @@ def test_deliveries_that_come_twice_under_faults_start_one_execution_each(seed: 
     invariants.faults_happened(world)
 
 
-def test_a_thousand_uploads_each_told_of_twice_are_a_thousand_executions_each_with_its_own_object() -> None:
+def test_a_thousand_uploads_each_notified_twice_are_a_thousand_executions_each_with_its_own_object() -> None:
     world = World()
     inbox = SimInbox(world)
     registered(world, playbook("u", UPLOAD, "{{ trigger.event.object.n }}"))
@@ -224,7 +224,7 @@ def test_a_delivery_after_another_version_was_registered_is_still_the_same() -> 
     assert sorted(results(world)) == ["first e-1", "second e-2"]
 
 
-def test_what_can_never_start_is_refused_once_with_what_came_and_keeps_nobody_else() -> None:
+def test_a_delivery_that_can_never_start_is_refused_once_with_its_content_and_blocks_no_other() -> None:
     world = World()
     broken = playbook("a", EVENT, got="{{ trigger.event.detail.total / 0 }}")
     registered(world, broken, playbook("b", EVENT))
@@ -234,7 +234,7 @@ def test_what_can_never_start_is_refused_once_with_what_came_and_keeps_nobody_el
     assert [r["id"] for r in results(world)] == ["e-1"]
 
 
-def test_what_was_refused_starts_when_it_is_fired_again_by_a_trigger_that_is_right() -> None:
+def test_a_refused_delivery_starts_when_it_is_fired_again_with_a_corrected_trigger() -> None:
     world = World()
     registered(world, playbook("a", EVENT, got="{{ trigger.event.detail.total / 0 }}"))
     deliver(world, event(1, pad=9_000))
@@ -246,7 +246,7 @@ def test_what_was_refused_starts_when_it_is_fired_again_by_a_trigger_that_is_rig
     assert world.triggers.refusals == {}
 
 
-def test_what_came_while_the_playbook_was_deleted_starts_when_it_is_fired_again() -> None:
+def test_a_delivery_during_a_deletion_of_the_playbook_starts_when_it_is_fired_again() -> None:
     world = World()
     registered(world, playbook("b", QUEUE))
     catalog.delete(world.controls[0], "b")
@@ -259,7 +259,7 @@ def test_what_came_while_the_playbook_was_deleted_starts_when_it_is_fired_again(
     assert world.triggers.refusals == {}
 
 
-def test_an_object_that_could_not_be_read_is_to_be_put_again() -> None:
+def test_an_object_that_could_not_be_read_must_be_put_again() -> None:
     world = World()
     registered(world, playbook("u", UPLOAD))
     deliver(world, UploadDelivery(Upload(BUCKET, "uploads/in/b.json", 1 << 40), SimInbox(world)))

@@ -39,7 +39,7 @@ workflow:
 )
 
 
-def test_an_error_of_a_rule_keeps_the_log_small_and_gives_the_whole_of_its_details() -> None:
+def test_an_error_of_a_rule_keeps_the_log_small_and_its_details_complete() -> None:
     local = LocalWiring()
     commits: list[Commit] = []
     local.observe(commits.append)
@@ -60,7 +60,7 @@ def test_an_error_of_a_rule_keeps_the_log_small_and_gives_the_whole_of_its_detai
         ("{{ true }}", "not boolean (true)"),
     ],
 )
-def test_what_is_no_collection_is_named_in_the_words_of_playbooks(value: str, said: str) -> None:
+def test_an_invalid_collection_is_named_by_its_type_in_playbooks(value: str, said: str) -> None:
     text = HEAD + f'workflow:\n  - step: start\n    loop: {{in: "{value}", iterator: n}}\n    tool: {{kind: noop}}\n'
     local, state = run_text(text)
     error = summary(local.control, state.execution_id)["error"]
@@ -68,6 +68,6 @@ def test_what_is_no_collection_is_named_in_the_words_of_playbooks(value: str, sa
 
 
 @pytest.mark.parametrize("called", ["range(3)", "'abc'.upper()", "now()"])
-def test_a_call_block_of_what_is_no_macro_says_so(called: str) -> None:
+def test_a_call_block_of_something_other_than_a_macro_is_refused(called: str) -> None:
     with pytest.raises(TemplateError, match="calls a macro of the template"):
         render("{% call " + called + " %}{% endcall %}", {})

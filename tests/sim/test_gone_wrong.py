@@ -93,7 +93,7 @@ workflow:
 @pytest.mark.parametrize(
     ("source", "step", "times"), [(CYCLE, "meet", 6), (SELF, "start", 12)], ids=["join in a cycle", "self-loop"]
 )
-def test_cycles_make_new_tokens_runs_and_keys_every_time_round(source: str, step: str, times: int, seed: int) -> None:
+def test_each_round_of_a_cycle_has_new_tokens_runs_and_keys(source: str, step: str, times: int, seed: int) -> None:
     world = World(messy(seed and seed + 10 * times), routers=2)
     execution_id = world.start(source).execution_id
     state = ended(world, execution_id)
@@ -122,7 +122,7 @@ def test_a_commit_of_a_thousand_tokens_is_one_and_all_of_them_arrive() -> None:
 # --- a hundred thousand commands behind a limit ------------------------------------------------------------------------------
 
 
-def test_commands_that_wait_in_a_deep_queue_are_not_taken_for_lost() -> None:
+def test_commands_in_a_deep_queue_are_not_considered_lost() -> None:
     source = HEAD + "workflow:\n" + "  - step: start\n    tool: {name: a, kind: noop}\n"
     world = World()
     ids = [world.start(source, idempotency_key=str(n)).execution_id for n in range(20)]
@@ -155,12 +155,12 @@ workflow:
 
 
 @pytest.mark.parametrize("where", ["local", "distributed"])
-def test_a_collection_is_rendered_once_and_no_replay_makes_203_items_one(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_collection_is_rendered_once_and_never_by_a_replay(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from noetl_core.worker.loop_collections import LoopCollections
 
     world = World()
     rendered = []
-    original = LoopCollections.rendered
+    original = LoopCollections.render_items
 
     def counted(self: Any, *args: Any) -> Any:
         rendered.append(1)
@@ -172,7 +172,7 @@ def test_a_collection_is_rendered_once_and_no_replay_makes_203_items_one(where: 
             raise Crash
         return Outcome.ok(int(str(call.inputs["url"]).rpartition("/")[2]))
 
-    monkeypatch.setattr(LoopCollections, "rendered", counted)
+    monkeypatch.setattr(LoopCollections, "render_items", counted)
     world.tool = dies_now_and_then
     execution_id = world.start(ONCE.replace("EXEC", where)).execution_id
     state = ended(world, execution_id)
@@ -219,7 +219,7 @@ RAISES = {
 
 
 @pytest.mark.parametrize("what", RAISES)
-def test_what_raises_fails_the_execution_and_nothing_hangs(what: str) -> None:
+def test_an_exception_fails_the_execution_and_nothing_hangs(what: str) -> None:
     world = World()
     source = HEAD + "workflow:\n  - step: start\n    tool: {name: a, kind: noop, args: {n: 1}}\n" + RAISES[what]
     state = ended(world, world.start(source).execution_id, "failed", limit=500)

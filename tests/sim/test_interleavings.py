@@ -32,7 +32,7 @@ APPROVAL = (
 # 1 ------------------------------------------------------------------------------------------------------------------------
 
 
-def test_a_router_whose_cached_state_never_heard_of_the_run_reads_the_log_before_it_does_nothing() -> None:
+def test_a_router_whose_cached_state_lacks_the_run_reads_the_log_before_it_does_nothing() -> None:
     world = World(routers=2)
     execution_id = world.start(CHAIN).execution_id
     first, second = world.controls
@@ -152,7 +152,7 @@ def test_a_put_whose_answer_was_lost_and_whose_retry_is_refused_is_a_success() -
     assert world.faults.seen["lost answer"] > 6
 
 
-def test_a_position_somebody_else_took_is_a_conflict_that_shows_what_stands_there() -> None:
+def test_a_taken_position_is_a_conflict_with_the_stored_commit() -> None:
     world = World()
     stream = StreamId("1")
     world.store.append(Commit(stream, 0, 1, "a", (stored("X", 1, {}),)))
@@ -195,7 +195,7 @@ def test_a_command_still_queued_when_the_execution_ends_does_nothing() -> None:
     assert world.state(execution_id).status == "cancelled"
 
 
-def test_pausing_lets_the_running_task_end_and_resuming_goes_on_behind_it() -> None:
+def test_pausing_lets_the_running_task_end_and_resuming_continues_after_it() -> None:
     world = World()
     execution_id = world.start(CHAIN).execution_id
 

@@ -138,7 +138,7 @@ WHERE = pytest.mark.parametrize("playbook", [LOOKS, GUARDS], ids=["worker", "con
 
 @WHERE
 @pytest.mark.parametrize("limits", ["over the limits"], indirect=True)
-def test_what_must_be_loaded_whole_is_refused_and_the_error_says_what_to_do(playbook: str, limits: str) -> None:
+def test_values_that_must_be_loaded_whole_are_refused_with_a_remedy(playbook: str, limits: str) -> None:
     for look in ("steps.start.result.rows | map(attribute='id') | list | length", "steps.start.result.rows[:9000] | length"):
         _, state, reads = ran(playbook.replace("LOOK", look))
         assert state.failure is not None
@@ -149,7 +149,7 @@ def test_what_must_be_loaded_whole_is_refused_and_the_error_says_what_to_do(play
 
 @WHERE
 @pytest.mark.parametrize("limits", ["over the limits"], indirect=True)
-def test_many_parts_of_one_value_come_to_the_limit_of_an_evaluation(playbook: str, limits: str) -> None:
+def test_many_parts_of_one_value_add_up_to_the_limit_of_an_evaluation(playbook: str, limits: str) -> None:
     look = "{% for n in range(0, 20000, 100) %}{{ steps.start.result.rows[n].id }},{% endfor %}"
     _, state, reads = ran(playbook.replace("{{ LOOK }}", look))
     assert state.failure is not None
@@ -159,7 +159,7 @@ def test_many_parts_of_one_value_come_to_the_limit_of_an_evaluation(playbook: st
 
 @WHERE
 @pytest.mark.parametrize("limits", ["within the limits"], indirect=True)
-def test_who_reads_many_parts_of_a_value_within_the_limit_gets_it_whole(playbook: str, limits: str) -> None:
+def test_a_value_within_the_limit_is_loaded_whole_when_many_parts_are_read(playbook: str, limits: str) -> None:
     look = "{% for n in range(0, 20000, 100) %}{{ steps.start.result.rows[n].id }},{% endfor %}"
     world, state, reads = ran(playbook.replace("{{ LOOK }}", look))
     assert state.status == "completed", state.failure
@@ -171,7 +171,7 @@ def test_who_reads_many_parts_of_a_value_within_the_limit_gets_it_whole(playbook
 
 @WHERE
 @pytest.mark.parametrize("look", ["steps.start.result.rows[5].id", "steps.start.result.row_count"])
-def test_an_object_that_was_written_anew_is_not_read_as_the_old_value(playbook: str, look: str, limits: str) -> None:
+def test_an_overwritten_object_is_not_read_as_the_old_value(playbook: str, look: str, limits: str) -> None:
     made = World()
     made.tool = lambda call: Outcome.ok(ROWS if call.task == "a" else call.inputs.get("args"))
     execution_id = made.start(limited(playbook.replace("LOOK", look))).execution_id
@@ -202,7 +202,7 @@ FORGED: dict[str, Any] = {
 
 @pytest.mark.parametrize("forged", FORGED)
 @pytest.mark.parametrize("limits", ["within the limits"], indirect=True)
-def test_an_answer_with_a_made_up_outline_reads_nothing_else(forged: str, limits: str) -> None:
+def test_a_forged_outline_in_an_answer_reads_no_other_object(forged: str, limits: str) -> None:
     """A called service that learnt a whole reference may alter it: the value is that of the object, or the task fails."""
     playbook = """
   - step: start
@@ -235,7 +235,7 @@ def test_an_answer_with_a_made_up_outline_reads_nothing_else(forged: str, limits
         assert given(made)["v"] == 5
 
 
-def test_small_values_have_no_outline_and_cost_no_request_more() -> None:
+def test_small_values_have_no_outline_and_cost_no_additional_request() -> None:
     small = {"row_count": 20_000, "rows": [{"id": n} for n in range(3_000)], "tail": "end"}
     world, state, reads = ran(LOOKS.replace("LOOK", "steps.start.result.rows[5].id"), small)
     assert state.status == "completed" and given(world)["v"] == 5
@@ -309,7 +309,7 @@ def test_results_of_a_loop_are_read_by_page(how: str, limits: str, monkeypatch: 
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("limits", ["over the limits"], indirect=True)
-def test_parts_are_the_same_whatever_fails_meanwhile(seed: int, limits: str) -> None:
+def test_parts_are_the_same_under_faults(seed: int, limits: str) -> None:
     faults = Faults(seed, crash=0.02, throttle=0.05, lost_answer=0.05, duplicate=0.3, lose_record=0.1, delay=0.3)
     made = World(faults, routers=2)
     made.tool = lambda call: Outcome.ok(ROWS if call.task == "a" else call.inputs.get("args"))
@@ -320,7 +320,7 @@ def test_parts_are_the_same_whatever_fails_meanwhile(seed: int, limits: str) -> 
 
 
 @pytest.mark.parametrize("limits", ["over the limits"], indirect=True)
-def test_a_replay_decides_over_parts_what_was_decided(limits: str) -> None:
+def test_a_replay_over_parts_makes_the_recorded_decisions(limits: str) -> None:
     world, state, _ = ran(READ)
     again = replay(world.controls[0], state.execution_id)
     assert (again.differences, again.missing, again.over) == ((), (), True)

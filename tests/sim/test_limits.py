@@ -77,7 +77,7 @@ def test_a_cycle_in_which_nothing_runs_ends_within_its_decision(limit: str, valu
     assert " and judged 400 arcs, the last at step start" in state.failure["message"]
 
 
-def test_joins_that_wait_for_each_other_cost_no_more_than_they_are_many() -> None:
+def test_joins_that_wait_for_each_other_do_not_take_quadratic_work() -> None:
     """The last join of the chain comes first in the playbook, and each can be judged only once the one before it has fired."""
 
     def work(many: int) -> int:
@@ -101,7 +101,7 @@ def chain(many: int) -> str:
     return body + "".join(joins)
 
 
-def test_arcs_behind_a_task_are_no_cycle(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arcs_after_a_task_are_no_empty_cycle(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("noetl_core.engine.routing.MAX_ARCS", 3)
     arcs = ", ".join(["{step: end, when: '{{ false }}'}"] * 9 + ["{step: end}"])
     body = f"  - {{step: start, tool: {{kind: noop}}, next: {{arcs: [{arcs}]}}}}\n  - {{step: end, next: {{arcs: [{{step: last}}]}}}}\n"

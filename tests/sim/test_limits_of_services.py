@@ -133,7 +133,7 @@ def test_a_partition_that_refuses_for_long_is_split_and_its_keys_stay_in_one_of_
     assert len(splits) == 1, "it is there no more"
 
 
-def test_a_queue_widens_by_its_pollers_and_hands_back_what_fails() -> None:
+def test_a_queue_adds_pollers_and_takes_failed_messages_back() -> None:
     clock = SimClock()
     timeline = Timeline(clock)
     tried: list[str] = []
@@ -157,7 +157,7 @@ def test_a_queue_widens_by_its_pollers_and_hands_back_what_fails() -> None:
     assert function.most == 6, "as many as there may be, and no more"
 
 
-def test_a_store_keeps_what_is_stored_and_gives_it_back() -> None:
+def test_a_store_returns_the_stored_commits() -> None:
     world = LimitedWorld(SMALL, ONE)
     world.start_many(1, 1)
     world.timeline.run(world.began + SECOND, lambda: bool(world.live))

@@ -30,7 +30,7 @@ def letter(execution_id: str, **command: Any) -> Message:
 # --- dead letters -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_letter_that_cannot_be_dealt_with_stops_neither_the_sweep_nor_other_letters() -> None:
+def test_a_dead_letter_that_fails_stops_neither_the_sweep_nor_other_letters() -> None:
     world = World(stream_on=False)
     bad = start(world, WAITS)
     world.store.spoiled.add(StreamId(bad))
@@ -112,7 +112,7 @@ def crowd(world: World, count: int) -> float:
 @pytest.mark.parametrize(
     "how", ["its log does not read, and it has a dead letter", "it kills what looks at it", "its decision raises"]
 )
-def test_a_crowd_beside_a_poisoned_execution_takes_what_it_takes_alone(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_poisoned_execution_does_not_slow_down_others(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     beside = World(crowd_faults())
     bad = start(beside, WAITS, -1)
     beside.controls = [beside.new_control()]
@@ -147,7 +147,7 @@ def alone() -> float:
     return crowd(World(crowd_faults()), CROWD)
 
 
-def test_a_sweeper_without_time_gets_on_all_the_same() -> None:
+def test_a_sweeper_without_time_still_makes_progress() -> None:
     world = World(Faults(latency_s=2), stream_on=False)
     executions = [start(world, TWO, n) for n in range(6)]
     took = minutes(world, executions, 2 * 3600)
@@ -193,7 +193,7 @@ TIMERS = 10_000 if TIMES else 2_000
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_while_a_release_is_rolled_out_old_code_waits_for_what_new_code_wrote(seed: int) -> None:
+def test_during_a_rollout_old_code_leaves_commits_of_new_code_alone(seed: int) -> None:
     world = World(Faults(seed, duplicate=0.2, delay=0.2))
     old, new = world.new_control(version=1), world.new_control(version=2)
     world.controls = [old, new]
@@ -221,7 +221,9 @@ def dead_command(world: World, execution_id: str) -> DeadLetter:
     return DeadLetter(execution_id, command.run_id, command.step, command.expected_seq)
 
 
-def test_a_dead_letter_of_what_was_never_claimed_marks_it_stuck_and_resuming_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_dead_letter_of_an_unclaimed_run_marks_its_execution_stuck_until_it_is_resumed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     world = World()
     execution_id = start(world, TWO)
     handle_dead_letter(world.controls[0], dead_command(world, execution_id))

@@ -140,7 +140,7 @@ def without_tallies(world: World, stream: StreamId) -> None:
     world.store.streams[stream] = [replace(c, tally=None) for c in world.store.streams[stream]]
 
 
-def test_logs_of_before_that_do_not_count_are_counted() -> None:
+def test_older_logs_without_counts_are_counted() -> None:
     worlds = []
     for old in (False, True):
         world = World()

@@ -44,7 +44,7 @@ workflow:
 """
 
 
-def test_a_worker_killed_after_a_quarter_of_an_hour_is_missed_as_soon_as_one_killed_at_once() -> None:
+def test_a_worker_killed_after_a_quarter_of_an_hour_is_noticed_as_soon_as_one_killed_at_once() -> None:
     world = World()
     execution_id = world.start(LONG).execution_id
     began: list[int] = []
@@ -64,7 +64,7 @@ def test_a_worker_killed_after_a_quarter_of_an_hour_is_missed_as_soon_as_one_kil
     assert began[30] - began[29] <= (30 + 60 + 60) * SECOND, "the task itself, the lease and a sweep"
 
 
-def test_a_successor_that_dies_late_in_a_long_run_is_missed_as_soon_as_the_first_worker_was() -> None:
+def test_a_successor_that_dies_late_in_a_long_run_is_noticed_as_soon_as_the_first_worker() -> None:
     world = World()
     execution_id = world.start(LONG).execution_id
     began: list[int] = []
@@ -98,7 +98,7 @@ def test_a_task_that_kills_its_worker_every_time_is_given_up_with_a_reason() -> 
     assert len(world.calls) == MAX_TAKEOVERS + 1
 
 
-def test_a_run_that_gets_on_is_never_given_up_however_often_its_workers_die() -> None:
+def test_a_run_that_makes_progress_is_never_given_up_however_often_its_workers_die() -> None:
     world = World()
     seen: set[str] = set()
 

@@ -66,7 +66,7 @@ UNNAMED = {(setting, "ctx.missing") for setting in ("duration", "heartbeat", "`t
 
 @pytest.mark.parametrize("wrong", [*WRONG, "0"])
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_a_setting_that_is_no_number_of_its_range_fails_and_is_named(setting: str, wrong: str) -> None:
+def test_a_setting_outside_of_its_range_fails_and_is_named(setting: str, wrong: str) -> None:
     calls: list[ToolCall] = []
 
     def tool(call: ToolCall) -> Outcome:

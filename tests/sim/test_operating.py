@@ -200,7 +200,7 @@ def an_hour(world: World) -> None:
         world.step()
 
 
-def test_nothing_fires_during_an_hours_pause_and_what_was_due_fires_after() -> None:
+def test_nothing_fires_during_a_pause_and_due_timers_fire_after_it() -> None:
     world = World()
     execution_id = timers(world)
     assert operate.pause(world.controls[0], execution_id).status == "paused"
@@ -299,7 +299,7 @@ def test_pausing_and_resuming_survive_a_crash_at_any_port_call() -> None:
             run(Faults(crash_at=point, crash_after=after))
 
 
-def test_a_gate_left_behind_by_an_interruption_is_put_right() -> None:
+def test_a_gate_left_behind_by_an_interruption_is_repaired() -> None:
     world = World()
     execution_id = started(world, WAIT, lambda x: waits(world, x, "timer"))
     world.gates.set_gate(execution_id, Gate("stop"))  # whatever left it

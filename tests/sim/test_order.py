@@ -20,7 +20,7 @@ from tests.sim.generated import GenLoop, GenStep
 from tests.sim.world import World
 
 IDS = 50
-DERIVED = re.compile(r'\b[trcukw][0-9a-f]{24}\b|(?<=")\d{12,19}(?=[".])|\b\d{17,19}\b')
+DERIVED = re.compile(r'\b[trcukws][0-9a-f]{24}\b|(?<=")\d{12,19}(?=[".])|\b\d{17,19}\b')
 """Ids: those made by hashing, and execution ids."""
 MERGED = """\
   - step: start
@@ -98,7 +98,7 @@ def test_tokens_of_one_arc_are_merged_in_the_order_of_their_branches(join: str) 
     assert results == {3}
 
 
-def test_what_is_merged_after_a_redrive_is_what_would_have_been() -> None:
+def test_a_redrive_merges_what_an_uninterrupted_execution_would_have_merged() -> None:
     """The second branch fails, and is run again; it is still the second."""
 
     def bad(call: ToolCall) -> Outcome:

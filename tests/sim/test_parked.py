@@ -56,7 +56,7 @@ def scheduled(world: World, state: Any) -> list[tuple[str, int]]:
     ],
 )
 @pytest.mark.parametrize("last", [True, False], ids=["nothing else runs", "others go on"])
-def test_a_token_whose_rule_reads_steps_goes_on_when_the_step_has_ended(when: str, last: bool) -> None:
+def test_a_token_whose_rule_reads_steps_moves_when_the_step_has_ended(when: str, last: bool) -> None:
     others = [] if last else [waits("slower", 5_000)]
     world, state = run([fork("gated", "slow", *(s["step"] for s in others)), gated(when), waits("slow", 100), *others])
     assert state.status == "completed"
@@ -78,7 +78,7 @@ def test_a_step_that_fails_opens_the_gate_too() -> None:
     assert state.steps["gated"].status == "ok"
 
 
-def test_a_token_that_is_let_in_at_the_last_moment_is_there_for_its_join() -> None:
+def test_a_token_admitted_at_the_last_moment_reaches_its_join() -> None:
     """No join fires without a parked token whose rule holds."""
     gate = gated("{{ steps.slow.status == 'ok' }}") | {"next": {"arcs": [{"step": "meet", "args": {"gated": 1}}]}}
     slow = waits("slow", 100) | {"next": {"arcs": [{"step": "meet", "args": {"slow": 1}}]}}
@@ -87,7 +87,7 @@ def test_a_token_that_is_let_in_at_the_last_moment_is_there_for_its_join() -> No
     assert state.steps["meet"].visits == 1
 
 
-def test_a_token_that_no_change_concerns_is_not_judged_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_is_not_evaluated_again_after_unrelated_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     judged: list[str] = []
     admit = routing._admit
 

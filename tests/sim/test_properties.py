@@ -27,7 +27,7 @@ def result(world: World, state: State) -> Any:
 
 @given(tasks=generated.pipelines(), faults=generated.faults)
 @examples(60)
-def test_a_pipeline_does_what_its_policies_say(tasks: tuple[GenTask, ...], faults: Faults) -> None:
+def test_a_pipeline_follows_its_policies(tasks: tuple[GenTask, ...], faults: Faults) -> None:
     source = generated.playbook([{"step": "start", "tool": generated.tasks_of(tasks)}])
     world, state = run(source, generated.tool_for(tasks), faults)
     wanted = generated.expected(tasks)
@@ -45,7 +45,7 @@ def test_a_pipeline_does_what_its_policies_say(tasks: tuple[GenTask, ...], fault
 
 @given(loop=generated.loops(), faults=generated.faults)
 @examples(50)
-def test_a_loop_gives_each_iteration_once_in_order_within_its_window(loop: GenLoop, faults: Faults) -> None:
+def test_a_loop_runs_each_iteration_once_in_order_within_its_window(loop: GenLoop, faults: Faults) -> None:
     world, state = run(generated.playbook([loop.step()]), loop.tool, faults)
     execution_id = state.execution_id
     if loop.fails:
@@ -73,7 +73,7 @@ def test_a_loop_gives_each_iteration_once_in_order_within_its_window(loop: GenLo
 
 @given(net=generated.nets(), faults=generated.faults)
 @examples(60)
-def test_tokens_meet_as_the_joins_say_whatever_comes_first(net: tuple[GenStep, ...], faults: Faults) -> None:
+def test_joins_merge_tokens_in_any_order_of_arrival(net: tuple[GenStep, ...], faults: Faults) -> None:
     world, state = run(generated.playbook(generated.net_steps(net)), None, faults)
     assert state.status == "completed", state.failure
     runs, met = generated.net_runs(net)

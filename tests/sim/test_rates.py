@@ -56,7 +56,7 @@ def test_ten_executions_of_200_calls_keep_to_five_a_second() -> None:
     assert len(world.rates.reserved) <= 600, "one request reserves many permits"
 
 
-def test_workers_that_die_lose_no_more_than_what_they_had_reserved() -> None:
+def test_dead_workers_lose_only_the_permits_that_they_had_reserved() -> None:
     """Every ten seconds one dies, while the others go on: its two seconds' worth of permits is what nobody uses."""
     world = World(concurrency=20)
     seen: list[int] = []
@@ -120,7 +120,7 @@ workflow:
 """
 
 
-def test_every_attempt_takes_a_permit_and_a_burst_is_had_at_once() -> None:
+def test_every_attempt_takes_a_permit_and_a_burst_is_available_at_once() -> None:
     world = World(concurrency=2)
     seen: list[int] = []
 
@@ -148,7 +148,7 @@ def test_every_attempt_takes_a_permit_and_a_burst_is_had_at_once() -> None:
         ("{key: a, per_second: '{{ 1e9 }}'}", "schema", "per_second"),
     ],
 )
-def test_what_is_no_rate_fails_its_task_and_says_so(rate: str, kind: str, says: str) -> None:
+def test_an_invalid_rate_fails_its_task_with_the_reason(rate: str, kind: str, says: str) -> None:
     world = World()
     source = RETRIED.replace('{key: api, per_second: "{{ 0.5 }}", burst: 2}', rate).replace("attempts: 6", "attempts: 1")
     source = source.replace("workflow:", "workload: {empty: '', zero: 0, list: [1]}\nworkflow:")

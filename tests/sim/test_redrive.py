@@ -83,7 +83,7 @@ def test_what_an_operator_sets_wins_over_what_kept_tasks_wrote() -> None:
     assert result(world, ends(world, execution_id, "completed")) == {"c": 11, "n": 77}
 
 
-def test_a_running_execution_and_wrong_names_are_refused_with_what_to_do() -> None:
+def test_redriving_a_running_execution_or_wrong_names_is_refused_with_a_remedy() -> None:
     world = World()
     execution_id = world.start(PIPELINE).execution_id
     with pytest.raises(NotNow, match="is running; only what has ended"):
@@ -99,7 +99,7 @@ def test_a_running_execution_and_wrong_names_are_refused_with_what_to_do() -> No
             redrive(world.controls[0], execution_id, asked(begin))
 
 
-def test_another_version_of_the_playbook_goes_on_from_the_failure() -> None:
+def test_another_version_of_the_playbook_continues_from_the_failure() -> None:
     world = World()
     failing(world, lambda call: call.task == "c")
     execution_id = world.start(PIPELINE).execution_id
@@ -113,7 +113,7 @@ def test_another_version_of_the_playbook_goes_on_from_the_failure() -> None:
     assert (result(world, state)["c"], state.version) == (22, 2)
 
 
-def test_a_version_in_which_what_ran_stands_elsewhere_is_refused() -> None:
+def test_a_version_in_which_finished_tasks_have_moved_is_refused() -> None:
     world = World()
     failing(world, lambda call: call.task == "c")
     execution_id = world.start(PIPELINE).execution_id
@@ -169,7 +169,7 @@ def test_a_join_gets_the_tokens_of_the_branches_that_are_kept() -> None:
     assert [c.task for c in world.calls[before:]] == ["j"]
 
 
-def test_a_cancelled_execution_goes_on_where_it_was_stopped() -> None:
+def test_a_cancelled_execution_continues_where_it_was_stopped() -> None:
     world = World()
     execution_id = world.start(PIPELINE).execution_id
 
@@ -263,7 +263,7 @@ workflow:
 """
 
 
-def test_an_execution_that_took_too_long_has_its_time_anew() -> None:
+def test_a_redriven_execution_gets_a_new_timeout() -> None:
     world = World()
     execution_id = world.start(HEAD.replace("workflow:\n", "") + LATE).execution_id
     state = ends(world, execution_id, "failed")
@@ -290,7 +290,7 @@ CYCLE = (
 )
 
 
-def test_the_last_time_round_of_a_cycle_is_meant() -> None:
+def test_a_redrive_refers_to_the_last_round_of_a_cycle() -> None:
     world = World()
     failing(world, lambda call: False)
     execution_id = world.start(CYCLE).execution_id

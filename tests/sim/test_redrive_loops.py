@@ -62,7 +62,7 @@ def test_one_failed_iteration_of_a_thousand_and_only_that_one_and_its_successors
 
 
 @pytest.mark.parametrize("exec_", ["local", "distributed"])
-def test_a_loop_that_failed_goes_on_with_what_failed_and_what_never_ran(exec_: str) -> None:
+def test_a_failed_loop_continues_with_failed_and_unstarted_iterations(exec_: str) -> None:
     world = World()
     failing(world, lambda call: call.task == "get" and int(call.inputs["url"]) == 617)
     execution_id = world.start(LOOP.replace("EXEC", exec_).replace("MODE", "fail_fast")).execution_id
@@ -167,7 +167,7 @@ def test_one_inner_iteration_of_a_nested_loop() -> None:
 
 
 @pytest.mark.parametrize("exec_", ["local", "distributed"])
-def test_a_loop_cancelled_half_way_goes_on_and_keeps_what_was_recorded(exec_: str) -> None:
+def test_a_loop_cancelled_half_way_continues_and_keeps_recorded_iterations(exec_: str) -> None:
     world = World()
     source = LOOP.replace("EXEC", exec_).replace("MODE", "fail_fast").replace("range(1000)", "range(60)")
     execution_id = world.start(source).execution_id
@@ -240,7 +240,7 @@ def test_with_the_stream_off_a_redrive_completes_by_the_sweeper_alone() -> None:
 
 
 @pytest.mark.parametrize("exec_", ["local", "distributed"])
-def test_of_a_completed_execution_the_iterations_that_failed_run_again_unasked(exec_: str) -> None:
+def test_failed_iterations_of_a_completed_execution_run_again_by_default(exec_: str) -> None:
     world = World()
     failing(world, lambda call: call.task == "get" and int(call.inputs["url"]) in (3, 617))
     source = LOOP.replace("EXEC", exec_).replace("MODE", "best_effort").replace("loop.failed > 0", "loop.failed > 9")

@@ -115,7 +115,9 @@ def answering(world: World, key: str, size: Any = 10, **more: Any) -> None:
 
 @pytest.mark.parametrize("playbook", [GUARD, INPUT])
 @pytest.mark.parametrize("body", [None, b"{not json"])
-def test_a_reference_to_nothing_or_to_no_data_fails_the_execution_clearly(playbook: str, body: bytes | None) -> None:
+def test_a_reference_to_a_missing_or_invalid_object_fails_the_execution_with_the_reason(
+    playbook: str, body: bytes | None
+) -> None:
     world = World()
     answering(world, "OWN/results/none.json")
     execution_id = world.start(playbook).execution_id
@@ -171,7 +173,7 @@ def test_a_response_that_looks_like_a_reference_to_somebody_elses_object_is_plai
 @pytest.mark.parametrize(
     "key", ["{own}/../1/results/r.json", "{own}/x/../../1/results/r.json", "{own}/./store/r", "{own}//store/r"]
 )
-def test_a_key_that_leads_out_of_the_family_on_a_detour_is_none_of_its_objects(key: str, tmp_path: Path) -> None:
+def test_a_key_with_a_path_traversal_is_not_an_object_of_the_family(key: str, tmp_path: Path) -> None:
     """Folders, and servers that tidy paths up, would give the object of execution 1."""
     world = World()
     own = world.start(GUARD).execution_id
@@ -277,7 +279,7 @@ NO_VALUES = {
 
 @pytest.mark.parametrize("playbook", [GUARD, INPUT, LOOP, GUARD_ARGS], ids=["guard", "input", "loop", "args"])
 @pytest.mark.parametrize("what", NO_VALUES)
-def test_an_object_that_holds_no_value_fails_what_reads_it_and_raises_nowhere(playbook: str, what: str) -> None:
+def test_an_object_without_a_value_fails_its_readers_and_raises_nowhere(playbook: str, what: str) -> None:
     world = World()
     body, more = NO_VALUES[what]
     answering(world, "OWN/results/none.json", **more)

@@ -98,7 +98,7 @@ def test_going_back_into_a_branch_is_a_new_round() -> None:
     assert state.steps["slow"].visits == 1
 
 
-def test_a_round_that_begins_before_the_last_has_met() -> None:
+def test_a_round_that_begins_before_the_previous_has_merged() -> None:
     """A branch beside the join goes back to the beginning, and begins the next round."""
     steps = round_again("any", rounds=0)
     steps[0]["next"] = arcs(

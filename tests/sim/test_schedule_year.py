@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from tests.sim.ports import SECOND, Faults
-from tests.sim.test_triggers import at, playbook, register_in, started, world_at
+from tests.sim.scheduled import at, playbook, register_in, started, world_at
 from tests.sim.world import World
 
 YEAR = datetime(2027, 12, 1, tzinfo=UTC), datetime(2028, 12, 1, tzinfo=UTC)

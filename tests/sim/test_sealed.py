@@ -92,7 +92,7 @@ def test_a_token_fetched_before_a_wait_is_there_after_it_and_in_no_log() -> None
 
 @pytest.mark.parametrize("where", ["local", "distributed"])
 @pytest.mark.parametrize("seed", range(6))
-def test_every_iteration_gets_its_own_back_whatever_happens_on_the_way(where: str, seed: int) -> None:
+def test_every_iteration_gets_its_own_secret_back_under_faults(where: str, seed: int) -> None:
     world = World(Faults(seed, crash=0.02, throttle=0.02, lost_answer=0.1, duplicate=0.3, delay=0.3) if seed else Faults())
     world.tool = tool
     execution_id = world.start(LOOP.replace("EXEC", where)).execution_id
@@ -128,7 +128,7 @@ def test_a_takeover_after_the_resume_opens_it_too() -> None:
     assert fetched(world) == [f"{TOKEN}0"] * 2
 
 
-def test_where_nobody_can_seal_reading_it_later_is_undefined_and_says_so() -> None:
+def test_without_a_sealer_a_later_read_is_undefined_with_the_reason() -> None:
     world = World(sealer=None)
     world.tool = tool
     execution_id = world.start(LOOP.replace("EXEC", "local")).execution_id
@@ -139,7 +139,7 @@ def test_where_nobody_can_seal_reading_it_later_is_undefined_and_says_so() -> No
     nothing_shows(world)
 
 
-def test_what_was_sealed_for_one_run_opens_in_no_other() -> None:
+def test_secrets_sealed_for_one_run_cannot_be_opened_by_another() -> None:
     world = World()
     world.tool = tool
     one = world.start(LOOP.replace("EXEC", "local"), idempotency_key="one").execution_id
@@ -175,7 +175,7 @@ workflow:
 )
 
 
-def test_what_an_earlier_iteration_wrote_to_ctx_is_there_for_the_later_ones_and_never_as_its_mask() -> None:
+def test_later_iterations_read_secret_ctx_writes_of_earlier_ones_and_never_the_mask() -> None:
     world = World()
     world.tool = tool
     execution_id = world.start(SEQUENCE).execution_id
@@ -232,7 +232,7 @@ def test_a_takeover_without_the_secret_says_so_and_sends_nothing(secret: str, gi
 
 
 @pytest.mark.parametrize("secret", ["true", "[token]"])
-def test_a_declared_secret_is_there_where_nobody_dies_and_shown_nowhere(secret: str) -> None:
+def test_a_declared_secret_is_usable_within_an_activation_and_shown_nowhere(secret: str) -> None:
     world = World()
     world.tool = gives_plain
     execution_id = world.start(DECLARED.replace("SECRET", secret).replace("INPUT", "Bearer {{ login.token }}")).execution_id

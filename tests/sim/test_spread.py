@@ -51,7 +51,7 @@ LOOP = (
 )
 
 
-def test_a_loop_that_is_handed_over_comes_to_the_same() -> None:
+def test_a_loop_that_is_handed_over_has_the_same_result() -> None:
     came_to = {}
     for rule in (None, AT_ONCE):
         world = World(spread=rule)
@@ -126,7 +126,7 @@ def test_the_lead_runs_the_first_chunk_and_hands_over_the_others() -> None:
 
 @pytest.mark.parametrize("rule", [None, AT_ONCE])
 @pytest.mark.parametrize("where", ["local", "distributed"])
-def test_a_loop_that_says_where_it_runs_is_as_before(where: str, rule: SpreadRule | None) -> None:
+def test_a_loop_with_explicit_exec_is_not_handed_over(where: str, rule: SpreadRule | None) -> None:
     source = LOOP.replace("policy: {failure", f"policy: {{exec: {where}, failure")
     world = World(spread=rule)
     failing(world, lambda call: False)
@@ -194,7 +194,7 @@ def test_one_iteration_of_a_spread_loop_runs_again_and_only_that(n: int) -> None
         assert state.ctx == {"sum": sum(range(40)), "seen": list(range(40))}
 
 
-def test_what_a_redrive_runs_again_may_be_handed_over_too() -> None:
+def test_a_redriven_loop_may_be_handed_over_too() -> None:
     """The lead goes on with the history of a run before it, and hands over what had never begun."""
     world = World()
     source = LOOP.replace("failure: {mode: best_effort}", "failure: {mode: fail_fast}")
@@ -217,7 +217,7 @@ def test_what_a_redrive_runs_again_may_be_handed_over_too() -> None:
     assert [c.task for c in world.calls[before:]] == ["get", "put", "count"], "what the run before the lead ran is kept"
 
 
-def test_older_code_leaves_a_spread_loop_alone_until_newer_code_is_there() -> None:
+def test_older_code_leaves_a_spread_loop_to_newer_code() -> None:
     """It would run the first chunk again: so the commit asks for a newer reader."""
     world = World(spread=AT_ONCE)
     failing(world, lambda call: False)

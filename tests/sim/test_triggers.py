@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
 from itertools import pairwise
 
 import pytest
@@ -12,47 +11,11 @@ from noetl_core.control import read
 from noetl_core.control.admit import Started, StartRequest, admit
 from noetl_core.control.core import Control
 from noetl_core.control.registration import install, register
+from noetl_core.control.triggers.operate import fire, switch
 from noetl_core.engine.ids import trigger_id
-from noetl_core.engine.records import request_of
-from noetl_core.ports import PortError
 from tests.sim.ports import SECOND, Crash, Faults
+from tests.sim.scheduled import PATH, at, playbook, register_in, started, world_at
 from tests.sim.world import World
-
-PATH = "reports/nightly"
-
-
-def playbook(*triggers: str, path: str = PATH, more: str = "") -> str:
-    listed = "\n".join(f"      - {{{trigger}}}" for trigger in triggers)
-    return f"""\
-apiVersion: noetl.io/v2
-kind: Playbook
-metadata: {{name: nightly, path: {path}}}
-executor:
-  spec:
-    triggers:
-{listed or "      []"}
-workload: {{day: null}}
-workflow:
-  - step: start
-    tool: {{kind: noop, result: "{{{{ [workload.day, trigger.kind, trigger.name, trigger.previous_at] }}}}"}}
-{more}"""
-
-
-def at(text: str) -> int:
-    return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()) * SECOND
-
-
-def world_at(text: str, faults: Faults | None = None) -> World:
-    world = World(faults=faults or Faults())
-    world.clock.time = at(text)
-    world.next_sweep = world.clock.time + 60 * SECOND
-    return world
-
-
-def started(world: World) -> list[tuple[str, str]]:
-    """Of every execution, which trigger started it at which occurrence, in order."""
-    requests = [request_of(commits[0]) for stream, commits in world.store.streams.items() if stream.run_id is None]
-    return sorted((t["id"], t["name"]) for r in requests if (t := r.get("trigger")) is not None)
 
 
 def pass_time(world: World, until: str) -> None:
@@ -67,16 +30,6 @@ def pass_time(world: World, until: str) -> None:
             world.clock.time = end
             return
         world.step()
-
-
-def register_in(world: World, source: str) -> None:
-    """A client that retries until it has its answer."""
-    while True:
-        try:
-            register(world.controls[0], source)
-            return
-        except (Crash, PortError):
-            world.controls[0] = world.new_control()
 
 
 def results(world: World) -> list[object]:
@@ -201,6 +154,19 @@ def test_what_overlaps_is_skipped_queued_allowed_or_takes_its_place() -> None:
     assert [o for o, *_ in queued] == ["13:00", "14:00", "15:00"]
     for before, after in pairwise(queued):
         assert 0 <= after[2] - before[3] <= 2, queued
+
+
+def test_what_somebody_has_fired_before_its_time_is_not_said_to_be_skipped() -> None:
+    world = world_at("2026-03-28T12:00:30")
+    register_in(world, slow('schedule: "0 * * * *"'))
+    pass_time(world, "2026-03-28T13:30:00")
+    fired = fire(world.controls[0], PATH, "schedule", "2026-03-28T14:00:00Z")
+    pass_time(world, "2026-03-28T14:10:00")
+    shown = {f.occurrence: (f.result, f.execution_id) for f in world.triggers.firings(PATH, "schedule", 0, 10)}
+    assert shown["2026-03-28T14:00:00Z"] == ("started", fired["execution_id"])
+    assert [o for o, *_ in spans(world)] == ["13:00", "14:00"]
+    switch(world.controls[0], PATH, "schedule", on=False)
+    assert {f.result for f in world.triggers.firings(PATH, "schedule", 0, 10)} == {"started"}
 
 
 def test_executions_that_must_not_overlap_do_not_whatever_crashes() -> None:

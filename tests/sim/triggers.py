@@ -47,7 +47,7 @@ class SimTriggers:
 
         return self.faults.around(found)
 
-    def takers(self) -> Sequence[TriggerRecord]:
+    def delivery_triggers(self) -> Sequence[TriggerRecord]:
         return [record for record in self.triggers() if record.kind != "schedule"]
 
     def put_firing(self, firing: Firing) -> None:

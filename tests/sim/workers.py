@@ -36,7 +36,7 @@ class ScriptedTool:
 
 def registry(world: World) -> ToolRegistry:
     """Every kind scripted."""
-    return ToolRegistry({kind: ScriptedTool(world, kind) for kind in SCRIPTED})
+    return ToolRegistry({kind: ScriptedTool(world, kind) for kind in SCRIPTED} | dict(world.tools))
 
 
 class BusyClock(SimClock):

@@ -21,6 +21,7 @@ from noetl_core.engine.records import Command, Commit, StreamId
 from noetl_core.engine.state import State
 from noetl_core.engine.statuses import TERMINAL
 from noetl_core.ports import DeadLetter, EventStore, PortError, Sealer
+from noetl_core.tools.base import Tool
 from tests.sim.busy import BusyWorkers
 from tests.sim.catalog import SimCatalog, SimIndex
 from tests.sim.limited import SimPlaces, SimRates
@@ -73,6 +74,9 @@ class World:
     concurrency: int | None = None
     """How many workers run at the same time, each with a thread of its own: tasks then take the time `take` says. None: one after
     the other, each in no time."""
+
+    tools: Mapping[str, Tool] = field(default_factory=dict)
+    """Kinds besides the scripted ones, as plugins bring them."""
 
     def __post_init__(self) -> None:
         assert not (self.faults.calls or self.faults.quiet), "a world needs faults of its own: these are used up"

@@ -35,13 +35,13 @@ MODULES: Final = {
     "triggers": ("triggers",),
     "migrate": ("migrate",),
 }
-"""The commands of each module. Their order is that of the help."""
+"""The commands of each module, in the order of the help."""
 
 
 def load(name: str = "") -> Typer:
-    """Return the application with the command `name` (and its neighbours); with all commands, where there is none of that name.
+    """Return the application with the command `name` (and its neighbours), or with all commands if there is none of that name.
 
-    Making the options of all commands takes 15 ms, which no start pays for commands that it does not run.
+    Creating the options of all commands takes 15 ms, which a start does not pay for commands that it does not run.
     """
     for module in [module for module, names in MODULES.items() if name in names] or MODULES:
         import_module(f"noetl_cli.commands.{module}")

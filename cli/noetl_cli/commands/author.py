@@ -29,7 +29,8 @@ def validate(
     strict: Annotated[bool, typer.Option("--strict", help="Exit code 2 for warnings too.")] = False,
 ) -> None:
     """Parse, validate and lint playbooks (a folder: all below it; `-`: standard input); exit code 2 when one has errors."""
-    from noetl_core.dsl.diagnostics import page_of, to_json, to_sarif, to_text  # 190 ms, with the next: only who validates
+    from noetl_cli.plugins import absent  # 190 ms, with the next two: needed only to validate
+    from noetl_core.dsl.diagnostics import page_of, to_json, to_sarif, to_text
     from noetl_core.dsl.parse import check
 
     found = []
@@ -38,7 +39,7 @@ def validate(
     for file in files:
         source = playbook_files.with_libraries(playbook_files.playbook(file), file)
         playbook, diagnostics = check(source, str(file), lenient=True)
-        found += diagnostics
+        found += [*diagnostics, *(absent(playbook, str(file)) if playbook is not None else ())]
         broken = broken or playbook is None or (strict and any(d.severity == "warning" for d in diagnostics))
     if format in ("jsonl", "yaml"):
         output.as_data([d.as_dict() for d in found], format)
@@ -56,8 +57,8 @@ def validate(
 
 @app.command()
 def completion(shell: Annotated[str, typer.Argument(metavar="SHELL", click_type=click.Choice(["bash", "zsh", "fish"]))]) -> None:
-    """Print the script that completes command lines: source <(noetl completion bash), in the shell's start-up file."""
-    from click.shell_completion import get_completion_class  # 3 ms: only who asks for it
+    """Print the completion script of a shell: put source <(noetl completion bash) in its start-up file."""
+    from click.shell_completion import get_completion_class  # 3 ms: needed only on request
 
     found = get_completion_class(shell)
     assert found is not None
@@ -67,11 +68,11 @@ def completion(shell: Annotated[str, typer.Argument(metavar="SHELL", click_type=
 @app.command()
 def schema(
     pages: Annotated[
-        str | None, typer.Option(help="Where its links lead (default: the pages on this machine)", metavar="URL")
+        str | None, typer.Option(help="Base of its links (default: the pages on this machine)", metavar="URL")
     ] = None,
 ) -> None:
-    """Print the JSON Schema of a playbook, for editors: it completes keys, checks them and says what they mean."""
-    from noetl_core.dsl.schema import playbook_schema  # 180 ms: only who asks for it
+    """Print the JSON Schema of a playbook; with it, editors complete, check and explain keys."""
+    from noetl_core.dsl.schema import playbook_schema  # 180 ms: needed only on request
 
     base = language.folder().parent.as_uri() if pages is None else pages
     output.as_json(playbook_schema(base.rstrip("/") + "/"))

@@ -20,21 +20,21 @@ if TYPE_CHECKING:
 def backfill(
     path: Annotated[str, typer.Argument(metavar="PATH[@VERSION]")],
     begin: Annotated[
-        str, typer.Option("--from", help="The first instant, in the schedule's zone unless it has one", metavar="INSTANT")
+        str, typer.Option("--from", help="Start of the period, in the schedule's zone unless it has its own", metavar="INSTANT")
     ],
-    end: Annotated[str, typer.Option("--to", help="The instant before which the last one is", metavar="INSTANT")],
-    trigger: Annotated[str | None, typer.Option(help="The schedule, where the playbook has several", metavar="NAME")] = None,
+    end: Annotated[str, typer.Option("--to", help="End of the period (exclusive)", metavar="INSTANT")],
+    trigger: Annotated[str | None, typer.Option(help="The schedule, if the playbook has several", metavar="NAME")] = None,
     parallel: Annotated[int, typer.Option(help="How many run at a time", metavar="N")] = 1,
     again: Annotated[
-        str | None, typer.Option(help="A word that makes another backfill of the same occurrences", metavar="WORD")
+        str | None, typer.Option(help="A word that identifies another backfill of the same occurrences", metavar="WORD")
     ] = None,
-    preview: Annotated[bool, typer.Option("--preview", help="Only say what would run")] = False,
+    preview: Annotated[bool, typer.Option("--preview", help="Only show what would run")] = False,
     on: On = None,
     store: Store = None,
     output_: Output = "text",
 ) -> None:
-    """Run a registered playbook for each occurrence of its schedule in the past, and follow that to its end."""
-    from noetl_cli.follow import Watch, ended  # 17 ms: only who follows an execution
+    """Run a registered playbook for past occurrences of its schedule, and follow the backfill to its end."""
+    from noetl_cli.follow import Watch, ended  # 17 ms: needed only to follow an execution
 
     with closing(backend(on or "local", store)) as where:
         shown = where.api.backfill(path, begin, end, trigger=trigger, parallel=parallel, again=again, preview=preview or None)
@@ -60,8 +60,9 @@ def backfill(
 
 
 def _before(where: Backend, execution_id: str) -> str:
-    """Say what has become of a backfill that was asked for before, and how it goes on."""
+    """Report the state of an earlier identical backfill, and return how to continue it."""
     status = where.api.execution(execution_id)["status"]
     if status not in ("failed", "cancelled"):
         return ", which was started before"
-    return f", which was started before and is {status}: `noetl redrive {execution_id}` runs what is missing"
+    again = f"noetl redrive {execution_id}{output.on_option(where.name)}"
+    return f", which was started before and is {status}: `{again}` runs what is missing"

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 @app.command()
 def console(
     on: On = None,
-    port: Annotated[int | None, typer.Option(help="On this port (default 4680, or a free one)", min=1, max=65535)] = None,
+    port: Annotated[int | None, typer.Option(help="Port (default 4680, or a free one)", min=1, max=65535)] = None,
     no_open: Annotated[bool, typer.Option("--no-open", help="Only print the address")] = False,
     store: Store = None,
     upload_to: Annotated[
         str | None,
         typer.Option(
-            help="Bring the pages to a stack deployed with Console=yes (its output ConsoleBucketName), and end", metavar="BUCKET"
+            help="Upload the pages to a stack deployed with Console=yes (its output ConsoleBucketName) and exit", metavar="BUCKET"
         ),
     ] = None,
 ) -> None:
@@ -35,7 +35,7 @@ def console(
     if upload_to is not None:
         _upload(upload_to)
         return
-    from noetl_console.server import Console  # 20 ms: only who serves it
+    from noetl_console.server import Console  # 20 ms: needed only to serve it
 
     api = _api(on, store)
     try:
@@ -48,7 +48,7 @@ def console(
     print(address, flush=True)
     say(f"the console of {api.name}; the address lets in one browser, once. Enter prints another one, Ctrl-C ends")
     if not no_open:
-        import webbrowser  # 10 ms: only who opens one
+        import webbrowser  # 10 ms: needed only to open one
 
         webbrowser.open(address)
     try:
@@ -62,7 +62,7 @@ def console(
 
 
 def _upload(bucket: str) -> None:
-    from botocore.exceptions import BotoCoreError, ClientError  # 200 ms, with the next two: only who uploads
+    from botocore.exceptions import BotoCoreError, ClientError  # 200 ms, with the next two: needed only to upload
 
     from noetl_console.publishing import publish
     from noetl_core.aws_clients import client
@@ -77,13 +77,13 @@ def _upload(bucket: str) -> None:
 
 
 def _api(on: str | None, store: str | None) -> Answering:
-    """What the console is of."""
+    """Return the API that the console shows."""
     if on is not None and on != "local":
-        from noetl_cli.backends import api_url  # 10 ms, with the next: only who asks a stack
+        from noetl_cli.backends import api_url  # 10 ms, with the next: needed only to query a stack
         from noetl_console.remote import RemoteApi
 
         return RemoteApi(api_url(None if on == "stack" else on), os.environ.get("NOETL_TOKEN", "").strip() or None)
-    from noetl_cli.local_store import IN_MEMORY, default_store  # 300 ms, with the next: only who serves a local store
+    from noetl_cli.local_store import IN_MEMORY, default_store  # 300 ms, with the next: needed only to serve a local store
     from noetl_console.local import LocalApi
 
     if store == IN_MEMORY:
@@ -94,7 +94,7 @@ def _api(on: str | None, store: str | None) -> Answering:
 
 
 def _wait(serving: Console) -> None:
-    """Until a signal; each line on standard input is answered with a new address."""
+    """Wait for a signal; print a new address for each line on standard input."""
     if sys.stdin.isatty():
         for _ in sys.stdin:
             print(serving.address(), flush=True)

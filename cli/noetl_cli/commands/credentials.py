@@ -1,4 +1,4 @@
-"""`noetl credentials`: what playbooks may name in their keychain. Values are shown to those who may read them, if they ask."""
+"""`noetl credentials`: what playbooks may name in their keychain. Values are shown on request to those who may read them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from noetl_cli.errors import USAGE, Exit
 from noetl_cli.payload import json_of
 
 if TYPE_CHECKING:
-    from noetl_core.client.view_shapes import Credential
+    from noetl_core.client.service_shapes import Credential
 
-credentials = typer.Typer(no_args_is_help=True, add_completion=False, help="Keep credentials: list, put, show, delete.")
+credentials = typer.Typer(no_args_is_help=True, add_completion=False, help="Manage credentials: list, put, show, delete.")
 app.add_typer(credentials, name="credentials")
 
 Name = Annotated[str, typer.Argument(metavar="NAME")]
@@ -45,12 +45,12 @@ def put(
     description: str | None = None,
     paths: Annotated[
         list[str] | None,
-        typer.Option(help="Paths of the playbooks that may read it, like reports/* (repeatable); without it: every playbook"),
+        typer.Option(help="Paths of the playbooks that may read it, such as reports/*; repeatable (default: every playbook)"),
     ] = None,
     on: On = None,
     output_: Output = "text",
 ) -> None:
-    """Keep a credential, in place of the one of that name. What is typed as --data others may see; a file or - stays private."""
+    """Store a credential, replacing one of the same name. Others may see --data as text; a file or - stays private."""
     fields = json_of(sys.stdin.read() if data == "-" else data, "--data")
     if not isinstance(fields, dict):
         raise Exit(USAGE, f"--data is a JSON {fields.__class__.__name__}; an object is expected")
@@ -62,7 +62,7 @@ def put(
 @credentials.command()
 def show(
     name: Name,
-    data: Annotated[bool, typer.Option("--data", help="What it holds, too")] = False,
+    data: Annotated[bool, typer.Option("--data", help="Also show its contents")] = False,
     on: On = None,
     output_: Output = "text",
 ) -> None:
@@ -73,7 +73,7 @@ def show(
 
 @credentials.command()
 def delete(name: Name, on: On = None, output_: Output = "text") -> None:
-    """Forget a credential."""
+    """Delete a credential."""
     with closing(backend(on or "local", None)) as where:
         output.done(f"{name} deleted", where.api.delete_credential(name), output_)
 
@@ -86,7 +86,7 @@ def _show(found: Credential, how: str) -> None:
 
 
 def _told(found: Credential) -> dict[str, object]:
-    """As a person reads it. Who may use a credential is said in any case."""
+    """Return the row of a credential for people, which always states who may use it."""
     told = {k: ", ".join(map(str, v)) if isinstance(v, list) else v for k, v in found.items()}
     if "paths" in told:
         told["paths"] = told["paths"] or "* (every playbook)"

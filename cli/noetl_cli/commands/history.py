@@ -1,4 +1,4 @@
-"""Commands that show what happened, and go on with what happens: events, logs."""
+"""Commands that show and follow the history of executions: events, logs."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 @app.command()
 def events(
     id: Id,
-    name: Annotated[str | None, typer.Option(help="Events of this name, as StepDone or step.done")] = None,
-    after: Annotated[str | None, typer.Option(help="Those after this event, or this cursor", metavar="EVENT")] = None,
+    name: Annotated[str | None, typer.Option(help="Events with this name, such as StepDone or step.done")] = None,
+    after: Annotated[str | None, typer.Option(help="Events after this event or cursor", metavar="EVENT")] = None,
     follow: Follow = False,
     step: OfStep = None,
     task: OfTask = None,
@@ -36,7 +36,7 @@ def events(
     store: Store = None,
     output_: Output = "text",
 ) -> None:
-    """Show an execution's history, in causal order; with -f also what is new."""
+    """Show an execution's history in causal order; with -f also new events."""
     wanted = Filter.of(step, task, iteration, failed, since)
     with execution(id, on, store) as (where, id):
 
@@ -58,19 +58,19 @@ def logs(
     failed: Failed = False,
     tail: Tail = None,
     since: Since = None,
-    full: Annotated[bool, typer.Option("--full", help="All that was kept, not its end")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Everything that was kept, not only the end")] = False,
     on: On = None,
     store: Store = None,
     output_: Output = "text",
 ) -> None:
-    """Show what tasks wrote to standard output and standard error; with -f also what is new, of a local store while tasks run."""
+    """Show tasks' standard output and standard error; with -f also new output, while tasks run."""
     wanted, running = Filter.of(step, task, iteration, failed, since), Running()
     seen = follow and output_ == "text"
     with execution(id, on, store) as (where, id):
 
         def page(cursor: str | None) -> tuple[list[Any], str | None, bool]:
             found = where.api.logs(id, step=step, task=task, full=full or None, after=cursor)
-            if seen and not found["logs"]:  # what has ended comes first
+            if seen and not found["logs"]:  # output of ended attempts comes first
                 running.print(r for r in found.get("running", ()) if wanted.fits({**r, "timestamp": r["started_at"]}))
                 sys.stdout.flush()
             return list(found["logs"]), found["cursor"], found["more"]
@@ -83,7 +83,7 @@ def logs(
 
 
 def _show(entries: Iterable[Any], how: str, follow: bool, line: Callable[[Any], None]) -> int:
-    """Print entries, each at once where they are followed; return how many there were as text."""
+    """Print entries, each at once when following; return how many were printed as text."""
     if how != "text" and not follow:
         output.as_data(entries, how)
         return 0

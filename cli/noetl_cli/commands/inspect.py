@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 @app.command("ls")
 def list_executions(
-    status: str | None = None,
+    status: Annotated[str | None, typer.Option(help="Of this status, such as failed, waiting or retrying")] = None,
     path: str | None = None,
-    since: Annotated[str | None, typer.Option(help="Started then or later", metavar="INSTANT")] = None,
+    since: Annotated[str | None, typer.Option(help="Started at or after this instant", metavar="INSTANT")] = None,
     limit: int = 50,
     where_: Annotated[
         list[str] | None,
-        typer.Option("--where", help="With this search attribute; repeatable, the rarest first", metavar="NAME=VALUE"),
+        typer.Option("--where", help="With this search attribute; repeatable, rarest first", metavar="NAME=VALUE"),
     ] = None,
     label: Annotated[
-        list[str] | None, typer.Option(help="With this label, of any value or of this one; repeatable", metavar="KEY[=VALUE]")
+        list[str] | None, typer.Option(help="With this label, with any value or this one; repeatable", metavar="KEY[=VALUE]")
     ] = None,
     on: On = None,
     store: Store = None,
@@ -44,7 +44,7 @@ def list_executions(
     labels = ",".join(text.replace("=", ":", 1) for text in label or ()) or None
     with closing(backend(on or "local", store)) as where:
         page = where.api.executions(status=status, path=path, since=since, limit=limit, search=search, label=labels)
-        found, absent = page["executions"], where.absent
+        found, absent = page["executions"], where.missing_store
     shown: list[dict[str, Any]] = [{**e} for e in found]
     if output_ == "text":
         searched = any(e.get("search") for e in found)
@@ -60,7 +60,7 @@ def list_executions(
             for e in found
         ]
         if any(e.get("waiting_for") for e in found):
-            waits = [", ".join(output.full(wait) for wait in e.get("waiting_for", ())) for e in found]
+            waits = [", ".join(output.awaited(wait) for wait in e.get("waiting_for", ())) for e in found]
             shown = [{**row, "waits for": text} for row, text in zip(shown, waits, strict=True)]
         if any(e.get("trigger") for e in found):  # a column that most stores would have empty
             shown = [{**row, "by": _by(e.get("trigger"))} for row, e in zip(shown, found, strict=True)]
@@ -78,7 +78,7 @@ def _by(trigger: TriggerName | None) -> str:
 def show(
     id: Id,
     step: Annotated[str | None, typer.Argument(metavar="STEP")] = None,
-    failed: Annotated[bool, typer.Option("--failed", help="The iterations of STEP that failed, by error")] = False,
+    failed: Annotated[bool, typer.Option("--failed", help="Show the failed iterations of STEP, by error")] = False,
     on: On = None,
     store: Store = None,
     output_: Output = "text",
@@ -88,7 +88,7 @@ def show(
         raise Exit(USAGE, "--failed is about the iterations of a step: noetl show ID STEP --failed")
     with execution(id, on, store) as (where, id):
         if step is not None:
-            from noetl_cli.step import show_step  # 2 ms: only who looks at a step
+            from noetl_cli.step import show_step  # 2 ms: needed only to look at a step
 
             show_step(where, id, step, failed=failed, how=output_)
             return
@@ -97,22 +97,22 @@ def show(
         if output_ != "text":
             output.as_data(summary, output_)
             return
-        from noetl_cli.told import told  # 4 ms: only for people
+        from noetl_cli.execution_output import print_execution  # 4 ms: only for people
 
-        told(where, summary, steps=True)
+        print_execution(where, summary, steps=True)
 
 
 @app.command()
 def why(
     id: Id,
     step: Annotated[str | None, typer.Argument(metavar="STEP")] = None,
-    at: Annotated[str | None, typer.Option(help="By what was decided up to this event", metavar="EVENT")] = None,
+    at: Annotated[str | None, typer.Option(help="As decided up to this event", metavar="EVENT")] = None,
     on: On = None,
     store: Store = None,
     output_: Output = "text",
 ) -> None:
-    """Say why a step ran or did not, back to the cause; without a step, why the execution came to what it did."""
-    from noetl_cli import explain  # 4 ms, with the next: only who asks why
+    """Explain why a step ran or did not, back to the cause; without a step, why the execution ended as it did."""
+    from noetl_cli import explain  # 4 ms, with the next: needed only by `why`
     from noetl_cli.sources import Sources
 
     with execution(id, on, store) as (where, id):
@@ -128,13 +128,13 @@ def why(
 
 
 def _put_tokens(where: Backend, summary: dict[str, Any]) -> None:
-    """Tokens beside the callbacks that wait, for those who may answer them."""
+    """Tokens of the waiting callbacks, for those who may answer them."""
     waiting = [w for w in summary.get("waiting_for", ()) if w["kind"] == "callback"]
     if not waiting:
         return
     try:
         found = where.api.callbacks(summary["execution_id"])["callbacks"]
-    except Exit:  # the summary stands without them
+    except Exit:  # the summary is complete without them
         return
     tokens = {c["wait_id"]: c["token"] for c in found}
     for wait in waiting:
@@ -150,8 +150,8 @@ def watch(
     timeout: Annotated[float | None, typer.Option(metavar="S")] = None,
     output_: Output = "text",
 ) -> None:
-    """Follow an execution that something else carries out, to its end."""
-    from noetl_cli.follow import Watch, ended, polled  # 17 ms: only who follows an execution
+    """Follow an execution that runs elsewhere to its end."""
+    from noetl_cli.follow import Watch, ended, polled  # 17 ms: needed only to follow an execution
 
     with execution(id, on, store) as (where, id):
         view = Watch(where, id, polled(where, id), quiet=output_ != "text")
@@ -171,12 +171,12 @@ def watch(
 def get(
     what: Annotated[str, typer.Argument(metavar="ID[.STEP]")],
     to: Annotated[str, typer.Option("-o", "--to", help="The file to write, or - for standard output", metavar="FILE")] = "-",
-    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file")] = False,
     on: On = None,
     store: Store = None,
 ) -> None:
-    """Download the result of an execution, or of a step, with what its references lead to."""
-    from noetl_cli.download import download  # 10 ms: only who downloads
+    """Download the result of an execution, or of a step, with its references resolved."""
+    from noetl_cli.download import download  # 10 ms: needed only to download
 
     id, _, step = what.partition(".")
     with execution(id, on, store) as (where, id):

@@ -14,20 +14,20 @@ from noetl_cli.backends import backend
 from noetl_cli.errors import say
 
 if TYPE_CHECKING:
-    from noetl_core.client.limit_shapes import LimitInUse
+    from noetl_core.client.limit_shapes import LimitHolder, LimitInUse
 
 
 @app.command()
 def limits(
-    key: Annotated[str | None, typer.Argument(help="Of one limit: who holds its places, and who waits")] = None,
+    key: Annotated[str | None, typer.Argument(help="Show only this limit: who holds its places, and who waits")] = None,
     on: On = None,
     store: Store = None,
     output_: Output = "text",
 ) -> None:
-    """Show limits that executions share: how many hold places, who waits for whom, how far rates are reserved."""
+    """Show limits that executions share: who holds places, who waits for whom, how far rates are reserved."""
     with closing(backend(on or "local", store)) as where:
         found = where.api.limits(key)
-        absent = where.absent
+        absent = where.missing_store
     if output_ in ("json", "yaml"):
         output.as_data(found, output_)
         return
@@ -47,14 +47,19 @@ def limits(
 
 
 def _all(limit: LimitInUse) -> Iterator[dict[str, Any]]:
-    """One row of a limit."""
+    """Yield one row for a limit."""
     waits = "some wait" if limit["waiting"] else ""
     yield {"limit": limit["key"], "kind": "concurrency", "in use": f"{limit['held']}/{limit['max']}", "waiting": waits}
 
 
 def _whole(limit: LimitInUse) -> Iterator[dict[str, Any]]:
-    """A row for each that holds a place or waits for one."""
+    """Yield a row for each holder and waiter."""
     for held in limit.get("holders", ()):
-        yield {"execution": held["execution_id"], "holder": held["holder"], "state": f"since {held.get('since')}"}
+        yield {"execution": held["execution_id"], "holder": held["holder"], "state": f"since {held.get('since')}{_leaves(held)}"}
     for n, waits in enumerate(limit.get("waiters", ()), 1):
-        yield {"execution": waits["execution_id"], "holder": waits["holder"], "state": f"waits, {output.nth(n)}"}
+        yield {"execution": waits["execution_id"], "holder": waits["holder"], "state": f"waits, {output.nth(n)}{_leaves(waits)}"}
+
+
+def _leaves(who: LimitHolder) -> str:
+    """Return a note that a holder is about to end because it was displaced; empty otherwise."""
+    return f", displaced by {who['displaced_by']}" if "displaced_by" in who else ""

@@ -21,12 +21,12 @@ def migrate(
     diff: Annotated[bool, typer.Option("--diff", help="Print what would change")] = False,
     in_place: Annotated[bool, typer.Option("--in-place", help="Rewrite the files")] = False,
 ) -> None:
-    """Rewrite playbooks of the legacy dialects to canonical v10, comments kept.
+    """Rewrite playbooks of the legacy dialects to canonical v10, keeping comments.
 
-    Prints the new text of one FILE unless an option says otherwise. What has no faithful form is an error at its place: that
-    file stays as it is, and the exit code is 2.
+    Prints the new text of one FILE unless an option says otherwise. Anything without a faithful equivalent is an error at its
+    place: that file stays as it is, and the exit code is 2.
     """
-    from noetl_core.dsl.diagnostics import to_text  # 260 ms, with the next: only who migrates
+    from noetl_core.dsl.diagnostics import to_text  # 260 ms, with the next: needed only to migrate
     from noetl_migrate import migrate as rewrite
 
     if in_place and (check or diff):
@@ -69,7 +69,7 @@ def _difference(file: Path, before: str, after: str) -> str:
 
 
 def _replace(file: Path, text: str) -> None:
-    """Write beside it, then rename: the file is the old one or the new one."""
+    """Replace the file atomically."""
     target = file.resolve()
     beside = target.with_name(f".{target.name}.migrated")
     try:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 @app.command()
 def resume(id: Id, on: On = None, store: Store = None, output_: Output = "text") -> None:
-    """Go on with a paused execution, or with one that this machine left unfinished."""
-    from noetl_cli.follow import Watch, ended  # 17 ms: only who follows an execution
+    """Continue a paused execution, or one that this machine left unfinished."""
+    from noetl_cli.follow import Watch, ended  # 17 ms: needed only to follow an execution
 
     with execution(id, on, store) as (where, id):
         status = where.api.state(id)["status"]
@@ -42,7 +42,7 @@ def resume(id: Id, on: On = None, store: Store = None, output_: Output = "text")
 def cancel(
     id: Id,
     reason: str = "",
-    compensate: Annotated[bool, typer.Option("--compensate", help="then undo finished steps by their `compensate`")] = False,
+    compensate: Annotated[bool, typer.Option("--compensate", help="Then undo finished steps by their `compensate`")] = False,
     on: On = None,
     store: Store = None,
     output_: Output = "text",
@@ -51,13 +51,13 @@ def cancel(
     with execution(id, on, store) as (where, id):
         status = where.api.cancel(id, reason=reason or None, compensate=compensate or None)["status"]
         if compensate and status == "cancelling" and where.name == "local":
-            where.follow(id, None, lambda: None)  # this process carries the compensations out
+            where.follow(id, None, lambda: None)  # this process runs the compensations
             status = where.api.state(id)["status"]
         _operated(id, status, output_)
 
 
 def _operated(id: str, status: str, how: str) -> None:
-    """Print what an operation left an execution at."""
+    """Print the state of an execution after an operation."""
     output.done(f"{id} {status}", {"execution_id": id, "status": status}, how)
 
 
@@ -65,22 +65,24 @@ def _operated(id: str, status: str, how: str) -> None:
 def redrive(
     id: Id,
     begin: Annotated[
-        str | None, typer.Option("--from", help="where to begin; default: where it failed", metavar="STEP[/TASK][@0.3]")
+        str | None, typer.Option("--from", help="Where to begin (default: where it failed)", metavar="STEP[/TASK][@0.3]")
     ] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", help="a key of ctx; repeatable", metavar="ctx.A=VALUE")] = None,
-    args: Annotated[str | None, typer.Option(help="args of the step to set: JSON, or @file", metavar="JSON|@file")] = None,
-    playbook: Annotated[Path | None, typer.Option(help="go on with this version of the playbook", metavar="FILE")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="A key of ctx to set; repeatable", metavar="ctx.A=VALUE")
+    ] = None,
+    args: Annotated[str | None, typer.Option(help="Arguments of the step to set: JSON, or @file", metavar="JSON|@file")] = None,
+    playbook: Annotated[Path | None, typer.Option(help="Continue with the playbook in this file", metavar="FILE")] = None,
     version: Annotated[
-        str | None, typer.Option(help="go on with this version of the playbook, a number or an alias", metavar="N|ALIAS")
+        str | None, typer.Option(help="Continue with this version of the playbook: a number or an alias", metavar="N|ALIAS")
     ] = None,
-    preview: Annotated[bool, typer.Option("--preview", help="only say what would run again")] = False,
+    preview: Annotated[bool, typer.Option("--preview", help="Only show what would run again")] = False,
     on: On = None,
     store: Store = None,
     output_: Output = "text",
     events: Annotated[bool, typer.Option("--events", help="Add the event log")] = False,
 ) -> None:
-    """Run an execution that has ended again, keeping what it finished, and follow it to its end."""
-    from noetl_cli.follow import Watch, ended  # 17 ms: only who follows an execution
+    """Run an ended execution again, keeping what it finished, and follow it to its end."""
+    from noetl_cli.follow import Watch, ended  # 17 ms: needed only to follow an execution
 
     ctx: dict[str, Any] = {}
     source = None if playbook is None else files.playbook(playbook)
@@ -138,7 +140,7 @@ def signal(
     store: Store = None,
     output_: Output = "text",
 ) -> None:
-    """Send a named signal: what `kind: callback` with `signal: NAME` waits for."""
+    """Send a named signal, for which `kind: callback` with `signal: NAME` waits."""
     given = json_of(data, "--data")
     with execution(id, on, store) as (where, id):
         _operated(id, where.api.signal(id, name, given)["status"], output_)
@@ -146,10 +148,10 @@ def signal(
 
 @app.command()
 def callback(
-    token: Annotated[str, typer.Argument(help="what `callback.token` or `callback.url` gave, or `noetl show` shows")],
-    data: Annotated[str | None, typer.Option(help="the task's result: JSON, or @file", metavar="JSON|@file")] = None,
-    error: Annotated[str | None, typer.Option(help="fail the task: a message, or JSON {kind, message, ...}")] = None,
-    heartbeat: Annotated[bool, typer.Option("--heartbeat", help="only say that whoever is to answer is alive")] = False,
+    token: Annotated[str, typer.Argument(help="The value of `callback.token` or `callback.url`, or as shown by `noetl show`")],
+    data: Annotated[str | None, typer.Option(help="The task's result: JSON, or @file", metavar="JSON|@file")] = None,
+    error: Annotated[str | None, typer.Option(help="Fail the task: a message, or JSON {kind, message, ...}")] = None,
+    heartbeat: Annotated[bool, typer.Option("--heartbeat", help="Only signal that the responder is alive")] = False,
     on: On = None,
     store: Store = None,
     output_: Output = "text",

@@ -1,4 +1,4 @@
-"""`noetl playbooks`: the catalog, and what is said about a path: aliases, tags, deletion."""
+"""`noetl playbooks`: the catalog, and a path's aliases, tags and deletion."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ playbooks = typer.Typer(add_completion=False, help="The catalog: list, show, ali
 app.add_typer(playbooks, name="playbooks")
 
 Path = Annotated[str, typer.Argument(metavar="PATH")]
-Prefix = Annotated[str, typer.Option(help="Playbooks whose path begins so")]
-Tag = Annotated[str | None, typer.Option(help="Playbooks that have this tag")]
+Prefix = Annotated[str, typer.Option(help="Only playbooks whose path begins with this")]
+Tag = Annotated[str | None, typer.Option(help="Only playbooks with this tag")]
 
 
 @playbooks.callback(invoke_without_command=True)
@@ -36,7 +36,7 @@ def catalog(
 def list_(
     prefix: Prefix = "",
     tag: Tag = None,
-    deleted: Annotated[bool, typer.Option("--deleted", help="Those that are deleted")] = False,
+    deleted: Annotated[bool, typer.Option("--deleted", help="Only deleted ones")] = False,
     on: On = None,
     store: Store = None,
     output_: Output = "text",
@@ -94,7 +94,7 @@ def alias(
     store: Store = None,
     output_: Output = "text",
 ) -> None:
-    """Let PATH@ALIAS stand for a version, or split it between some by weights (default: of the local store)."""
+    """Point PATH@ALIAS to a version, or split it between several by weights (default: of the local store)."""
     if remove == bool(versions):
         raise Exit(USAGE, "an alias stands for versions, or is removed: noetl playbooks alias PATH prod 7, or --remove")
     weights = None if remove else _weights(versions or [])
@@ -137,7 +137,7 @@ def tag(
 
 @playbooks.command()
 def delete(path: Path, on: On = None, store: Store = None, output_: Output = "text") -> None:
-    """Let nothing new start from a playbook; what runs goes on, its versions stay (default: of the local store)."""
+    """Start nothing new from a playbook; running executions continue, its versions stay (default: of the local store)."""
     with closing(backend(on or "local", store)) as where:
         about = where.api.delete_playbook(path)
     output.done(
@@ -147,7 +147,7 @@ def delete(path: Path, on: On = None, store: Store = None, output_: Output = "te
 
 @playbooks.command()
 def undelete(path: Path, on: On = None, store: Store = None, output_: Output = "text") -> None:
-    """Let a deleted playbook start again (default: of the local store)."""
+    """Restore a deleted playbook (default: of the local store)."""
     with closing(backend(on or "local", store)) as where:
         about = where.api.undelete_playbook(path)
     output.done(f"{path} version {about['latest']} starts again", about, output_)

@@ -1,4 +1,4 @@
-"""`noetl replay`: decisions taken again, and the state at any event; `noetl diff`: two executions compared."""
+"""`noetl replay`: decisions repeated, and the state at any event; `noetl diff`: two executions compared."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from noetl_cli.errors import FAILED, UNREACHABLE, USAGE, Exit
 
 if TYPE_CHECKING:
     from noetl_core.client.shapes import ExecutionState
-    from noetl_core.client.why_shapes import Compared, Diff
+    from noetl_core.client.why_shapes import Compared, Diff, PartlyCompared
 
 
 @app.command()
@@ -30,7 +30,7 @@ def replay(
     store: Store = None,
     output_: Output = "text",
 ) -> None:
-    """Take every control decision of an execution again; exit code 1 when one comes out differently, 3 when its input is gone."""
+    """Repeat every control decision of an execution; exit code 1 if one comes out differently, 3 if its input is missing."""
     if at is not None and playbook is not None:
         raise Exit(USAGE, "--at shows what was recorded: it takes no --playbook")
     source = None
@@ -89,12 +89,25 @@ def _tell_apart(found: Diff) -> None:
     for took in slower[:SLOWER]:
         visit = f" visit {took['visit']}" if took["visit"] > 1 else ""
         print(f"{took['step']}{visit} took {took['a_ms']:,.1f} ms -> {took['b_ms']:,.1f} ms")
+    partial = found.get("partial")
     if not found["differences"]:
         print("no difference but time")
+    if partial and partial["compared"] < partial["visits"]:
+        _tell_totals(partial)
+
+
+def _tell_totals(partial: PartlyCompared) -> None:
+    """Say how much was compared, and of which steps the visits took very differently long on average."""
+    compared = f"{partial['compared']:,} of {partial['visits']:,} visits were compared one by one"
+    print(output.styled(f"{compared}, the others by how many there are, how many failed, and how often each arc fired", "dim"))
+    for each in partial["steps"]:
+        a, b = each["a"]["mean_ms"], each["b"]["mean_ms"]
+        if a and b and _far_apart(a, b):
+            print(f"{each['step']} took {a:,.1f} ms -> {b:,.1f} ms on average")
 
 
 SLOWER = 10
-"""Visits whose durations are far apart that are shown: those that make the largest difference."""
+"""How many visits with very different durations are shown: those with the largest difference."""
 
 
 def _far_apart(a: float, b: float) -> bool:

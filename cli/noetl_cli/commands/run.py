@@ -33,22 +33,23 @@ def run(
         list[str] | None, typer.Option("--set", help="a.b=value, typed as YAML; repeatable", metavar="A.B=VALUE")
     ] = None,
     env: Annotated[
-        str | None, typer.Option("--env", help="Inputs of [env.NAME] in noetl.toml, below those given here", metavar="NAME")
+        str | None,
+        typer.Option(
+            "--env", help="Inputs of the section env.NAME in noetl.toml, overridden by those given here", metavar="NAME"
+        ),
     ] = None,
     idempotency_key: Annotated[str | None, typer.Option(metavar="K")] = None,
     priority: Annotated[
-        float | None, typer.Option(help="Among those that wait for a limit, the higher first", metavar="N")
+        float | None, typer.Option(help="Priority among executions that wait for a limit; higher first", metavar="N")
     ] = None,
     label: Annotated[
-        list[str] | None, typer.Option(help="By which lists find the execution; repeatable", metavar="KEY=VALUE")
+        list[str] | None, typer.Option(help="Label by which lists find the execution; repeatable", metavar="KEY=VALUE")
     ] = None,
-    timeout: Annotated[float | None, typer.Option(help="Seconds to follow", metavar="S")] = None,
+    timeout: Annotated[float | None, typer.Option(help="Seconds to follow the execution", metavar="S")] = None,
     output_: Output = "text",
     events: Annotated[bool, typer.Option("--events", help="Add the event log")] = False,
     store: Store = None,
-    allow: Annotated[
-        list[str] | None, typer.Option(help="Allow what tasks may not do unasked: shell (commands)", metavar="shell")
-    ] = None,
+    allow: Annotated[list[str] | None, typer.Option(help="Allow a restricted feature: shell (commands)", metavar="shell")] = None,
 ) -> None:
     """Run a playbook and follow it to its end."""
     _allow(allow or (), on or "local")
@@ -59,17 +60,17 @@ def run(
     source, path, version = None, None, None
     chosen = None
     if env is not None:
-        from noetl_cli.environments import environment  # 10 ms: only who names one
+        from noetl_cli.environments import environment  # 10 ms: needed only if one is named
 
         chosen = environment(env, file if file.is_file() else None)
         on, store = on or chosen.on, store or chosen.store
     if file.is_file():
         source = playbook_files.playbook(file)
         if (on or "local") == "local" and _PYTHON.search(source):
-            from noetl_core.tools.python import start_ahead  # 5 ms: only who runs python tasks in this process
+            from noetl_core.tools.python import start_ahead  # 5 ms: needed only to run python tasks in this process
 
             start_ahead()  # 40 ms, in which this process imports and parses
-    from noetl_cli.follow import Watch, ended  # 16 ms, with the next: only who follows an execution
+    from noetl_cli.follow import Watch, ended  # 16 ms, with the next: needed only to follow an execution
     from noetl_cli.notices import places
 
     given = payload_of(payload)
@@ -93,9 +94,9 @@ def run(
         else:
             path, version = _path(what)
         where = stack.enter_context(closing(backend(on or "local", store)))
-        novel = where.novel
+        new_store = where.new_store
         if source is not None and where.name == "local":
-            from noetl_cli.siblings import register_called  # 50 ms: only who runs a file
+            from noetl_cli.siblings import register_called  # 50 ms: needed only to run a file
 
             register_called(where, playbook, file, quiet=output_ != "text")
         if source is not None and where.name == "local" and playbook.executor.requirements:
@@ -111,7 +112,7 @@ def run(
         for warning in started.get("warnings", ()):
             say(f"warning: {warning}")
         if output_ == "text":
-            say(novel)
+            say(new_store)
             say(f"execution {execution_id} on {where.name}")
         known = places(playbook, file) if source is not None else None
         watch = Watch(where, execution_id, quiet=output_ != "text", places=known)
@@ -130,7 +131,7 @@ def _label(text: str) -> tuple[str, str]:
 
 
 def _allow(what: Sequence[str], on: str) -> None:
-    """Let tasks of this process run commands, if the user says so."""
+    """Let tasks of this process run commands, if the user allows it."""
     for each in what:
         if each != "shell":
             raise Exit(USAGE, f"--allow {each}: there is nothing of that name to allow but shell")
@@ -153,6 +154,8 @@ def register(
         registered.append(version)
         if output_ == "text":
             print(f"{version['path']} version {version['version']} ({version['digest'][:19]}) on {where.name}")
+        for warning in version["warnings"]:
+            say(f"warning: {warning}")
     if output_ != "text":
         output.as_data(registered, output_)
 

@@ -1,4 +1,4 @@
-"""`noetl serve`: schedules, timers and what waits in the local store, in one process that stays."""
+"""`noetl serve`: schedules, timers and waits of the local store, in one long-running process."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 @app.command()
 def serve(
     port: Annotated[
-        int | None, typer.Option(help="Take webhooks on this port of this machine", metavar="N", min=0, max=65535)
+        int | None, typer.Option(help="Accept webhooks on this port of this machine", metavar="N", min=0, max=65535)
     ] = None,
     store: Store = None,
     output_: Output = "text",
 ) -> None:
-    """Start what is scheduled in the local store, and go on with what waits there, until Ctrl-C."""
-    from noetl_cli.local_backend import LocalBackend  # 400 ms: only who asks the local store
+    """Start what is scheduled in the local store, and continue what waits there, until Ctrl-C."""
+    from noetl_cli.local_backend import LocalBackend  # 400 ms: needed only to query the local store
 
     if store == IN_MEMORY:
         raise Exit(USAGE, "a store in memory ends with its process: there is nothing to serve")
@@ -53,11 +53,11 @@ def serve(
 
 @contextmanager
 def _hooks(where: LocalBackend, port: int | None) -> Iterator[None]:
-    """Take webhooks meanwhile, where a port says so."""
+    """Accept webhooks meanwhile, if a port is given."""
     if port is None:
         yield
         return
-    from noetl_cli.hook_server import HookServer, serving  # 20 ms: only who takes webhooks
+    from noetl_cli.hook_server import HookServer, serving  # 20 ms: needed only to take webhooks
 
     try:
         server = HookServer(where.wiring, where.wiring.credentials, port)

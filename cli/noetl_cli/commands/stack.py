@@ -22,7 +22,7 @@ def up(
     tools: Annotated[
         list[str] | None,
         typer.Option(
-            help="Further tool kinds for the workers: a folder with a pyproject.toml, a wheel, a requirement", metavar="DIST"
+            help="Further tool kinds for the workers: a folder with a pyproject.toml, a wheel, or a requirement", metavar="DIST"
         ),
     ] = None,
     set_: Annotated[
@@ -32,14 +32,14 @@ def up(
     packages: Annotated[
         list[str] | None,
         typer.Option(
-            help="Packages of python tasks: a playbook whose executor requires some, a folder of them, a requirements.txt",
+            help="Packages of python tasks: a playbook with requirements, a folder of playbooks, or a requirements.txt",
             metavar="FILE",
         ),
     ] = None,
 ) -> None:
     """Start the embedded AWS stack and deploy template.yaml to it."""
     try:
-        from noetl_core.ports import MissingPackages  # 600 ms, with the next: only who brings a stack up
+        from noetl_core.ports import MissingPackages  # 600 ms, with the next: needed only to bring a stack up
         from noetl_infra.deploy import DeployFailed, WrongParameter
         from noetl_infra.stack import StackDown
         from noetl_infra.up import up as bring_up
@@ -76,15 +76,15 @@ def _parameters(given: Sequence[str]) -> dict[str, str]:
 @app.command()
 def down() -> None:
     """Stop the embedded stack."""
-    from noetl_infra import stack  # 25 ms: only who asks about a stack
+    from noetl_infra import stack  # 25 ms: needed only to query a stack
 
     print("stopped" if stack.down() else "no stack was up here")
 
 
 @app.command()
 def status(output_: Output = "text") -> None:
-    """What is running where. Exit code 3 when the stack does not answer."""
-    from noetl_cli.stack_backend import StackBackend  # 30 ms, with the next: only who asks about a stack
+    """Show what is running where. Exit code 3 if the stack does not answer."""
+    from noetl_cli.stack_backend import StackBackend  # 30 ms, with the next: needed only to query a stack
     from noetl_infra import stack
 
     known = stack.current()

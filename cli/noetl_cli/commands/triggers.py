@@ -1,4 +1,4 @@
-"""`noetl triggers`: what starts playbooks by itself."""
+"""`noetl triggers`: what starts playbooks automatically."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
     from noetl_core.client.trigger_shapes import Firing, Trigger, TriggerDetails
 
 triggers = typer.Typer(
-    no_args_is_help=True, add_completion=False, help="What starts playbooks: list, switch on and off, fire, try again."
+    no_args_is_help=True, add_completion=False, help="What starts playbooks: list, enable, disable, fire, retry."
 )
 app.add_typer(triggers, name="triggers")
 
 PATTERN_SHOWN = 80
 """Characters of an event pattern in a list."""
 
-Path = Annotated[str, typer.Argument(metavar="PATH", help="of the playbook")]
-Name = Annotated[str, typer.Argument(metavar="NAME", help="of the trigger")]
-RefusedId = Annotated[str, typer.Argument(metavar="ID", help="as `noetl triggers refused` shows it")]
+Path = Annotated[str, typer.Argument(metavar="PATH", help="Path of the playbook")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the trigger")]
+RefusedId = Annotated[str, typer.Argument(metavar="ID", help="As shown by `noetl triggers refused`")]
 
 
 @triggers.command("ls")
 def list_(
-    path: Annotated[str | None, typer.Argument(metavar="[PATH]", help="of the playbook; default: of all")] = None,
-    kind: Annotated[str | None, typer.Option(help="of this source, such as schedule")] = None,
+    path: Annotated[str | None, typer.Argument(metavar="[PATH]", help="Path of the playbook (default: all)")] = None,
+    kind: Annotated[str | None, typer.Option(help="Only this source, such as schedule")] = None,
     on: On = None,
     store: Store = None,
     output_: Output = "text",
@@ -45,6 +45,9 @@ def list_(
     with closing(backend(on or "local", store)) as where:
         found = where.api.triggers(path, kind)["triggers"]
         output.rows([_row(t) for t in found] if output_ == "text" else [{**t} for t in found], output_)
+        for trigger in found if output_ == "text" else ():
+            if "unreached" in trigger:
+                say(f"{trigger['path']} {trigger['name']}: {trigger['unreached']}")
 
 
 triggers.command("list", hidden=True)(list_)
@@ -52,7 +55,7 @@ triggers.command("list", hidden=True)(list_)
 
 @triggers.command()
 def show(path: Path, name: Name, on: On = None, store: Store = None, output_: Output = "text") -> None:
-    """Show a trigger, its next occurrences, and what became of the last ones."""
+    """Show a trigger, its next occurrences, and the outcome of the last ones."""
     with closing(backend(on or "local", store)) as where:
         found = where.api.trigger(path, name)
         if output_ == "text":
@@ -63,7 +66,7 @@ def show(path: Path, name: Name, on: On = None, store: Store = None, output_: Ou
 
 @triggers.command()
 def enable(path: Path, name: Name, on: On = None, store: Store = None, output_: Output = "text") -> None:
-    """Switch a trigger on. What it would have started while it was off is not made up for."""
+    """Switch a trigger on. Occurrences missed while it was off are not caught up."""
     with closing(backend(on or "local", store)) as where:
         found = where.api.switch_trigger(path, name, on=True)
         then = (
@@ -71,6 +74,8 @@ def enable(path: Path, name: Name, on: On = None, store: Store = None, output_: 
             if "deleted_at" in found
             else f", next at {found['next_at']}"
             if found.get("next_at")
+            else f", but {found['unreached']}"
+            if "unreached" in found
             else ""
         )
         output.done(f"{path} {name} is on{then}", found, output_)
@@ -78,7 +83,7 @@ def enable(path: Path, name: Name, on: On = None, store: Store = None, output_: 
 
 @triggers.command()
 def disable(path: Path, name: Name, on: On = None, store: Store = None, output_: Output = "text") -> None:
-    """Switch a trigger off. What it has started goes on."""
+    """Switch a trigger off. Executions it has started continue."""
     with closing(backend(on or "local", store)) as where:
         output.done(f"{path} {name} is off", where.api.switch_trigger(path, name, on=False), output_)
 
@@ -87,16 +92,16 @@ def disable(path: Path, name: Name, on: On = None, store: Store = None, output_:
 def fire(
     path: Path,
     name: Name,
-    at: Annotated[str | None, typer.Option(help="one of its occurrences, such as 2026-11-22T02:00Z; default: now")] = None,
+    at: Annotated[str | None, typer.Option(help="One of its occurrences, such as 2026-11-22T02:00Z (default: now)")] = None,
     event: Annotated[
-        str | None, typer.Option(help="what an event, queue or webhook trigger is to take", metavar="JSON|@FILE")
+        str | None, typer.Option(help="The event for an event, queue or webhook trigger", metavar="JSON|@FILE")
     ] = None,
-    key: Annotated[str | None, typer.Option("--idempotency-key", help="the same key fires it once", metavar="K")] = None,
+    key: Annotated[str | None, typer.Option("--idempotency-key", help="The same key fires it only once", metavar="K")] = None,
     on: On = None,
     store: Store = None,
     output_: Output = "text",
 ) -> None:
-    """Start what a trigger starts, whatever runs, and whether it is on or off."""
+    """Start a trigger's execution now, whether it is on or off, and whatever is running."""
     given = None if event is None else json_of(event, "--event")
     if event is not None and not isinstance(given, dict):
         raise Exit(USAGE, f"--event is a JSON {type(given).__name__}; an object is expected")
@@ -106,7 +111,7 @@ def fire(
 
 @triggers.command()
 def refused(
-    path: Annotated[str | None, typer.Argument(metavar="[PATH]", help="of the playbook; default: of all")] = None,
+    path: Annotated[str | None, typer.Argument(metavar="[PATH]", help="Path of the playbook (default: all)")] = None,
     on: On = None,
     store: Store = None,
     output_: Output = "text",
@@ -123,25 +128,27 @@ def refused(
 
 @triggers.command()
 def retry(id: RefusedId, on: On = None, store: Store = None, output_: Output = "text") -> None:
-    """Try again to start what could not start."""
+    """Retry a start that was refused."""
     with closing(backend(on or "local", store)) as where:
         _fired(where, where.api.fire_refused(id), output_)
 
 
 @triggers.command()
 def forget(id: RefusedId, on: On = None, store: Store = None, output_: Output = "text") -> None:
-    """Delete what could not start."""
+    """Delete a refused start."""
     with closing(backend(on or "local", store)) as where:
         output.done(f"{id} deleted", where.api.forget_refused(id), output_)
 
 
 def _fired(where: Backend, firing: Firing, how: str) -> None:
-    """Say what became of it; a local execution is carried out here, to its end."""
+    """Report the outcome; a local execution is run here, to its end."""
     execution_id = firing.get("execution_id")
     if execution_id is None:
-        raise Exit(FAILED, f"{firing['id']} is {firing['result']}: {firing.get('reason', '')}")
+        on = output.on_option(where.name)
+        kept = f"\nonce that is mended: noetl triggers retry {firing['refused']}{on}" if "refused" in firing else ""
+        raise Exit(FAILED, f"{firing['id']} is {firing['result']}: {firing.get('reason', '')}{kept}")
     if where.name == "local":
-        from noetl_cli.follow import Watch, ended  # 17 ms: only who follows an execution
+        from noetl_cli.follow import Watch, ended  # 17 ms: needed only to follow an execution
 
         watch = Watch(where, execution_id, quiet=how != "text")
         try:
@@ -173,7 +180,7 @@ def _state(trigger: Trigger) -> str:
         return "no: its playbook is deleted"
     if trigger["enabled"]:
         waiting = trigger.get("waiting")
-        return f"yes, {len(waiting)} waiting" if waiting else "yes"
+        return f"yes, {len(waiting)} waiting" if waiting else "yes, but nothing reaches it" if "unreached" in trigger else "yes"
     return f"no: {trigger['stopped']}" if "stopped" in trigger else "no"
 
 
@@ -214,6 +221,8 @@ def _show(trigger: TriggerDetails) -> None:
     source = trigger["source"]
     print(f"{output.styled(trigger['path'], 'bold')} {trigger['name']}: {_when(trigger)}, version {trigger['version']}")
     print(f"on: {_state(trigger)}")
+    if "unreached" in trigger:
+        print(trigger["unreached"])
     if "starts" in trigger:
         print(f"starts: {trigger['path']}@{trigger['starts']}")
     if trigger["kind"] == "webhook":
@@ -226,5 +235,6 @@ def _show(trigger: TriggerDetails) -> None:
     if trigger["upcoming"]:
         print(f"next: {', '.join(trigger['upcoming'])}")
     if trigger["firings"]:
-        columns = ("id", "result", "execution_id", "reason")
+        refused = ("refused",) if any("refused" in firing for firing in trigger["firings"]) else ()
+        columns = ("id", "result", "execution_id", *refused, "reason")
         output.table([{c: {**f}.get(c, "") for c in columns} for f in trigger["firings"]])

@@ -21,24 +21,20 @@ if TYPE_CHECKING:
 
 
 MOST_SPANS = 10_000
-"""Tasks and iterations that the API gives at once."""
-LONG, ROWS = 20_000, 2_000
-"""Of a history with more events the timeline has the runs that failed, are open or took longest: for those nobody reads it
-whole."""
+"""Tasks and iterations that the API returns at once."""
 
 
 @app.command()
 def timeline(
     id: Id,
-    tasks: Annotated[bool, typer.Option("--tasks", help="Show tasks and iterations too")] = False,
+    tasks: Annotated[bool, typer.Option("--tasks", help="Also show tasks and iterations")] = False,
     on: On = None,
     store: Store = None,
     output_: Output = "text",
 ) -> None:
     """Show an execution as spans of time: step runs, attempts, waits."""
     with execution(id, on, store) as (where, id):
-        long = where.api.execution(id).get("events", 0) > LONG
-        found = where.api.timeline(id, MOST_SPANS if tasks else None, rows=ROWS if long else None)
+        found = where.api.timeline(id, MOST_SPANS if tasks else None)
     if output_ != "text":
         output.as_data(found["spans"] if output_ == "jsonl" else found, output_)
     else:
@@ -53,12 +49,12 @@ def graph(
     on: On = None,
     store: Store = None,
 ) -> None:
-    """Draw a playbook's steps and arcs; of an execution, with what they came to."""
+    """Draw a playbook's steps and arcs; for an execution, with their status."""
     if (what.isdecimal() or what == LAST) and not Path(what).exists():
         with execution(what, on, store) as (where, what):
             _draw(where, what, format)
         return
-    from noetl_core.dsl.parse import parse_playbook  # 220 ms, with the next: only who draws a playbook
+    from noetl_core.dsl.parse import parse_playbook  # 220 ms, with the next: needed only to draw a playbook
     from noetl_core.observe.graph import dot, graph_of, mermaid
     from noetl_core.observe.svg import svg
 
@@ -74,15 +70,15 @@ def graph(
 def render(
     id: Id,
     template: Annotated[str, typer.Argument(metavar="TEMPLATE")],
-    step: Annotated[str | None, typer.Option(help="Read this step's args and event too")] = None,
+    step: Annotated[str | None, typer.Option(help="Also read this step's args and event")] = None,
     task: Annotated[str | None, typer.Option(help="Read the names that this task of the step saw")] = None,
     iteration: Annotated[str | None, typer.Option(help="In this iteration: 3, or 0.3 inside another loop")] = None,
-    at: Annotated[str | None, typer.Option(help="As it was just after this event", metavar="EVENT")] = None,
+    at: Annotated[str | None, typer.Option(help="As of just after this event", metavar="EVENT")] = None,
     on: On = None,
     store: Store = None,
     output_: Output = "text",
 ) -> None:
-    """Show what a template would give in an execution, or to one of its tasks; it sees no secrets. Exit code 1 for what is
+    """Show what a template evaluates to in an execution, or in one of its tasks; it sees no secrets. Exit code 1 if
     undefined."""
     with execution(id, on, store) as (where, id):
         found = where.api.render(id, template, step, at, task=task, iteration=iteration)
@@ -101,8 +97,8 @@ def report(
     on: On = None,
     store: Store = None,
 ) -> None:
-    """Write one HTML page about an execution, which needs nothing else: to show, to send, to keep."""
-    from noetl_cli.sources import Sources  # 8 ms, with the next: only who reports
+    """Write one self-contained HTML page about an execution: to show, to send, to keep."""
+    from noetl_cli.sources import Sources  # 8 ms, with the next: needed only to report
     from noetl_core.observe.report import report as page
 
     with execution(id, on, store) as (where, id):
@@ -128,7 +124,7 @@ DRAWN = 150
 
 @app.command()
 def cost(id: Id, on: On = None, store: Store = None, output_: Output = "text") -> None:
-    """Meter an execution: what it used, step by step, and what that costs on AWS at list prices."""
+    """Meter an execution: what it used, step by step, and its cost on AWS at list prices."""
     with execution(id, on, store) as (where, id):
         found = where.api.cost(id)
     if output_ != "text":
@@ -140,8 +136,8 @@ def cost(id: Id, on: On = None, store: Store = None, output_: Output = "text") -
     output.table([*rows, _priced("total", "", found["total"], whole, asked)])
     print(f"this run costs {_usd(whole)} at list prices")
     print(output.styled(UNITS, "dim"))
-    if found["partial"]:
-        say("the history is long: this is its beginning")
+    if (sample := found.get("estimated")) is not None:
+        print(f"estimated: {sample['read']:,} of {sample['commits']:,} commits were read, all over the history")
 
 
 UNITS = """\

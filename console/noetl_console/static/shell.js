@@ -16,8 +16,8 @@ const PAGES = {
   executions: { title: "Executions", load: async (parts) => (parts.length > 1 ? (await import("./pages/execution/page.js")).Execution : Executions) },
   compare: { title: "Compare", load: async () => (await import("./pages/compare.js")).Compare },
   inbox: { title: "Inbox", load: async () => (await import("./pages/inbox.js")).Inbox },
-  limits: { title: "Limits", load: async () => (await import("./pages/limits.js")).Limits },
-  triggers: { title: "Triggers", load: async () => (await import("./pages/triggers.js")).Triggers },
+  limits: { title: "Limits", load: async () => (await import("./pages/operating.js")).Limits },
+  triggers: { title: "Triggers", load: async () => (await import("./pages/operating.js")).Triggers },
   playbooks: { title: "Playbooks", load: async (parts) => (parts.length > 1 ? (await import("./pages/playbook.js")).Playbook : (await import("./pages/playbooks.js")).Playbooks) },
 };
 const PLACES = [["executions", "list", "Executions"], ["inbox", "inbox", "Inbox"], ["playbooks", "book", "Playbooks"], ["compare", "compare", "Compare"], ["triggers", "retry", "Triggers"], ["limits", "stop", "Limits"]];
@@ -72,7 +72,7 @@ function Rail({ place, onHelp }) {
   const [icon, next] = THEMES[theme.value];
   const wiring = health.data?.wiring ?? {};
   return html`<nav class="rail" aria-label="Places">
-    <a class="brand" href=${href(["executions"])}><img src=${ICON} alt="" /><span>NoETL</span></a>
+    <a class="brand" aria-label="NoETL" href=${href(["executions"])}><img src=${ICON} alt="" /><span>NoETL</span></a>
     ${PLACES.map(([name, sign, word]) => html`<a class="place" href=${href([name])} aria-current=${place === name ? "page" : undefined}><${Icon} name=${sign} />${word}</a>`)}
     <div class="foot">
       <div class="wiring"><span class="dot ${health.error ? "off" : ""}"></span>

@@ -4,15 +4,14 @@
 * `control` and `worker` are the two services. They reach the outside world only through `ports`.
 * `adapters` implement the ports: `adapters.aws` and `adapters.local`. `wiring` and `worker_wiring` (on AWS), `local` and
   `local_runner` (in one process) put services and adapters together. `aws_clients` are the clients of AWS's services.
-* `history`, `run_history`, `carried_over`, `values`, `playbooks`, `stored_commits` and `codec` read and write what the ports
-  hold; `result_refs` are references to what is kept beside the log, `result_streams` reads it in pieces, `outlines` say where
-  the parts of large values are.
+* `history`, `run_history`, `carried_over`, `values`, `playbooks`, `stored_commits` and `codec` read and write the data of the
+  ports; `result_refs` are references to stored objects, `result_streams` reads these in pieces, `outlines` locate the parts of
+  large values.
 * `tools` run the tasks of playbooks. `observe` turns histories into timelines, graphs, costs and logs.
-* `embedded` is `run`, for programs, with `siblings`, the playbooks that lie beside one; `script_files` reads what its scripts
-  name. `client` is the typed client of the API.
-* `instants`, `mappings`, `json_schema`, `event_patterns` and `strict_json` are about plain values, whatever they are for;
-  `python_code` is about
-  the program text of tasks.
+* `embedded` is `run`, for programs; `siblings` finds playbooks in the same folder; `script_files` includes script files.
+  `client` is the typed client of the API.
+* `instants`, `mappings`, `json_schema`, `event_patterns` and `strict_json` handle plain values; `python_code` handles the
+  program text of tasks. `frozen` is the decorator of values, `at_once` makes concurrent reads.
 
 The command line (`cli`), the Lambda handlers (`functions`), the deployment (`infra`) and further tool kinds (`plugins`) are
 not here; they import this package.

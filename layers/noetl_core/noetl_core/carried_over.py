@@ -13,8 +13,8 @@ from typing import Any
 
 from noetl_core.engine.records import Event, StreamId, run_events
 from noetl_core.events.event import TaskEvent
+from noetl_core.events.redrives import CarriedOver, Rerun
 from noetl_core.events.runs import LoopIterationCompleted
-from noetl_core.events.shapes import CarriedOver, Rerun
 from noetl_core.history import commits_of
 from noetl_core.ports import EventStore
 from noetl_core.run_history import Path, RunHistory, apply
@@ -78,6 +78,7 @@ def _forget(history: RunHistory, rerun: Rerun) -> None:
     _overrule(history, frozenset(rerun.get("ctx") or ()))
     history.begun.clear()
     history.waits.clear()
+    history.outside.clear()
     history.mail.clear()
     history.sealed, history.sealed_at = None, {}
     history.as_of, history.worker, history.last, history.events = None, "", None, 0

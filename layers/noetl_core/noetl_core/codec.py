@@ -62,12 +62,13 @@ def _pointed(events: tuple[AnyEvent, ...]) -> Mapping[str, Any]:
 
 
 def decode_events(body: bytes, v: int) -> tuple[AnyEvent, ...]:
-    """Return the events of a body, in today's form. Raises `NewerLog` for what newer code wrote, `CorruptLog` for a body that
-    cannot be read."""
+    """Return the events of a body, in their current form. Raises `NewerLog` if newer code wrote it, `CorruptLog` if it cannot be
+    read."""
     if v > LOG_VERSION:
         raise NewerLog(f"a commit asks for reader version {v}, this one is {LOG_VERSION}: deploy the newer code")
     try:
-        rows = json.loads(zlib.decompress(body) if body[:1] == DEFLATED else body)
+        text = zlib.decompress(body) if body[:1] == DEFLATED else body
+        rows = json.loads(text.decode("utf-8", "surrogatepass"))  # bytes would make it detect the encoding first
         if rows and rows[-1][0] == "StepDone" and "result_from" in rows[-1][2]:
             rows[-1][2]["result"] = rows[rows[-1][2].pop("result_from")][2]["outcome"]["result"]
         older = upcasts_from(v)
@@ -78,7 +79,7 @@ def decode_events(body: bytes, v: int) -> tuple[AnyEvent, ...]:
 
 
 _STORED_AS = {"carried_over": "prior"}
-"""Attributes of a command that have another key in its message."""
+"""Attributes of commands with a different key in messages."""
 _READ_AS = {key: name for name, key in _STORED_AS.items()}
 _RARE: Mapping[str, Any] = {"prior": None, "undoes": None, "asked": False}
 _DEFAULTS: Mapping[str, Any] = {
@@ -94,7 +95,7 @@ _DEFAULTS: Mapping[str, Any] = {
 
 def encode_command(command: Command) -> str:
     """Return a command as a queue message."""
-    fields = {_STORED_AS.get(name, name): getattr(command, name) for name in Command.__slots__}
+    fields = {_STORED_AS.get(name, name): getattr(command, name) for name in Command.__match_args__}
     return _message_encoder.encode({k: v for k, v in fields.items() if k not in _DEFAULTS or v != _DEFAULTS[k]})
 
 

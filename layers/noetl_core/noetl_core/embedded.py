@@ -1,7 +1,7 @@
 """`noetl_core.run`: runs a playbook from a program, in its own process.
 
 It uses the local runner, so tasks, retries, loops and history are the same as everywhere. Without `store` everything is in
-memory: a program that runs a playbook leaves no files behind and does not meet the executions of other processes.
+memory: a program that runs a playbook leaves no files and does not share executions with other processes.
 """
 
 from __future__ import annotations
@@ -32,14 +32,13 @@ from noetl_core.tools.registry import ToolRegistry
 from noetl_core.values import Values
 
 FRAMES = 5
-"""Of the traceback of a function that raised."""
+"""The most characters of the traceback of a failed function."""
 
 
 class Execution:
-    """An execution that has ended, or that stands still until somebody acts (`status` paused, stuck).
+    """An execution that has ended, or that waits until somebody acts (`status` paused, stuck).
 
-    It can be read as long as this object exists, also when it was kept in memory. Attributes have the values of when `run`
-    returned.
+    It can be read as long as this object exists, even without a store. Attributes have their values at the return of `run`.
     """
 
     id: str
@@ -111,7 +110,7 @@ def run(
             raise TimeoutError(f"execution {started.execution_id} did not end within {timeout_s:g} s")
         wiring.stop()
         return Execution(wiring, started.execution_id)
-    except BaseException:  # Ctrl-C too: what it holds is given up, so that whoever goes on with it need not wait
+    except BaseException:  # including Ctrl-C: release the runs, so that their successor need not wait
         wiring.runner.leave("the program that ran it went on")
         wiring.close()
         raise
@@ -130,7 +129,7 @@ def _read(playbook: str | Path | Playbook) -> tuple[str, Path | None, Playbook |
 
 
 def _register_called(wiring: LocalWiring, playbook: Playbook, file: Path) -> None:
-    """Register what the playbook calls, and what that calls, from the files beside it."""
+    """Register the playbooks that the playbook calls directly and indirectly, from files in its folder."""
     known, wanted = {playbook.path}, list(called(playbook))
     while wanted:
         path = wanted.pop()
@@ -158,7 +157,7 @@ def _tool(kind: str, tool: Tool | Callable[..., Any]) -> Tool:
 
 
 class _FunctionTool:
-    """A kind whose work is a function: it gets the inputs by name and returns the result."""
+    """A tool kind implemented by a function, which gets the inputs by name and returns the result."""
 
     inline = False
 
@@ -167,7 +166,7 @@ class _FunctionTool:
         self._function = function
         try:
             self._signature: inspect.Signature | None = inspect.signature(function)
-        except (TypeError, ValueError):  # a built-in one that does not say what it takes
+        except (TypeError, ValueError):  # a built-in function without a signature
             self._signature = None
 
     def run(self, call: ToolCall) -> Outcome:
@@ -178,7 +177,7 @@ class _FunctionTool:
                 raise BadInput(f"{error} (the function takes {self._signature})") from None
         try:
             return Outcome.ok(_data(self._function(**call.inputs), "what the function returned"))
-        except Exception as error:  # whatever the function raises is its task's failure
+        except Exception as error:  # an exception of the function is a failure of its task
             frames = traceback.extract_tb(error.__traceback__)[1:]
             told = "".join(traceback.format_list(frames[-FRAMES:])) + f"{type(error).__name__}: {error}"
             py = {"exception_type": type(error).__name__, "message": str(error), "traceback": told}

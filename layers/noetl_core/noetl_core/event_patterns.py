@@ -1,9 +1,9 @@
 """Event patterns of Amazon EventBridge: which events one matches, and what is wrong with one (docs/triggers.md, "Events").
 
 A pattern has the shape of the events that it matches. Its mappings name keys, all of which must match (`$or`: a list of mappings,
-one of which must); its lists name what a value may be: strings, numbers, booleans, null, and filters, which are mappings of one
-key. A value that is a list matches if one of its items does. In a list of mappings, one item must match all that the pattern
-says of it. Lists are compared by their items only: filters see strings, numbers, booleans and nulls, never mappings.
+one of which must); its lists have the allowed values: strings, numbers, booleans, null, and filters, which are mappings of one
+key. A list in an event matches if one of its items does. In a list of mappings, a single item must match the whole sub-pattern.
+Filters are applied to strings, numbers, booleans and nulls, never to mappings.
 
 Two things differ from the service: numbers are compared by value (300 is 300.0), and a pattern may be larger than 4,096
 characters.
@@ -29,12 +29,12 @@ COMPARISONS: Final[Mapping[str, Callable[[float, float], bool]]] = {
 
 
 class Flaw(NamedTuple):
-    """What is wrong with a pattern, and where: the keys and indexes that lead there."""
+    """An error in a pattern, and its path of keys and indexes."""
 
     at: tuple[str | int, ...]
     message: str
     known: tuple[str, ...] = ()
-    """The words of which one was meant, where the flaw is a wrong word."""
+    """The valid words, if the flaw is a wrong word."""
 
 
 def matches(pattern: Mapping[str, Any], event: Any) -> bool:
@@ -55,7 +55,7 @@ def matches(pattern: Mapping[str, Any], event: Any) -> bool:
 
 
 def flaws(pattern: Any, at: tuple[str | int, ...] = ()) -> Iterator[Flaw]:
-    """Yield what is wrong with a pattern."""
+    """Yield the errors in a pattern."""
     if not isinstance(pattern, Mapping):
         yield Flaw(at, "an event pattern is a mapping")
     elif not pattern:
@@ -98,7 +98,7 @@ def _one_of(wanted: list[Any], values: list[Leaf]) -> bool:
 
 
 def _same(wanted: Leaf, value: Leaf) -> bool:
-    """Equal, and of the same type: true is not 1."""
+    """Return whether values are equal and of the same type: true is not 1."""
     return _kind(wanted) == _kind(value) and wanted == value
 
 
@@ -115,7 +115,7 @@ class _Filter(NamedTuple):
     accepts: Callable[[Any, Leaf], bool]
     """(operand, value) -> whether the value passes."""
     flaw: Callable[[Any], str | None]
-    """What is wrong with an operand."""
+    """(operand) -> what is wrong with it, or None."""
 
 
 def _folded(operand: Any, value: Leaf, test: Callable[[str, str], bool]) -> bool:
@@ -141,7 +141,7 @@ def _in_network(operand: str, value: Leaf) -> bool:
 
 
 def _wildcard(operand: str, value: Leaf) -> bool:
-    """The pieces between stars are taken at their first place each, so that no pattern takes long."""
+    """Match each piece between stars at its first position, which takes linear time."""
     if not isinstance(value, str):
         return False
     first, *rest = _pieces(operand)
@@ -160,7 +160,7 @@ def _wildcard(operand: str, value: Leaf) -> bool:
 
 
 def _pieces(pattern: str) -> list[str]:
-    """The literal texts between the stars; a backslash makes a star, or a backslash, literal."""
+    """Return the literal texts between the stars; a backslash escapes a star or a backslash."""
     pieces, escaped = [""], False
     for char in pattern:
         if escaped or char not in "*\\":

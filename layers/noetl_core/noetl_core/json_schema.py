@@ -1,7 +1,7 @@
 """A subset of JSON Schema: for answers to `kind: callback` (docs/callbacks.md), and for workloads (`x-schema`).
 
-The subset is what forms and approvals need. A keyword outside it is refused, not ignored. `pattern` is left out on purpose:
-answers come from strangers, and a regular expression may run for ever on such text.
+The subset is what forms and approvals need. A keyword outside of it is refused, not ignored. `pattern` is left out on purpose:
+answers are untrusted, and a regular expression may run for ever on such text.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ TYPES: Final[dict[str, type | tuple[type, ...]]] = {
 }
 MAX_DEPTH: Final = 16
 TOLD: Final = 20
-"""The most findings reported about one value: values from strangers may have millions."""
+"""The most findings about one value, because untrusted values may have millions."""
 SHOWN: Final = 200
-"""Characters of a name or a value in a finding."""
+"""The most characters of a name or a value in a finding."""
 
 
 _TYPE_NAMES: Final = ", ".join(TYPES)
@@ -45,7 +45,7 @@ _SHAPES: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
     **dict.fromkeys(("minItems", "maxItems", "minLength", "maxLength"), _COUNT),
     **dict.fromkeys(("minimum", "maximum"), _NUMBER),
 }
-"""What the value of a keyword must be, in words and as a test."""
+"""The requirement for the value of a keyword, in words and as a test."""
 
 
 class BadSchema(ValueError):

@@ -29,6 +29,7 @@ from noetl_core.control.admit import Started, StartRequest, admit
 from noetl_core.control.children import SubPlaybooks
 from noetl_core.control.core import Control
 from noetl_core.control.limits import SharedLimits
+from noetl_core.control.ways_in import OnThisMachine
 from noetl_core.engine.records import Commit
 from noetl_core.engine.state import State
 from noetl_core.local_runner import LocalRunner
@@ -39,7 +40,7 @@ from noetl_core.worker.service import Worker
 from noetl_core.worker.tokens import LOCAL_URL
 
 POOLS = frozenset({"default", "python"})
-"""The pools of the template, and those that `NOETL_POOLS` names: this one process runs the commands of all of them."""
+"""The pools of the template and those in `NOETL_POOLS`. This process runs the commands of all of them."""
 
 
 class LocalWiring:
@@ -47,7 +48,7 @@ class LocalWiring:
 
     `store` is a database file, or `:memory:`; results are stored beside the file. `durable` is as in `Database`. Without
     `secrets`, credentials come from `credentials.json` in `home` and from the environment. Several processes may share a
-    store: each carries out what it was given, and notices what the others write to it.
+    store: each carries out its own executions, and notices commits of the others.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class LocalWiring:
         tools: ToolRegistry | None = None,
         clock: SteadyClock | None = None,
     ) -> None:
-        os.environ.setdefault("NOETL_HTTP_ALLOW_PRIVATE", "1")  # a laptop's own services are what it is tried against
+        os.environ.setdefault("NOETL_HTTP_ALLOW_PRIVATE", "1")  # local runs call services on the same machine
         self.database = Database(store, durable)
         self.clock = clock or SteadyClock()
         self.store = ObservedEventStore(self.database, clock=self.clock)
@@ -91,6 +92,7 @@ class LocalWiring:
         self.control.output = output
         rates = SqliteRateLimits(self.database)
         self.control.callback_key = key
+        self.control.ways_in = OnThisMachine()
         self.control.limits = SharedLimits(SqliteLimitPlaces(self.database), rates)
         self.control.pools = POOLS | {name.strip() for name in os.environ.get("NOETL_POOLS", "").split(",") if name.strip()}
         self.credentials: Secrets = secrets or LocalSecrets(home() / "credentials.json")
@@ -115,7 +117,7 @@ class LocalWiring:
         self.worker.tools.packages = self._packages
         self.worker.tools.key_values = SqliteKeyValues(self.database)
         self._warmed: set[str] = set()
-        """Playbooks whose tools have begun to start."""
+        """Playbooks whose tools have been warmed up."""
         self.runner = LocalRunner(self.control, self.worker, self.store, self.queue, self.clock)
 
     def _packages(self, requirements: tuple[str, ...]) -> str:
@@ -125,7 +127,7 @@ class LocalWiring:
         return LocalPackages(home())(requirements)
 
     def stop(self) -> None:
-        """Carry out nothing any more. The store can be read until `close`."""
+        """Stop carrying out executions. The store can be read until `close`."""
         self.runner.close()
         if self.worker.heartbeat is not None:
             self.worker.heartbeat.close()
@@ -149,7 +151,7 @@ class LocalWiring:
         return started
 
     def run(self, *executions: str, timeout_s: float | None = None) -> bool:
-        """As `LocalRunner.run`; what handles the failure of one of them is carried out, too."""
+        """Like `LocalRunner.run`, and carry out their failure handlers too."""
         if not self.runner.run(*executions, timeout_s=timeout_s):
             return False
         failed = self.runner.failed(executions)
@@ -157,13 +159,13 @@ class LocalWiring:
         return not handlers or self.runner.run(*handlers, timeout_s=timeout_s)
 
     def _handler(self, execution_id: str) -> str | None:
-        """Return the execution that tells of the failure of this one, if there is one."""
+        """Return the execution that handles the failure of this one, if there is one."""
         handled = self.control.load(execution_id).handled
         return None if handled is None else handled.get("execution_id")
 
 
 def _callback_url() -> str:
-    """Return where callbacks are answered: at the API that serves this store, if `NOETL_API_URL` names one."""
+    """Return the URL of callbacks: that of the API that serves this store, if `NOETL_API_URL` names one."""
     api = os.environ.get("NOETL_API_URL")
     return f"{api.rstrip('/')}/api/callbacks/{{token}}" if api else LOCAL_URL
 

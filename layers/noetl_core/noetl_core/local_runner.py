@@ -1,6 +1,6 @@
-"""The local runner: it carries out executions in this process until they end or stand still.
+"""The local runner: it carries out executions in this process until they end or cannot continue.
 
-Only the transport of news differs from AWS: waking commits reach the router through a list instead of a stream, commands
+Only the transport differs from AWS: waking commits reach the router through a list instead of a stream, commands reach the worker
 through a heap instead of a queue.
 """
 
@@ -33,15 +33,15 @@ from noetl_core.worker.service import Worker
 log = logging.getLogger(__name__)
 
 THREADS = 16
-"""Commands that are carried out at the same time; further parallel branches wait."""
+"""Concurrent commands; further parallel branches wait."""
 IDLE_LOOK_S = 1.0
-"""How often a process without anything to do looks for what stopped moving, and for what others wrote."""
+"""How often an idle process looks for stalled executions and for commits of other processes (seconds)."""
 HELD_LOOK_S = 5.0
-"""How often a run that another process holds is checked: that process may end before its lease does."""
+"""How often a run of another process is checked, because that process may end before its lease (seconds)."""
 
 
 class Interrupted(Exception):
-    """The process ends before the run has ended. The log keeps the run, and it can be continued."""
+    """The process ends before the run has ended. The run can be continued from the log."""
 
 
 class LocalRunner:
@@ -59,21 +59,21 @@ class LocalRunner:
         self._running = 0
         self._left = ""
         self.holder = ""
-        """The worker of another process that holds a run this one was to carry out."""
+        """The worker of another process that holds a run which this process was to carry out."""
         self._carrier: threading.Thread | None = None
-        """The thread that carries executions out."""
+        """The thread that carries out executions."""
         self._broken: deque[BaseException] = deque()
         self._pool: ThreadPoolExecutor | None = None
         self._looked = 0
         self._alone = True
         self._states: dict[str, State] = {}
         self._news: set[str] = set()
-        """Executions that may stand elsewhere than when they were last looked at."""
+        """Executions that may have changed since their state was cached."""
         self._mine: set[str] = set()
-        """Executions this process carries out, their children included."""
+        """Executions that this process carries out, including their children."""
         self._foreign: set[str] = set()
         self._serves = False
-        """Whether everything in the store is this process's, and not only what it was given."""
+        """Whether this process serves the whole store, not only the executions that it was given."""
 
     def close(self) -> None:
         """Begin nothing more. Commands in progress are left to their leases."""
@@ -84,7 +84,7 @@ class LocalRunner:
     # --- carrying out ---------------------------------------------------------------------------------------------------
 
     def run(self, *executions: str, timeout_s: float | None = None) -> bool:
-        """Carry out executions until all have ended, or stand still for a reason. Returns False when `timeout_s` came first.
+        """Carry out executions until all have ended or cannot continue. Returns False if `timeout_s` passes first.
 
         Raises `Interrupted` after another thread has called `leave`, and `StorageFailed` when the store cannot be written.
         """
@@ -92,14 +92,14 @@ class LocalRunner:
         try:
             return self._carry_out(set(executions), timeout_s)
         finally:
-            self._store.sync()  # who called is told
+            self._store.sync()  # the caller is answered after this
 
     def _carry_out(self, open_ones: set[str], timeout_s: float | None) -> bool:
         self._news |= open_ones
         self._mine |= open_ones
         self._foreign -= open_ones
         for execution_id in open_ones:
-            self._states[execution_id] = self._control.latest(execution_id)  # a redrive may have opened it again
+            self._states[execution_id] = self._control.latest(execution_id)  # a redrive may have reopened it
         until = None if timeout_s is None else self._clock.now() + int(timeout_s * SECOND)
         self._alone = until is None  # with a timeout to keep, this thread stays free
         while not self._left:
@@ -115,8 +115,8 @@ class LocalRunner:
         raise Interrupted(self._left)
 
     def serve(self) -> None:
-        """Carry out all that the store asks for, whoever began it, until another thread calls `leave`: triggers whose time has
-        come, timers, and what other processes left. An execution that goes wrong stops no other.
+        """Carry out everything that is due in the store until another thread calls `leave`: triggers, timers, and executions of
+        other processes. A failing execution stops no other.
 
         Raises `StorageFailed` when the store cannot be written.
         """
@@ -128,13 +128,13 @@ class LocalRunner:
                     self._idle(None)
             except StorageFailed:
                 raise
-            except Exception:  # whatever it is, it is one execution's, which stays due: the others go on
+            except Exception:  # affects one execution, which remains due
                 log.exception("something could not be done; it is tried again")
         self._store.sync()
 
     def leave(self, reason: str) -> None:
-        """End in an orderly way: give up the leases of all runs in progress, so that nobody need wait for them, and write
-        nothing afterwards. Another thread than that of `run` calls this."""
+        """Shut down: release all runs in progress, so that nobody need wait for their leases, and write nothing afterwards.
+        Called by another thread than that of `run`."""
         self._left = reason
         self._worker.leave(reason)
         self._store.closed = True
@@ -152,7 +152,7 @@ class LocalRunner:
         return [execution_id for execution_id in executions if self._state(execution_id).status == "failed"]
 
     def _state(self, execution_id: str) -> State:
-        """Return where an execution stood when it was last looked at."""
+        """Return the cached state of an execution."""
         state = self._states.get(execution_id)
         if state is None:
             state = self._states[execution_id] = self._control.load(execution_id)  # others may have written to it
@@ -186,7 +186,7 @@ class LocalRunner:
         elif self._alone and (
             (self._running == 0 and self._queue.next_at() is None) or self._worker.runs_inline(delivery.command)
         ):
-            self._handle(delivery)  # the only thing to do, or over at once: no thread needed
+            self._handle(delivery)  # nothing else is to do, or it ends at once: no thread needed
         else:
             self._submit(delivery)
         return True
@@ -218,7 +218,7 @@ class LocalRunner:
         self._pool.submit(work).add_done_callback(self._worked)
 
     def _worked(self, work: Future[None]) -> None:
-        """Raise an error of a worker's thread, which is a bug of the engine, where somebody waits for the execution."""
+        """Raise an error of a worker's thread, which is a bug of the engine, in the thread that waits for the execution."""
         wrong = None if work.cancelled() else work.exception()
         if wrong is not None:
             self._broken.append(wrong)
@@ -239,7 +239,7 @@ class LocalRunner:
             self._queue.put_back(delivery, min(handled.seconds, HELD_LOOK_S))
 
     def _idle(self, until: int | None) -> None:
-        """Nothing can be done now: reconcile what stopped moving, then wait for news or for the next timer."""
+        """Reconcile stalled executions, then wait for news or for the next timer."""
         self._store.sync()
         now = self._clock.now()
         if now - self._looked >= IDLE_LOOK_S * SECOND:
@@ -262,10 +262,10 @@ class LocalRunner:
     # --- sharing the store ----------------------------------------------------------------------------------------------
 
     def _is_mine(self, execution_id: str) -> bool:
-        """Return whether this process carries out the execution. Other processes handle theirs, and an execution that one
-        left unfinished waits for `adopt`: a run that begins now must not continue older ones."""
+        """Return whether this process carries out the execution. Other processes handle theirs, and their unfinished executions
+        wait for `adopt`, because a new `noetl run` must not continue older executions."""
         if execution_id in self._mine or execution_id.startswith(DUE):
-            return True  # limits are everybody's
+            return True  # all processes handle limits
         if execution_id in self._foreign:
             return False
         parent = self._control.load(execution_id).parent
@@ -274,7 +274,7 @@ class LocalRunner:
         return mine
 
     def _forget_ended(self) -> None:
-        """Who serves looks after what goes on, and not for ever after all that it ever carried out."""
+        """Forget ended executions when serving, so that memory does not grow."""
         for execution_id in list(self._mine):
             head = self._control.index.head(execution_id)
             if head is not None and head.status in TERMINAL:
@@ -283,8 +283,8 @@ class LocalRunner:
                 self._news.discard(execution_id)
 
     def _others_acted(self) -> bool:
-        """Return whether another process wrote to an execution of this one: a signal, a pause, a cancel. Its effects are
-        carried out here."""
+        """Return whether another process wrote to an execution of this one, such as a signal, a pause or a cancel. The effects
+        are carried out here."""
         acted = False
         for execution_id in list(self._mine):
             known = self._states.get(execution_id)
@@ -295,11 +295,11 @@ class LocalRunner:
         return acted
 
     def adopt(self, execution_id: str) -> None:
-        """Continue, on request of a person, what another process began: route what it did not route, and send the commands of
-        all open runs again.
+        """Continue an execution of another process, at the request of a person: route unrouted boundaries, and send the commands
+        of all open runs again.
 
-        A run that a live process holds stays with it; one whose process has ended is taken over at once, however often that
-        happened before. Raises `NotFound`.
+        A run that a live process holds stays with it; one whose process has ended is taken over at once, regardless of earlier
+        takeovers. Raises `NotFound`.
         """
         self._take_up(execution_id, asked=True)
 
@@ -319,7 +319,7 @@ class LocalRunner:
             self._take_up(child, asked=asked)
 
     def _standing(self, command: Command, asked: bool) -> Command:
-        """Return the command as it must be now: a takeover where a worker has begun."""
+        """Return the command in its current form: a takeover if a worker has begun the run."""
         last = self._store.last(StreamId(command.execution_id, command.run_id))
         if last is None or last.seq < command.expected_seq:
             return command

@@ -1,4 +1,4 @@
-"""How mappings are brought together."""
+"""Merging of mappings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 
 
 def deep_merge(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """`over` on top of `under`: mappings merge key by key, at every depth; everything else, lists too, is replaced."""
+    """Return `under` updated with `over`: mappings merge key by key, at every depth; everything else, including lists, is
+    replaced."""
     out = dict(under)
     for key, value in over.items():
         mine = out.get(key)

@@ -12,8 +12,8 @@ from noetl_core.ports import NotFound, PlaybookCatalog
 
 
 class PlaybookCache:
-    """Maps a digest to its parsed playbook. The content of a digest never changes, so it is never read twice,
-    not by threads at the same time either."""
+    """Maps a digest to its parsed playbook. The content of a digest never changes, so it is read once, even by concurrent
+    threads."""
 
     def __init__(self, catalog: PlaybookCatalog) -> None:
         self._catalog = catalog
@@ -32,13 +32,13 @@ class PlaybookCache:
         return known
 
     def pinned(self, source: str) -> str:
-        """Return the text of a playbook with the tasks pinned that it uses of others in the catalog, as they are now."""
+        """Return the text of a playbook with its shared tasks pinned to their current versions in the catalog."""
         return pinned(source, self._library)
 
     def _library(self, path: str, version: Version) -> Library | None:
         if isinstance(version, str):
             split = self._catalog.about(path).aliases.get(version, {})
-            if len(split) != 1:  # of an alias that is split it is not said which version's task would be pinned
+            if len(split) != 1:  # a weighted alias does not determine which version to pin
                 return None
             (version,) = split
         try:

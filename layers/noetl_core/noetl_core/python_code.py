@@ -1,8 +1,8 @@
-"""Program text of `kind: python`, as validation checks it and as its process runs it (docs/tools/python.md).
+"""Compiles the program text of `kind: python`, for validation and for the process of the task (docs/tools/python.md).
 
-The text is a module. Where it has a `return` outside functions it is the body of a function that writes the module's names:
-everything else means what it would mean without the `return`, and lines keep their numbers. Standard library only, and `ast` only
-for what needs it: the process of a task loads this.
+The text is a module. If it has a `return` outside functions, it becomes the body of a function that writes the module's names,
+with otherwise unchanged meaning and line numbers. Standard library only, and `ast` only where needed, because the process of a
+task loads this module.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ PIECE: Final = 8 * 1024 * 1024
 
 
 class Objects(Protocol):
-    """What objects are read from: a `ResultStore`, or a part of one."""
+    """A readable store of objects: a `ResultStore`, or a part of one."""
 
     def get(self, key: str, start: int | None = None, end: int | None = None) -> bytes: ...
 
@@ -20,7 +20,7 @@ class Objects(Protocol):
 def pieces(results: Objects, reference: Mapping[str, Any], size: int = PIECE) -> Iterator[bytes]:
     """Yield the object behind `reference` in pieces of `size` bytes; the last one may be shorter.
 
-    Raises `NotFound`, and after the last piece `Altered` when they are not what was stored as the reference was made.
+    Raises `NotFound`, and after the last piece `Altered` if the checksum differs from the reference's.
     """
     key, checksum = str(reference["key"]), reference.get("checksum")
     digest, start = sha256(), 0

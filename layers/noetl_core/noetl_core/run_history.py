@@ -30,11 +30,11 @@ Path = tuple[int, ...]
 
 @dataclass(slots=True)
 class RunHistory:
-    """What the stream of a run has recorded: by iteration path its collections, the task events of unfinished passes and the
-    finished iterations; and its waits and their mail.
+    """The fold of a run's stream: by iteration path its collections, the task events of unfinished passes and the finished
+    iterations; and its waits and their mail.
 
-    `finished` maps the path of a loop to its finished iterations by index. Those of an inner loop are dropped when the
-    iteration around it has finished. `last` is the newest commit, None for an empty stream.
+    `finished` maps the path of a loop to its finished iterations by index. Those of an inner loop are dropped when the enclosing
+    iteration has finished. `last` is the newest commit, None for an empty stream.
     """
 
     as_of: int | None = None
@@ -45,22 +45,24 @@ class RunHistory:
     """The worker of the newest activation."""
     collections: dict[Path, LoopCollected] = field(default_factory=dict)
     frames: list[LoopFrameClaimed] = field(default_factory=list)
-    """What a cursor loop claimed, in order."""
+    """The frames that a cursor loop claimed, in order."""
     tasks: dict[Path, list[TaskEvent]] = field(default_factory=dict)
     finished: dict[Path, dict[int, LoopIterationCompleted]] = field(default_factory=dict)
     begun: set[Path] = field(default_factory=set)
     waits: dict[str, Wait] = field(default_factory=dict)
     mail: dict[str, Mail] = field(default_factory=dict)
+    outside: dict[tuple[str, int], Wait] = field(default_factory=dict)
+    """By task run and attempt without an outcome, the newest wait of its outside work."""
     sealed: str | None = None
     """The encrypted secrets of the newest suspension; `sealed_at` is how many task events of each pass came before it."""
     sealed_at: dict[Path, int] = field(default_factory=dict)
     last: Commit | None = None
     masked: bool = False
-    """Whether its events hide secrets that this worker does not have."""
+    """Whether masks in its events stand for secrets that this worker does not have."""
     events: int = 0
-    """Envelopes of the stream."""
+    """Number of envelopes of the stream."""
     aggregates: RunAggregates = field(default_factory=RunAggregates)
-    """Of the stream itself: what a redrive carries over is not counted again."""
+    """Aggregates of the stream itself, without the history that a redrive carries over."""
 
     @property
     def tally(self) -> Tally:
@@ -113,6 +115,7 @@ def apply(history: RunHistory, event: RunEvent) -> None:
             history.begun.add(tuple(event.data["path"]))
         case "TaskProcessed":
             path = tuple(event.data.get("path", ()))
+            history.outside.pop((event.data["run"], event.data["attempt"]), None)
             history.masked = history.masked or bool(event.data.get("masked"))
             history.tasks.setdefault(path, []).append(_without_masks(event) if event.data.get("masked") else event)
         case "LoopIterationCompleted":
@@ -127,15 +130,16 @@ def apply(history: RunHistory, event: RunEvent) -> None:
             history.begun.discard(path)
         case "StepSuspended":
             history.waits.update({w["wait_id"]: w for w in event.data["waits"]})
+            history.outside.update({(o["run"], o["attempt"]): w for w in event.data["waits"] if (o := w.get("outside"))})
             history.sealed = event.data.get("sealed")
             history.sealed_at = {path: len(events) for path, events in history.tasks.items()}
         case _:
-            pass  # TaskStarted, TaskRetried: for readers; they change nothing here
+            pass  # TaskStarted, TaskRetried: only for readers
 
 
 def _without_masks(event: TaskEvent) -> TaskEvent:
-    """Return the event with lost secrets where the log shows masks. Reading one is an error, unless a seal has its value;
-    otherwise the mask would be taken for the secret."""
+    """Return the event with masks replaced by lost secrets. Reading one is an error, unless a seal restores its value; a mask
+    could be mistaken for the secret."""
     return Event(event.name, event.ts, _lost(event.data))
 
 
@@ -148,5 +152,5 @@ def _lost(value: Any) -> Any:
 
 
 def deliver(history: RunHistory, mail: Iterable[Mail]) -> None:
-    """Record the mail that a resume command brings."""
+    """Record the mail of a resume command."""
     history.mail.update({m["wait_id"]: m for m in mail})

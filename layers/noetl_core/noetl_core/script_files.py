@@ -1,4 +1,4 @@
-"""Reads the files that the scripts of a playbook name, and puts their text into it: what is registered or run is whole."""
+"""Includes the text of script files in a playbook, so that the registered or executed text is complete."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Final
 from noetl_core.dsl.scripts import files_of, holding
 
 MAX_BYTES: Final = 1024 * 1024
-"""The longest script: it becomes a part of the playbook."""
+"""The longest script, because it becomes a part of the playbook."""
 
 
 class UnreadableScript(ValueError):
-    """A file that a script names cannot be a script. Who acts: the author."""
+    """The file of a script cannot be used. Who acts: the author."""
 
 
 def with_scripts(text: str, folder: Path) -> str:
-    """Return the playbook with the texts of its script files, which are looked for below `folder`, then below the current one.
+    """Return the playbook with the texts of its script files, which are searched below `folder`, then below the current folder.
 
-    A file that is not there is left to validation, which names its place. Raises `UnreadableScript`.
+    Validation reports missing files with their places. Raises `UnreadableScript`.
     """
     found = {}
     for uri in files_of(text):
@@ -29,15 +29,15 @@ def with_scripts(text: str, folder: Path) -> str:
 
 
 def _find(path: str, folder: Path) -> Path | None:
-    """Return the file, if it lies below one of the two folders and is not hidden: a playbook takes nothing else of the machine,
-    and where the current folder is a home, what is hidden there are keys."""
+    """Return the file if it is below one of the two folders and not hidden. A playbook may read no other files of the machine,
+    and hidden files in a home folder may be keys."""
     for base in (folder, Path.cwd()):
         base = base.resolve()
         try:
             file = (base / path).resolve()
             if file.is_relative_to(base) and not _hidden(file.relative_to(base)) and file.is_file():
                 return file
-        except (OSError, ValueError):  # what can be no name of a file: too long, or with a null character
+        except (OSError, ValueError):  # an invalid file name: too long, or with a null character
             continue
     return None
 

@@ -1,4 +1,4 @@
-"""Playbooks that call each other, as files of one folder."""
+"""Finds playbooks that call each other as files of one folder."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class SamePath(ValueError):
 
 
 def called(playbook: Playbook) -> Iterator[str]:
-    """Return the paths that tasks name literally; the value of a template is not known yet."""
+    """Yield the literal paths of called playbooks; values of templates are not known yet."""
     tasks = [t for step in playbook.steps for t in (*step.tasks, *step.compensate)] + list(playbook.workbook.values())
     if playbook.executor.on_failure is not None and playbook.executor.on_failure.playbook is not None:
         yield playbook.executor.on_failure.playbook.partition("@")[0].lstrip("/")
@@ -41,8 +41,8 @@ def beside(path: str, file: Path) -> Path | None:
 
 
 def with_libraries(text: str, file: Path, above: frozenset[Path] = frozenset()) -> str:
-    """Return the text of a playbook with the tasks pinned that it uses of playbooks in the folder of `file`; their versions are
-    those of the files. Raises `SamePath`."""
+    """Return the text of a playbook with the shared tasks of playbooks in the folder of `file` pinned to the content of the
+    files. Raises `SamePath`."""
 
     def library(path: str, _version: Version) -> Library | None:
         found = beside(path, file)
@@ -55,7 +55,7 @@ def with_libraries(text: str, file: Path, above: frozenset[Path] = frozenset()) 
 
 
 def is_playbook(file: Path) -> bool:
-    """Return whether a file, which may be any, says that it is a playbook."""
+    """Return whether a file contains `kind: Playbook`."""
     try:
         return _A_PLAYBOOK.search(file.read_text("utf-8")) is not None
     except (OSError, ValueError):
@@ -63,7 +63,7 @@ def is_playbook(file: Path) -> bool:
 
 
 def _path_of(file: Path, wanted: str) -> str | None:
-    """Return the `metadata.path` of a file, which may be any YAML, or none."""
+    """Return the `metadata.path` of a file; None if the file is not a playbook or not YAML."""
     try:
         text = file.read_text("utf-8")
         if wanted not in text or not _A_PLAYBOOK.search(text):

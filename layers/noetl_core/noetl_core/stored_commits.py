@@ -1,4 +1,4 @@
-"""Commits as a store returns them: each is decoded when it is taken."""
+"""Lazily decoded commits, as stores return them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ Item = TypeVar("Item")
 
 
 class StoredCommits(Sequence[Commit], Generic[Item]):
-    """The commits of stored items. Taking one decodes it, once; a reader that ends early decodes no more than it took. Raises
-    `CorruptLog`, `NewerLog`."""
+    """The commits of stored items. Each is decoded once, at its first access. Raises `CorruptLog`, `NewerLog`."""
 
     def __init__(self, items: Sequence[Item], decode: Callable[[Item], Commit]) -> None:
         self._items, self._decode = items, decode

@@ -8,7 +8,7 @@ from math import isinf
 from typing import Any, Final
 
 MAX_DEPTH = 100
-"""Levels a value from outside may be nested."""
+"""The most levels of nesting in external values."""
 _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[][{},:]')
 
 
@@ -87,19 +87,18 @@ def _no_number(text: str) -> float:
 
 
 def parsed(body: bytes) -> Any:
-    """Return the value of stored JSON text. Not everything stored was written by this system: there are uploads, and objects
-    that answers name.
+    """Return the value of stored JSON text, which others may have written (uploads, objects that answers name).
 
-    Raises `ValueError`, also for what the log cannot hold: NaN, infinities, halves of surrogate pairs, unbounded nesting.
+    Raises `ValueError`, also for data that the log cannot hold: NaN, infinities, halves of surrogate pairs, unbounded nesting.
     """
     try:
         value = json.loads(body, parse_constant=_no_number)
-        if _SUSPECT.search(body):
+        if SUSPECT.search(body):
             json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     except RecursionError:
         raise ValueError("it nests too deep") from None
     return value
 
 
-_SUSPECT: Final = re.compile(rb"\\u[dD][89a-fA-F]|[eE]\+?[0-9]{3}")
+SUSPECT: Final = re.compile(rb"\\u[dD][89a-fA-F]|[eE]\+?[0-9]{3}")
 """How halves of surrogate pairs, and numbers that are infinite, may be written."""

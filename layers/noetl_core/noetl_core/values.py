@@ -1,13 +1,12 @@
-"""Values of pointers and references, for decisions and for readers: loaded from the log and the result store, with limits and
-a cache."""
+"""Loads the values of pointers and references from the log and the result store, with limits and a cache."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol
 
+from noetl_core.at_once import at_once
 from noetl_core.engine.large_values import MAX_DECISION_BYTES, PAGED_BYTES
 from noetl_core.engine.needs import AskedNeed, Need, NeedValues, TooMuch, Unreadable, named
 from noetl_core.engine.records import StreamId, request_of
@@ -21,23 +20,9 @@ from noetl_core.result_refs import MANIFEST, MARK, Altered, is_plain
 from noetl_core.strict_json import parsed
 
 PAGES = PAGED_BYTES // MAX_DECISION_BYTES
-"""How many times the limit of a value a list kept in pages may have."""
+"""A list in pages may have this many times the limit of a value."""
 NESTED_MANIFESTS = 4
-"""How deep manifests may be in manifests, to be read by page: the chunks of a loop have manifests of their own."""
-AT_ONCE = 4
-"""Reads of one decision or manifest that run at the same time."""
-
-T = TypeVar("T")
-R = TypeVar("R")
-
-
-def at_once(read: Callable[[T], R], what: Sequence[T]) -> Iterator[R]:
-    """Apply `read` to each item, in order; to many items in parallel, because each call waits for a service."""
-    if len(what) <= AT_ONCE:
-        yield from map(read, what)
-        return
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        yield from pool.map(read, what)
+"""The most levels of nested manifests that are read by page. The chunks of a loop have manifests of their own."""
 
 
 class _TooMuch(Exception):
@@ -49,7 +34,7 @@ class _TooMuch(Exception):
 
 
 MAX_ANCESTORS = 100
-"""The most ancestors of an execution that are followed: far more than children may nest."""
+"""The most ancestors of an execution that are followed, far more than the allowed depth of children."""
 
 
 class Family:
@@ -69,7 +54,7 @@ class Family:
         return self.has(str(ref["key"]))
 
     def has(self, key: str) -> bool:
-        """Return whether a key is one of an object of the family."""
+        """Return whether a key belongs to an object of the family."""
         if not is_plain(key):
             return False
         owner = key.partition("/")[0]
@@ -131,12 +116,12 @@ PUBLISHED: Final = "artifacts"
 
 
 def published_key(execution_id: str, name: str) -> str:
-    """Return the key of an object that an execution puts for all others to read."""
+    """Return the key of an object that an execution publishes for all others."""
     return f"{execution_id}/{PUBLISHED}/{name}"
 
 
 class PublishedResults:
-    """The objects that executions put for all others to read, and no others."""
+    """The published objects of all executions, and no others."""
 
     def __init__(self, results: ResultStore) -> None:
         self._results = results
@@ -149,7 +134,7 @@ class PublishedResults:
 
 
 def with_outline(results: _Puts, ref: dict[str, Any], outline: bytes | None) -> dict[str, Any]:
-    """Return the reference to an object with its outline, which is stored beside it. None: it has none."""
+    """Store the outline of an object, unless it is None, and return the reference with it."""
     if outline is None:
         return ref
     checksum = checksum_of(outline)
@@ -162,8 +147,7 @@ class _Puts(Protocol):
 
 
 def stored_outline(results: ResultStore, ref: Mapping[str, Any]) -> Container | None:
-    """Return the outline of an object of the family. None where it has none that is as the object is read: then it is read
-    whole."""
+    """Return the outline of an object of the family; None if there is none for this object and format: it is then read whole."""
     try:
         body = results.get(outline_key(ref["key"], str(ref["outline"])), 0, MOST_OUTLINE_BYTES + 1)
     except NotFound:
@@ -191,7 +175,7 @@ class Values:
         self._unstored: dict[str, bytes] = {}
 
     def supply(self, known: dict[Need, Any], missing: NeedValues) -> None:
-        """Load the values that a decision asks for into `known`."""
+        """Load the values that a decision needs into `known`."""
         self._unstored.update(missing.objects)
         for need, value in zip(missing.needs, at_once(self, missing.needs), strict=True):
             known[named(need)] = value
@@ -219,8 +203,8 @@ class Values:
             return Unreadable(f"reference {ref['key']}: {error}")
 
     def outline(self, ref: Mapping[str, Any], limit: int | None = None) -> Container | Pages | None:
-        """Return where the parts of a value of the family are; None where that is not known, and all of it is to be loaded. At
-        most `limit` bytes are loaded for it."""
+        """Return the outline or the pages of a value of the family; None if it must be loaded whole. At most `limit` bytes are
+        loaded for this."""
         if ref.get("schema_hint") != MANIFEST:
             return stored_outline(self._results, ref)
         try:
@@ -229,7 +213,8 @@ class Values:
             return None
 
     def _pages(self, ref: Mapping[str, Any], budget: LoadBudget, depth: int) -> Iterator[Page]:
-        """Yield the pages of a list, those of manifests in it, too. Raises `ValueError` where it is not known how long one is."""
+        """Yield the pages of a list, including those of nested manifests. Raises `ValueError` if the length of a page is
+        unknown."""
         budget.take(claimed(ref))
         body = self._body(ref["key"], budget)
         if ref.get("checksum") != f"sha256:{sha256(body).hexdigest()}":
@@ -249,7 +234,7 @@ class Values:
                 yield Page(_length(page), reference=page, size=claimed(page))
 
     def _result_of(self, part: Mapping[str, Any]) -> Any:
-        """Return what a manifest says of a page: the list, or a reference to it."""
+        """Return the page of a manifest entry: the list, or a reference to it."""
         return part["result"] if "result" in part else self.boundary(part["run"], part["seq"]).get("result")
 
     def _part(self, span: Span) -> Any:
@@ -284,7 +269,7 @@ class Values:
         return self._results.get(ref["key"], 0, size).decode("utf-8", "ignore")
 
     def opened(self, ref: Mapping[str, Any], budget: LoadBudget | None = None) -> tuple[Any, bool]:
-        """As `reference`, for a reference of the family; also returns whether the value may contain references."""
+        """Like `reference`, for a reference of the family; also return whether the value may contain references."""
         body = self._unstored.get(ref["key"]) or self._body(ref["key"], budget)
         if budget is not None:
             budget.take(len(body) - claimed(ref))
@@ -305,8 +290,8 @@ class Values:
         """Return `value` with all references in it replaced by their values, at any depth. Lists and mappings without
         references are shared.
 
-        `opened` is another function to open a reference; `place` is where the value itself stands. Raises `LoadLimitExceeded`,
-        `NotFound`, `ValueError`, each with the place.
+        `opened` replaces the function that opens references; `place` is the path of the value, for errors. Raises
+        `LoadLimitExceeded`, `NotFound`, `ValueError`, each with the path.
         """
         return self._whole(value, budget, place, opened or self.opened)
 
@@ -334,7 +319,7 @@ class Values:
         return replaced(value, list(zip((path for path, _ in found), at_once(load, found), strict=True)))
 
     def _body(self, key: str, budget: LoadBudget | None = None) -> bytes:
-        """Return the object. Whatever size its reference claims, no more than the limit is read."""
+        """Return the object. At most the limit is read, whatever size the reference states."""
         limit = self._limit if budget is None else budget.limit
         if limit is None:
             return self._results.get(key)
@@ -364,7 +349,7 @@ def _manifest(body: bytes) -> list[Mapping[str, Any]]:
 
 
 def _length(page: Mapping[str, Any]) -> int:
-    """Return how many items are behind the reference to a page, which was written with it. Raises `ValueError`."""
+    """Return the number of items of a referenced page, which is part of the reference. Raises `ValueError`."""
     hint = page.get("schema_hint")
     length = hint.get("length") if isinstance(hint, Mapping) and hint.get("type") == "list" else None
     if type(length) is not int or not 0 <= length <= claimed(page):
@@ -396,7 +381,7 @@ class LoadLimitExceeded(Exception):
 
 
 class Unusable(ValueError):
-    """A reference names something that is no value. Who acts: the author."""
+    """A reference names an object that is not a value. Who acts: the author."""
 
     def __init__(self, path: Path, why: str) -> None:
         super().__init__(f"{path_text(path)}: {why}" if path else why)

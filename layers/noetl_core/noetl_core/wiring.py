@@ -1,4 +1,5 @@
-"""The wiring of the control plane on AWS: adapters over the services named in the environment. Only functions import this."""
+"""The wiring of the control plane on AWS, with adapters for the services that the environment names. Only functions import
+this."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from noetl_core.adapters.aws.gathering import GatheringQueue
 from noetl_core.adapters.aws.index import PARTITIONS, DynamoExecutionIndex
 from noetl_core.adapters.aws.limits import DynamoLimitPlaces
 from noetl_core.adapters.aws.named import callback_key, inbox, results
+from noetl_core.adapters.aws.output import DynamoRunningOutput
 from noetl_core.adapters.aws.queue import SqsCommandQueue
 from noetl_core.adapters.aws.rates import DynamoRateLimits
 from noetl_core.adapters.aws.snapshots import on_snapshots
@@ -21,6 +23,7 @@ from noetl_core.adapters.clock import SystemClock
 from noetl_core.control.children import SubPlaybooks
 from noetl_core.control.core import RETENTION_S, Control
 from noetl_core.control.limits import SharedLimits
+from noetl_core.control.ways_in import WaysIn
 from noetl_core.dsl.failures import default_handler
 
 on_snapshots("dynamodb", "s3", "sqs")
@@ -47,6 +50,8 @@ def control() -> Control:
         on_failure=default_handler(os.environ.get("ON_FAILURE", "")),
         link=os.environ.get("EXECUTION_LINK", ""),
         pools=frozenset(pools),
+        output=DynamoRunningOutput(catalog, SystemClock()),
+        ways_in=WaysIn.named(os.environ) if "TRIGGER_QUEUES" in os.environ else None,
     )
 
 
@@ -58,7 +63,7 @@ def commands() -> GatheringQueue:
 
 
 def _dead_letters() -> dict[str, str]:
-    """Return queue URLs of dead letters, by the queue from which they come, for the function that shows them."""
+    """Return the URLs of dead-letter queues by their source queues, for the function that shows them."""
     found: dict[str, str] = json.loads(os.environ.get("DEAD_LETTERS", "{}"))
     return found
 

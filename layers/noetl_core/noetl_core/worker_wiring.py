@@ -1,4 +1,4 @@
-"""The wiring of the worker on AWS. Only its function imports this: no other pays for loading a worker and its tools."""
+"""The wiring of the worker on AWS. Only the worker function imports this, so that no other loads the worker and its tools."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from noetl_core.adapters.aws.events import DynamoEventStore
 from noetl_core.adapters.aws.gates import DynamoGates
 from noetl_core.adapters.aws.key_values import DynamoKeyValues
 from noetl_core.adapters.aws.named import callback_key, results
+from noetl_core.adapters.aws.output import DynamoRunningOutput
 from noetl_core.adapters.aws.rates import DynamoRateLimits
 from noetl_core.adapters.aws.sealer import KmsSealer
 from noetl_core.adapters.aws.secrets import RecentSecrets
@@ -44,6 +45,7 @@ def worker() -> Worker:
         sealer=_sealer(),
         token_cache=DynamoTokenCache(os.environ["CATALOG_TABLE"]),
         rates=DynamoRateLimits(os.environ["CATALOG_TABLE"]) if os.environ.get("SEALING_KEY") else None,
+        output=DynamoRunningOutput(os.environ["CATALOG_TABLE"], clock) if os.environ.get("SEALING_KEY") else None,
         spread=_spread_rule(),
         callback_key=callback_key(),
         callback_url=_callback_url(),
@@ -52,7 +54,7 @@ def worker() -> Worker:
 
 
 def disconnect() -> None:
-    """Close what the tools keep open: no connection may be in a snapshot, from which many processes go on."""
+    """Close the connections of tools, because many processes start from one snapshot."""
     if worker.cache_info().currsize:
         worker().tools.close()
 
@@ -65,7 +67,7 @@ def gates() -> RecentGates:
 
 
 def _tools() -> ToolRegistry:
-    """Return the tools. Those of the python pool, whose role has no key and no right to them, keep no values."""
+    """Return the tools. Those of the python pool have no `key_values`, because its role has no access to the table."""
     tools = ToolRegistry()
     if os.environ.get("SEALING_KEY"):
         tools.key_values = DynamoKeyValues(os.environ["CATALOG_TABLE"])
@@ -73,19 +75,19 @@ def _tools() -> ToolRegistry:
 
 
 def _sealer() -> Sealer | None:
-    """Return the sealer; None where the role has no key: the python pool, which gets no secrets either."""
+    """Return the sealer; None if the role has no key: the python pool, which gets no secrets either."""
     key = os.environ.get("SEALING_KEY")
     return KmsSealer(key) if key else None
 
 
 def _spread_rule() -> SpreadRule:
-    """Return when loops are handed over. An emulator's workers share the processors of one machine: more of them make nothing
+    """Return the rule for handing over loops. Workers of an emulator share the processors of one machine, so more of them are not
     faster."""
     return SpreadRule(busy=inf) if os.environ.get("AWS_ENDPOINT_URL") else SpreadRule()
 
 
 def _callback_url() -> str:
-    """Return the API's address; an emulator's own form where the environment names one."""
+    """Return the URL of the API, in the emulator's form if the environment names one."""
     api, stage, endpoint = (os.environ.get(name, "") for name in ("API_ID", "API_STAGE", "AWS_ENDPOINT_URL"))
     base = f"{endpoint.rstrip('/')}/_aws/execute-api/{api}/{stage}"
     if not endpoint:

@@ -1,14 +1,15 @@
-"""What the AWS adapters do beyond the contracts: keys, requests, lost answers, refusals."""
+"""What the AWS adapters do beyond the contracts: keys, requests, lost answers."""
 
 from __future__ import annotations
 
 import random
-import zlib
+import threading
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError, EndpointConnectionError, ParamValidationError
+from botocore.exceptions import EndpointConnectionError
 
 from noetl_core.adapters.aws.catalog import DynamoPlaybookCatalog
 from noetl_core.adapters.aws.clients import client
@@ -17,6 +18,7 @@ from noetl_core.adapters.aws.index import PARTITIONS, DynamoExecutionIndex
 from noetl_core.adapters.aws.queue import SqsCommandQueue
 from noetl_core.adapters.aws.results import S3ResultStore
 from noetl_core.adapters.aws.secrets import RecentSecrets, SecretsManager
+from noetl_core.adapters.aws.table import Item, query_pages
 from noetl_core.adapters.aws.triggers import DynamoTriggers
 from noetl_core.codec import decode_events
 from noetl_core.control.admit import StartRequest
@@ -25,14 +27,14 @@ from noetl_core.engine.records import Event, Snapshot, StreamId
 from noetl_core.engine.statuses import STATUSES
 from noetl_core.instants import SECOND
 from noetl_core.local import LocalWiring
-from noetl_core.ports import Conflict, CorruptLog, NotFound, TooLarge, Unavailable
-from tests.contract.aws import make_bucket, make_queue, make_table
+from noetl_core.ports import Conflict, NotFound, Unavailable
+from tests.contract.aws import make_queue, make_table
 from tests.contract.catalog import head
 from tests.contract.clocks import START, FakeClock
 from tests.contract.event_store import CONTROL, NOW_S, RUN, commit
 from tests.contract.stores import command
 from tests.contract.triggers import record as trigger
-from tests.unit.adapters.aws_services import aws, items, refuse, requests, results, store, table, watching
+from tests.unit.adapters.aws_services import aws, items, requests, results, store, table, watching
 
 __all__ = ["aws", "results", "store", "table"]
 
@@ -163,6 +165,30 @@ class TestRequests:
         assert [h.execution_id for h in index.heads(status="failed", path="etl/rare")] == ["2", "1", "0"]
         assert [h.execution_id for h in index.heads(limit=30)] == [str(n) for n in range(602, 572, -1)], "further pages, too"
 
+    @pytest.mark.parametrize("is_seen_running", [False, True])
+    def test_what_ends_while_executions_are_listed_is_listed_once(
+        self, monkeypatch: pytest.MonkeyPatch, is_seen_running: bool
+    ) -> None:
+        index = DynamoExecutionIndex(make_table("CatalogTable"), FakeClock(), partitions=1)
+        index.put_head(head("1"))
+        completed_are_read = threading.Event()
+
+        def read(what: str, **request: Any) -> Iterator[Item]:
+            status = request["ExpressionAttributeValues"][":partition"]["S"].split("#")[1]
+            is_running = status == "running"
+            if is_running and not is_seen_running:
+                completed_are_read.wait(0.5)  # they are not, where those that may end are read first
+                index.put_head(head("1", status="completed", updated_at=START + SECOND))
+            for page in query_pages(what, **request):
+                if is_running and is_seen_running:
+                    index.put_head(head("1", status="completed", updated_at=START + SECOND))
+                if status == "completed":
+                    completed_are_read.set()
+                yield page
+
+        monkeypatch.setattr("noetl_core.adapters.aws.index.query_pages", read)
+        assert [(h.execution_id, h.status) for h in index.heads(limit=10)] == [("1", "completed")]
+
     def test_a_registered_version_is_read_once_by_a_process_and_the_latest_every_time(self) -> None:
         table = make_table("CatalogTable")
         DynamoPlaybookCatalog(table).register("etl/a", "d1", "one", START)
@@ -254,122 +280,6 @@ class TestCredentials:
         assert recent.get("api") == {"token": "2"}
 
 
-class TestRefusals:
-    @pytest.mark.parametrize(
-        ("code", "status"),
-        [
-            ("ProvisionedThroughputExceededException", 400),
-            ("ThrottlingException", 400),
-            ("InternalServerError", 500),
-            ("Odd", 503),
-        ],
-    )
-    def test_a_service_that_cannot_now_is_unavailable(self, store: DynamoEventStore, code: str, status: int) -> None:
-        with watching("dynamodb", "before-call.dynamodb", refuse(code, status)):
-            for call in (
-                lambda: store.append(commit()),
-                lambda: store.read(RUN),
-                lambda: store.last(RUN),
-                lambda: store.load_snapshot("1"),
-                lambda: store.save_snapshot(Snapshot("1", 1, 1, {})),
-            ):
-                with pytest.raises(Unavailable, match=code):
-                    call()
-
-    def test_a_service_that_does_not_answer_is_unavailable(self, store: DynamoEventStore) -> None:
-        def silence(**_: Any) -> Any:
-            raise EndpointConnectionError(endpoint_url="http://nowhere")
-
-        with watching("dynamodb", "before-call.dynamodb", silence), pytest.raises(Unavailable):
-            store.append(commit())
-
-    def test_what_retrying_does_not_heal_is_not_called_unavailable(self, store: DynamoEventStore) -> None:
-        with watching("dynamodb", "before-call.dynamodb", refuse("AccessDeniedException")), pytest.raises(ClientError):
-            store.append(commit())
-
-    def test_a_mistake_of_ours_is_not_called_unavailable(self, store: DynamoEventStore) -> None:
-        with pytest.raises(ParamValidationError):
-            store.append(commit(writer=7))  # type: ignore[arg-type]
-
-    def test_an_item_over_the_limit_is_too_large(self, store: DynamoEventStore) -> None:
-        with pytest.raises(TooLarge):
-            store.append(commit(writer="w" * 420_000))
-
-    def test_a_put_whose_answer_was_lost_is_known_by_its_writer(self, store: DynamoEventStore) -> None:
-        mine = commit(RUN, 0, wake=True)
-        lost: list[str] = []
-
-        def lose(**_: Any) -> None:
-            if not lost:
-                lost.append("answer")
-                raise EndpointConnectionError(endpoint_url="http://gone")
-
-        with watching("dynamodb", "after-call.dynamodb.PutItem", lose), pytest.raises(Unavailable):
-            store.append(mine)
-        store.append(mine)
-        assert list(store.read(RUN)) == [mine]
-
-    def test_a_lost_body_is_a_corrupt_log(self, table: str, results: S3ResultStore, store: DynamoEventStore) -> None:
-        noise = random.Random(60).randbytes(600 * 1024).hex()
-        store.append(commit(RUN, 0, events=(Event("X", 1, {"n": noise}),)))
-        with pytest.raises(CorruptLog, match="4242"):
-            list(DynamoEventStore(table, S3ResultStore(make_bucket()), FakeClock()).read(RUN))
-
-    def test_a_lost_snapshot_is_no_snapshot(self, table: str, store: DynamoEventStore) -> None:
-        noise = random.Random(60).randbytes(600 * 1024).hex()
-        snapshot = Snapshot("4242", 3, 1, {"n": noise})
-        store.save_snapshot(snapshot)
-        assert store.load_snapshot("4242") == snapshot
-        assert DynamoEventStore(table, S3ResultStore(make_bucket()), FakeClock()).load_snapshot("4242") is None
-
-    def test_the_one_snapshot_of_an_older_version_counts_until_there_is_a_newer_one(
-        self, table: str, store: DynamoEventStore
-    ) -> None:
-        body = zlib.compress(b'{"seq":500}')
-        item = {"pk": {"S": "s#4242"}, "sk": {"S": "snapshot"}, "seq": {"N": "500"}, "reducer": {"N": "1"}, "body": {"B": body}}
-        client("dynamodb").put_item(TableName=table, Item=item)
-        assert store.load_snapshot("4242") == Snapshot("4242", 500, 1, {"seq": 500})
-        assert store.load_snapshot("4242", upto=600) is None
-        newer = Snapshot("4242", 600, 1, {"seq": 600})
-        store.save_snapshot(newer)
-        assert store.load_snapshot("4242") == store.load_snapshot("4242", upto=700) == newer
-
-    def test_commands_that_the_queue_refuses_twice_are_returned(self, results: S3ResultStore) -> None:
-        queue = SqsCommandQueue({"default": make_queue("CommandQueue")}, "", results)
-        asked: list[list[str]] = []
-
-        def refuse_odd(parsed: dict[str, Any], **_: Any) -> None:
-            ids = [e["Id"] for e in parsed["Successful"]]
-            asked.append(ids)
-            parsed["Failed"] = [{"Id": i, "SenderFault": False, "Code": "InternalError"} for i in ids if int(i) % 2]
-
-        with watching("sqs", "after-call.sqs.SendMessageBatch", refuse_odd):
-            unsent = queue.send([command(n) for n in range(4)])
-        assert [c.run_id for c in unsent] == ["r1", "r3"]
-        assert asked == [["0", "1", "2", "3"], ["1", "3"]]
-
-    def test_a_playbook_over_the_limit_is_too_large(self) -> None:
-        noise = random.Random(90).randbytes(900 * 1024).hex()
-        with pytest.raises(TooLarge, match="etl/huge"):
-            DynamoPlaybookCatalog(make_table("CatalogTable")).register("etl/huge", "sha256:1", noise, START)
-
-    @pytest.mark.parametrize("text", ["hunter2", "123456", '["a"]', "two\nlines\n", '"quoted"', "true"])
-    def test_a_secret_that_is_plain_text_is_a_credential_with_a_value(self, text: str) -> None:
-        name = f"plain-{text[:3].encode().hex()}"
-        client("secretsmanager").create_secret(Name=f"odd/{name}", SecretString=text)
-        for secrets in (SecretsManager("odd/"), RecentSecrets("odd/")):
-            assert secrets.get(name) == {"value": text.rstrip("\n")}
-
-    @pytest.mark.parametrize("text", ['{"password": "hunter2"', "{hunter2}", " \n"])
-    def test_a_credential_that_is_broken_off_is_refused_without_being_shown(self, text: str) -> None:
-        name = f"broken-{text[:3].encode().hex()}"
-        client("secretsmanager").create_secret(Name=f"odd/{name}", SecretString=text)
-        with pytest.raises(NotFound) as refused:
-            SecretsManager("odd/").get(name)
-        assert "hunter2" not in str(refused.value)
-        assert refused.value.__cause__ is None
-
-
 class TestCatalog:
     def test_a_registration_that_died_half_way_is_made_good_by_the_next(self) -> None:
         catalog = DynamoPlaybookCatalog(make_table("CatalogTable"))
@@ -405,7 +315,7 @@ class TestTakers:
 
         def asked() -> list[str]:
             with requests("dynamodb") as seen:
-                assert [one.kind for one in reader.takers()] == ["event"]
+                assert [one.kind for one in reader.delivery_triggers()] == ["event"]
             return seen
 
         assert asked() == ["GetItem"] + ["Query"] * 8

@@ -124,7 +124,9 @@ def test_a_command_survives_its_message(command: Command) -> None:
     message = encode_command(command)
     assert message.isascii()
     decoded = decode_command(message)
-    assert joined([getattr(decoded, f) for f in Command.__slots__]) == joined([getattr(command, f) for f in Command.__slots__])
+    assert joined([getattr(decoded, f) for f in Command.__match_args__]) == joined(
+        [getattr(command, f) for f in Command.__match_args__]
+    )
 
 
 @pytest.mark.parametrize("message", ["", "[]", "null", "{}", "3", '{"execution_id": "1"}', '{"wake": "7"}', '"text"'])

@@ -131,7 +131,7 @@ def test_a_store_of_an_older_version_is_brought_up_to_date_and_reads(tmp_path: P
         "INSERT INTO snapshots VALUES ('7', 120, 8, '{\"ctx\": {}}', 0);"
         "CREATE TABLE due (execution_id TEXT PRIMARY KEY, due_at INTEGER);"
         "CREATE TABLE heads (execution_id TEXT PRIMARY KEY, status TEXT, path TEXT, started_at INTEGER);"
-        "INSERT INTO commits VALUES ('7', 'r1', 0, 1, 'w', 0, 0, 0, 1, '[[\"StepStarted\",1,{}]]');"
+        "INSERT INTO commits VALUES ('7', 'r1', 0, 1, 'w', 0, 0, 0, 1, CAST('[[\"StepStarted\",1,{}]]' AS BLOB));"
         "INSERT INTO due VALUES ('7', 5);"
         "PRAGMA user_version=1;"
     )

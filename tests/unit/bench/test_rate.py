@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from bench.rate import Asked, Seen
 
@@ -33,3 +35,21 @@ def test_what_is_promised_and_not_kept_is_said(interval: float, different: int, 
     found = Seen([n * interval for n in range(12)], different).misses(ASKED)
     assert len(found) == len(misses)
     assert all(said.startswith(begins) for said, begins in zip(found, misses, strict=True)), found
+
+
+def test_processes_are_killed_evenly_over_the_time_that_the_calls_take() -> None:
+    assert list(Asked(executions=2, calls=50, per_second=5, burst=1, kills=4).deaths()) == pytest.approx([4, 8, 12, 16])
+    assert list(ASKED.deaths()) == []
+
+
+def test_a_process_that_is_killed_costs_what_it_had_reserved_and_no_lease() -> None:
+    killed = Asked(executions=2, calls=50, per_second=5, burst=1, kills=2)
+    calm = [n * 0.2 for n in range(100)]
+    late = [at + 2 * (at > 6) + 2 * (at > 13) for at in calm]
+    assert Seen(late, 100).misses(replace(killed, kills=0)), "it is too slow where nobody is killed"
+    assert Seen(late, 100, deaths=2).misses(killed) == []
+    assert Seen(late, 100, deaths=1).misses(killed) == ["1 of 2 processes were killed"]
+    (slow,) = Seen([at + 8 * (at > 6) for at in calm], 100, deaths=2).misses(killed)
+    assert slow.startswith("3.56 calls a second over all")
+    told = Seen([at + 61 * (at > 6) for at in calm], 100, deaths=2).misses(killed)
+    assert told[-1] == "nobody called for 61.20 s, and a lease is 60 s"

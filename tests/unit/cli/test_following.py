@@ -100,6 +100,17 @@ def test_nothing_is_read_for_a_program_without_a_terminal(monkeypatch: pytest.Mo
     assert watch.silent
 
 
+def test_who_waits_for_a_limit_is_told_what_shows_its_holders(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: False, raising=False)
+    monkeypatch.setattr("noetl_cli.follow.SHOW_AFTER_S", 0.0)
+    wanted = {"holder": "1", "key": "orders of a shop", "max": 1, "on_limit": "wait"}
+    asked = {"name": "LimitRequested", "timestamp": "2026-11-22T02:00:00.000000Z", "data": wanted}
+    Watch(Stack(), "1", news=lambda: [asked]).tick()
+    assert "waits for limit orders of a shop (`noetl limits 'orders of a shop' --on stack` shows" in capsys.readouterr().err
+
+
 def test_a_look_at_a_long_log_ends_and_the_next_one_goes_on(clock: None) -> None:
     class Slow(Stack):
         """Every page takes a second, and there is always another."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import hmac
 import http.client
 import json
+import socket
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +68,14 @@ def test_what_is_signed_starts_once_and_is_there_when_it_is_answered(local: Loca
     assert len(local.control.index.heads()) == 1
     assert len(local.control.triggers.firings("ci/build", "webhook", 0, 10)) == 1
     assert local.run(told["execution_id"], timeout_s=30)
+
+
+def test_a_sender_of_too_much_that_reads_last_reads_its_answer(local: LocalWiring, server: HookServer) -> None:
+    with closing(socket.create_connection(("127.0.0.1", server.server_port), timeout=30)) as sender:
+        sender.sendall(f"POST /api/hooks/ci/build/webhook HTTP/1.1\r\nContent-Length: {2 * MAX_BODY}\r\n\r\n".encode())
+        sender.sendall(b"x" * 2 * MAX_BODY)
+        assert sender.recv(100).startswith(b"HTTP/1.0 413")
+    assert local.control.index.heads() == []
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE", "HEAD", "POST"])

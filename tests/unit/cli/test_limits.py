@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from noetl_cli import output
-from noetl_core.control import listing, read, stats
+from noetl_cli.commands.limits import _whole as of_one
+from noetl_core.control import doing, listing, read, stats
 from noetl_core.control.limit_views import limits
 from noetl_core.ports import LimitRecord
 from tests.commands import run
-from tests.sim.test_concurrency import SHARED, STEPS, Server, start
+from tests.sim.concurrency import SHARED, STEPS, Server, start
 from tests.sim.world import World
 
 
@@ -89,7 +90,7 @@ def test_lists_and_counts_say_who_waits_for_whom() -> None:
 
 
 def test_counts_of_more_than_are_looked_at_know_who_waits_for_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stats, "LOOKED_AT", 3)
+    monkeypatch.setattr(doing, "STATES_READ", 3)
     world = World(concurrency=5)
     Server(world, seconds=1_000)
     start(world, SHARED.replace("max: 5", "max: 1"), 10)
@@ -97,7 +98,7 @@ def test_counts_of_more_than_are_looked_at_know_who_waits_for_a_limit(monkeypatc
     assert (counts["running"], counts["waiting"]) == (1, 9)
 
 
-def test_a_list_reads_each_limit_once_and_no_log_of_playbooks_without_limits() -> None:
+def test_a_list_reads_each_limit_once_and_little_of_each_log() -> None:
     world = World(concurrency=5)
     Server(world, seconds=1_000)
     start(world, SHARED.replace("max: 5", "max: 1"), 8)
@@ -105,7 +106,7 @@ def test_a_list_reads_each_limit_once_and_no_log_of_playbooks_without_limits() -
     calls, reads = world.places.calls, sum(world.store.reads.values())
     assert len(listed(world)) == 16
     assert world.places.calls - calls == 1
-    assert sum(world.store.reads.values()) - reads <= 8 * 3
+    assert sum(world.store.reads.values()) - reads <= 16 * 3
 
 
 def test_ls_shows_what_is_waited_for(tmp_path: Path) -> None:
@@ -129,3 +130,14 @@ def test_run_takes_a_priority_and_refuses_what_is_none(tmp_path: Path) -> None:
     wrong = run("run", "p.yaml", "--priority", "1e7", cwd=tmp_path)
     assert wrong.returncode == 2
     assert "--priority 1e+07: a number from -1,000,000 to 1,000,000" in wrong.stderr
+
+
+def test_one_that_is_about_to_leave_is_named_with_who_came() -> None:
+    world = World(concurrency=5)
+    Server(world, seconds=1_000)
+    newest = STEPS.replace("max: 2}", "max: 1, on_limit: cancel_oldest}").replace("[{step: a}, {step: b}]", "[{step: a}]")
+    first, second = start(world, newest, 2)
+    shown = limits(world.controls[0], "shop")["limits"][0]
+    (holder,) = shown["holders"]
+    assert (holder["execution_id"], holder["displaced_by"]) == (first, second)
+    assert [row["state"] for row in of_one(shown)] == [f"since {holder['since']}, displaced by {second}", "waits, 1st"]

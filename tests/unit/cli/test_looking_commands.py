@@ -118,8 +118,8 @@ def test_logs_and_events_are_followed_to_the_end(noetl: Run, tmp_path: Path) -> 
     (tmp_path / "says.yaml").write_text(SAYS)
     with Command("run", "says.yaml", "--output", "json", cwd=tmp_path) as run:
         id = when(tmp_path, "StepSuspended", 1)
-        with Command("logs", id, "-f", cwd=tmp_path) as logs, Command("events", id, "-f", "--tail", "0", cwd=tmp_path) as events:
-            until(lambda: "one" in logs.stdout)
+        with Command("logs", id, "-f", cwd=tmp_path) as logs, Command("events", id, "-f", "--tail", "1", cwd=tmp_path) as events:
+            until(lambda: "one" in logs.stdout and events.stdout != "")
             assert "two" not in logs.stdout
             assert noetl("signal", id, "go").returncode == 0
             assert (logs.wait(), events.wait(), run.wait()) == (0, 0, 0)

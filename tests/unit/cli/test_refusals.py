@@ -72,3 +72,22 @@ def test_it_is_said_once(folder: Path, asked: str, said: str) -> None:
     if said:
         assert told == [said]
     assert len({line.partition(" ")[2] for line in told}) == len(told), told
+
+
+def test_what_a_trigger_cannot_start_is_said_once_with_what_to_do(folder: Path) -> None:
+    failing = PLAYBOOK.replace("team/report", "team/late").replace('"0 2 * * *"', '"0 2 * * *", payload: { n: "{{ 1 / 0 }}" }')
+    (folder / "late.yaml").write_text(failing)
+    assert commands.run("register", "late.yaml", cwd=folder).returncode == 0
+    done = commands.run("triggers", "fire", "team/late", "schedule", "--at", "2026-03-31T02:00Z", cwd=folder)
+    assert done.returncode == 1
+    first, second = done.stderr.splitlines()
+    assert first == "2026-03-31T02:00:00Z is refused: {{ 1 / 0 }}: division by zero"
+    assert second.startswith("once that is mended: noetl triggers retry ")
+
+
+@pytest.mark.parametrize(
+    "asked", ["limits \udcff", "ls --path a\udcff", "triggers fire team/report schedule --idempotency-key \udcff"]
+)
+def test_an_argument_that_is_no_text_is_said_to_be_none(folder: Path, asked: str) -> None:
+    done = commands.run(*asked.split(), cwd=folder)
+    assert (done.returncode, done.stderr) == (2, f"argument {asked.split()[-1]!a} is not UTF-8 text\n")

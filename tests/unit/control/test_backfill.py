@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -86,9 +87,19 @@ def test_started_twice_it_is_one(local: LocalWiring) -> None:
     faster = Backfill("team/report", "2026-03-28", "2026-03-31", parallel=3)
     assert not start_backfill(local.control, faster, plan(local.control, faster)).created
     assert len(children(local)) == 3
+    same = Backfill("team/report", "2026-03-28T00:00+01:00", "2026-03-30T22:00:00Z")
+    assert start_backfill(local.control, same, plan(local.control, same)).execution_id == first["execution_id"]
     meant = Backfill("team/report", "2026-03-28", "2026-03-31", again="two")
     assert ran(local, meant)["execution_id"] != first["execution_id"]
     assert len(children(local)) == 6
+
+
+def test_one_that_an_earlier_version_started_is_known(local: LocalWiring) -> None:
+    planned = plan(local.control, NIGHTS)
+    before = start_backfill(local.control, NIGHTS, replace(planned, period=(NIGHTS.begin, NIGHTS.end)))
+    assert before.created
+    again = start_backfill(local.control, NIGHTS, planned)
+    assert (again.created, again.execution_id) == (False, before.execution_id)
 
 
 def test_it_goes_on_after_a_failure_and_says_so(local: LocalWiring) -> None:

@@ -57,7 +57,7 @@ def test_a_batch_is_for_those_with_a_label(client: Client) -> None:
         run_until_it_waits(client.local, execution_id)
     shown = client("POST", "/api/executions/batch", {"filter": {"label": "team:web,env"}, "action": "pause", "preview": True})[1]
     assert outcomes(shown) == [(each, "would") for each in others[::-1]]
-    body: dict[str, Any] = {"filter": {"label": "team:data", "status": "running"}, "action": "pause", "limit": 1}
+    body: dict[str, Any] = {"filter": {"label": "team:data", "status": "waiting"}, "action": "pause", "limit": 1}
     first = client("POST", "/api/executions/batch", body)[1]
     rest = client("POST", "/api/executions/batch", {**body, "cursor": first["cursor"]})[1]
     assert outcomes(first) + outcomes(rest) == [(each, "done") for each in ours[::-1]]

@@ -20,19 +20,7 @@ from noetl_core.engine import ids
 from noetl_core.engine.redrive import From, Redrive
 from noetl_core.local import LocalWiring
 from noetl_core.ports import NotFound
-
-PATH = "etl/daily"
-
-
-def text(word: str, path: str = PATH, step: str = "") -> str:
-    tool = step or f"tool: {{ kind: noop, result: {word} }}"
-    return f"""apiVersion: noetl.io/v2
-kind: Playbook
-metadata: {{ name: daily, path: {path} }}
-workflow:
-  - step: start
-    {tool}
-"""
+from tests.unit.control.versions import PATH, text
 
 
 @pytest.fixture

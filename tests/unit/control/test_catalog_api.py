@@ -11,7 +11,7 @@ import pytest
 from noetl_core.control.api.callers import name_of
 from tests import asking, commands
 from tests.unit.control.asker import Asker
-from tests.unit.control.test_catalog import text
+from tests.unit.control.versions import text
 
 PATH = "etl/daily"
 

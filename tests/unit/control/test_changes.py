@@ -18,24 +18,9 @@ from noetl_core.engine.records import Commit
 from noetl_core.local import LocalWiring, run_text
 from tests.asking import Answer, ask
 from tests.unit.control.api_client import WAITS
-from tests.unit.control.test_pages import HEAD, chain, loop
+from tests.unit.control.long_playbooks import chain, loop
+from tests.unit.control.workflows import FAN, WORKFLOWS, source
 from tests.waiting import run_until_it_waits
-
-FAN: list[dict[str, Any]] = [
-    {
-        "step": "start",
-        "tool": {"kind": "noop"},
-        "next": {"spec": {"mode": "inclusive"}, "arcs": [{"step": "a"}, {"step": "b"}, {"step": "map"}]},
-    },
-    {"step": "a", "tool": [{"name": "w", "kind": "wait", "seconds": 0.01}, {"name": "n", "kind": "noop"}]},
-    {"step": "b", "tool": {"kind": "python", "code": "result = 1"}},
-    *loop(40, "distributed"),
-]
-WORKFLOWS = {"chain": chain(12), "loop": loop(300, "local"), "chunks": loop(300, "distributed"), "fan": FAN}
-
-
-def source(workflow: list[dict[str, Any]]) -> str:
-    return f"{HEAD}workflow: {json.dumps(workflow)}\n"
 
 
 class Watched:

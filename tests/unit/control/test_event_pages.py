@@ -16,14 +16,15 @@ from noetl_core.control import pages
 from noetl_core.control.admit import StartRequest
 from noetl_core.control.api import Service
 from noetl_core.control.read import state_at
+from noetl_core.control.recent import RecentCommits
 from noetl_core.engine.fold import fold_commits
 from noetl_core.engine.records import StreamId
 from noetl_core.engine.snapshots import snapshot
 from noetl_core.engine.state import State
 from noetl_core.local import LocalWiring, run_text
 from tests.asking import ask
-from tests.unit.control.test_changes import WORKFLOWS, source
-from tests.unit.control.test_pages import loop
+from tests.unit.control.long_playbooks import loop
+from tests.unit.control.workflows import WORKFLOWS, source
 
 WAITING: list[dict[str, Any]] = [
     {
@@ -161,7 +162,7 @@ def test_any_place_of_a_long_loop_decodes_a_few_commits(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(adapter, "decode_events", counted)
     local = history.local
-    local.control.recent.__init__(local.store)  # type: ignore[misc]  # as a process that has read nothing
+    local.control.recent = RecentCommits(local.store)  # as a process that has read nothing
     assert history.shown(at=9_001, limit=2) == history.ids[9_001:9_003]
     assert stored > 100 and sum(decoded.values()) < 30
     history.local.close()
@@ -192,7 +193,7 @@ def test_any_place_of_a_long_control_stream_reads_a_few_commits(monkeypatch: pyt
             ({"before": event["event_id"]}, history.ids[max(0, number - 2) : number]),
             ({"at": event["timestamp"]}, None),
         ):
-            local.control.recent.__init__(local.store)  # type: ignore[misc]  # as a process that has read nothing
+            local.control.recent = RecentCommits(local.store)  # as a process that has read nothing
             taken.clear()
             found = history.shown(**query, limit=2)
             assert shown is None or found == shown
@@ -222,7 +223,7 @@ def test_how_far_a_run_of_a_long_loop_was_is_known_from_the_commits_before(mode:
 
         with monkeypatch.context() as patched:
             patched.setattr(adapter, "decode_events", counted)
-            control.recent.__init__(history.local.store)  # type: ignore[misc]
+            control.recent = RecentCommits(history.local.store)
             shown = state_at(control, history.id, event_id)
         assert len(decoded) < 60
         partial += shown["run"].pop("partial", False)
@@ -246,7 +247,7 @@ def test_a_log_in_which_routing_did_not_record_how_much_runs_wrote_is_counted_fr
     kept = State(history.id)
     for each in history.local.store.read(StreamId(history.id)):
         history.local.store.save_snapshot(snapshot(fold_commits(kept, [each])))
-    history.local.control.recent.__init__(history.local.store)  # type: ignore[misc]
+    history.local.control.recent = RecentCommits(history.local.store)
     for number in range(0, len(history.ids), 3):
         assert history.shown(at=number, limit=2) == history.ids[number : number + 2]
     history.local.close()

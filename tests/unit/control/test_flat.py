@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from noetl_core.control import pages
+from noetl_core.control import core, pages
 from noetl_core.control.admit import StartRequest
 from noetl_core.control.core import MAX_ROUNDS, SNAPSHOT_EVERY
 from noetl_core.engine.records import Commit, Snapshot, StreamId
@@ -36,9 +36,9 @@ def _run(source: str) -> Iterator[tuple[LocalWiring, Any, Counter[str]]]:
         counts["folds" if stream.run_id is None else "values"] += 1
         return read(stream, after, limit)
 
-    def counted_save(snapshot: Snapshot) -> None:
+    def counted_save(snapshot: Snapshot) -> int:
         counts["snapshots"] += 1
-        save(snapshot)
+        return save(snapshot)
 
     local.store.read, local.store.save_snapshot = counted_read, counted_save  # type: ignore[method-assign]
     try:
@@ -66,7 +66,9 @@ def test_a_plain_step_reads_nothing_and_keeps_a_snapshot_now_and_then(steps: int
         assert counts["snapshots"] <= steps // 100
 
 
-def test_a_router_that_starts_anew_keeps_no_snapshot_before_the_log_has_outgrown_the_last_one() -> None:
+def test_a_router_that_starts_anew_keeps_no_snapshot_before_the_log_has_outgrown_the_last_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Each routing is the first of a process, as on Lambda after a pause."""
     local = LocalWiring()
     saved: list[int] = []
@@ -78,11 +80,12 @@ def test_a_router_that_starts_anew_keeps_no_snapshot_before_the_log_has_outgrown
             local.control._states.clear()
             local.control._snapshots.clear()
 
-    def noted(snapshot: Snapshot) -> None:
+    def noted(snapshot: Snapshot) -> int:
         saved.append(snapshot.seq)
-        save(snapshot)
+        return save(snapshot)
 
-    local.store.append, local.store.save_snapshot = forgetful, noted  # type: ignore[method-assign]
+    monkeypatch.setattr(local.store, "append", forgetful)
+    monkeypatch.setattr(local.store, "save_snapshot", noted)
     try:
         execution_id = local.start(StartRequest(playbook=_source(*_chain(320)))).execution_id
         local.run(execution_id)
@@ -148,3 +151,23 @@ def test_a_page_that_looked_long_enough_says_so_and_goes_on(monkeypatch: pytest.
             found, asked = found + page, asked + 1
         assert found == [e for e in whole if e["name"] == "StepDone"] and len(found) == 100
         assert asked > 2 and cursor is None
+
+
+@pytest.mark.parametrize("large", [20_000, core.LARGE_STATE])
+def test_an_execution_whose_state_was_large_ends_with_a_snapshot(large: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who looks at it then loads what is left, not all that was known of the chunks of its loop."""
+    monkeypatch.setattr(core, "LARGE_STATE", large)
+    spec = {"mode": "parallel", "max_in_flight": 4, "policy": {"exec": "distributed", "chunk_size": 1}}
+    tool = {"kind": "noop", "result": "{{ 'x' * 300 }}"}
+    with _run(
+        _source({"step": "map", "loop": {"in": "{{ range(150) | list }}", "iterator": "n", "spec": spec}, "tool": tool})
+    ) as (
+        local,
+        state,
+        _,
+    ):
+        found = local.store.load_snapshot(state.execution_id)
+        assert found is not None
+        assert (found.seq == state.seq, found.size < large) == (large == 20_000, True)
+        before = local.store.load_snapshot(state.execution_id, state.seq - 1)
+        assert before is not None and before.size > 20_000

@@ -34,10 +34,13 @@ class World:
     sent: list[WebhookDelivery] = field(default_factory=list)
     fails: Exception | None = None
     deleted: set[str] = field(default_factory=set)
+    kept: set[str] = field(default_factory=set)
+    """Playbooks that are taken for deleted by who looks at what was so some seconds ago."""
 
-    def about(self, path: str) -> PathRecord:
+    def about(self, path: str, *, fresh: bool = True) -> PathRecord:
         self.asked.append("about")
-        return PathRecord(path, deleted_at=NOW * SECOND if path in self.deleted else None)
+        deleted = path in self.deleted or (path in self.kept and not fresh)
+        return PathRecord(path, deleted_at=NOW * SECOND if deleted else None)
 
     def find(self, path: str, name: str) -> TriggerRecord | None:
         self.asked.append("trigger")
@@ -51,7 +54,7 @@ class World:
         found: Mapping[str, Any] = self.credentials[name]
         return found
 
-    def hand_on(self, delivery: WebhookDelivery) -> None:
+    def forward(self, delivery: WebhookDelivery) -> None:
         if self.fails:
             raise self.fails
         self.sent.append(delivery)
@@ -176,6 +179,12 @@ def test_one_that_is_switched_off_says_so_to_who_signed_and_to_nobody_else(world
     assert hooks.answer("ci/build", "push", signed(), BODY).status == 409
     assert hooks.answer("ci/build", "push", signed(secret="guess"), BODY).status == 401
     assert world.sent == []
+
+
+def test_a_playbook_that_was_just_brought_back_is_gone_for_nobody(world: World, hooks: Hooks) -> None:
+    world.kept = {"ci/build"}
+    assert hooks.answer("ci/build", "push", signed(), BODY).status == 202
+    assert len(world.sent) == 1
 
 
 def test_a_deleted_playbook_says_so_to_who_signed_and_to_nobody_else(world: World, hooks: Hooks) -> None:

@@ -15,7 +15,7 @@ from noetl_core.control.api import Service
 from noetl_core.engine.records import Commit
 from noetl_core.local import LocalWiring
 from tests.asking import ask
-from tests.unit.control.test_step_summary import HEAD, source
+from tests.unit.control.summarised import HEAD, source
 
 FAILING = {"result": "{{ 1 / (iter.n % 700) }}"}
 """0, 700, 1400, 2100, 2800."""

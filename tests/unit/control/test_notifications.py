@@ -54,10 +54,33 @@ def test_other_events_are_about_no_put() -> None:
     assert uploads_in({"Service": "Amazon S3", "Event": "s3:TestEvent", "Bucket": "scans"}) == []
 
 
+@pytest.mark.parametrize("name", ["ObjectRemoved:Delete", "ObjectTagging:Put", "ObjectAcl:Put", "ObjectRestore:Completed"])
+def test_what_else_s3_tells_of_an_object_is_no_put(name: str) -> None:
+    assert uploads_in({"Records": [{**NOTIFIED, "eventName": name}]}) == []
+    assert uploads_in({"Records": [{**NOTIFIED, "eventName": f"s3:{name}"}, NOTIFIED]}) == uploads_in({"Records": [NOTIFIED]})
+
+
+@pytest.mark.parametrize("name", ["ObjectCreated:Copy", "s3:ObjectCreated:CompleteMultipartUpload"])
+def test_a_put_has_several_names(name: str) -> None:
+    assert uploads_in({"Records": [{**NOTIFIED, "eventName": name}]}) == uploads_in({"Records": [NOTIFIED]})
+
+
 @pytest.mark.parametrize(
     "message",
-    ["text", None, 5, [], {"Records": 5}, {"Records": [{"s3": {}}]}, {"Records": [5]}, {**EVENT, "detail": {}}],
-    ids=str,
+    [
+        "text",
+        None,
+        5,
+        [],
+        {},
+        {"Records": 5},
+        {"Records": [{"s3": {}}]},
+        {"Records": [5]},
+        {**EVENT, "detail": {}},
+        {k: v for k, v in EVENT.items() if k != "detail"},
+        {"Type": "Notification", "Message": json.dumps({"Records": [NOTIFIED]})},
+    ],
+    ids=lambda message: str(message)[:40],
 )
 def test_what_is_no_notification_is_said_to_be_none(message: Any) -> None:
     with pytest.raises(NoNotification):

@@ -17,30 +17,7 @@ from noetl_core.control.api import Service
 from noetl_core.control.recent import RecentCommits
 from noetl_core.local import LocalWiring
 from tests.asking import ask
-
-HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: t}\n"
-
-
-def loop(items: int, where: str) -> list[dict[str, Any]]:
-    spec = {"mode": "parallel", "max_in_flight": 2, "policy": {"exec": where}}
-    return [
-        {
-            "step": "map",
-            "loop": {"in": f"{{{{ range({items}) | list }}}}", "iterator": "n", "spec": spec},
-            "tool": {"kind": "noop"},
-        }
-    ]
-
-
-def chain(steps: int) -> list[dict[str, Any]]:
-    return [
-        {
-            "step": f"s{i}",
-            "tool": {"kind": "noop", "result": i},
-            "next": {"arcs": [{"step": f"s{i + 1}"}] if i + 1 < steps else []},
-        }
-        for i in range(steps)
-    ]
+from tests.unit.control.long_playbooks import HEAD, chain, loop
 
 
 class Decoded:

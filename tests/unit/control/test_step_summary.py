@@ -17,18 +17,7 @@ from noetl_core.engine.records import Commit, StreamId, run_events
 from noetl_core.history import commits_of
 from noetl_core.local import LocalWiring
 from tests.asking import ask
-
-HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: t}\n"
-
-
-def source(items: int, where: str, **task: Any) -> str:
-    policy = {"exec": where, "failure": {"mode": "best_effort"}}
-    spec = {"mode": "parallel", "max_in_flight": 4, "policy": policy}
-    loop = {"in": f"{{{{ range({items}) | list }}}}", "iterator": "n", "spec": spec}
-    step = {"step": "map", "loop": loop, "tool": {"kind": "noop", **task}}
-    end = {"step": "end", "tool": {"kind": "noop"}}
-    return HEAD + f"workflow: {json.dumps([{**step, 'next': {'arcs': [{'step': 'end'}]}}, end])}\n"
-
+from tests.unit.control.summarised import HEAD, source
 
 FAILING = {"result": "{{ 1 / (iter.n % 100) if iter.n < 1000 else 1 }}"}
 """Every hundredth of the first thousand."""

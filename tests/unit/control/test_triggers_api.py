@@ -105,6 +105,13 @@ def test_a_trigger_that_is_off_is_fired_by_hand(registered: Client) -> None:
     assert registered("POST", f"{AT}/often/fire")[1]["execution_id"] != fired[0]["execution_id"]
 
 
+def test_a_key_that_no_item_could_have_fires_once_too(registered: Client) -> None:
+    key = "Ω " * 2_000
+    fired = [registered("POST", f"{AT}/schedule/fire", {"idempotency_key": key})[1] for _ in range(2)]
+    assert fired[0]["execution_id"] == fired[1]["execution_id"]
+    assert fired[0]["id"].startswith("sha256:")
+
+
 @pytest.mark.parametrize(
     ("at", "hint"),
     [

@@ -11,9 +11,9 @@ from typing import Any, Final
 import pytest
 
 from noetl_core.control.triggers.signatures import FORMS, Scheme, is_signed, scheme_of
-from noetl_core.control.triggers.webhooks import SHOWN, challenge_of, delivery_id, event_of, short_id
+from noetl_core.control.triggers.webhooks import challenge_of, delivery_id, event_of, short_id
 from noetl_core.dsl.sources import FORMS as WORDS
-from noetl_core.dsl.sources import Form, Webhook
+from noetl_core.dsl.sources import SHOWN, Form, Webhook
 
 NOW = 1_800_000_000
 FORMS_OF_SENDERS: Final[tuple[Form, ...]] = ("github", "slack", "stripe")

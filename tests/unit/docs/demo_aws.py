@@ -24,7 +24,19 @@ def _demo() -> Iterator[None]:
         client("events").create_event_bus(Name="shop")
         client("sesv2").create_email_identity(EmailIdentity="reports@example.org")
         make_items("stock")
+        make_ecs("jobs")
         yield
+
+
+def make_ecs(*clusters: str) -> None:
+    """Clusters of ECS, and the task definition `train` with one container that writes to CloudWatch."""
+    for name in clusters:
+        client("ecs").create_cluster(clusterName=name)
+    log = {"logDriver": "awslogs", "options": {"awslogs-group": "/jobs", "awslogs-stream-prefix": "train"}}
+    client("ecs").register_task_definition(
+        family="train",
+        containerDefinitions=[{"name": "main", "image": "train", "memory": 128, "logConfiguration": log}],
+    )
 
 
 def make_items(table: str) -> None:
@@ -40,4 +52,4 @@ def make_items(table: str) -> None:
 
 def services(source: str) -> AbstractContextManager[None]:
     """Where an example runs: with AWS where it asks AWS, else as it is."""
-    return _demo() if any(f"kind: {kind}" in source for kind in aws.KINDS) else nullcontext()
+    return _demo() if any(f"kind: {kind}" in source for kind in (*aws.KINDS, "container")) else nullcontext()

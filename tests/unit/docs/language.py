@@ -24,8 +24,8 @@ from noetl_core.control.admit import StartRequest, register
 from noetl_core.control.callbacks import answer, open_callbacks
 from noetl_core.dsl.parse import check
 from noetl_core.engine.outcome import Outcome
-from noetl_core.events.control import SignalReceived
 from noetl_core.events.event import fact
+from noetl_core.events.waiting import SignalReceived
 from noetl_core.local import LocalWiring
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.registry import ToolRegistry

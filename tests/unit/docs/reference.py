@@ -75,7 +75,7 @@ BLOCKS: Final[Mapping[str, Block]] = {
 
 HEAD: Final = """# Fields
 
-Every field of the language: what it holds, what its value may be, and what is so when it is left out. The other pages explain how the fields work together. This page is
+Every field of the language: its meaning, its allowed values, and its default. The other pages explain how the fields work together. This page is
 generated from the table that `noetl validate` and the [JSON Schema](../playbook.schema.json) read, too; an editor that knows the schema shows the same sentences.
 
 A field of a mapping within the mapping is written with dots. Keys that begin with `x-` may stand everywhere; nothing reads them.

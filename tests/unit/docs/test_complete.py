@@ -67,7 +67,7 @@ def test_every_kind_is_described_with_its_inputs_and_options(kind: str) -> None:
 
 def test_limits_and_their_defaults() -> None:
     shown = dict(re.findall(r"^\| `(max_\w+)` \| ([\d,]+) \|", text("playbook.md"), re.MULTILINE))
-    assert {name: int(n.replace(",", "")) for name, n in shown.items()} == {n: getattr(LIMITS, n) for n in Limits.__slots__}
+    assert {name: int(n.replace(",", "")) for name, n in shown.items()} == {n: getattr(LIMITS, n) for n in Limits.__match_args__}
 
 
 def test_which_errors_are_retryable() -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.unit.docs.demo_aws import services
 from tests.unit.docs.language import Example, diagnostics, examples, run
+from tests.unit.docs.outcomes import holds
 
 FOLDER = Path(__file__).parents[3] / "docs/language"
 OTHERS = {"expressions.md", "diagnostics.md", "migrate.md"}
@@ -21,16 +20,6 @@ TOOLS = sorted((FOLDER.parent / "tools").glob("*.md"))
 DATA = ("duckdb.md", "postgres.md", "snowflake.md", "transfer.md")
 EXAMPLES += [example for page in TOOLS if page.name not in DATA for example in examples(page) if example.kind]
 """What a page of tools says without an outcome, `test_tools` tries; the pages of kinds for data, `test_data_tools`."""
-
-
-def holds(got: Any, expected: Any, where: str = "") -> None:
-    """`expected` is what `got` has, where both are mappings key by key below `steps` and `error`, elsewhere exactly."""
-    if isinstance(expected, Mapping) and where.split(".")[0] in ("", "steps", "error"):
-        for key, value in expected.items():
-            assert key in got, f"{where or 'the run'} has no {key}"
-            holds(got[key], value, f"{where}.{key}".lstrip("."))
-    else:
-        assert got == expected, where
 
 
 @pytest.mark.parametrize("example", [e for e in EXAMPLES if e.kind == "json"], ids=str)

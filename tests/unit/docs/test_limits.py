@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.docs.language import Example, diagnostics, examples, run
-from tests.unit.docs.test_language import holds
+from tests.unit.docs.outcomes import holds
 
 PAGE = Path(__file__).parents[3] / "docs/limits.md"
 EXAMPLES = list(examples(PAGE))

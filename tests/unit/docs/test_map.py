@@ -18,6 +18,7 @@ PACKAGES = {
     "noetl_console": ROOT / "console/noetl_console",
     "noetl_infra": ROOT / "infra/noetl_infra",
     "noetl_quantum": ROOT / "plugins/noetl_quantum/src/noetl_quantum",
+    "noetl_container": ROOT / "plugins/noetl_container/src/noetl_container",
     "noetl_snowflake": ROOT / "plugins/noetl_snowflake/src/noetl_snowflake",
     "bench": ROOT / "bench",
 }
@@ -89,3 +90,9 @@ def test_the_tests_of_a_row_are_there_and_import_what_it_names(code: str, tests:
         direct = {m for file in found for m in imports(file)}
         near = direct | {m for d in direct for m in imports(files()[d])}
         assert any(m == module or m.startswith(f"{module}.") for m in near), f"{name} has nothing to do with {module}"
+
+
+def test_no_test_module_imports_another() -> None:
+    """What several need is in a module beside them: a test that moves takes nothing along."""
+    others = re.compile(r"^(?:from|import) tests[\w.]*\.test_\w+", re.MULTILINE)
+    assert {str(file.relative_to(TESTS)) for file in TESTS.rglob("*.py") if others.search(file.read_text())} == set()

@@ -49,7 +49,7 @@ class Folder:
     def reject(self, upload: Upload, error: Any) -> None:
         raise NotImplementedError
 
-    def hand_on(self, delivery: WebhookDelivery) -> None:
+    def forward(self, delivery: WebhookDelivery) -> None:
         self.handed = delivery
 
 
@@ -111,10 +111,11 @@ def test_messages(local: LocalWiring) -> None:
 
 def sent(local: LocalWiring, path: str, name: str, headers: dict[str, str], body: bytes) -> Folder:
     folder = Folder(local)
-    control = local.control
-    hooks = Hooks(control.triggers.trigger, local.worker.secrets, folder, local.clock, control.catalog.about)  # type: ignore[arg-type]
+    control, secrets = local.control, local.worker.secrets
+    assert secrets is not None
+    hooks = Hooks(control.triggers.trigger, secrets, folder, local.clock, control.catalog.about)
     answer = hooks.answer(path, name, headers, body)
-    assert answer.status == (202 if folder.handed is not None else answer.status), answer
+    assert folder.handed is None or answer.status == 202, answer
     return folder
 
 

@@ -1,103 +1,18 @@
-"""The dialect of the field: each accepted form is the canonical one, is told what has no effect, and runs as it says."""
+"""The dialect of the field: each accepted form is the canonical one, and what has no effect is reported."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from jsonschema import Draft202012Validator
 
-from noetl_core.control import pages, read
-from noetl_core.control.admit import StartRequest, register
 from noetl_core.dsl.load import load
 from noetl_core.dsl.parse import check, parse_playbook
-from noetl_core.dsl.schema import playbook_schema
-from noetl_core.engine.outcome import Outcome
-from noetl_core.local import LocalWiring
-from noetl_core.tools.base import ToolCall
-from noetl_core.tools.registry import ToolRegistry
 from noetl_migrate import migrate
 from tests.unit.dsl.broken import HEAD, flow
-
-SCHEMA = Draft202012Validator(playbook_schema())
-
-
-def one(task: str) -> str:
-    """A playbook of one step with one task."""
-    return flow(f"step: a\ntool:\n  {task}")
-
-
-def same(accepted: str, canonical: str, *, editors: bool = True) -> None:
-    """Both texts are one playbook; the schema takes both; and `noetl migrate` makes the one of the other, once."""
-    for text in (accepted, canonical) if editors else (canonical,):
-        root = load(text).root
-        assert root is not None
-        SCHEMA.validate(root.plain())
-    assert parse_playbook(accepted) == parse_playbook(canonical)
-    migrated = migrate(accepted)
-    assert not migrated.failed, migrated.diagnostics
-    assert migrated.changed
-    assert parse_playbook(migrated.text) == parse_playbook(canonical)
-    assert not migrate(migrated.text).changed
-
-
-def found(text: str, severity: str = "error") -> list[str]:
-    return [f"{d.code} {d.message}" for d in check(text)[1] if d.severity == severity]
-
-
-class Service:
-    """`kind: http`: answers with what it was told to, one after the other, and then with the last; keeps the calls."""
-
-    kind = "http"
-    inline = True
-
-    def __init__(self, *answers: tuple[int, Any]) -> None:
-        self.answers, self.calls = list(answers), list[ToolCall]()
-
-    def run(self, call: ToolCall) -> Outcome:
-        self.calls.append(call)
-        status, data = self.answers[min(len(self.calls), len(self.answers)) - 1]
-        helper: Mapping[str, Any] = {"status": status, "headers": {}}
-        if status == 200:
-            return Outcome.ok({"status": status, "headers": {}, "data": data}, http=helper)
-        return Outcome.failed("server_error" if status >= 500 else "not_found", f"the service answered {status}", http=helper)
-
-
-def ran(text: str, service: Service | None = None, *, others: tuple[str, ...] = (), payload: Any = None) -> dict[str, Any]:
-    """The summary of a run, with the steps in `order`."""
-    local = LocalWiring(tools=ToolRegistry({"http": service}) if service is not None else ToolRegistry())
-    try:
-        for other in others:
-            register(local.control, other)
-        started = local.start(StartRequest(playbook=text, payload=payload or {}))
-        assert local.run(started.execution_id, timeout_s=30)
-        out = read.summary(local.control, started.execution_id)
-        log = pages.events(local.control, started.execution_id)[0]
-        out["order"] = [e["step"] for e in log if e["name"] == "StepScheduled"]
-        return out
-    finally:
-        local.close()
-
-
-# --- one playbook, two texts --------------------------------------------------------------------------------------------
-
-LIKE_NONE = "{when: \"{{ outcome.status == 'error' }}\", then: {do: fail}}, {else: {then: {do: continue}}}"
-
-
-def again(attempts: int, more: str = "", when: str = "outcome.status == 'error'") -> str:
-    return f'{{when: "{{{{ {when} }}}}", then: {{do: retry, attempts: {attempts}{more}}}}}'
-
-
-def fails(when: str, message: str) -> str:
-    when = f"outcome.status == 'ok' and not ({when})"
-    return f'{{when: "{{{{ {when} }}}}", then: {{do: fail, error: {{kind: schema, message: "{message}"}}}}}}'
-
-
-def ruled(task: str, *rules: str) -> str:
-    listed = ", ".join((*rules, LIKE_NONE))
-    return f"{{{task}, spec: {{policy: {{rules: [{listed}]}}}}}}"
+from tests.unit.dsl.dialect import PLAIN, SCHEMA, again, fails, found, one, ruled, same
 
 
 @pytest.mark.parametrize(
@@ -216,9 +131,6 @@ def test_what_of_nats_is_none(task: str, expected: str) -> None:
     assert found(one(task))[0] == expected
 
 
-PLAIN = "tool: {kind: noop, result: 1}"
-
-
 @pytest.mark.parametrize(
     ("accepted", "canonical"),
     [
@@ -276,19 +188,6 @@ def test_set_writes_where_it_is_read(loop: str, reads: str, scope: str) -> None:
     same(text("n", reads), text(f"{scope}.n", reads.replace("{n:", "{ctx.n:")))
 
 
-def test_set_of_a_pipeline_without_a_loop_is_scratch_where_it_is_read_as_such() -> None:
-    def text(key: str) -> str:
-        return flow(
-            f"step: a\ntool:\n  - {{name: t, kind: noop, set: {{{key}: 1}}}}\n  - {{name: u, kind: noop, result: '{{{{ iter.n }}}}'}}"
-        )
-
-    same(text("n"), text("iter.n"))
-    assert ran(text("n"))["result"] == 1
-
-
-# --- what is said -------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -336,173 +235,6 @@ def test_what_is_refused(text: str, expected: str) -> None:
     assert found(text)[0] == expected
 
 
-# --- runs ---------------------------------------------------------------------------------------------------------------
-
-
-def test_a_task_is_tried_again_and_then_gives_its_result() -> None:
-    service = Service((503, None), (503, None), (200, {"n": 1}))
-    out = ran(
-        one("{kind: http, url: http://x, retry: {max_attempts: 3, retry_when: '{{ status_code in [502, 503] }}'}}"), service
-    )
-    assert (out["status"], len(service.calls)) == ("completed", 3)
-
-
-def test_a_task_that_stays_wrong_fails_with_its_own_error_or_as_its_rules_say() -> None:
-    service = Service((503, None))
-    out = ran(one("{kind: http, url: http://x, retry: 2}"), service)
-    assert (out["status"], out["error"]["kind"], len(service.calls)) == ("failed", "server_error", 2)
-    service = Service((503, None))
-    lenient = "spec: {policy: {rules: [{when: '{{ outcome.error }}', then: {do: break, set: {missed: true}}}, {else: {then: {do: continue}}}]}}"
-    out = ran(one(f"{{kind: http, url: http://x, retry: 2, {lenient}}}"), service)
-    assert (out["status"], out["ctx"], len(service.calls)) == ("completed", {"missed": True}, 2)
-
-
-def test_polling_goes_on_while_the_answer_is_not_the_wanted_one() -> None:
-    service = Service((200, {"state": "new"}), (200, {"state": "new"}), (200, {"state": "done"}))
-    text = one(
-        "{kind: http, url: http://x, retry: {max_attempts: 9, delay: 0.01, stop_when: \"{{ response.state == 'done' }}\"}}"
-    )
-    out = ran(text, service)
-    assert (out["status"], out["result"]["data"], len(service.calls)) == ("completed", {"state": "done"}, 3)
-    out = ran(text.replace("9", "2"), service := Service((200, {"state": "new"})))
-    assert (out["status"], out["result"]["data"], len(service.calls)) == ("completed", {"state": "new"}, 2)
-
-
-def test_a_retry_keeps_the_policy_that_the_step_gives_its_tasks() -> None:
-    policy = "spec: {policy: {task: {rules: [{else: {then: {do: continue}}}]}}}"
-    out = ran(flow(f"step: a\n{policy}\ntool: {{kind: http, url: http://x, retry: 2}}"), service := Service((503, None)))
-    assert (out["status"], len(service.calls)) == ("failed", 2)
-
-
-def test_times_reach_the_tool() -> None:
-    service = Service((200, 1))
-    ran(one("{kind: http, spec: {url: 'http://x'}, timeout: '7', verify_ssl: false, credential: c}"), service)
-    (call,) = service.calls
-    assert call.inputs["url"] == "http://x"
-    assert call.inputs["auth"] == "c"
-    assert call.spec["verify"] is False
-
-
-@pytest.mark.parametrize(
-    "place",
-    [
-        "step: a\n%s\ntool: {kind: noop, result: {n: 1, rows: []}}",
-        "step: a\ntool:\n  kind: noop\n  result: {n: 1, rows: []}\n  %s",
-    ],
-)
-@pytest.mark.parametrize(
-    ("asserted", "message"),
-    [
-        ("assert: '{{ result.n == 1 }}'", None),
-        ("assert: ['{{ a.n == 1 }}', 'result.rows == []']", None),
-        ("assert: {returns: [n, rows]}", None),
-        ("assert: {expects: [workload.city]}", "there is no workload.city"),
-        ("assert: {expects: ['{{ workload.city is not defined }}'], returns: [m]}", "the result has no m"),
-        ("assert: [{that: '{{ result.n > 1 }}', message: too few}]", "too few"),
-        ("assert: {conditions: ['{{ result.n > 1 }}'], message: too few}", "too few"),
-        ("assert: '{{ result.n > 1 }}'", "assertion failed: result.n > 1"),
-        ("assert: {has_n: '{{ result.n }}', has_rows: '{{ result.rows | length > 0 }}'}", "assertion failed: has_rows"),
-    ],
-)
-def test_an_assertion_fails_what_does_not_hold(place: str, asserted: str, message: str | None) -> None:
-    out = ran(flow(place % asserted))
-    assert out["status"] == ("completed" if message is None else "failed")
-    assert message is None or (out["error"]["kind"], out["error"]["message"]) == ("schema", message)
-
-
-def test_what_is_expected_leaves_prev_and_names_as_they_were() -> None:
-    tool = "tool:\n  - {name: one, kind: noop, result: 5}\n  - {name: two, kind: noop, result: '{{ _prev + one }}', assert: {expects: [one]}}"
-    assert ran(flow(f"step: a\n{tool}"))["result"] == 10
-
-
-@pytest.mark.parametrize(
-    ("spec", "executor", "status"),
-    [
-        ("spec: {on_no_match: fail}, ", "", "failed"),
-        ("spec: {on_no_match: end}, ", "", "completed"),
-        ("", "executor: {spec: {no_next_is_error: true}}\n", "failed"),
-        ("", "executor: {spec: {no_next_is_error: false}}\n", "completed"),
-        ("mode: inclusive, spec: {on_no_match: error}, ", "", "failed"),
-        ("spec: {on_no_match: end}, ", "executor: {spec: {no_next_is_error: true}}\n", "completed"),
-    ],
-)
-def test_no_arc_matches(spec: str, executor: str, status: str) -> None:
-    steps = f"step: a\ntool: {{kind: noop, result: 1}}\nnext: {{{spec}arcs: [{{step: b, when: '{{{{ event.result > 5 }}}}'}}, {{step: b, when: '{{{{ event.result > 6 }}}}'}}]}}"
-    text = flow(steps, "step: b\ntool: {kind: noop}").replace("workflow:", executor + "workflow:")
-    out = ran(text)
-    assert out["status"] == status
-    if status == "failed":
-        assert out["error"]["message"] == "no arc of step a matches"
-    matching = ran(text.replace("result: 1}", "result: 6}"))
-    assert (matching["status"], matching["order"]) == ("completed", ["a", "b"])
-
-
-CHILD = """apiVersion: noetl.io/v2
-kind: Playbook
-metadata: {name: child, path: team/child}
-workflow:
-  - step: score
-    tool: {kind: noop, result: {score: 7}}
-    next: {arcs: [{step: tidy}]}
-  - step: tidy
-    tool: {kind: noop, result: tidy}
-  - step: never
-    tool: {kind: noop}
-"""
-
-
-@pytest.mark.parametrize(
-    ("task", "expected"),
-    [
-        ("{kind: playbook, path: /team/child}", "tidy"),
-        ("{kind: playbook, path: '/{{ workload.where }}/child'}", "tidy"),
-        ("{kind: playbook, path: team/child, return_step: score, return_result: true}", {"score": 7}),
-        ("{kind: playbook, path: team/child, return_step: '{{ workload.wanted }}', result: score}", 7),
-        ("{kind: playbook, path: team/child, return_step: never}", None),
-    ],
-)
-def test_what_returns_from_a_sub_playbook_is_chosen(task: str, expected: Any) -> None:
-    out = ran(one(task), others=(CHILD,), payload={"wanted": "score", "where": "team"})
-    assert (out["status"], out["result"]) == ("completed", expected)
-
-
-def test_a_step_that_the_sub_playbook_has_not() -> None:
-    out = ran(one("{kind: playbook, path: team/child, return_step: scor}"), others=(CHILD,))
-    assert (out["status"], out["error"]["kind"]) == ("failed", "not_found")
-    assert "did you mean" in out["error"]["message"]
-
-
-def test_bare_keys_of_set_run_where_they_were_decided() -> None:
-    text = flow(
-        "step: a\nloop: {in: [1, 2, 3], iterator: x, mode: parallel}\ntool:\n"
-        "  - {name: t, kind: noop, set: {page: '{{ iter.x * 10 }}'}}\n  - {name: u, kind: noop, result: '{{ page }}'}\n"
-        "set: {pages: '{{ event.result }}'}"
-    )
-    out = ran(text)
-    assert (out["status"], out["ctx"]) == ("completed", {"pages": [10, 20, 30]})
-
-
-def test_a_list_of_libraries_is_imported() -> None:
-    out = ran(
-        one(
-            "{kind: python, libs: [json, math as m, from math import pi], code: 'result = [json.dumps([1]), m.floor(2.5), round(pi)]'}"
-        )
-    )
-    assert out["result"] == ["[1]", 2, 3]
-
-
-def test_numbers_in_quotes_count() -> None:
-    task = '{kind: http, url: http://x, spec: {policy: {rules: [{when: "{{ outcome.error }}", then: {do: retry, attempts: "2", delay: "0"}}, {else: {then: {do: continue}}}]}}}'
-    ran(one(task), service := Service((503, None)))
-    assert len(service.calls) == 2
-    assert (
-        found(flow('step: a\nloop: {in: [1], iterator: x, spec: {mode: parallel, max_in_flight: "2"}}\ntool: {kind: noop}')) == []
-    )
-
-
-# --- robust -------------------------------------------------------------------------------------------------------------
-
-
 def test_an_anchored_task_is_changed_once_and_for_each_of_its_uses() -> None:
     text = HEAD + (
         "x-http: &call {kind: http, url: u, timeout: 5, retry: 2}\n"
@@ -516,18 +248,6 @@ def test_an_anchored_task_is_changed_once_and_for_each_of_its_uses() -> None:
     assert parse_playbook(migrated.text) == parse_playbook(text)
 
 
-def test_what_a_merge_key_brings_runs_and_is_not_rewritten() -> None:
-    text = (
-        HEAD
-        + "x-all: &all {timeout: 5, retry: 2}\nworkflow:\n  - step: a\n    tool: {<<: *all, kind: noop}\n  - step: b\n    tool: {<<: *all, kind: noop}\n"
-    )
-    a, b = parse_playbook(text).steps
-    assert a.tasks[0].timeout_s == b.tasks[0].timeout_s == 5
-    migrated = migrate(text)
-    assert [d.code for d in migrated.diagnostics] == ["E127"]
-    assert migrated.text == text
-
-
 def of_task(key: str, value: Any) -> str:
     return one(json.dumps({"kind": "http", "url": "u", key: value}))
 
@@ -537,6 +257,8 @@ def of_step(key: str, value: Any) -> str:
 
 
 WRONG = [(of_task, key) for key in ("timeout", "retry", "assert", "spec", "libs", "set", "output", "credential")]
+
+
 WRONG += [(of_step, key) for key in ("timeout", "retry", "assert", "set", "output", "loop", "compensate", "next", "tool")]
 
 

@@ -138,7 +138,7 @@ workflow:
     assert {name: getattr(step.loop, name) for name in ("mode", "max_in_flight", "frame")} == defaults(flow.LOOP_SPEC)
     assert {name: getattr(step.router, name) for name in ("priority", "dedupe")} == defaults(flow.ROUTER_POLICY)
     assert step.router.mode == flow.ROUTER_SPEC["mode"].default
-    assert {name: getattr(read.executor.limits, name) for name in Limits.__slots__} == defaults(playbook.LIMITS_BLOCK)
+    assert {name: getattr(read.executor.limits, name) for name in Limits.__match_args__} == defaults(playbook.LIMITS_BLOCK)
 
 
 def defaults(block: Block) -> dict[str, Any]:
@@ -150,4 +150,4 @@ def test_the_schema_of_inputs_has_the_keywords_that_are_understood() -> None:
 
 
 def test_every_limit_has_a_row() -> None:
-    assert playbook.LIMITS_BLOCK.keys == set(Limits.__slots__)
+    assert playbook.LIMITS_BLOCK.keys == set(Limits.__match_args__)

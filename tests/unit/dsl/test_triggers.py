@@ -88,6 +88,7 @@ def test_what_is_dumped_is_read_back() -> None:
         ("schedule: {}", "E111 schedule of trigger 0 has no rate (schedule: {rate: 5m})"),
         ("schedule: { rate: 5m }, timezone: Europe/Berlin", "a rate counts time and knows no zone (remove it)"),
         ('schedule: "@daily", timezone: Europe/Berlinn', 'there is no zone "Europe/Berlinn" (did you mean "Europe/Berlin"?)'),
+        ('schedule: "@daily", timezone: europe/PARIS', '(did you mean "Europe/Paris"?)'),
         ('schedule: "@daily", timezone: Europe', 'E131 timezone of trigger 0: there is no zone "Europe"'),
         ('schedule: "@daily", timezone: ../../etc/passwd', "there is no zone"),
         ('schedule: "@daily", overlap: skipp', 'E113 overlap of trigger 0 cannot be "skipp" (did you mean "skip"?)'),

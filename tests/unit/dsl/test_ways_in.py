@@ -51,6 +51,20 @@ READ: dict[str, tuple[str, Any]] = {
             "X-I",
         ),
     ),
+    "headers in any case": (
+        (
+            "webhook: {form: github, credential: hooks/a, match: {headers: {X-GitHub-Event: [push]}, $or: [{headers: {X-A: [1]}},"
+            " {headers: {$or: [{X-B: [1]}, {x-c: [1]}]}}]}}"
+        ),
+        Webhook(
+            "github",
+            "hooks/a",
+            {
+                "headers": {"x-github-event": ["push"]},
+                "$or": [{"headers": {"x-a": [1]}}, {"headers": {"$or": [{"x-b": [1]}, {"x-c": [1]}]}}],
+            },
+        ),
+    ),
     "keys of the inbox": ("upload: {prefix: uploads/a/, suffix: .csv}", Uploads("uploads/a/", ".csv")),
     "another bucket": ("upload: {bucket: scans}", Uploads("", "", "scans")),
 }

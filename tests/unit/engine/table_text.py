@@ -68,7 +68,7 @@ def event_line(event: Stored, labels: Mapping[str, str]) -> str:
             said = [about, d.get("data")]
         case "ChildRequested" | "ChildFinished":
             said = [d["child"], d.get("status", about and f"for {about}")]
-        case "CompensationStarted" | "CompensationDone":
+        case "CompensationStarted" | "CompensationDone" | "StopStarted" | "StopDone":
             said = [about, _error(d)]
         case "FailureHandled":
             said = [d["handler"], d.get("execution_id") or d.get("error")]

@@ -24,7 +24,7 @@ from noetl_core.engine.needs import Need, NeedValues
 from noetl_core.engine.records import Boundary, Commit, StreamId, control_events
 from noetl_core.engine.redrive import From, Redrive, plan
 from noetl_core.engine.state import State
-from noetl_core.events import control
+from noetl_core.events import control, waiting
 from noetl_core.events.event import Fact, new
 from noetl_core.events.shapes import Parent
 from tests.stored import Stored, stored
@@ -40,8 +40,8 @@ FACTS: Mapping[str, Callable[..., Any]] = {
     "cancel": control.ExecutionCancelled,
     "fail": control.ExecutionFailing,
     "stuck": control.ExecutionStuck,
-    "signal": control.SignalReceived,
-    "child": control.ChildFinished,
+    "signal": waiting.SignalReceived,
+    "child": waiting.ChildFinished,
 }
 News = Callable[["History"], None]
 """Adds boundaries and facts to what a history decides on next, or moves its clock."""
@@ -209,6 +209,8 @@ class History:
                 self._name_run(d["run"], f"{self.labels[d['parent']]}[{d['chunk']}]")
             case "CompensationStarted":
                 self._name_run(d["run"], f"undo {self.labels[d['of']]}")
+            case "StopStarted":
+                self._name_run(d["run"], f"stop {self.labels[d['of']]}")
 
     def _name_run(self, run: str, label: str, *names: str) -> None:
         self.labels[run] = label

@@ -11,7 +11,7 @@ import pytest
 
 from noetl_core.engine.aggregates import MAX_CELLS, MAX_GROUPS, MAX_RANGES, RunAggregates, condensed, fail, merged
 from noetl_core.engine.records import Event, RunEvent
-from noetl_core.events.shapes import Aggregates
+from noetl_core.events.aggregates import Aggregates
 
 
 def started(path: list[int], ts: int) -> Any:

@@ -42,7 +42,8 @@ def test_page_two_never_has_page_ones_idempotency_key() -> None:
 def test_what_undoes_a_run_and_what_runs_it_again_are_other_runs() -> None:
     tokens = [ids.redriven_token_id("1", t, e) for t, e in product(["t1", "t2", "again:t1"], range(1, 5))]
     _distinct([*tokens, ids.token_id("1", "t1", 0, 1), ids.token_id("1", "t1", 0, 2)])
-    _distinct([ids.compensation_run_id(x, r) for x, r in product(["1", "12"], ["r1", "2r1", "r11"])])
+    named = list(product(["1", "12"], ["r1", "2r1", "r11"]))
+    _distinct([make(x, r) for make in (ids.compensation_run_id, ids.stop_run_id) for x, r in named])
 
 
 def test_a_retry_and_a_takeover_keep_the_key() -> None:

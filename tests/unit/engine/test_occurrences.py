@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from itertools import islice, pairwise, takewhile
 
 import pytest
@@ -19,13 +18,9 @@ from noetl_core.engine.occurrences import (
     spread,
 )
 from tests.properties import examples
+from tests.unit.engine.times import SECOND, at
 
-SECOND = 1_000_000
 DAY = 86_400 * SECOND
-
-
-def at(text: str) -> int:
-    return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()) * SECOND
 
 
 def names(schedule: Schedule, after: str, count: int) -> list[str]:

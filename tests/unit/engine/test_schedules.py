@@ -21,7 +21,7 @@ from noetl_core.engine.schedules import (
     schedule_of,
     switched_on,
 )
-from tests.unit.engine.test_occurrences import SECOND, at
+from tests.unit.engine.times import SECOND, at
 
 KEY = "trigger:a:b"
 HOUR = 3600 * SECOND

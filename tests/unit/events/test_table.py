@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -18,10 +19,18 @@ from noetl_core.control.envelopes import expand
 from noetl_core.engine.fold import fold
 from noetl_core.engine.records import Commit
 from noetl_core.engine.state import State
-from noetl_core.events import control, limits, runs, shapes
+from noetl_core.events import control, redrives
 from noetl_core.events.event import Event, new
 from noetl_core.events.page import page
-from noetl_core.events.schema import event_schema, is_shape, keys_of, payload_schema
+from noetl_core.events.schema import (
+    CONTROL_PAYLOADS,
+    RUN_PAYLOADS,
+    SHAPES,
+    declared,
+    event_schema,
+    keys_of,
+    payload_schema,
+)
 from noetl_core.events.table import (
     BOUNDARIES,
     CONTROL_EVENTS,
@@ -42,16 +51,12 @@ GOLDEN = sorted(path.stem for path in logs.FOLDER.glob("*.json"))
 CLOSED = Draft202012Validator(event_schema(closed=True))
 
 
-def payloads_of(module: Any) -> dict[str, type]:
-    return {
-        name: kind
-        for name, kind in vars(module).items()
-        if is_shape(kind) and kind.__module__ == module.__name__ and name[0] != "_"
-    }
+def payloads_of(module: ModuleType) -> dict[str, type]:
+    return {kind.__name__: kind for kind in declared(module) if kind.__name__[0] != "_"}
 
 
-@pytest.mark.parametrize(("modules", "names"), [((control, limits), CONTROL_EVENTS), ((runs,), RUN_EVENTS)])
-def test_each_payload_has_a_row_and_each_row_a_payload(modules: tuple[Any, ...], names: frozenset[str]) -> None:
+@pytest.mark.parametrize(("modules", "names"), [(CONTROL_PAYLOADS, CONTROL_EVENTS), (RUN_PAYLOADS, RUN_EVENTS)])
+def test_each_payload_has_a_row_and_each_row_a_payload(modules: tuple[ModuleType, ...], names: frozenset[str]) -> None:
     payloads = {name: kind for module in modules for name, kind in payloads_of(module).items()}
     assert payloads.keys() == names
     for name, payload in payloads.items():
@@ -68,10 +73,12 @@ def union(name: str, text: str = EVENT_PY) -> list[tuple[str, str]]:
     return [(event, payload) for event, payload in members]
 
 
-@pytest.mark.parametrize(("name", "modules"), [("ControlEvent", (control, limits)), ("RunEvent", (runs,))])
-def test_the_unions_that_type_checkers_narrow_name_each_payload_once(name: str, modules: tuple[Any, ...]) -> None:
-    named = [(payload, module.__name__.rpartition(".")[2]) for module in modules for payload in payloads_of(module)]
-    assert union(name) == [(payload, f"{alias}.{payload}") for payload, alias in named]
+@pytest.mark.parametrize(("name", "modules"), [("ControlEvent", CONTROL_PAYLOADS), ("RunEvent", RUN_PAYLOADS)])
+def test_the_unions_that_type_checkers_narrow_name_each_payload_once(name: str, modules: tuple[ModuleType, ...]) -> None:
+    named = [
+        (payload, f"{module.__name__.rpartition('.')[2]}.{payload}") for module in modules for payload in payloads_of(module)
+    ]
+    assert sorted(union(name)) == sorted(named)
 
 
 @pytest.mark.parametrize(
@@ -121,8 +128,14 @@ def test_each_event_is_in_a_golden_history() -> None:
 
 
 def test_each_payload_and_shape_says_what_it_is() -> None:
-    kinds = [*payloads_of(control).values(), *payloads_of(runs).values(), *payloads_of(shapes).values()]
+    kinds = [kind for module in (*CONTROL_PAYLOADS, *RUN_PAYLOADS, *SHAPES) for kind in payloads_of(module).values()]
     assert [kind.__name__ for kind in kinds if not kind.__doc__ or not kind.__doc__.strip().endswith(".")] == []
+
+
+def test_each_link_within_the_page_leads_to_a_section() -> None:
+    text = page()
+    sections = {re.sub(r"[()]", "", title.lower().replace(" ", "-")) for title in re.findall(r"^#+ (.+)$", text, re.MULTILINE)}
+    assert set(re.findall(r"\(#([^)]+)\)", text)) - sections == set()
 
 
 def test_the_page_is_the_generated_one() -> None:
@@ -132,7 +145,7 @@ def test_the_page_is_the_generated_one() -> None:
 def test_what_readers_ask_of_the_table() -> None:
     assert {"StepDone", "StepFailed", "LoopChunkDone"} == TERMINAL
     assert TERMINAL | {"StepSuspended"} == BOUNDARIES
-    assert {"StepScheduled", "LoopChunkScheduled", "CompensationStarted"} == OPENS_RUN
+    assert {"StepScheduled", "LoopChunkScheduled", "CompensationStarted", "StopStarted"} == OPENS_RUN
     assert {"ExecutionPaused", "ExecutionResumed", "ExecutionCancelled", "ExecutionStuck", "ExecutionRedriven"} == OPERATED
     assert EVENTS["LoopChunkDone"].event_type == "loop.chunk.done"
 
@@ -193,4 +206,4 @@ def test_envelopes_are_as_their_schema_says(name: str) -> None:
 def test_required_keys_are_those_that_are_always_there() -> None:
     required = {key.name: key.required for key in keys_of(control.TokenEnqueued)}
     assert required["token"] and not required["joined"]
-    assert not any(key.required for key in keys_of(shapes.Rerun))
+    assert not any(key.required for key in keys_of(redrives.Rerun))

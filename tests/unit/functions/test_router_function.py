@@ -145,7 +145,7 @@ def test_a_fold_that_takes_too_long_is_left_and_the_others_go_on(router: ModuleT
         return route(execution_id, *args, **named)
 
     monkeypatch.setattr(control, "route", sleep_over)
-    monkeypatch.setattr(router, "LONGEST_S", 1.0)
+    monkeypatch.setattr(router, "LONGEST_S", 3.0)
     batch = sorted(records(), key=lambda r: r["dynamodb"]["NewImage"]["execution_id"]["S"] != slow)
     assert router.handler({"Records": batch}, Context()) == {"batchItemFailures": []}
     assert control.load(good).status == "completed"
@@ -170,7 +170,7 @@ def test_a_wake_that_fails_comes_again_and_says_why_once_with_its_execution(
         return load(execution_id, *args)
 
     monkeypatch.setattr(control, "load", sleep_over)
-    monkeypatch.setattr(router, "LONGEST_S", 1.0)
+    monkeypatch.setattr(router, "LONGEST_S", 3.0)
     answer = router.handler({"Records": wakes}, Context())
     assert [f["itemIdentifier"] for f in answer["batchItemFailures"]] == ["m0", "m2"]
     assert load(good).status == "completed"

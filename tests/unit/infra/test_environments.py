@@ -13,9 +13,7 @@ from typing import Any
 import pytest
 
 from noetl_infra.environments import contain
-
-# MiniStack does not close the pipes of processes that ended; in its own process nobody hears of it
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
+from tests.unit.infra.runtimes import lambda_runtime
 
 CODE = """
 import os
@@ -28,12 +26,9 @@ def handler(event, context):
 
 @pytest.fixture
 def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    found = import_module("ministack.core.lambda_runtime")
-    for name in ("_spawn", "invoke"):
-        monkeypatch.setattr(found.Worker, name, getattr(found.Worker, name))  # put back afterwards
-    contain(found)
-    yield found
-    found.reset()
+    with lambda_runtime(monkeypatch, "_spawn", "invoke") as found:
+        contain(found)
+        yield found
 
 
 @pytest.fixture

@@ -9,16 +9,14 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
 
 from noetl_infra.package import CORE, LAYER, layer
+from tests.unit.infra.handlers import HANDLERS, ROOT, nodes
 
-ROOT = Path(__file__).parents[3]
-HANDLERS = sorted(ROOT.glob("functions/*/app.py"))
 NAMED = re.compile(r"noetl_core(?:\.\w+)*\.?")
 NOT_FOLLOWED = {("noetl_core", "noetl_core.embedded"): "`noetl_core.run` is what programs call; it is loaded when they do"}
 
@@ -29,15 +27,6 @@ def module_of(file: Path) -> str:
 
 
 FILES = {module_of(file): file for file in CORE.rglob("*.py")}
-
-
-def nodes(tree: ast.AST) -> Iterator[ast.AST]:
-    """All of them but those that only type checkers look at."""
-    for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            continue
-        yield node
-        yield from nodes(node)
 
 
 @cache

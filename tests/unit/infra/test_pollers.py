@@ -6,16 +6,13 @@ import io
 import threading
 import zipfile
 from collections.abc import Iterator
-from importlib import import_module
 from typing import Any
 
 import pytest
 
 from noetl_infra import pollers
 from noetl_infra.pollers import hurry
-
-# MiniStack does not close the pipes of processes that ended; in its own process nobody hears of it
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
+from tests.unit.infra.runtimes import lambda_runtime
 
 CODE = """
 def handler(event, context):
@@ -42,11 +39,8 @@ class Services:
 
 @pytest.fixture
 def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    found = import_module("ministack.core.lambda_runtime")
-    for name in ("_read_stderr", "_drain_stderr_bounded"):
-        monkeypatch.setattr(found.Worker, name, getattr(found.Worker, name))  # put back afterwards
-    yield found
-    found.reset()
+    with lambda_runtime(monkeypatch, "_read_stderr", "_drain_stderr_bounded") as found:
+        yield found
 
 
 def test_a_stream_is_looked_at_beside_the_queues(runtime: Any) -> None:

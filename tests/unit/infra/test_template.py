@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from noetl_core.control.ways_in import WaysIn
 from tests.asking import routes
 from tests.unit.infra import translated
 from tests.unit.infra.translated import listed, source
@@ -186,6 +187,21 @@ def test_each_queue_that_is_named_has_a_mapping_that_reports_single_failures() -
     queues = {name: m["EventSourceArn"] for name, m in mapped.items() if name.startswith("AdmitFunctionQueue")}
     assert queues == {"AdmitFunctionQueue": arn, "AdmitFunctionQueue3": f"{arn}-3"}
     assert all(mapped[name]["FunctionResponseTypes"] == ["ReportBatchItemFailures"] for name in queues)
+
+
+def test_who_registers_playbooks_knows_what_comes_in() -> None:
+    arn = "arn:aws:sqs:us-east-1:123456789012:orders"
+    named = {
+        "TriggerQueue": arn,
+        "TriggerQueue3": f"{arn}-3",
+        "EventBus": "shop",
+        "EventSources": "shop.orders,aws.s3",
+        "UploadBuckets": "scans",
+    }
+    known = of_type("AWS::Lambda::Function", **named)["AdmitFunction"]["Environment"]["Variables"]
+    ways = WaysIn.named(known)
+    assert (set(ways.queues), ways.event_bus, ways.event_sources) == ({"orders", "orders-3"}, "shop", ("shop.orders", "aws.s3"))
+    assert "scans" in ways.buckets and len(ways.buckets) == 2, "and the inbox bucket"
 
 
 def test_functions_behind_the_api_know_how_it_asks_who_calls() -> None:

@@ -48,6 +48,11 @@ def test_by_default_tools_reach_nothing() -> None:
         ("ToolQueues", "orders,jobs-*", {"arn:*:sqs:*:*:orders", "arn:*:sqs:*:*:jobs-*"}),
         ("ToolTables", "stock", {"arn:*:dynamodb:*:*:table/stock", "arn:*:dynamodb:*:*:table/stock/index/*"}),
         ("ToolFunctions", "resize", {"arn:*:lambda:*:*:function:resize", "arn:*:lambda:*:*:function:resize:*"}),
+        (
+            "ToolClusters",
+            "jobs",
+            {"arn:*:ecs:*:*:task/jobs/*", "arn:*:ecs:*:*:container-instance/jobs/*"},
+        ),
         ("ToolTopics", "alerts,team-*", {"arn:*:sns:*:*:alerts", "arn:*:sns:*:*:team-*"}),
         ("ToolEventBuses", "shop,team-*", {"arn:*:events:*:*:event-bus/shop", "arn:*:events:*:*:event-bus/team-*"}),
         ("ToolApis", "a1,b2", {"arn:*:execute-api:*:*:a1/*", "arn:*:execute-api:*:*:b2/*"}),
@@ -67,6 +72,22 @@ def test_a_sender_is_opened_by_its_address() -> None:
     mine = "arn:aws:ses:us-east-1:123456789012"
     assert statement["Resource"] == [f"{mine}:identity/*", f"{mine}:configuration-set/*"]
     assert statement["Condition"] == {"StringLike": {"ses:FromAddress": ["reports@example.org", "*@example.net"]}}
+
+
+def test_a_task_definition_is_run_in_clusters_that_are_named_and_in_no_other() -> None:
+    run, shown = granted(ToolTasks="train,re-*")
+    assert run["Action"] == ["ecs:RunTask"]
+    assert run["Resource"] == ["arn:*:ecs:*:*:task-definition/train:*", "arn:*:ecs:*:*:task-definition/re-*:*"]
+    assert run["Condition"] == {**HERE, "ArnLike": {"ecs:cluster": ["arn:*:ecs:*:*:cluster/"]}}, "which no cluster is called"
+    assert (shown["Action"], shown["Resource"]) == (["ecs:DescribeTaskDefinition"], "*")
+    run = next(s for s in granted(ToolTasks="train", ToolClusters="jobs,batch-*") if s["Action"] == ["ecs:RunTask"])
+    assert run["Condition"]["ArnLike"] == {"ecs:cluster": ["arn:*:ecs:*:*:cluster/jobs", "arn:*:ecs:*:*:cluster/batch-*"]}
+
+
+def test_a_role_is_handed_on_to_ecs_and_to_nothing_else() -> None:
+    (statement,) = granted(ToolTaskRoles="train-task")
+    assert (statement["Action"], statement["Resource"]) == (["iam:PassRole"], ["arn:*:iam::*:role/train-task"])
+    assert statement["Condition"] == {"StringEquals": {"iam:PassedToService": "ecs-tasks.amazonaws.com"}}
 
 
 @pytest.mark.parametrize("right", rights.RIGHTS, ids=lambda right: right.parameter)
@@ -125,5 +146,6 @@ def test_what_parameters_name_by_a_wildcard_leaves_out_the_engines_own() -> None
     denied = {action for s in statements("WorkerFunction", "Deny", **everything) for action in listed(s["Action"])}
     worker = {action for s in statements("WorkerFunction") for action in listed(s["Action"])}
     harmless = {"s3:AbortMultipartUpload", "dynamodb:DescribeTable"}
-    nothing_there = {"sns:Publish", "events:PutEvents", "ses:SendEmail", "ses:SendRawEmail"}
+    ecs = {f"ecs:{name}" for name in ("RunTask", "StopTask", "DescribeTasks", "ListTasks", "DescribeTaskDefinition")}
+    nothing_there = {"sns:Publish", "events:PutEvents", "ses:SendEmail", "ses:SendRawEmail", "iam:PassRole"} | ecs
     assert opened - denied - worker == harmless | nothing_there

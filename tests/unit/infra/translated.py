@@ -63,6 +63,9 @@ CHOICES: tuple[Mapping[str, str], ...] = (
         "ToolQueues": "orders,jobs-*",
         "ToolTables": "stock",
         "ToolFunctions": "resize",
+        "ToolClusters": "jobs,batch-*",
+        "ToolTasks": "train",
+        "ToolTaskRoles": "train-task",
         "ToolTopics": "alerts",
         "ToolEventBuses": "shop",
         "ToolSenders": "reports@example.org,*@example.net",
@@ -125,9 +128,20 @@ def of_type(kind: str, **parameters: str) -> dict[str, Mapping[str, Any]]:
 
 def statements(function: str, effect: str = "Allow", **parameters: str) -> Iterator[Mapping[str, Any]]:
     """What a function's role allows (or, with the effect `Deny`, denies), statement by statement."""
-    role = deployed(**parameters)[f"{function}Role"]["Properties"]
-    for policy in role["Policies"]:
-        yield from (statement for statement in policy["PolicyDocument"]["Statement"] if statement["Effect"] == effect)
+    yield from inline_statements(function, effect, **parameters)
+    for policy in of_type("AWS::IAM::ManagedPolicy", **parameters).values():
+        if "${" + function + "Role}" in policy["Roles"]:
+            yield from _of(policy, effect)
+
+
+def inline_statements(function: str, effect: str = "Allow", **parameters: str) -> Iterator[Mapping[str, Any]]:
+    """Those of the policies in the role itself."""
+    for policy in deployed(**parameters)[f"{function}Role"]["Properties"]["Policies"]:
+        yield from _of(policy, effect)
+
+
+def _of(policy: Mapping[str, Any], effect: str) -> Iterator[Mapping[str, Any]]:
+    return (statement for statement in policy["PolicyDocument"]["Statement"] if statement["Effect"] == effect)
 
 
 def listed(value: Any) -> list[Any]:

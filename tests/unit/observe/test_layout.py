@@ -15,7 +15,7 @@ from noetl_core.local import LocalWiring
 from noetl_core.observe.graph import Edge, Graph, Node
 from noetl_core.observe.layout import MAX_PASSED, Layout, Places, placed, places_of
 from tests.asking import ask
-from tests.unit.control.test_changes import FAN, source
+from tests.unit.control.workflows import FAN, source
 
 WHEN = "{{ event.result > 5 }}"
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from noetl_cli.chart import draw
-from noetl_core.control import views
 from noetl_core.control.operate import cancel
+from noetl_core.control.timelines import timeline
 from noetl_core.control.why import why
 from noetl_core.observe.timeline import RUNS
-from tests.sim.test_concurrency import SHARED, STEPS, Server, all_end, start
+from tests.sim.concurrency import SHARED, STEPS, Server, all_end, start
 from tests.sim.world import World
 
 ONE = SHARED.replace("max: 5", "max: 1")
@@ -41,7 +41,7 @@ def facts(world: World, execution_id: str, step: str | None = None) -> list[str]
 
 def spans(world: World, execution_id: str, rows: int | None = None) -> list[dict[str, Any]]:
     control = world.controls[0]
-    line: Any = views.timeline(control, execution_id) if rows is None else views.timeline_rows(control, execution_id, rows)
+    line: Any = timeline(control, execution_id, rows=rows)
     return list(line["spans"])
 
 
@@ -138,4 +138,4 @@ def test_branches_that_wait_have_lanes_of_their_own() -> None:
 
 
 def views_of(world: World, execution_id: str) -> Any:
-    return views.timeline(world.controls[0], execution_id)
+    return timeline(world.controls[0], execution_id)

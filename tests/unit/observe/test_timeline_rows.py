@@ -13,8 +13,8 @@ from noetl_core.control.admit import StartRequest
 from noetl_core.control.api import Service
 from noetl_core.local import LocalWiring
 from tests.asking import ask
-from tests.unit.control.test_changes import source
-from tests.unit.control.test_pages import loop
+from tests.unit.control.long_playbooks import loop
+from tests.unit.control.workflows import source
 
 SEVERAL: list[dict[str, Any]] = [
     {

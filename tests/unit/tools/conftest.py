@@ -33,6 +33,11 @@ def kind(outcome: Outcome) -> str:
     return outcome.error.kind if outcome.error else "ok"
 
 
+def message(outcome: Outcome) -> str:
+    """What its error says."""
+    return outcome.error.message if outcome.error else ""
+
+
 @pytest.fixture(scope="module")
 def uri() -> Iterator[str]:
     """Of a PostgreSQL of the module."""
@@ -46,8 +51,10 @@ def registry() -> ToolRegistry:
 
 
 @pytest.fixture
-def store() -> LazyTempResultStore:
-    return LazyTempResultStore()
+def store() -> Iterator[LazyTempResultStore]:
+    store = LazyTempResultStore()
+    yield store
+    store.close()
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from noetl_core.engine.outcome import Outcome
 from noetl_core.ports import Forbidden
 from noetl_core.tools.aws import rights
 from noetl_core.tools.aws.clients import client
-from noetl_core.tools.aws.functions import LambdaTool, named
+from noetl_core.tools.aws.functions import LambdaTool, function_name
 from noetl_core.tools.base import BadInput, ToolCall
 from noetl_core.tools.invoke import invoke
 from tests.contract.aws import environment
@@ -101,7 +101,7 @@ def test_a_payload_beyond_what_lambda_takes_is_not_sent(stub: Stubber) -> None:
     ],
 )
 def test_a_right_is_of_the_functions_name(function: str, name: str) -> None:
-    assert named(function) == name
+    assert function_name(function) == name
 
 
 @pytest.mark.parametrize("right", ["function", "123456789012", "us-east-1"])
@@ -122,7 +122,7 @@ def test_what_is_invoked_is_what_the_right_was_asked_for(right: str, stub: Stubb
 )
 def test_what_names_no_function_is_refused(function: str) -> None:
     with pytest.raises(BadInput):
-        named(function)
+        function_name(function)
 
 
 def test_the_engines_own_functions_are_closed_by_any_name(monkeypatch: pytest.MonkeyPatch) -> None:

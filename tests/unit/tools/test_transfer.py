@@ -237,14 +237,32 @@ def test_an_invocation_without_time_leaves_the_rest_to_the_next(transfer: Transf
 def test_chunks_of_large_rows_are_smaller(transfer: Transfer, query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("noetl_core.tools.transfer.staged.CHUNK_BYTES", 1000)
     rows = [{"id": n, "name": "x" * 400} for n in range(10)]
-    assert transfer({"rows": rows}, chunk_rows=100).result["chunks"] == 4
+    assert transfer({"rows": rows}, chunk_rows=100).result["chunks"] == 5
     assert query("SELECT count(*), sum(id) FROM items") == [(10, 45)]
+
+
+def test_chunks_of_rows_with_many_columns_are_smaller(transfer: Transfer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("noetl_core.tools.transfer.staged.CHUNK_BYTES", 64_000)
+    rows = [{f"c{k}": 1 for k in range(100)} for _ in range(30)]
+    target = {"kind": "duckdb", "database": "wide.db", "table": "wide"}
+    assert transfer({"rows": rows}, target, chunk_rows=100).result["chunks"] == 3
 
 
 def test_a_source_that_is_another_is_not_taken_for_the_rest(transfer: Transfer, query: Query) -> None:
     assert transfer({"rows": ROWS}, resume_after_s=0.0).status == "unfinished"
     assert kind(transfer({"rows": ROWS[1:]})) == "storage"
     assert query("SELECT count(*) FROM items") == [(10,)]
+
+
+def test_nothing_replaces_what_is_in_a_duckdb_file(transfer: Transfer, scratch: Path) -> None:
+    target = {"kind": "duckdb", "database": "my.db", "table": "items"}
+    assert transfer({"rows": ROWS}, target, task_run_id="before").error is None
+    outcome = transfer({"rows": []}, target, inputs={"mode": "replace"})
+    assert outcome.result == {"rows_read": 0, "rows_written": 0, "chunks": 0, "table": "items"}
+    with duckdb.connect(str(scratch / "1" / "my.db")) as connection:
+        assert connection.execute("SELECT count(*) FROM items").fetchall() == [(0,)]
+    fresh = {**target, "table": "fresh"}
+    assert transfer({"rows": []}, fresh, inputs={"mode": "replace"}, task_run_id="fresh").error is None
 
 
 # --- other targets --------------------------------------------------------------------------------------------------------

@@ -67,6 +67,21 @@ class ClaimingRun(OneRun):
             mode = "resume"
 
 
+def overtaken_before_its_claim(run: ClaimingRun) -> None:
+    """The worker is frozen before it claims, and thaws after another has claimed the same frame."""
+    stale: list[ClaimingRun] = []
+
+    def seen(what: str) -> None:
+        if not stale:
+            stale.append(run)
+            run.seen = lambda what: None
+            run.wait(61)
+            assert run.handle("takeover").kind == "done"
+
+    run.seen = seen
+    assert run.handle().kind == "dropped"
+
+
 def dying_at(row: object) -> Script:
     """The worker dies in the task of a row, the first time."""
     deaths: list[object] = []

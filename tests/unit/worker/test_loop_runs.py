@@ -1,4 +1,4 @@
-"""Loops in the worker: windows, isolation, failure modes, nesting, chunks (resolutions 9, 10, 17 and 23)."""
+"""Loops in the worker: windows, isolation, failure modes and nesting."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ from typing import Any
 import pytest
 
 from noetl_core.engine.outcome import Outcome
-from noetl_core.ports import Gate
 from noetl_core.tools.base import ToolCall
 from noetl_core.worker.nodes import RESULTS_PAGE
-from tests.sim.ports import Crash
 
 from .one_run import OneRun, echo, fail_at, loop, on_error, otherwise, task
 
@@ -21,9 +19,6 @@ from .one_run import OneRun, echo, fail_at, loop, on_error, otherwise, task
 def counts(run: OneRun) -> tuple[int, int, int]:
     told = run.last.data
     return told["total"], told["succeeded"], told["failed"]
-
-
-# --- the basics -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("mode", ["sequential", "parallel"])
@@ -75,9 +70,6 @@ def test_a_large_collection_is_a_reference() -> None:
     (collected,) = run.named("LoopCollected")
     assert run.value(collected["items"]) == ["x" * 100] * 200
     assert run.last.data["result"] == [100] * 200
-
-
-# --- concurrency ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("limit", "kind"), [(1, "http"), (3, "http"), (7, "http"), (4, "noop")])
@@ -139,8 +131,6 @@ def test_a_sleeping_retry_does_not_wait_for_the_others() -> None:
     assert order == ["0.2", "1.1"]
 
 
-# --- iter and ctx -----------------------------------------------------------------------------------------------------------
-
 SUM = task("a", otherwise(set_ctx={"total": "{{ (ctx.total | default(0)) + iter.i }}"}), result="{{ ctx.total | default(0) }}")
 
 
@@ -189,8 +179,6 @@ def test_iter_is_each_iterations_own() -> None:
     assert run.last.data["result"] == [5, 6, 7]
 
 
-# --- failures and breaks ----------------------------------------------------------------------------------------------------
-
 BODY = task("a", result="{{ iter.i }}")
 
 
@@ -228,9 +216,6 @@ def test_break_of_scope_loop_ends_the_loop_early_and_well(mode: str) -> None:
     assert counts(run) == (50, 3, 0)
     assert "error" not in run.last.data
     assert run.last.data["result"][:4] == [0, 1, 2, None]
-
-
-# --- nesting ----------------------------------------------------------------------------------------------------------------
 
 
 def test_three_levels_and_pagination_by_jump() -> None:
@@ -278,9 +263,6 @@ def test_writes_of_nested_loops_reach_ctx() -> None:
     run = OneRun({"loop": block, "tool": task("x", otherwise(set_ctx={"n": "{{ iter.i }}"}))})
     run.handle()
     assert run.last.data["set_ctx"] == {"n": 6}
-
-
-# --- waiting ----------------------------------------------------------------------------------------------------------------
 
 
 def test_a_parallel_loop_suspends_once_all_its_live_iterations_wait() -> None:
@@ -338,9 +320,6 @@ def test_a_pause_between_iterations_keeps_what_is_finished() -> None:
     assert len(run.calls) == 9
 
 
-# --- size -------------------------------------------------------------------------------------------------------------------
-
-
 def test_many_large_results_go_to_the_store_in_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("noetl_core.worker.loop_results.BIG_PAGE", 4_000)
     total = 2 * RESULTS_PAGE + 10
@@ -364,92 +343,3 @@ def test_a_collection_that_is_too_long_is_refused_with_what_to_do(monkeypatch: p
     assert error["kind"] == "limit"
     assert "loop.in has 4 items, and a loop takes at most 3: loop over parts of it" in error["message"]
     assert run.calls == []
-
-
-# --- commits ----------------------------------------------------------------------------------------------------------------
-
-
-def ended_by_commit(run: OneRun) -> list[int]:
-    """How many iterations each commit ends, of those that end any."""
-    ended = [sum(e.name == "LoopIterationCompleted" for e in commit.events) for commit in run.commits]
-    return [n for n in ended if n]
-
-
-@pytest.mark.parametrize(
-    ("every", "ended"),
-    [
-        pytest.param({}, [7], id="as many as end within a second"),
-        pytest.param({"commit_every": 1}, [1] * 7, id="each"),
-        pytest.param({"commit_every": "{{ workload.every }}"}, [3, 3, 1], id="some, by a template"),
-        pytest.param({"commit_every": 100}, [7], id="more than there are"),
-    ],
-)
-@pytest.mark.parametrize("mode", ["sequential", "parallel"])
-def test_a_loop_commits_as_often_as_it_asks(mode: str, every: dict[str, Any], ended: list[int]) -> None:
-    step = {"loop": loop("{{ range(7) | list }}", mode, **every), "tool": task("a", result="{{ iter.i }}")}
-    run = OneRun(step, workload={"every": 3})
-    run.handle()
-    assert run.last.data["result"] == list(range(7))
-    assert ended_by_commit(run) == ended
-    plain = OneRun({**step, "loop": loop("{{ range(7) | list }}", mode)}, workload={"every": 3})
-    plain.handle()
-    assert run.names == plain.names
-
-
-def test_an_iteration_is_committed_before_the_next_begins_where_each_is() -> None:
-    def sees(call: ToolCall) -> Outcome:
-        committed = sum(e.name == "LoopIterationCompleted" for e in run.events)
-        return Outcome.ok(committed)
-
-    run = OneRun({"loop": loop("{{ range(5) | list }}", "sequential", commit_every=1), "tool": task("a")}, sees)
-    run.handle()
-    assert run.last.data["result"] == [0, 1, 2, 3, 4]
-
-
-def test_a_crash_repeats_no_iteration_that_was_to_be_committed() -> None:
-    def dies_at_four(call: ToolCall) -> Outcome:
-        if call.inputs["result"] == 4 and len(run.calls) == 5:
-            raise Crash
-        return Outcome.ok(call.inputs["result"])
-
-    run = OneRun(
-        {"loop": loop("{{ range(7) | list }}", "sequential", commit_every=1), "tool": task("a", result="{{ iter.i }}")},
-        dies_at_four,
-    )
-    with pytest.raises(Crash):
-        run.handle()
-    run.wait(120)
-    run.handle("takeover")
-    assert [call.inputs["result"] for call in run.calls] == [0, 1, 2, 3, 4, 4, 5, 6]
-    assert run.last.data["result"] == list(range(7))
-
-
-def test_an_inner_loop_commits_as_often_as_it_asks_itself() -> None:
-    inner = loop("{{ range(3) | list }}", "sequential", commit_every=1)
-    run = OneRun({"loop": loop("{{ range(2) | list }}", "sequential", inner), "tool": task("a", result=1)})
-    run.handle()
-    commits = [[tuple(e.data["path"]) for e in c.events if e.name == "LoopIterationCompleted"] for c in run.commits]
-    assert [paths for paths in commits if paths] == [[(0, 0)], [(0, 1)], [(0, 2)], [(0,), (1, 0)], [(1, 1)], [(1, 2)], [(1,)]]
-
-
-def test_a_loop_that_commits_each_iteration_still_hears_of_a_stop() -> None:
-    """Commits of its own keep those of the driver, with which it reads the gate, from ever being due."""
-
-    def stopped(call: ToolCall) -> Outcome:
-        if len(run.calls) == 3:
-            run.gates.set_gate("7", Gate("stop"))
-        run.wait(0.4)
-        return Outcome.ok(1)
-
-    run = OneRun({"loop": loop("{{ range(50) | list }}", "sequential", commit_every=1), "tool": task("a")}, stopped)
-    run.handle()
-    assert len(run.calls) <= 7
-
-
-@pytest.mark.parametrize("where", ["local", "distributed"])
-def test_a_number_of_iterations_that_is_none_fails_the_loop(where: str) -> None:
-    block = loop("{{ range(3) | list }}", commit_every="{{ 'often' }}", policy={"exec": where})
-    run = OneRun({"loop": block, "tool": task("a")})
-    run.handle()
-    assert run.names[-1] == "StepFailed" and run.calls == []
-    assert "commit_every of the loop" in run.last.data["error"]["message"]

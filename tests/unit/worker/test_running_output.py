@@ -27,10 +27,14 @@ class Shown:
     """A `RunningOutput` that keeps what it was told."""
 
     told: list[list[RunningTask]] = field(default_factory=list)
+    refuses: bool = False
 
-    def show(self, run: StreamId, tasks: Sequence[RunningTask]) -> None:
+    def show(self, run: StreamId, tasks: Sequence[RunningTask]) -> bool:
         assert run == RUN
+        if self.refuses:
+            return False
         self.told.append(list(tasks))
+        return True
 
     def of(self, execution_id: str) -> list[RunningTask]:
         return self.told[-1]
@@ -48,7 +52,7 @@ def begun(of: RunLease, number: int = 0, *, hidden: bool = False) -> tuple[TaskL
     call = ToolCall(
         kind="python", inputs={}, step="start", task="work", task_run_id=f"t{number}", cancelled=threading.Event(), log=log
     )
-    return log, of.begun(call, [number], number)
+    return log, of.task_started(call, [number], number)
 
 
 def test_each_change_is_shown_once_and_nothing_when_all_has_ended() -> None:
@@ -64,7 +68,7 @@ def test_each_change_is_shown_once_and_nothing_when_all_has_ended() -> None:
     ((task,),) = shown.told
     assert (task["stdout"], task["stderr"], task["written"]) == ("one\n", "wrong\n", {"stdout": 4, "stderr": 6})
     assert (task["step"], task["task"], task["iteration"]) == ("start", "work", [3])
-    held.ended(started)
+    held.task_ended(started)
     held.show_output()
     assert shown.told[1:] == [[]]
     held.hide_output()
@@ -104,9 +108,11 @@ def test_of_very_many_tasks_the_newest_and_of_long_texts_the_ends_are_shown() ->
 
 def test_without_anybody_who_looks_nothing_is_kept() -> None:
     held = lease(None)
-    begun(held)[0]("one")
+    log, started = begun(held)
+    log("one")
     held.show_output()
     held.hide_output()
+    assert started.log is None and held._shown == {}
 
 
 def some(text: str = "one\n") -> RunningTask:
@@ -119,6 +125,18 @@ def some(text: str = "one\n") -> RunningTask:
         "stdout": text,
         "written": {"stdout": len(text)},
     }
+
+
+def test_what_was_not_shown_is_shown_later_though_nothing_more_is_written() -> None:
+    shown = Shown(refuses=True)
+    held = lease(shown)
+    log, _ = begun(held)
+    log("one")
+    held.show_output()
+    held.hide_output()
+    shown.refuses = False
+    held.show_output()
+    assert [[task["stdout"] for task in told] for told in shown.told] == [["one\n"]]
 
 
 def test_another_process_sees_it_until_it_is_over(tmp_path: Path) -> None:

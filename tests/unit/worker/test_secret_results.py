@@ -18,7 +18,7 @@ from noetl_core.control.admit import StartRequest
 from noetl_core.dsl.parse import check
 from noetl_core.local import LocalWiring
 from tests.servers import Handler, serving, url_of
-from tests.unit.worker.test_canary import CANARY, found_in, ways_out
+from tests.unit.worker.canary import CANARY, found_in, ways_out
 from tests.waiting import run_until_it_waits
 
 HEAD = """apiVersion: noetl.io/v2

@@ -2,8 +2,8 @@
 import { html, useState } from "../vendor/preact.js";
 import { path, post } from "../core/api.js";
 import { notify } from "../core/notices.js";
+import { initial, JsonField, SchemaField } from "./fields.js";
 import { Refused } from "./parts.js";
-import { initial, JsonField, SchemaField } from "./schema-form.js";
 
 /** `callback` as the API lists it, of `execution_id`; `done()` is told when it was answered. */
 export function Answer({ callback, execution_id, done }) {

@@ -2,21 +2,19 @@
 import { html, useEffect, useRef } from "../vendor/preact.js";
 import { Icon } from "./icons.js";
 
-export function Dialog({ title, onClose, children, footer, wide = false }) {
+/** With `send` it is a form, and `act` are the words of the button that sends it (none: there is nothing to send now). */
+export function Dialog({ title, onClose, children, send, act, look = "primary", disabled = false, leave = "Close", wide = false }) {
   const element = useRef(null);
   useEffect(() => {
-    const before = document.activeElement;
-    element.current.showModal();
-    element.current.querySelector(".inside :is(input, textarea, select)")?.focus();
-    return () => before?.focus?.();
+    const dialog = element.current;
+    dialog.showModal();
+    dialog.querySelector(".inside :is(input, textarea, select)")?.focus();
+    return () => dialog.close(); // which gives the focus back
   }, []);
-  const cancel = (event) => {
-    event.preventDefault();
-    onClose();
-  };
-  return html`<dialog ref=${element} class=${wide ? "wide" : ""} aria-label=${title} onCancel=${cancel}>
+  const instead = (then) => (event) => (event.preventDefault(), then());
+  return html`<dialog ref=${element} class=${wide ? "wide" : ""} aria-label=${title} onCancel=${instead(onClose)}>
     <header><h2>${title}</h2><button class="button plain" aria-label="Close" onClick=${onClose}><${Icon} name="cross" /></button></header>
-    <div class="inside">${children}</div>
-    ${footer ? html`<footer>${footer}</footer>` : null}
+    ${send ? html`<form id="in-dialog" class="inside" onSubmit=${instead(send)}>${children}</form>
+      <footer><button class="button" onClick=${onClose}>${leave}</button>${act ? html`<button class="button ${look}" form="in-dialog" disabled=${disabled}>${act}</button>` : null}</footer>` : html`<div class="inside">${children}</div>`}
   </dialog>`;
 }

@@ -57,7 +57,7 @@ function extensions(m, language, label, height, readOnly, change) {
     m.lintGutter(),
     m.syntaxHighlighting(style),
     theme,
-    m.EditorView.contentAttributes.of({ "aria-label": label }),
+    m.EditorView.contentAttributes.of({ "aria-label": label, tabindex: "0" }),
     m.EditorState.readOnly.of(readOnly),
     m.EditorView.domEventHandlers({ beforeinput: overwrite }),
     m.EditorView.updateListener.of((update) => update.docChanged && change(update.state.doc.toString())),

@@ -165,7 +165,7 @@ export class Picture {
     pen.fillStyle = chosen ? this.colors["accent-soft"] : this.colors.surface;
     pen.fill();
     pen.lineWidth = chosen ? 2.4 : 1.2;
-    pen.strokeStyle = chosen ? this.colors.accent : n.status ? color : this.colors.line;
+    pen.strokeStyle = chosen ? this.colors.accent : n.status || scale < WORDS ? color : this.colors.line;
     pen.stroke();
     pen.beginPath();
     pen.roundRect(n.x, n.y, 5, n.height, [6, 0, 0, 6]);

@@ -1,8 +1,8 @@
 // A graph on a canvas: panning, zooming, choosing with the pointer and the keyboard.
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../vendor/preact.js";
 import { dark } from "../core/theme.js";
-import { Icon } from "./icons.js";
 import { Picture } from "./graph-picture.js";
+import { Icon } from "./icons.js";
 
 const CLOSEST = 2.5;
 const FARTHEST = 0.01;

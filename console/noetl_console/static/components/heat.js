@@ -22,8 +22,7 @@ export function Heat({ buckets, total, current, choose }) {
 }
 
 export function Legend() {
-  return html`<span class="legend"><span><i style=${{ background: "var(--heat-none)" }}></i>not ended</span><span><i style=${{ background: "var(--heat-low)" }}></i>fast</span>
-    <span><i style=${{ background: "var(--heat-high)" }}></i>slow</span><span><i class="failed" style=${{ backgroundColor: "var(--heat-bad)" }}></i>some failed</span></span>`;
+  return html`<span class="legend">${[["none", "not ended"], ["low", "fast"], ["high", "slow"], ["failed", "some failed"]].map(([look, words]) => html`<span><i class=${look}></i>${words}</span>`)}</span>`;
 }
 
 /** Every cell of the loop, those too that nothing has ended in. */

@@ -1,6 +1,7 @@
 // A value as a tree that opens where it is clicked. Long lists and texts are shown in parts.
 import { html, useState } from "../vendor/preact.js";
-import { bytes, number, oneLine } from "../core/format.js";
+import { number, oneLine, stored } from "../core/format.js";
+import { bdi } from "./parts.js";
 
 const PART = 100;
 const LONG = 2000;
@@ -20,14 +21,14 @@ function Value({ value, open }) {
 }
 
 function Entries({ entries, list, value, open }) {
-  const reference = !list && value.kind === "result_ref" && typeof value.size === "number";
+  const reference = stored(value);
   const [shown, setShown] = useState(PART);
   const [opened, setOpened] = useState(open > 0 && !reference);
-  const word = reference ? `stored value of ${bytes(value.size)}` : list ? `${number(entries.length)} items` : oneLine(Object.keys(value).join(", "), 60);
+  const word = reference || (list ? `${number(entries.length)} items` : oneLine(Object.keys(value).join(", "), 60));
   return html`<details open=${opened} onToggle=${(e) => setOpened(e.currentTarget.open)}>
     <summary><span class="soft">${list ? `[ ${word} ]` : `{ ${word} }`}</span></summary>
     ${opened
-      ? html`<ul>${entries.slice(0, shown).map(([key, each]) => html`<li key=${key}><span class="key"><bdi>${oneLine(key, 200)}</bdi></span>: <${Value} value=${each} open=${open - 1} /></li>`)}
+      ? html`<ul>${entries.slice(0, shown).map(([key, each]) => html`<li key=${key}><span class="key">${bdi(key, 200)}</span>: <${Value} value=${each} open=${open - 1} /></li>`)}
         ${entries.length > shown ? html`<li><button class="button plain" onClick=${() => setShown(shown + PART * 10)}>${number(entries.length - shown)} more</button></li>` : null}</ul>`
       : null}
   </details>`;

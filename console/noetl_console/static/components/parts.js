@@ -1,8 +1,13 @@
-// Small parts: what is empty, what failed, facts, buttons.
+// Small parts: names, cards, tables, what is empty, what failed, facts, buttons.
 import { html } from "../vendor/preact.js";
+import { ago, dateTime, given, oneLine } from "../core/format.js";
 import { notify } from "../core/notices.js";
-import { ago, dateTime } from "../core/format.js";
+import { href, route } from "../core/router.js";
 import { Icon } from "./icons.js";
+import { Json } from "./json.js";
+
+/** A name or a value of somebody's: in one line, cut where it is long, in a direction of its own. */
+export const bdi = (value, length) => html`<bdi>${oneLine(value, length)}</bdi>`;
 
 /** What a page shows where there is nothing: what that means, and what to do. */
 export function Empty({ title, children }) {
@@ -21,13 +26,38 @@ export function Refused({ error, again }) {
 
 export const Busy = ({ what = "Loading" }) => html`<div class="empty" role="status"><span class="busy" aria-hidden="true"></span> ${what}…</div>`;
 
+/** What stands in the place of data (`useData`) that are not there, as they are asked for or were refused; null: they are there. */
+export const pending = ({ data, error, again }, what) => (error ? html`<${Refused} error=${error} again=${again} />` : data ? null : html`<${Busy} what=${what} />`);
+
+/** A part of a page; `more` stands beside its heading. */
+export const Card = ({ title, label = title, more, children, ...rest }) => html`<section class="card" aria-label=${label} ...${rest}>${title ? html`<header><h2>${title}</h2>${more}</header>` : null}${children}</section>`;
+
+/** A table. A column is its words, or `[words, look]`: `right` for numbers, `unseen` where what is below says it by itself. One
+ * that has nothing to press is named by a `label`, and can be reached with the keyboard to be scrolled. */
+export function Table({ heads, children, look, label }) {
+  const head = (words, how) => (how === "unseen" ? html`<th scope="col"><span class="unseen">${words}</span></th>` : html`<th scope="col" class=${how}>${words}</th>`);
+  return html`<div class="scroll" ...${label ? { tabindex: 0, role: "group", "aria-label": label } : {}}><table class=${look}><thead><tr>${heads.map((one) => head(...[one].flat()))}</tr></thead><tbody>${children}</tbody></table></div>`;
+}
+
+/** An error of a task or a step, with all that it says. `where` follows its kind, `children` what it says; `more` stands beside them. */
+export function Failure({ error, where, more, children }) {
+  return html`<div class="failure"><div class="what"><strong>${error.kind}</strong>${where}<pre class="text" tabindex="0"><bdi>${error.message}</bdi></pre>${error.details ? html`<${Json} value=${error.details} open=${1} />` : null}${children}</div>${more}</div>`;
+}
+
 /** An instant: how long ago, with its date to hover. */
 export const When = ({ at }) => (at ? html`<time datetime=${at} title=${dateTime(at)} class="nowrap">${ago(at)}</time>` : null);
 
 /** `{name: value}` under each other; what is empty is left out. */
 export function Facts({ of }) {
-  const rows = Object.entries(of).filter(([, value]) => value !== null && value !== undefined && value !== "");
-  return html`<dl class="facts">${rows.map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}</dl>`;
+  return html`<dl class="facts">${given(of).map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}</dl>`;
+}
+
+/** A label of an execution; it leads to all that have it. */
+export function Label({ name, value }) {
+  const { parts, query } = route.value;
+  const label = value.includes(",") ? name : `${name}:${value}`; // a comma is an "and"
+  const kept = parts.length === 1 ? { ...query, cursor: "" } : {}; // what the list is filtered by already
+  return html`<a class="tag" href=${href(["executions"], { ...kept, label })} title=${`All with ${label}`}><span class="cut"><bdi>${name}: ${value}</bdi></span></a>`;
 }
 
 export function Copy({ text, what }) {

@@ -1,5 +1,6 @@
 // The HTTP API: every request of the console goes through `get` and `post`.
 import { signal } from "../vendor/preact.js";
+import { given } from "./format.js";
 
 const base = new URL(document.querySelector('meta[name="noetl-api"]').content, document.baseURI);
 
@@ -22,11 +23,19 @@ const KEPT = 60;
 /** A path of parts, each written as a path may have it. */
 export const path = (...parts) => parts.map(encodeURIComponent).join("/");
 
+/** The path of an execution, and of what is of it. */
+export const atRun = (id, ...rest) => path("executions", id, ...rest);
+export const atPlaybook = (name, ...rest) => path("playbooks", ...name.split("/"), ...rest);
+
+function address(what, query) {
+  const url = new URL(`api/${what}`, base);
+  for (const [name, value] of given(query)) url.searchParams.set(name, String(value));
+  return url;
+}
+
 /** What `/api/WHAT` answers. Parameters that are empty are not given. An answer that has not changed is the same object as before. */
 export async function get(what, query = {}, { signal } = {}) {
-  const given = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "");
-  const url = new URL(`api/${what}`, base);
-  for (const [name, value] of given) url.searchParams.set(name, String(value));
+  const url = address(what, query);
   const before = kept.get(url.href);
   const response = await sent(url, { signal, headers: before ? { "If-None-Match": before.etag } : {} });
   if (response.status === 304 && before) return before.body;
@@ -40,11 +49,19 @@ export async function get(what, query = {}, { signal } = {}) {
   return body;
 }
 
+/** Its pages, one after the other, until there are no more; `by` is the parameter that says where the next begins. */
+export async function* pages(what, query, { by = "cursor", signal } = {}) {
+  for (let cursor = null; ; ) {
+    const page = await get(what, { ...query, [by]: cursor }, { signal });
+    yield page;
+    cursor = page.cursor;
+    if (!cursor) return;
+  }
+}
+
 /** `{body, etag}` of `/api/WHAT`, or null: since the answer that had `etag` nothing has changed. */
 export async function getChanged(what, query, etag, { signal } = {}) {
-  const url = new URL(`api/${what}`, base);
-  for (const [name, value] of Object.entries(query)) if (value !== undefined && value !== null) url.searchParams.set(name, String(value));
-  const response = await sent(url, { signal, headers: etag ? { "If-None-Match": etag } : {} });
+  const response = await sent(address(what, query), { signal, headers: etag ? { "If-None-Match": etag } : {} });
   return response.status === 304 ? null : { body: await read(response), etag: response.headers.get("ETag") };
 }
 

@@ -3,16 +3,19 @@
 const whole = new Intl.NumberFormat("en");
 export const number = (value) => (value === null || value === undefined ? "" : whole.format(value));
 
+const UNITS = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
+
 /** Milliseconds: `85 ms`, `3.2 s`, `4 min 12 s`, `3 h 5 min`. */
 export function duration(ms) {
   if (ms === null || ms === undefined) return "";
   if (ms < 1) return `${Math.round(ms * 1000)} µs`;
-  if (ms < 1000) return `${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms`;
+  const few = (n) => (n < 10 ? n.toFixed(1) : Math.round(n));
+  if (ms < 1000) return `${few(ms)} ms`;
   const s = ms / 1000;
-  if (s < 60) return `${s < 10 ? s.toFixed(1) : Math.round(s)} s`;
-  if (s < 3600) return `${Math.floor(s / 60)} min ${Math.floor(s % 60)} s`;
-  if (s < 86400) return `${Math.floor(s / 3600)} h ${Math.floor((s % 3600) / 60)} min`;
-  return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
+  if (s < 60) return `${few(s)} s`;
+  const i = UNITS.findIndex(([size]) => s >= size);
+  const [[size, unit], [less, below]] = UNITS.slice(i);
+  return `${Math.floor(s / size)} ${unit} ${Math.floor((s % size) / less)} ${below}`;
 }
 
 /** An instant against now: `just now`, `3 min ago`, `2 h ago`, `5 d ago`, else its day. */
@@ -21,11 +24,9 @@ export function ago(instant, now = Date.now()) {
   if (Number.isNaN(s)) return "";
   if (s < 0) return `in ${duration(-s * 1000)}`;
   if (s < 5) return "just now";
-  if (s < 60) return `${Math.floor(s)} s ago`;
-  if (s < 3600) return `${Math.floor(s / 60)} min ago`;
-  if (s < 86400) return `${Math.floor(s / 3600)} h ago`;
-  if (s < 86400 * 14) return `${Math.floor(s / 86400)} d ago`;
-  return instant.slice(0, 10);
+  if (s >= 86400 * 14) return instant.slice(0, 10);
+  const [size, unit] = UNITS.find(([each]) => s >= each);
+  return `${Math.floor(s / size)} ${unit} ago`;
 }
 
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
@@ -47,6 +48,9 @@ export function bytes(n) {
   return `${n >= 10 || i === 0 ? Math.round(n) : n.toFixed(1)} ${units[i]}`;
 }
 
+/** What is said in the place of a value that is stored apart; empty: it is not. */
+export const stored = (value) => (value?.kind === "result_ref" && typeof value.size === "number" ? `stored value of ${bytes(value.size)}` : "");
+
 /** An amount of money that may be very small. */
 export const money = (amount) => (amount === 0 ? "$0" : amount < 0.01 ? `$${Number(amount.toPrecision(3))}` : `$${amount.toFixed(2)}`);
 
@@ -66,5 +70,9 @@ export const iteration = (index) => (Array.isArray(index) ? index.join(".") : St
 
 export const plural = (n, word, words = `${word}s`) => `${number(n)} ${n === 1 ? word : words}`;
 
-/** A limit that is waited for: `limit orders 5/5`. */
-export const limitWords = (w) => `limit ${w.limit} ${w.held}/${w.max}`;
+/** What is waited for: `limit orders 5/5`, `the signal go`. */
+export const waitWords = (w) =>
+  w.signal ? `the signal ${w.signal}` : w.limit ? `limit ${w.limit} ${w.held}/${w.max}` : w.child ? `the execution ${w.child}` : { callback: "an answer", timer: "its time", retry: "the next attempt" }[w.kind] ?? w.kind;
+
+/** What is not empty of `{name: value}`, as pairs. */
+export const given = (of) => Object.entries(of).filter(([, value]) => value !== undefined && value !== null && value !== "");

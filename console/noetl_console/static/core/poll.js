@@ -1,5 +1,6 @@
 // Asking for data, once or again and again.
 import { useEffect, useRef, useState } from "../vendor/preact.js";
+import { get } from "./api.js";
 
 const SLOWEST_MS = 30000;
 
@@ -55,3 +56,6 @@ export function useData(ask, deps, { every = 0, fresh = false } = {}) {
 
   return { ...state, again: () => current.current?.() };
 }
+
+/** The same of what `/api/WHAT` answers to `query`: nothing, where there is no `what`. Asked anew too when `deps` change. */
+export const useGet = (what, query = {}, { deps = [], ...how } = {}) => useData((signal) => (what ? get(what, query, { signal }) : null), [what, JSON.stringify(query), ...deps], how);

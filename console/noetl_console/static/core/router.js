@@ -1,5 +1,6 @@
 // Addresses: `#/executions/123/graph?step=load` is the page, its parts and its parameters. Every state of a page stands there.
 import { signal } from "../vendor/preact.js";
+import { given } from "./format.js";
 
 function parsed() {
   const [path, query = ""] = location.hash.replace(/^#\/?/, "").split("?");
@@ -21,8 +22,7 @@ addEventListener("hashchange", () => (route.value = parsed()));
 
 /** The address of a page, to be linked to. Parameters that are empty are left out. */
 export function href(parts, query = {}) {
-  const given = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "" && value !== false);
-  const search = new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString();
+  const search = new URLSearchParams(given(query)).toString();
   return `#/${parts.map(encodeURIComponent).join("/")}${search ? `?${search}` : ""}`;
 }
 

@@ -5,17 +5,9 @@ const KEY = "noetl.theme";
 const system = matchMedia("(prefers-color-scheme: dark)");
 
 /** `system`, `light` or `dark`. */
-export const theme = signal(stored());
+export const theme = signal(localStorage.getItem(KEY) ?? "system");
 /** Whether it is dark now: what is drawn on a canvas is drawn anew. */
 export const dark = signal(false);
-
-function stored() {
-  try {
-    return localStorage.getItem(KEY) ?? "system";
-  } catch {
-    return "system"; // no storage: nothing is remembered
-  }
-}
 
 function apply() {
   dark.value = theme.value === "dark" || (theme.value === "system" && system.matches);
@@ -29,11 +21,7 @@ export function startTheme() {
 
 export function choose(value) {
   theme.value = value;
-  try {
-    localStorage.setItem(KEY, value);
-  } catch {
-    // as above
-  }
+  localStorage.setItem(KEY, value);
   apply();
 }
 

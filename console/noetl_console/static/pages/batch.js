@@ -1,10 +1,11 @@
 // One action on many executions: on those chosen, or on all that fit the filters; what it would be done to is shown before it is.
 import { html, useEffect, useState } from "../vendor/preact.js";
-import { get, post } from "../core/api.js";
-import { number, oneLine, plural, shortId } from "../core/format.js";
+import { pages, post } from "../core/api.js";
+import { number, plural, shortId } from "../core/format.js";
 import { href } from "../core/router.js";
 import { Dialog } from "../components/dialog.js";
-import { Refused } from "../components/parts.js";
+import { Check, Choice, COMPENSATE, Field } from "../components/fields.js";
+import { bdi, Refused } from "../components/parts.js";
 import { Status } from "../components/status.js";
 
 const MOST = 1000; // executions of one batch
@@ -29,8 +30,7 @@ export function Batch({ ids, filters, onClose }) {
 
   const [word, past] = ACTIONS[action];
   const would = plan?.would ?? [];
-  const send = async (event) => {
-    event.preventDefault();
+  const send = async () => {
     const sum = { done: 0, refused: [], of: would.length, over: false };
     setWork({ ...sum });
     try {
@@ -46,22 +46,20 @@ export function Batch({ ids, filters, onClose }) {
     setWork({ ...sum, over: true });
   };
   const set = (name, value) => setGiven(({ [name]: _, ...rest }) => (value ? { ...rest, [name]: value } : rest));
-  const close = () => onClose(Boolean(work));
-  const footer = html`<span class="spring"></span><button class="button" onClick=${close}>Close</button>${work?.over ? null : html`<button class="button ${action === "cancel" ? "danger" : "primary"}" type="submit" form="batch" disabled=${!would.length || Boolean(work)}>${word} ${would.length ? plural(would.length, "execution") : ""}</button>`}`;
-  return html`<${Dialog} title=${ids ? `Act on ${plural(ids.length, "chosen execution")}` : "Act on all that fit"} onClose=${close} footer=${footer}><form id="batch" class="form" onSubmit=${send}>
+  return html`<${Dialog} title=${ids ? `Act on ${plural(ids.length, "chosen execution")}` : "Act on all that fit"} onClose=${() => onClose(Boolean(work))} send=${send} act=${work?.over ? "" : `${word} ${would.length ? plural(would.length, "execution") : ""}`} look=${action === "cancel" ? "danger" : "primary"} disabled=${!would.length || Boolean(work)}>
     ${ids ? null : html`<p class="soft">Those of ${said(filters)}.</p>`}
-    <div class="field"><label for="batch-action">Action</label><select id="batch-action" disabled=${Boolean(work)} onChange=${(e) => { setAction(e.currentTarget.value); setGiven({}); }}>${Object.entries(ACTIONS).map(([name, [words]]) => html`<option value=${name} selected=${name === action}>${words}</option>`)}</select></div>
-    ${action === "cancel" ? html`<div class="field"><label for="batch-reason">Reason, for the record</label><input id="batch-reason" type="text" value=${given.reason ?? ""} onInput=${(e) => set("reason", e.currentTarget.value)} /></div>
-      <label class="field inline"><input type="checkbox" checked=${Boolean(given.compensate)} onChange=${(e) => set("compensate", e.currentTarget.checked)} />Then undo finished steps by their <code>compensate</code></label>` : null}
-    ${action === "redrive" ? html`<div class="field"><label for="batch-from">From</label><input id="batch-from" type="text" class="mono" placeholder="where each failed" value=${given.from ?? ""} onInput=${(e) => set("from", e.currentTarget.value.trim())} /><span class="hint"><code>STEP</code> or <code>STEP/TASK</code>; empty: where each failed</span></div>` : null}
+    <div class="field"><${Choice} id="batch-action" label="Action" seen options=${Object.entries(ACTIONS).map(([name, [words]]) => [name, words])} value=${action} disabled=${Boolean(work)} change=${(name) => (setAction(name), setGiven({}))} /></div>
+    ${action === "cancel" ? html`<${Field} id="batch-reason" label="Reason, for the record" value=${given.reason ?? ""} change=${(text) => set("reason", text)} />
+      <${Check} label=${COMPENSATE} checked=${Boolean(given.compensate)} change=${(on) => set("compensate", on)} />` : null}
+    ${action === "redrive" ? html`<${Field} id="batch-from" label="From" class="mono" placeholder="where each failed" value=${given.from ?? ""} change=${(text) => set("from", text.trim())} hint=${html`<code>STEP</code> or <code>STEP/TASK</code>; empty: where each failed`} />` : null}
     ${wrong ? html`<${Refused} error=${wrong} />` : null}
-    ${work ? html`<${Work} work=${work} past=${past} />` : plan ? html`<${Plan} plan=${plan} past=${past} />` : wrong ? null : html`<p class="soft" role="status">Looking which they are…</p>`}</form><//>`;
+    ${work ? html`<${Work} work=${work} past=${past} />` : plan ? html`<${Plan} plan=${plan} past=${past} />` : wrong ? null : html`<p class="soft" role="status">Looking which they are…</p>`}<//>`;
 }
 
 /** In words, of what. */
 function said(filters) {
   const parts = ["status", "path", "label", "since", "q"].filter((name) => filters[name]).map((name) => `${name === "q" ? "search" : name} ${filters[name]}`);
-  return html`<bdi>${oneLine(parts.join(", ") || "the whole list", 200)}</bdi>`;
+  return html`${bdi(parts.join(", ") || "the whole list", 200)}`;
 }
 
 /** To which executions the action would be done, and which would refuse it: `{would, refused, more}`. */
@@ -76,7 +74,7 @@ async function planned(ids, filters, action, signal) {
     return found;
   }
   const { status, path, since } = filters;
-  const filter = { ...(status ? { status: status === "retrying" ? "running" : status } : {}), ...(path ? { path } : {}), ...(since ? { since } : {}), until: new Date().toISOString() };
+  const filter = { ...(status ? { status } : {}), ...(path ? { path } : {}), ...(since ? { since } : {}), until: new Date().toISOString() };
   for (let cursor = null; found.would.length < MOST; ) {
     const page = await post("executions/batch", { filter, action, preview: true, limit: 100, ...(cursor ? { cursor } : {}) }, { signal });
     add(page);
@@ -89,11 +87,9 @@ async function planned(ids, filters, action, signal) {
 /** Ids of executions by filters that a batch does not have. */
 async function fitting({ status, path, since, label, q }, signal) {
   const found = [];
-  for (let cursor = null; found.length < MOST; ) {
-    const page = await get("executions", { status: status === "retrying" ? "running" : status, path, since, label, q, cursor, limit: 100 }, { signal });
-    found.push(...page.executions.map((e) => e.execution_id));
-    cursor = page.cursor;
-    if (!cursor) break;
+  for await (const { executions } of pages("executions", { status, path, since, label, q, limit: 100 }, { signal })) {
+    found.push(...executions.map((e) => e.execution_id));
+    if (found.length >= MOST) break;
   }
   return found.slice(0, MOST);
 }
@@ -108,7 +104,7 @@ function Plan({ plan, past }) {
 /** The first of them. */
 function Some({ of }) {
   if (!of.length) return null;
-  return html`<div class="scroll box" tabindex="0" role="group" aria-label="Executions"><table><tbody>${of.slice(0, SHOWN).map((e) => html`<tr><td><${Status} value=${e.status} /></td><td class="anywhere"><bdi>${oneLine(e.playbook?.path ?? "", 80)}</bdi></td><td class="mono"><a href=${href(["executions", e.execution_id])} target="_blank">${shortId(e.execution_id)}</a></td>${e.error ? html`<td class="anywhere"><bdi>${oneLine(e.error.message, 120)}</bdi></td>` : null}</tr>`)}</tbody></table>
+  return html`<div class="scroll box" tabindex="0" role="group" aria-label="Executions"><table><tbody>${of.slice(0, SHOWN).map((e) => html`<tr><td><${Status} value=${e.status} /></td><td class="anywhere">${bdi(e.playbook?.path ?? "", 80)}</td><td class="mono"><a href=${href(["executions", e.execution_id])} target="_blank">${shortId(e.execution_id)}</a></td>${e.error ? html`<td class="anywhere">${bdi(e.error.message, 120)}</td>` : null}</tr>`)}</tbody></table>
     ${of.length > SHOWN ? html`<p class="soft">and ${plural(of.length - SHOWN, "other")}</p>` : null}</div>`;
 }
 

@@ -1,11 +1,11 @@
 // The inbox: callbacks of all executions that wait for somebody's answer.
-import { html, useState } from "../vendor/preact.js";
-import { get } from "../core/api.js";
+import { html } from "../vendor/preact.js";
+import { pages } from "../core/api.js";
 import { dateTime, iteration, oneLine } from "../core/format.js";
 import { useData } from "../core/poll.js";
 import { href, put, route } from "../core/router.js";
 import { Answer } from "../components/answer.js";
-import { Busy, Empty, Refused, When } from "../components/parts.js";
+import { bdi, Busy, Card, Empty, Refused, When } from "../components/parts.js";
 
 const EVERY_MS = 4000;
 const PAGES = 10;
@@ -13,18 +13,19 @@ const PAGES = 10;
 export function Inbox() {
   const { query } = route.value;
   const found = useData((signal) => waiting(query.path, signal), [query.path], { every: EVERY_MS });
-  const [opened, open] = useState("");
+  const opened = query.open;
+  const open = (key) => put({ open: key });
   const list = found.data?.callbacks ?? [];
   return html`<div class="page">
     <header class="page-head"><h1>Inbox</h1><span class="soft">callbacks that wait for an answer</span><span class="spring"></span>
       ${query.path ? html`<span class="tag"><span class="cut">path: ${query.path}</span></span><button class="button plain" onClick=${() => put({ path: "" })}>any path</button>` : null}</header>
     ${found.error ? html`<${Refused} error=${found.error} again=${found.again} />` : null}
-    ${found.loading ? html`<${Busy} what="Looking" />` : !list.length && !found.error ? html`<section class="card"><${Empty} title="Nobody waits for you">Tasks of <code>kind: callback</code> that wait for an answer stand here.<//></section>` : null}
+    ${found.loading ? html`<${Busy} what="Looking" />` : !list.length && !found.error ? html`<${Card}><${Empty} title="Nobody waits for you">Tasks of <code>kind: callback</code> that wait for an answer stand here.<//><//>` : null}
     <ul class="form">${list.map((c) => {
-      const key = `${c.execution_id} ${c.wait_id}`;
+      const key = `${c.execution_id}.${c.wait_id}`;
       return html`<li class="card" key=${key}><header>
-        <div style=${{ minWidth: 0, flex: 1 }}><h2 class="anywhere"><bdi>${c.description ? oneLine(c.description, 200) : `${c.step} / ${c.task}`}</bdi></h2>
-          <p class="soft"><a href=${href(["executions", c.execution_id, "graph"], { step: c.step })}><bdi>${oneLine(c.playbook.path, 80)}</bdi></a> · step <bdi>${oneLine(c.step, 60)}</bdi>${c.iteration ? ` @${iteration(c.iteration)}` : ""} · started <${When} at=${c.started_at} />${c.until ? ` · until ${dateTime(c.until)}` : ""}</p></div>
+        <div class="grow"><h2 class="anywhere"><bdi>${c.description ? oneLine(c.description, 200) : `${c.step} / ${c.task}`}</bdi></h2>
+          <p class="soft"><a href=${href(["executions", c.execution_id, "graph"], { step: c.step })}>${bdi(c.playbook.path, 80)}</a> · step ${bdi(c.step, 60)}${c.iteration ? ` @${iteration(c.iteration)}` : ""} · started <${When} at=${c.started_at} />${c.until ? ` · until ${dateTime(c.until)}` : ""}</p></div>
         <button class="button ${opened === key ? "" : "primary"}" aria-expanded=${opened === key} onClick=${() => open(opened === key ? "" : key)}>${opened === key ? "Close" : "Answer…"}</button></header>
         ${opened === key ? html`<div class="inside"><${Answer} callback=${c} execution_id=${c.execution_id} done=${() => { open(""); found.again(); }} /></div>` : null}</li>`;
     })}</ul>
@@ -35,12 +36,11 @@ export function Inbox() {
 /** All callbacks that wait, of so many pages at most. */
 async function waiting(path, signal) {
   const callbacks = [];
-  let cursor = null;
-  for (let i = 0; i < PAGES; i++) {
-    const page = await get("callbacks", { status: "waiting", path, cursor, limit: 100 }, { signal });
+  let read = 0;
+  for await (const page of pages("callbacks", { status: "waiting", path, limit: 100 }, { signal })) {
     callbacks.push(...page.callbacks);
-    cursor = page.cursor;
-    if (!cursor) break;
+    read += 1;
+    if (read === PAGES) return { callbacks, more: Boolean(page.cursor) };
   }
-  return { callbacks, more: Boolean(cursor) };
+  return { callbacks, more: false };
 }

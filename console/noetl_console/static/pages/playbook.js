@@ -1,15 +1,16 @@
 // One playbook: its text with what is wrong in it as it is written, the graph of that text, its versions, and starting it.
-import { html, useEffect, useRef, useState } from "../vendor/preact.js";
-import { get, path, post } from "../core/api.js";
+import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact.js";
+import { atPlaybook, get, post } from "../core/api.js";
 import { oneLine, plural } from "../core/format.js";
 import { notify } from "../core/notices.js";
-import { useData } from "../core/poll.js";
+import { useData, useGet } from "../core/poll.js";
 import { go, href, put, route } from "../core/router.js";
+import { Dialog } from "../components/dialog.js";
 import { Editor } from "../components/editor.js";
+import { Check, Choice, Field, initial, JsonField, SchemaField, schemaOf } from "../components/fields.js";
 import { GraphView } from "../components/graph-view.js";
-import { Busy, Refused } from "../components/parts.js";
+import { pending, Refused } from "../components/parts.js";
 import { Outline } from "./execution/graph.js";
-import { Start } from "./start.js";
 
 const PAUSE_MS = 300;
 const DRAFT = `apiVersion: noetl.io/v2
@@ -26,18 +27,18 @@ export function Playbook({ parts }) {
   const { query } = route.value;
   const draft = Boolean(query.draft);
   const version = Number(query.version) || undefined;
-  const asked = path(...name.split("/"));
-  const found = useData((signal) => (draft ? Promise.resolve({ source: DRAFT, path: "", version: 0 }) : get(`playbooks/${asked}`, { version }, { signal })), [name, version, draft], { fresh: true });
-  const versions = useData((signal) => (draft ? Promise.resolve({ versions: [] }) : get(`playbooks/${asked}/versions`, {}, { signal })), [name, draft]);
-  if (found.error) return html`<div class="page"><${Refused} error=${found.error} again=${found.again} /></div>`;
-  if (!found.data) return html`<div class="page"><${Busy} what="Reading the playbook" /></div>`;
+  const found = useData((signal) => (draft ? { source: DRAFT, path: "", version: 0 } : get(atPlaybook(name), { version }, { signal })), [name, version, draft], { fresh: true });
+  const versions = useGet(!draft && atPlaybook(name, "versions"));
+  const wait = pending(found, "Reading the playbook");
+  if (wait) return html`<div class="page">${wait}</div>`;
   return html`<${Text} key=${`${name} ${found.data.digest ?? "draft"}`} playbook=${found.data} draft=${draft} versions=${versions} query=${query} />`;
 }
 
 function Text({ playbook, draft, versions, query }) {
   const [source, setSource] = useState(playbook.source);
   const checked = useChecked(source);
-  const [selected, select] = useState("");
+  const selected = query.step ?? "";
+  const select = (step) => put({ step });
   const [wrong, setWrong] = useState(null);
   const edited = draft || source !== playbook.source;
   const errors = checked.diagnostics.filter((d) => d.severity === "error");
@@ -54,20 +55,20 @@ function Text({ playbook, draft, versions, query }) {
   };
   const list = [...(versions.data?.versions ?? [])].sort((a, b) => b.version - a.version);
   return html`<div class="page full">
-    <header class="page-head" style=${{ padding: "12px 16px", background: "var(--surface)", borderBottom: "1px solid var(--line)" }}>
+    <header class="page-head">
       <h1 class="cut"><a class="soft" href=${href(["playbooks"])}>Playbooks</a> <span class="soft">/</span> <bdi>${draft ? "new" : oneLine(playbook.path, 100)}</bdi></h1>
-      ${list.length ? html`<label class="unseen" for="version">Version</label><select id="version" onChange=${(e) => put({ version: e.currentTarget.value }, { replace: false })}>${list.map((v) => html`<option value=${v.version} selected=${v.version === playbook.version}>version ${v.version}${v === list[0] ? " (newest)" : ""}</option>`)}</select>` : null}
+      ${list.length ? html`<${Choice} id="version" label="Version" options=${list.map((v) => [v.version, `version ${v.version}${v === list[0] ? " (newest)" : ""}`])} value=${playbook.version} change=${(v) => put({ version: v }, { replace: false })} />` : null}
       ${edited && !draft ? html`<span class="chip wait">edited</span>` : null}<span class="spring"></span>
       <span role="status" class=${errors.length ? "tone-bad" : "soft"}>${checked.busy ? "checking…" : errors.length ? plural(errors.length, "error") : checked.diagnostics.length ? `valid, ${plural(checked.diagnostics.length, "note")}` : "valid"}</span>
       ${draft ? null : html`<a class="button" href=${href(["executions"], { path: playbook.path })}>Executions</a>`}
       <button class="button ${edited ? "primary" : ""}" disabled=${!edited || errors.length > 0} onClick=${register}>Register${draft ? "" : " as a new version"}</button>
       ${draft ? null : html`<button class="button ${edited ? "" : "primary"}" onClick=${() => put({ start: 1 })}>Start…</button>`}
     </header>
-    ${wrong ? html`<div style=${{ padding: "10px 16px" }}><${Refused} error=${wrong} /></div>` : null}
-    <div class="split">
-      <section class="view" aria-label="Text" style=${{ flex: "1 1 50%" }}><${Editor} value=${playbook.source} label="Playbook as YAML" height="100%" onChange=${setSource} diagnostics=${checked.diagnostics} />
-        ${checked.diagnostics.length ? html`<ul class="box" style=${{ maxHeight: "30%", borderRadius: 0 }} tabindex="0" aria-label="What was found">${checked.diagnostics.map((d) => html`<li><span class=${d.severity === "error" ? "tone-bad" : "tone-wait"}>${d.line}:${d.col} <b>${d.code}</b></span> ${d.message}${d.hint ? html` <span class="soft">(${d.hint})</span>` : null}</li>`)}</ul>` : null}</section>
-      <section class="view" aria-label="Graph" style=${{ flex: "1 1 50%", borderLeft: "1px solid var(--line)" }}>${checked.graph ? html`<div class="graph"><${Outline} graph=${checked.graph} selected=${selected} select=${select} /><${GraphView} graph=${checked.graph} selected=${selected} select=${select} label="Graph of the text" /></div>` : checked.refused ? html`<${Refused} error=${checked.refused} />` : html`<p class="empty">The graph is drawn when the text is valid.</p>`}</section>
+    ${wrong ? html`<${Refused} error=${wrong} />` : null}
+    <div class="split halves">
+      <section class="view" aria-label="Text"><${Editor} value=${playbook.source} label="Playbook as YAML" height="100%" onChange=${setSource} diagnostics=${checked.diagnostics} />
+        ${checked.diagnostics.length ? html`<ul class="box" tabindex="0" aria-label="What was found">${checked.diagnostics.map((d) => html`<li><span class=${d.severity === "error" ? "tone-bad" : "tone-wait"}>${d.line}:${d.col} <b>${d.code}</b></span> ${d.message}${d.hint ? html` <span class="soft">(${d.hint})</span>` : null}</li>`)}</ul>` : null}</section>
+      <section class="view" aria-label="Graph">${checked.graph ? html`<div class="graph"><${Outline} graph=${checked.graph} selected=${selected} select=${select} /><${GraphView} graph=${checked.graph} selected=${selected} select=${select} label="Graph of the text" /></div>` : checked.refused ? html`<${Refused} error=${checked.refused} />` : html`<p class="empty">The graph is drawn when the text is valid.</p>`}</section>
     </div>
     ${query.start ? html`<${Start} playbook=${playbook} onClose=${() => put({ start: "" })} />` : null}
   </div>`;
@@ -94,4 +95,43 @@ function useChecked(source) {
     return () => (clearTimeout(timer), abort.abort());
   }, [source]);
   return state;
+}
+
+/** The form's schema is `x-schema` of the playbook where it has one, else made of the values of its workload. */
+function Start({ playbook, onClose }) {
+  const workload = playbook.workload ?? {};
+  const schema = useMemo(() => playbook.inputs ?? schemaOf(workload), [playbook]);
+  const begin = useMemo(() => ({ ...initial(schema), ...workload }), [schema]);
+  const [payload, setPayload] = useState(begin);
+  const [raw, setRaw] = useState(!schema.properties || !Object.keys(schema.properties).length);
+  const [key, setKey] = useState("");
+  const [labels, setLabels] = useState("");
+  const [wrong, setWrong] = useState(null);
+  const send = async () => {
+    try {
+      const body = { path: playbook.path, version: playbook.version, payload: changed(payload ?? {}, workload), ...(key ? { idempotency_key: key } : {}), ...(labels.trim() ? { labels: labelled(labels) } : {}) };
+      const done = await post("executions", body);
+      notify(done.created ? "Started" : "That key had started this one before");
+      go(["executions", done.execution_id]);
+    } catch (error) {
+      setWrong(error);
+    }
+  };
+  return html`<${Dialog} title=${`Start ${oneLine(playbook.path, 80)} v${playbook.version}`} onClose=${onClose} send=${send} act="Start">
+    ${raw ? html`<${JsonField} id="payload" label="Payload" hint="A JSON object, merged over the playbook's workload" value=${payload} change=${(v) => setPayload(v ?? {})} rows="10" />` : html`<${SchemaField} id="payload" name="" schema=${schema} value=${payload} change=${setPayload} />`}
+    <${Check} label="As JSON" checked=${raw} change=${setRaw} />
+    <${Field} id="key" label="Idempotency key" value=${key} change=${setKey} hint="The same key and payload start one execution, however often they are sent." />
+    <${Field} id="labels" label="Labels" placeholder="env: test, team: orders" value=${labels} change=${setLabels} hint="By which lists find it." />
+    ${wrong ? html`<${Refused} error=${wrong} />` : null}<//>`;
+}
+
+/** What differs from the playbook's own workload: that need not be sent. */
+function changed(payload, workload) {
+  return Object.fromEntries(Object.entries(payload).filter(([key, value]) => JSON.stringify(value) !== JSON.stringify(workload[key])));
+}
+
+/** `env: test, team: orders` as labels. */
+function labelled(text) {
+  const parts = text.split(",").map((part) => part.trim()).filter(Boolean);
+  return Object.fromEntries(parts.map((part) => [part.split(":")[0].trim(), part.split(":").slice(1).join(":").trim()]));
 }

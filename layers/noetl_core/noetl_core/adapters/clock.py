@@ -24,8 +24,8 @@ class SystemClock:
 
 _STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _elapsed = partial(time.clock_gettime_ns, _STEADY)
-"""Returns the nanoseconds that have passed, with the time the machine was suspended where the system counts it. Every event and
-every wait asks for the time, so no function of Python's is between."""
+"""Returns the elapsed nanoseconds, including time in which the machine was suspended if the system counts it. A built-in
+function, because every event and every wait asks for the time."""
 
 
 class SteadyClock(SystemClock):
@@ -44,5 +44,5 @@ class SteadyClock(SystemClock):
         return self._offset + self._elapsed() // 1000
 
     def not_before(self, instant: int) -> None:
-        """Let the clock show `instant` (microseconds) or later from now on."""
+        """Move the clock forward to `instant` (microseconds) if it is behind."""
         self._offset = max(self._offset, instant - self._elapsed() // 1000)

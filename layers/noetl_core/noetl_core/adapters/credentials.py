@@ -1,4 +1,4 @@
-"""The form of a stored credential: one JSON object, or text that is its only field."""
+"""The format of a stored credential: one JSON object, or text that is its only field."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ VALUE: Final = "value"
 
 
 def fields_of(name: str, text: str) -> Mapping[str, Any]:
-    """Return the fields of a credential's text. What is no JSON object is its only field, `value`. Raises `NotFound` for no text,
-    and for an object that is broken off, without showing it."""
+    """Return the fields of a credential's text. Text that is not a JSON object becomes the only field, `value`. Raises `NotFound`
+    for empty text and for a truncated object, without showing it."""
     if text.strip() and not text.lstrip().startswith("{"):
         return {VALUE: text.strip("\r\n")}
     return json_object(name, text)

@@ -1,13 +1,13 @@
-"""Which keys objects may have: the same for all stores, so that what runs in a folder also runs on S3."""
+"""Which keys objects may have. The rule is the same for all stores, so that a playbook that runs locally also runs on S3."""
 
 from __future__ import annotations
 
 from noetl_core.ports import TooLarge
 
 MAX_KEY = 1024
-"""Bytes of a key: what S3 takes."""
+"""The most bytes of a key (S3's limit)."""
 MAX_NAME = 255
-"""Bytes of each part between slashes: what file systems take."""
+"""The most bytes of each part between slashes (the limit of file systems)."""
 
 
 def check_key(key: str) -> None:

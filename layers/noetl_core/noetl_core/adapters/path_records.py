@@ -1,4 +1,4 @@
-"""What is said about a playbook's path, as JSON text: one form for every store."""
+"""Records about playbook paths as JSON text, in one format for every store."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def dumps(record: PathRecord) -> str:
 
 
 def loads(text: str) -> PathRecord:
-    """Return the record that a text has."""
+    """Return the record of a text."""
     said = json.loads(text)
     return PathRecord(
         path=said["path"],

@@ -6,10 +6,10 @@
     started = api.start(path="examples/hello", payload={"name": "Ada"})
     print(api.execution(started["execution_id"])["status"])
 
-`api` has the methods as a protocol, which `control.operations.Operations` has too, in this process; `shapes`, `catalog_shapes`,
-`view_shapes`, `step_shapes`, `trigger_shapes`, `limit_shapes`, `following_shapes` and `why_shapes` are what they answer; `http`
-is the way over HTTP, with `looking` for what changes nothing, `authorization` what lets a request in there, `errors` are what it
-raises. Nothing here knows the control plane.
+`api` has the methods as a protocol, which `control.operations.Operations` has too, in this process. Their answers are in
+`shapes`, `catalog_shapes`, `view_shapes`, `step_shapes`, `trigger_shapes`, `limit_shapes`, `following_shapes`, `why_shapes` and
+`service_shapes`. `http` is the way over HTTP, with `looking` for what changes nothing and `authorization` for what lets a request
+in there; `errors` are what it raises. Nothing here knows the control plane.
 """
 
 from noetl_core.client.api import Api

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
         catalog_shapes,
         following_shapes,
         limit_shapes,
+        service_shapes,
         shapes,
         step_shapes,
         trigger_shapes,
@@ -22,15 +23,15 @@ Drawn = Literal["mermaid", "dot", "svg"]
 
 
 class Api(Protocol):
-    """Every operation. Arguments that are None are not given; the answers are those of the OpenAPI document."""
+    """Every operation. Arguments that are None are omitted; the answers are those of the OpenAPI document."""
 
     # --- the service ---
 
-    def health(self) -> view_shapes.Health: ...
+    def health(self) -> service_shapes.Health: ...
 
-    def queue(self) -> view_shapes.Backlog: ...
+    def queue(self) -> service_shapes.Backlog: ...
 
-    def runtime(self) -> view_shapes.Runtime: ...
+    def runtime(self) -> service_shapes.Runtime: ...
 
     def limits(self, key: str | None = None) -> limit_shapes.Limits:
         """Limits in use; with `key`, who holds and awaits places in that one."""
@@ -57,13 +58,13 @@ class Api(Protocol):
     def about_playbook(self, path: str) -> catalog_shapes.AboutPlaybook: ...
 
     def set_alias(self, path: str, name: str, weights: Mapping[int, int] | None) -> catalog_shapes.AboutPlaybook:
-        """Let an alias stand for versions, each with its weight; None removes it."""
+        """Point an alias to versions, each with its weight; None removes it."""
         ...
 
     def tag_playbook(self, path: str, add: Sequence[str] = (), remove: Sequence[str] = ()) -> catalog_shapes.AboutPlaybook: ...
 
     def delete_playbook(self, path: str) -> catalog_shapes.AboutPlaybook:
-        """Let nothing new start from it; what runs goes on, and its versions stay."""
+        """Start nothing new from it; running executions continue, and its versions stay."""
         ...
 
     def undelete_playbook(self, path: str) -> catalog_shapes.AboutPlaybook: ...
@@ -80,8 +81,8 @@ class Api(Protocol):
         again: str | None = None,
         preview: bool | None = None,
     ) -> catalog_shapes.BackfillStarted:
-        """Run a playbook for the occurrences of its schedule from `begin` to before `end`, `parallel` at a time; with `preview`
-        only say which these are. `again` tells a repetition from the same request sent twice."""
+        """Run a playbook for the occurrences of its schedule from `begin` to before `end`, `parallel` at a time; with
+        `preview` only report which these are. `again` distinguishes a repetition from the same request sent twice."""
         ...
 
     # --- triggers ---
@@ -89,7 +90,7 @@ class Api(Protocol):
     def triggers(self, path: str | None = None, kind: str | None = None) -> trigger_shapes.Triggers: ...
 
     def trigger(self, path: str, name: str) -> trigger_shapes.TriggerDetails:
-        """A trigger, its next occurrences, and what became of the last ones."""
+        """A trigger, its next occurrences, and the outcome of the last ones."""
         ...
 
     def switch_trigger(self, path: str, name: str, *, on: bool) -> trigger_shapes.Trigger: ...
@@ -103,7 +104,7 @@ class Api(Protocol):
         event: Mapping[str, Any] | None = None,
         idempotency_key: str | None = None,
     ) -> trigger_shapes.Firing:
-        """Start what a trigger starts: now, or for its occurrence `at`; with an `event` what waits for deliveries."""
+        """Start what a trigger starts: now, or for its occurrence `at`; with an `event` if it waits for deliveries."""
         ...
 
     def refused(self, path: str | None = None, limit: int | None = None) -> trigger_shapes.RefusedDeliveries:
@@ -257,13 +258,13 @@ class Api(Protocol):
     def waiting_callbacks(
         self, *, path: str | None = None, limit: int | None = None, cursor: str | None = None
     ) -> following_shapes.WaitingCallbacks:
-        """A page of the callbacks that wait, over all executions, without their tokens."""
+        """A page of the waiting callbacks of all executions, without their tokens."""
         ...
 
     def answer_wait(
         self, execution_id: str, wait_id: str, data: Any = None, error: Mapping[str, Any] | str | None = None
     ) -> shapes.CallbackReply:
-        """Answer a callback that waits, by its execution and `wait_id`."""
+        """Answer a waiting callback, by its execution and `wait_id`."""
         ...
 
     def wait_heartbeat(self, execution_id: str, wait_id: str) -> shapes.CallbackReply: ...
@@ -286,7 +287,7 @@ class Api(Protocol):
         begin: str | None = None,
         end: str | None = None,
     ) -> view_shapes.Timeline:
-        """Spans; with `rows` of at most so many runs, those that failed or are open and then the slowest."""
+        """Spans; with `rows` of at most that many runs, failed and open ones first, then the slowest."""
         ...
 
     def graph(self, execution_id: str, *, layout: bool | None = None, at: str | None = None) -> view_shapes.Graph:
@@ -298,7 +299,7 @@ class Api(Protocol):
         ...
 
     def drawing(self, execution_id: str, form: Drawn) -> str:
-        """The graph as text of that form."""
+        """The graph as text in that format."""
         ...
 
     def cost(self, execution_id: str) -> view_shapes.Cost: ...
@@ -327,12 +328,12 @@ class Api(Protocol):
         ...
 
     def why(self, execution_id: str, step: str | None = None, *, at: str | None = None) -> why_shapes.Why:
-        """Why a step ran or did not, back to the cause; without a step, why the execution came to what it did. With `at`, the id
+        """Why a step ran or did not, back to the cause; without a step, why the execution ended as it did. With `at`, the id
         of an event, by what was decided up to it."""
         ...
 
     def diff(self, execution_id: str, other: str) -> why_shapes.Diff:
-        """What two executions differ in, step by step and visit by visit."""
+        """How two executions differ, step by step and visit by visit."""
         ...
 
     def object_piece(self, execution_id: str, key: str, start: int = 0) -> view_shapes.ObjectPiece:
@@ -340,7 +341,7 @@ class Api(Protocol):
         ...
 
     def page_result(self, execution_id: str, run: str, seq: int) -> view_shapes.PageResult:
-        """What one chunk of a loop gave, as the manifest of the loop's results points to it."""
+        """The results of one chunk of a loop, as referenced by the manifest of the loop's results."""
         ...
 
     def logs(
@@ -358,9 +359,9 @@ class Api(Protocol):
 
     # --- credentials ---
 
-    def credentials(self, prefix: str | None = None) -> view_shapes.Credentials: ...
+    def credentials(self, prefix: str | None = None) -> service_shapes.Credentials: ...
 
-    def credential(self, name: str, *, include_data: bool | None = None) -> view_shapes.Credential: ...
+    def credential(self, name: str, *, include_data: bool | None = None) -> service_shapes.Credential: ...
 
     def put_credential(
         self,
@@ -370,6 +371,6 @@ class Api(Protocol):
         type: str | None = None,
         description: str | None = None,
         paths: Sequence[str] | None = None,
-    ) -> view_shapes.Credential: ...
+    ) -> service_shapes.Credential: ...
 
-    def delete_credential(self, name: str) -> view_shapes.Deleted: ...
+    def delete_credential(self, name: str) -> service_shapes.Deleted: ...

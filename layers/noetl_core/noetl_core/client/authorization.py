@@ -1,4 +1,4 @@
-"""What lets a request in: a token, or a signature."""
+"""Authorization of requests: a token, or a signature."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 def authorize(request: httpx.Request, token: str | None) -> None:
-    """Let `request` bear `token`; without one, sign it where the API is on AWS. Raises `TokenInTheClear`, `Unreachable`."""
+    """Add `token` to `request`; without one, sign it if the API is on AWS. Raises `TokenInTheClear`, `Unreachable`."""
     if token:
         if request.url.scheme != "https" and request.url.host not in LOOPBACK:
             raise TokenInTheClear(f"a token is not sent to {request.url.host} without TLS: use https")

@@ -1,4 +1,4 @@
-"""What the API answers about the catalog: playbooks, their versions, validation. As in `shapes`."""
+"""The API's answers about the catalog: playbooks, their versions, validation. As in `shapes`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing_extensions import TypedDict
 
 
 class PlaybookVersion(TypedDict):
-    """A version of a playbook. `version` is 0 for a text that was started and is registered under no path."""
+    """A version of a playbook. `version` is 0 for a text that was started without being registered."""
 
     path: str
     version: int
@@ -16,13 +16,15 @@ class PlaybookVersion(TypedDict):
 
 
 class RegisteredPlaybook(PlaybookVersion):
-    """A playbook that was registered just now, or before with the same text."""
+    """A playbook that was registered now, or earlier with the same text. `warnings` say what does not work here: a trigger to
+    which nothing comes."""
 
     name: str
+    warnings: list[str]
 
 
 class PlaybookSource(PlaybookVersion):
-    """A version with its text; with the defaults of its workload and their schema (`x-schema`), where it still reads."""
+    """A version with its text; with the defaults of its workload and their schema (`x-schema`), if it can still be read."""
 
     source: str
     workload: NotRequired[dict[str, Any]]
@@ -30,8 +32,8 @@ class PlaybookSource(PlaybookVersion):
 
 
 class ListedPlaybook(PlaybookVersion):
-    """The latest version of a playbook, with what is said about its path. An alias has the weight of each version that it stands
-    for."""
+    """The latest version of a playbook, with the aliases and tags of its path. An alias has the weight of each of its
+    versions."""
 
     aliases: NotRequired[dict[str, dict[str, int]]]
     tags: NotRequired[list[str]]
@@ -45,7 +47,7 @@ class Playbooks(TypedDict):
 
 
 class PathChange(TypedDict):
-    """Something that was changed about a path; `by` is empty where nobody knows who did."""
+    """A change to a path; `by` is empty if the author is unknown."""
 
     at: str
     by: str
@@ -53,8 +55,8 @@ class PathChange(TypedDict):
 
 
 class AboutPlaybook(TypedDict):
-    """What holds for a path as a whole: its latest version, its aliases (with the weight of each version), its tags, since when
-    it is deleted (null: it is not), and its last changes, the newest first."""
+    """The state of a path as a whole: its latest version, its aliases (with the weight of each version), its tags, since when
+    it has been deleted (null: it is not), and its last changes, the newest first."""
 
     path: str
     latest: int
@@ -71,8 +73,8 @@ class PlaybookVersions(TypedDict):
 
 
 class BackfillStarted(TypedDict):
-    """What a backfill runs, and its execution, unless it was only asked what it would run; `created` is false where the same had
-    been asked for before."""
+    """What a backfill runs, and its execution, unless it was only a preview; `created` is false if the same backfill was
+    requested before."""
 
     playbook: PlaybookVersion
     trigger: str
@@ -84,7 +86,7 @@ class BackfillStarted(TypedDict):
 
 
 class Diagnostic(TypedDict):
-    """What is wrong, or doubtful, in a playbook, and where."""
+    """An error or a warning about a playbook, with its place."""
 
     loc: str
     code: str
@@ -97,7 +99,8 @@ class Diagnostic(TypedDict):
 
 
 class Validation(TypedDict):
-    """Whether a playbook is valid, and what was found in it."""
+    """Whether a playbook is valid, and what was found in it; `warnings` as where it is registered."""
 
     valid: bool
     diagnostics: list[Diagnostic]
+    warnings: list[str]

@@ -1,4 +1,4 @@
-"""What a call of the API may raise.
+"""The exceptions of the API client.
 
 ApiError
 ├── Refused            the service answered, with a refusal
@@ -13,12 +13,12 @@ from typing import Any
 
 
 class ApiError(Exception):
-    """A call that did not give what it is for."""
+    """A call that failed."""
 
 
 class Refused(ApiError):
-    """The service refused the request. Who acts: with a `status` below 500 the caller, by what `details` say; else whoever
-    operates the service, to whom `request_id` names the request."""
+    """The service refused the request. Who acts: for a `status` below 500 the caller, according to `details`; else the operator
+    of the service, who can find the request by `request_id`."""
 
     def __init__(self, status: int, error: Mapping[str, Any]) -> None:
         super().__init__(str(error["message"]))
@@ -30,9 +30,9 @@ class Refused(ApiError):
 
 
 class Unreachable(ApiError):
-    """No connection, no answer in time, or one that is not the API's. Who acts: whoever gave the address, or operates what is
-    there."""
+    """No connection, no answer in time, or an answer not from the API. Who acts: whoever gave the address, or operates the
+    service there."""
 
 
 class TokenInTheClear(ApiError):
-    """The address is neither on this machine nor behind TLS, and whoever hears a token has it. Who acts: whoever gave it."""
+    """The address is neither on this machine nor behind TLS, so a token could be intercepted. Who acts: whoever gave it."""

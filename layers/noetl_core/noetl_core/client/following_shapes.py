@@ -1,4 +1,4 @@
-"""What those are answered who follow executions: changes of one, and what there is over all of them (`shapes` has the others)."""
+"""Answers for following executions: changes of one, and overviews of all (`shapes` has the others)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from noetl_core.client.shapes import ExecutionStatus, Failure, LoopCounts, Wait
 
 
 class StepStanding(TypedDict):
-    """What a step stands at. `open` runs have not ended, `tokens` wait for the step, `parked` are those that were denied. `arcs`:
-    how often each was selected, by its index. `status` is null where nothing says one yet."""
+    """The status of a step. `open` runs have not ended, `tokens` wait for the step, `parked` ones were denied. `arcs`:
+    how often each was selected, by index. `status` is null as long as there is none."""
 
     status: str | None
     visits: int
@@ -25,7 +25,7 @@ class StepStanding(TypedDict):
 
 class Changes(TypedDict):
     """An execution now, and what has happened since a cursor. `count` counts the events of its history, `epoch` its redrives.
-    `ended`: nothing more comes unless it is redriven. `more`: ask on at once. `etag` is the tag of the answer."""
+    `ended`: nothing more follows unless it is redriven. `more`: continue at once. `etag` is the tag of the answer."""
 
     execution_id: str
     status: ExecutionStatus
@@ -46,7 +46,7 @@ class Changes(TypedDict):
 
 
 class WaitingCallback(TypedDict):
-    """A callback that waits, of some execution. `schema` is what an answer must conform to."""
+    """A waiting callback of some execution. `schema` is what an answer must match."""
 
     execution_id: str
     playbook: PlaybookVersion
@@ -62,14 +62,15 @@ class WaitingCallback(TypedDict):
 
 
 class WaitingCallbacks(TypedDict):
-    """A page of callbacks that wait. It may be short, or empty, before the last: `cursor` null says that there are no more."""
+    """A page of waiting callbacks. It may be short, or empty, before the last one: a null `cursor` means that there are no
+    more."""
 
     callbacks: list[WaitingCallback]
     cursor: str | None
 
 
 class StatusCounts(TypedDict):
-    """Executions by what they do: of those that run, `waiting` and `retrying` ones apart."""
+    """Executions by status; of the running ones, `waiting` and `retrying` are counted separately."""
 
     running: int
     waiting: int
@@ -91,8 +92,9 @@ class PathStats(TypedDict):
 
 
 class Stats(TypedDict):
-    """Executions that began since an instant, by status and by playbook. `exact` false: there are more of a status than were
-    counted, or more are running than were looked at; those count as running."""
+    """Executions by status and by playbook: those that began since an instant; by default all that have not ended, and of the
+    others those that began since then. `exact` false: there are more of a status than were
+    counted, or more are running than were examined; those count as running."""
 
     since: str
     counts: StatusCounts
@@ -108,7 +110,7 @@ class BatchError(TypedDict):
 
 
 class BatchEntry(TypedDict):
-    """What came of an operation on one execution. `status` is that after it, or before where nothing was done."""
+    """The outcome of an operation on one execution. `status` is the one after it, or the one before if nothing was done."""
 
     execution_id: str
     playbook: PlaybookVersion
@@ -118,7 +120,7 @@ class BatchEntry(TypedDict):
 
 
 class Batch(TypedDict):
-    """A page of a batch. `cursor` goes on with the same request, null: these were the last."""
+    """A page of a batch. Repeat the request with `cursor` to continue; null: these were the last."""
 
     action: Literal["cancel", "pause", "resume", "redrive"]
     preview: bool

@@ -15,11 +15,18 @@ from noetl_core.client.looking import Looking, path_of
 if TYPE_CHECKING:
     import httpx
 
-    from noetl_core.client import catalog_shapes, following_shapes, limit_shapes, shapes, trigger_shapes, view_shapes
+    from noetl_core.client import (
+        catalog_shapes,
+        following_shapes,
+        limit_shapes,
+        service_shapes,
+        shapes,
+        trigger_shapes,
+    )
     from noetl_core.dsl.versions import Version
 
 ATTEMPTS = 8
-"""How often a request is sent that is answered 429: nothing was done, and `Retry-After` says when to come again."""
+"""How often a request answered with 429 is sent: nothing was done, and `Retry-After` says when to retry."""
 LONGEST_WAIT_S = 10.0
 
 
@@ -27,8 +34,9 @@ class Client(Looking):
     """The operations of the API at `url`, which ends before `/api`. All raise `Refused` and
     `Unreachable`.
 
-    With a `token`, requests bear it (over TLS, or to this machine). Without one they are signed with the AWS credentials of the
-    process where the API is on AWS; emulators and proxies are called plainly. `timeout_s` is for one request.
+    With a `token`, requests
+    carry it (over TLS, or to this machine). Without one they are signed with the AWS credentials of the process if the API
+    is on AWS; emulators and proxies are called unsigned. `timeout_s` is for one request.
     """
 
     def __init__(self, url: str, *, token: str | None = None, timeout_s: float = 60.0) -> None:
@@ -38,14 +46,14 @@ class Client(Looking):
 
     # --- the service ---
 
-    def health(self) -> view_shapes.Health:
-        return cast("view_shapes.Health", self._get("health"))
+    def health(self) -> service_shapes.Health:
+        return cast("service_shapes.Health", self._get("health"))
 
-    def queue(self) -> view_shapes.Backlog:
-        return cast("view_shapes.Backlog", self._get("queue"))
+    def queue(self) -> service_shapes.Backlog:
+        return cast("service_shapes.Backlog", self._get("queue"))
 
-    def runtime(self) -> view_shapes.Runtime:
-        return cast("view_shapes.Runtime", self._get("runtime"))
+    def runtime(self) -> service_shapes.Runtime:
+        return cast("service_shapes.Runtime", self._get("runtime"))
 
     def limits(self, key: str | None = None) -> limit_shapes.Limits:
         return cast("limit_shapes.Limits", self._get("limits", key=key))
@@ -293,11 +301,11 @@ class Client(Looking):
 
     # --- credentials ---
 
-    def credentials(self, prefix: str | None = None) -> view_shapes.Credentials:
-        return cast("view_shapes.Credentials", self._get("credentials", prefix=prefix))
+    def credentials(self, prefix: str | None = None) -> service_shapes.Credentials:
+        return cast("service_shapes.Credentials", self._get("credentials", prefix=prefix))
 
-    def credential(self, name: str, *, include_data: bool | None = None) -> view_shapes.Credential:
-        return cast("view_shapes.Credential", self._get(f"credentials/{quote(name)}", include_data=include_data))
+    def credential(self, name: str, *, include_data: bool | None = None) -> service_shapes.Credential:
+        return cast("service_shapes.Credential", self._get(f"credentials/{quote(name)}", include_data=include_data))
 
     def put_credential(
         self,
@@ -307,12 +315,12 @@ class Client(Looking):
         type: str | None = None,
         description: str | None = None,
         paths: Sequence[str] | None = None,
-    ) -> view_shapes.Credential:
+    ) -> service_shapes.Credential:
         body = {"name": name, "data": data, "type": type, "description": description, "paths": paths}
-        return cast("view_shapes.Credential", self._post("credentials", body))
+        return cast("service_shapes.Credential", self._post("credentials", body))
 
-    def delete_credential(self, name: str) -> view_shapes.Deleted:
-        return cast("view_shapes.Deleted", self._json("DELETE", f"credentials/{quote(name)}", None, {}))
+    def delete_credential(self, name: str) -> service_shapes.Deleted:
+        return cast("service_shapes.Deleted", self._json("DELETE", f"credentials/{quote(name)}", None, {}))
 
     # --- the way ---
 
@@ -365,7 +373,7 @@ def _word(value: Any) -> str:
 
 
 def _wait_s(retry_after: str) -> float:
-    """Seconds to wait by a `Retry-After`; one where it has none."""
+    """Seconds to wait according to `Retry-After`; one second without it."""
     return min(float(retry_after), LONGEST_WAIT_S) if retry_after.isdecimal() else 1.0
 
 

@@ -1,4 +1,4 @@
-"""What the API answers about limits that executions share."""
+"""The API's answers about limits that executions share."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ class LimitHolder(TypedDict):
     execution_id: str
     holder: str
     since: NotRequired[str]
+    displaced_by: NotRequired[str]
+    """The execution that came instead: this one is about to end."""
 
 
 class LimitInUse(TypedDict):
-    """A limit on how many run at a time. `max` is that of the last one that asked."""
+    """A limit on how many run at a time. `max` is that of the last request."""
 
     key: str
     held: int
@@ -28,7 +30,7 @@ class LimitInUse(TypedDict):
 
 
 class RateInUse(TypedDict):
-    """A rate of tasks: from `free_at` on nothing is reserved, `behind_s` seconds from now."""
+    """A rate of tasks: nothing is reserved after `free_at`, `behind_s` seconds from now."""
 
     key: str
     per_second: float
@@ -37,7 +39,7 @@ class RateInUse(TypedDict):
 
 
 class Limits(TypedDict):
-    """What executions share."""
+    """The limits that executions share."""
 
     limits: list[LimitInUse]
     rates: list[RateInUse]

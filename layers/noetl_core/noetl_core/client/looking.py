@@ -1,4 +1,4 @@
-"""The operations over HTTP that look at executions and change nothing; `http` has the others, and the way."""
+"""The read-only operations over HTTP; `http` has the others, and the transport."""
 
 from __future__ import annotations
 
@@ -183,5 +183,5 @@ class Looking(ABC):
 
 
 def path_of(execution_id: str, view: str = "") -> str:
-    """Return the path of an execution, or of something of it, behind `/api/`."""
+    """Return the path of an execution, or of a part of it, after `/api/`."""
     return f"executions/{quote(execution_id, safe='')}" + (f"/{view}" if view else "")

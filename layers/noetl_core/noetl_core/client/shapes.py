@@ -1,6 +1,6 @@
-"""What the API answers, as typed dictionaries: routes return them, the OpenAPI document describes them, the client hands them on.
+"""The API's answers as typed dictionaries: routes return them, the OpenAPI document describes them, the client passes them on.
 
-Keys are only added, never taken away. A key that is `NotRequired` is left out where there is nothing to say.
+Keys are only added, never removed. A `NotRequired` key is omitted if it has no value.
 """
 
 from __future__ import annotations
@@ -10,15 +10,14 @@ from typing import Any, Literal, NotRequired
 from typing_extensions import TypedDict  # of `typing` pydantic takes them from Python 3.12 on
 
 from noetl_core.client.catalog_shapes import PlaybookVersion
-
-ExecutionStatus = Literal["running", "waiting", "paused", "cancelling", "stuck", "completed", "failed", "cancelled"]
-
+from noetl_core.events.shapes import ExecutionStatus as ExecutionStatus
+from noetl_core.events.shapes import ListedStatus as ListedStatus
 
 # --- executions -------------------------------------------------------------------------------------------------------------
 
 
 class Started(TypedDict):
-    """An accepted execution. `created` is false where the same idempotency key had started it before."""
+    """An accepted execution. `created` is false if the same idempotency key had started it before."""
 
     execution_id: str
     status: ExecutionStatus
@@ -28,7 +27,7 @@ class Started(TypedDict):
 
 
 class Parent(TypedDict):
-    """The execution that another one belongs to; of a child also the run that called it, and how deep it lies. Lists have the
+    """The execution that another one belongs to; for a child also the run that called it, and its nesting depth. Lists have the
     depth as text."""
 
     execution_id: str
@@ -59,7 +58,7 @@ class LoopCounts(TypedDict):
 
 
 class StepSummary(TypedDict):
-    """What a step came to: `ok`, `error`, `running` or `skipped`."""
+    """The status of a step: `ok`, `error`, `running` or `skipped`."""
 
     status: str
     runs: int
@@ -112,11 +111,11 @@ class Execution(TypedDict):
     search: NotRequired[dict[str, Any]]
     """Its search attributes."""
     search_left_out: NotRequired[dict[str, str]]
-    """Those that could not be one, and why."""
+    """Values that could not be an attribute, and why."""
 
 
 class Handled(TypedDict):
-    """What was done about the failure of an execution: what tells its handler, or why that cannot be started."""
+    """How the failure of an execution was handled: its handler's execution, or why that could not be started."""
 
     epoch: int
     handler: str
@@ -125,7 +124,7 @@ class Handled(TypedDict):
 
 
 class Triggered(TypedDict):
-    """What started an execution that nobody asked for, as its templates read it in `trigger`."""
+    """The trigger that started an execution, as its templates read it in `trigger`."""
 
     kind: str
     name: str
@@ -136,10 +135,10 @@ class Triggered(TypedDict):
 
 
 class ListedExecution(TypedDict):
-    """Return a head as lists show it."""
+    """An execution as lists show it."""
 
     execution_id: str
-    status: ExecutionStatus
+    status: ListedStatus
     playbook: PlaybookVersion
     started_at: str
     finished_at: str | None
@@ -151,18 +150,18 @@ class ListedExecution(TypedDict):
     """Its search attributes."""
     labels: dict[str, str]
     waiting_for: NotRequired[list[Wait]]
-    """The limits that it waits for."""
+    """What it waits for, of several the first; of kind `retry` is the next attempt of a task."""
 
 
 class TriggerName(TypedDict):
-    """What started an execution that nobody asked for."""
+    """The trigger that started an execution."""
 
     kind: str
     name: str
 
 
 class Executions(TypedDict):
-    """A page of executions; `cursor` goes on after it, null: there are no more."""
+    """A page of executions; `cursor` continues after it, null: there are no more."""
 
     executions: list[ListedExecution]
     cursor: str | None
@@ -192,9 +191,9 @@ class Event(TypedDict):
 
 
 class Events(TypedDict):
-    """A page of a history, in causal order. `more`: ask on at once with `cursor`; `cursor` null: the execution has ended, and
-    this was all. `back`: the page before ends `before` this event. `position`: the number of the first event, where it was asked
-    for by its number."""
+    """A page of a history, in causal order. `more`: continue at once with `cursor`; `cursor` null: the execution has ended, and
+    this was the last page. `back`: the preceding page ends `before` this event. `position`: the number of the first event, if
+    it was requested by number."""
 
     events: list[Event]
     cursor: str | None
@@ -204,7 +203,7 @@ class Events(TypedDict):
 
 
 class EventParts(TypedDict):
-    """As `Events`; of each event the `fields` that were asked for, if some were."""
+    """As `Events`; of each event only the requested `fields`, if any were given."""
 
     events: list[Event | dict[str, Any]]
     cursor: str | None
@@ -241,7 +240,7 @@ class StepState(TypedDict):
 
 
 class RunProgress(TypedDict):
-    """How far the run was that an event is of."""
+    """The progress of the run to which an event belongs. `partial`: `tasks` and `ctx` are those of its last events only."""
 
     run: str
     status: str
@@ -250,10 +249,11 @@ class RunProgress(TypedDict):
     iterations: int
     worker: NotRequired[str | None]
     waits: NotRequired[list[dict[str, Any]] | None]
+    partial: NotRequired[bool]
 
 
 class ExecutionState(TypedDict):
-    """The state of an execution now or at an event; `run` where that is an event of a run."""
+    """The state of an execution now or at an event; `run` if that is an event of a run."""
 
     execution_id: str
     status: ExecutionStatus
@@ -272,14 +272,14 @@ class Ctx(TypedDict):
 
 
 class UndefinedName(TypedDict):
-    """A name that is undefined, and which one was probably meant."""
+    """An undefined name, and the name that was probably meant."""
 
     name: str
     hint: str
 
 
 class Rendered(TypedDict):
-    """What a template gives; `undefined` are the names that it reads and that have no value."""
+    """The value of a template; `undefined` are the names that it reads and that have no value."""
 
     value: Any
     undefined: NotRequired[list[UndefinedName]]
@@ -289,14 +289,14 @@ class Rendered(TypedDict):
 
 
 class Operated(TypedDict):
-    """What an operation left the execution at."""
+    """The state of the execution after an operation."""
 
     execution_id: str
     status: ExecutionStatus
 
 
 class RunAgain(TypedDict):
-    """A run that a redrive takes back, and what of it runs again."""
+    """A run that a redrive reverts, and which parts of it run again."""
 
     step: str
     run: str
@@ -324,15 +324,15 @@ class Redriven(Operated):
 
 
 class CallbackReply(TypedDict):
-    """What became of an answer or a heartbeat: it was given to the task that waits, is kept for it, had been given before, or
-    was a heartbeat."""
+    """The effect of an answer or a heartbeat: it was given to the waiting task, is kept for it, had been given before, or was a
+    heartbeat."""
 
     execution_id: str
     callback: Literal["answered", "early", "recorded", "alive"]
 
 
 class OpenCallback(TypedDict):
-    """A callback that waits, with the token that answers it."""
+    """A waiting callback, with the token that answers it."""
 
     step: str
     wait_id: str
@@ -346,6 +346,6 @@ class OpenCallback(TypedDict):
 
 
 class OpenCallbacks(TypedDict):
-    """Callbacks of one execution that wait."""
+    """The waiting callbacks of one execution."""
 
     callbacks: list[OpenCallback]

@@ -1,4 +1,4 @@
-"""What questions about the iterations of a step are answered (`view_shapes` has the summary of a step)."""
+"""The API's answers about the iterations of a step (`view_shapes` has the summary of a step)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from noetl_core.client.shapes import Failure
 
 
 class Iteration(TypedDict):
-    """An iteration of the innermost loop of a step. `index` is that in the outermost loop, `path` all indexes from the outermost
-    loop in; `run` has it in its stream."""
+    """An iteration of the innermost loop of a step. `index` is its index in the outermost loop, `path` all indexes from the
+    outermost loop in; `run` is the run whose stream contains it."""
 
     index: int
     path: list[int]
@@ -26,8 +26,8 @@ class Iteration(TypedDict):
 
 
 class Iterations(TypedDict):
-    """A page of the iterations of the newest run of a step, as they ended. It may be short before the last: `more` says whether
-    `cursor` goes on."""
+    """A page of the iterations of the newest run of a step, as they ended. It may be short before the last: `more`
+    tells whether to continue with `cursor`."""
 
     execution_id: str
     step: str
@@ -55,7 +55,8 @@ class IterationTask(TypedDict):
 
 
 class IterationDetail(Iteration):
-    """One iteration with its item, its result and the attempts of its tasks; `item` is left out where it is not kept any more."""
+    """One iteration with its item, its result and the attempts of its tasks; `item` is omitted if it is no longer
+    stored."""
 
     item: NotRequired[Any]
     result: NotRequired[Any]

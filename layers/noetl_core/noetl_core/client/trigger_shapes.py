@@ -1,4 +1,4 @@
-"""What the API answers about triggers (see `shapes`)."""
+"""The API's answers about triggers (see `shapes`)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class LastOccurrence(TypedDict):
 
 
 class Trigger(TypedDict):
-    """What starts a playbook by itself. `source` says when; `starts`, which version, where it is another one; `deleted_at`, since
-    when its playbook is deleted; `stopped`, why the engine has switched it off."""
+    """Starts a playbook automatically. `source` says when; `starts` which version, if another one; `deleted_at` since when its
+    playbook has been deleted; `stopped` why the engine has switched it off; `unreached` why nothing comes to it."""
 
     path: str
     name: str
@@ -30,20 +30,23 @@ class Trigger(TypedDict):
     last: NotRequired[LastOccurrence]
     waiting: NotRequired[list[str]]
     stopped: NotRequired[str]
+    unreached: NotRequired[str]
 
 
 class Firing(TypedDict):
-    """What became of an occurrence, or of a delivery."""
+    """The outcome of an occurrence, or of a delivery. `refused` is the id under which what could not start is kept, for two
+    weeks, to be tried again or deleted."""
 
     id: str
     at: str
     result: Literal["started", "skipped", "missed", "refused"]
     execution_id: NotRequired[str]
     reason: NotRequired[str]
+    refused: NotRequired[str]
 
 
 class TriggerDetails(Trigger):
-    """A trigger with its next occurrences, and what became of the last ones, newest first."""
+    """A trigger with its next occurrences, and the outcome of the last ones, newest first."""
 
     payload: dict[str, Any]
     upcoming: list[str]
@@ -57,7 +60,7 @@ class Triggers(TypedDict):
 
 
 class Refused(TypedDict):
-    """An occurrence, or a delivery, that could not start. `facts` is what came, as templates read it in `trigger`."""
+    """An occurrence, or a delivery, that could not start. `facts` is its data, as templates read it in `trigger`."""
 
     id: str
     path: str
@@ -71,7 +74,7 @@ class Refused(TypedDict):
 
 
 class RefusedDeliveries(TypedDict):
-    """What could not start, newest first."""
+    """The refused occurrences and deliveries, newest first."""
 
     refused: list[Refused]
 

@@ -1,8 +1,8 @@
-"""What the views of an execution, the service itself and credentials answer, as typed dictionaries (`shapes` has the others)."""
+"""Answers about views of an execution, as typed dictionaries (`shapes` has the others)."""
 
 from __future__ import annotations
 
-from typing import Any, Literal, NotRequired
+from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -12,7 +12,7 @@ from noetl_core.client.shapes import ExecutionStatus, LoopCounts
 
 
 class Difference(TypedDict):
-    """A control commit that would be another one today."""
+    """A control commit that would come out differently today."""
 
     event_id: str
     seq: int
@@ -29,20 +29,20 @@ class Missing(TypedDict):
 
 
 class ObjectPiece(TypedDict):
-    """A piece of a stored value, in base64; `next` is the byte to go on with, null: this was the last."""
+    """A piece of a stored value, in base64; `next` is the byte to continue from, null: this was the last piece."""
 
     data: str
     next: int | None
 
 
 class PageResult(TypedDict):
-    """What one chunk of a loop gave: a list, or a reference to one."""
+    """The results of one chunk of a loop: a list, or a reference to one."""
 
     result: Any
 
 
 class Replay(TypedDict):
-    """A part of a log decided again; `cursor` goes on after it, null: this was the end."""
+    """A part of a log decided again; `cursor` continues after it, null: this was the end."""
 
     execution_id: str
     commits: int
@@ -52,8 +52,8 @@ class Replay(TypedDict):
 
 
 class Span(TypedDict):
-    """A stretch of time: of a run, an attempt, a wait, a task, an iteration. `parent` is the place of the span it lies in.
-    Spans of some kinds have more keys."""
+    """A span of time: of a run, an attempt, a wait, a task, an iteration. `parent` is the index of the enclosing span. Some
+    kinds of spans have more keys."""
 
     id: int
     parent: int | None
@@ -75,15 +75,24 @@ class Span(TypedDict):
 
 
 class Rows(TypedDict):
-    """How many runs there are of the step and the time that were asked for, and how many of them are shown."""
+    """The number of runs of the requested step and time, and how many of them are shown. `kept`: the history is too long to be
+    read for it; the runs shown were chosen from the open ones and from those kept because they failed or took longest."""
 
     total: int
     shown: int
+    kept: NotRequired[int]
+
+
+class EndedCells(TypedDict):
+    """When runs ended. Each of `cells` is `[number, ended, failed, mean_ms, max_ms]`: of the runs that ended between
+    `number * width_ms` and `(number + 1) * width_ms` from the beginning. Cells in which none ended are left out."""
+
+    width_ms: int
+    cells: list[list[float]]
 
 
 class Timeline(TypedDict):
-    """An execution as spans in parallel lanes. `partial`: the history is long, and this is its beginning. `rows` where so many
-    were asked for."""
+    """An execution as spans in parallel lanes; `rows` if a number was requested."""
 
     execution_id: str
     status: str
@@ -91,18 +100,18 @@ class Timeline(TypedDict):
     lanes: int
     omitted: int
     spans: list[Span]
-    partial: bool
     rows: NotRequired[Rows]
+    ended: NotRequired[EndedCells]
 
 
 class JoinCount(TypedDict):
-    """A join that waits for so many tokens."""
+    """A join that waits for this many tokens."""
 
     count: int
 
 
 class Node(TypedDict):
-    """A step; `status` is null where the execution has not come to it. `tokens` wait for it. With a layout, `x` and `y` are its
+    """A step; `status` is null if the execution has not reached it. `tokens` wait for it. With a layout, `x` and `y` are its
     top left corner."""
 
     step: str
@@ -124,7 +133,7 @@ class Node(TypedDict):
 
 class Edge(TypedDict):
     """An arc, and how often it fired; with a layout the `points` that its curve goes through, from border to border, and the
-    middle of its `label`. `back`: it leads up."""
+    middle of its `label`. `back`: it leads upwards."""
 
     source: str
     target: str
@@ -145,7 +154,7 @@ class Layout(TypedDict):
 
 
 class PlaybookGraph(TypedDict):
-    """Steps and arcs; where each is drawn, if that was asked."""
+    """Steps and arcs; with positions, if requested."""
 
     title: str
     nodes: list[Node]
@@ -154,7 +163,7 @@ class PlaybookGraph(TypedDict):
 
 
 class Graph(PlaybookGraph):
-    """Steps and arcs, with what they came to."""
+    """Steps and arcs, with their status."""
 
     execution_id: str
     status: ExecutionStatus
@@ -189,7 +198,7 @@ class ErrorGroup(TypedDict):
 
 
 class FailedRange(TypedDict):
-    """Of the iterations with these indexes, how many failed."""
+    """The number of failed iterations with these indexes."""
 
     first: int
     last: int
@@ -197,7 +206,7 @@ class FailedRange(TypedDict):
 
 
 class Aggregates(TypedDict):
-    """What runs or iterations came to; bounded however many they are. `other_errors` counts those of groups that are not
+    """A summary of runs or iterations, of bounded size however many they are. `other_errors` counts those of groups that are not
     listed."""
 
     count: int
@@ -210,16 +219,16 @@ class Aggregates(TypedDict):
 
 
 class Buckets(TypedDict):
-    """Neighbouring iterations together. A cell is `[number, ended, failed, mean_ms, max_ms]`, of the iterations with indexes from
-    `number * width` on of the outermost loop; cells in which none has ended are left out."""
+    """Neighbouring iterations in groups. A cell is `[number, ended, failed, mean_ms, max_ms]`, of the iterations with indexes
+    from `number * width` on of the outermost loop; cells in which none has ended are left out."""
 
     width: int
     cells: list[list[float]]
 
 
 class StepAggregates(TypedDict):
-    """What a step came to: its runs, from when they were scheduled, and the iterations of its newest run. `open` counts the runs
-    that have not ended."""
+    """A summary of a step: its runs, timed from when they were scheduled, and the iterations of its newest run. `open` counts
+    the runs that have not ended."""
 
     execution_id: str
     step: str
@@ -245,8 +254,15 @@ class MeteredStep(Metered):
     runs: int
 
 
+class Sample(TypedDict):
+    """How many commits an execution has, and of how many what all of them cost was estimated."""
+
+    commits: int
+    read: int
+
+
 class Cost(TypedDict):
-    """What an execution used. `partial`: the history is long, and this is its beginning."""
+    """What an execution used; `estimated` where its history is too long to be read for that."""
 
     execution_id: str
     status: ExecutionStatus
@@ -254,11 +270,11 @@ class Cost(TypedDict):
     total: Metered
     steps: dict[str, MeteredStep]
     prices: dict[str, float]
-    partial: bool
+    estimated: NotRequired[Sample]
 
 
 class Written(TypedDict):
-    """What an attempt of a task wrote: the ends of its streams."""
+    """The output of an attempt of a task: the ends of its streams."""
 
     task: str
     task_run_id: str
@@ -269,7 +285,7 @@ class Written(TypedDict):
 
 
 class LogEntry(Written):
-    """`more` refers to all that was kept, `dropped` counts characters that were not."""
+    """`more` refers to everything that was kept, `dropped` counts characters that were not."""
 
     event_id: str
     timestamp: str
@@ -280,7 +296,7 @@ class LogEntry(Written):
 
 
 class RunningLog(Written):
-    """Of an attempt that still runs; `written` counts the characters that each stream has had so far."""
+    """The output of a running attempt; `written` counts the characters of each stream so far."""
 
     step: str
     started_at: str
@@ -288,113 +304,10 @@ class RunningLog(Written):
 
 
 class Logs(TypedDict):
-    """A page of task logs; `cursor` and `more` as of a page of events. Of a local store the last has `running`."""
+    """A page of task logs; `cursor` and `more` as for a page of events. For a local store the last page has `running`."""
 
     logs: list[LogEntry]
     execution_id: str
     cursor: str | None
     more: bool
     running: NotRequired[list[RunningLog]]
-
-
-# --- the service ------------------------------------------------------------------------------------------------------------
-
-
-class Wiring(TypedDict, total=False):
-    """Where the service runs."""
-
-    name: str
-    stack: str
-    region: str
-
-
-class Health(TypedDict):
-    """That the service answers, and what it is."""
-
-    status: Literal["ok"]
-    version: str
-    api_version: str
-    wiring: Wiring
-
-
-class Waiting(TypedDict):
-    """Messages of one queue."""
-
-    waiting: int
-    in_flight: int
-    delayed: int
-
-
-class Backlog(TypedDict):
-    """Messages by queue, and those that were given up."""
-
-    pools: dict[str, Waiting]
-    control: Waiting
-    dead_letters: dict[str, int]
-
-
-class Runtime(Wiring):
-    """Where work is carried out, and what can be."""
-
-    version: str
-    kinds: list[str]
-    pools: dict[str, dict[str, Any]]
-
-
-# --- credentials ------------------------------------------------------------------------------------------------------------
-
-
-class Credential(TypedDict):
-    """What a credential is made of. `paths` are patterns of the playbooks it is for, null: all. `data` is what it holds, for
-    callers who may read that."""
-
-    name: str
-    type: NotRequired[str]
-    description: NotRequired[str]
-    fields: NotRequired[list[str]]
-    paths: NotRequired[list[str] | None]
-    data: NotRequired[dict[str, Any]]
-
-
-class Credentials(TypedDict):
-    """Credentials that there are."""
-
-    credentials: list[Credential]
-
-
-class Deleted(TypedDict):
-    """A credential that is no more."""
-
-    name: str
-    deleted: bool
-
-
-# --- refusals ---------------------------------------------------------------------------------------------------------------
-
-
-class Detail(TypedDict):
-    """One thing that is wrong: where, what, and what to do. Those of a playbook have the keys of a diagnostic too."""
-
-    loc: str
-    message: str
-    hint: str
-    code: NotRequired[str]
-    severity: NotRequired[str]
-    page: NotRequired[str | None]
-    line: NotRequired[int]
-    col: NotRequired[int]
-
-
-class Refusal(TypedDict):
-    """Why a request was refused; `request_id` is what the service's log knows it by."""
-
-    code: str
-    message: str
-    details: list[Detail]
-    request_id: str
-
-
-class ErrorBody(TypedDict):
-    """What every refused request is answered."""
-
-    error: Refusal

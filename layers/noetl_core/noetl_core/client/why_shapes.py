@@ -1,5 +1,5 @@
-"""What the API says of causes, as typed dictionaries: why a step ran or did not, why an execution came to what it did,
-and what two executions differ in."""
+"""The API's answers about causes, as typed dictionaries: why a step ran or did not, why an execution ended as it did, and how
+two executions differ."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from noetl_core.client.shapes import ExecutionStatus
 
 
 class Read(TypedDict):
-    """A value that a condition read, as JSON that may be shortened; `hint` says which name was probably meant."""
+    """A value that a condition read, as JSON that may be shortened; `hint` is the name that was probably meant."""
 
     name: str
     value: str
@@ -21,7 +21,7 @@ class Read(TypedDict):
 
 
 class Guard(TypedDict):
-    """A condition, whether it holds (null: `error` says why that cannot be told), and what it read."""
+    """A condition, whether it holds (null: unknown, see `error`), and what it read."""
 
     when: str
     holds: bool | None
@@ -32,8 +32,8 @@ class Guard(TypedDict):
 
 
 class Arc(TypedDict):
-    """An arc as it was judged; without `guard` it has no condition. `not_looked_at`: an arc before it had won an exclusive
-    choice."""
+    """An arc as it was evaluated; without `guard` it has no condition. `not_looked_at`: an earlier arc of an exclusive router
+    fired."""
 
     arc: int
     source: str
@@ -47,13 +47,13 @@ class Arc(TypedDict):
 
 FactKind = Literal[
     "entry", "arc", "arcs", "joined", "redriven", "admission", "ran", "failed", "open", "wait", "retry", "compensated",
-    "skipped", "expired", "held", "join", "not_reached", "unreachable", "dead_end", "iterations", "limit", "status",
+    "skipped", "expired", "held", "join", "not_reached", "unreachable", "dead_end", "iterations", "limit", "status", "unread",
 ]  # fmt: skip
 
 
 class Fact(TypedDict):
-    """A fact about a step or an execution, as a sentence and as data. `depth` 0 is about what was asked for; what is deeper leads
-    to the fact before it."""
+    """A fact about a step or an execution, as a sentence and as data. `depth` 0 is about the request itself; a deeper
+    fact explains the one before it."""
 
     fact: FactKind
     text: str
@@ -80,7 +80,7 @@ class CodeLine(TypedDict):
 
 
 class Cause(TypedDict):
-    """An error on the way to a failure. `playbook` and `execution_id` are those of a child, where it happened in one."""
+    """An error on the way to a failure. `playbook` and `execution_id` are those of the child, if it happened in one."""
 
     kind: str
     message: str
@@ -101,9 +101,18 @@ class Cause(TypedDict):
     stderr: NotRequired[str]
 
 
+class PartlyRead(TypedDict):
+    """How much of a long control stream was read: of so many `commits`. `unevaluated` conditions lie too far from what is read;
+    what they decided is said all the same."""
+
+    commits: int
+    read: int
+    unevaluated: int
+
+
 class Why(TypedDict):
-    """Why a step ran or did not, or why an execution came to what it did: `causes` of its failure, the root first, and `facts`.
-    `more` visits of the step are not shown."""
+    """Why a step ran or did not, or why an execution ended as it did: `causes` of its failure, the root first, and `facts`.
+    `more` visits of the step are not shown. `partial`: the log is long, and parts of it were read."""
 
     execution_id: str
     status: ExecutionStatus
@@ -112,6 +121,7 @@ class Why(TypedDict):
     causes: list[Cause]
     facts: list[Fact]
     more: int
+    partial: NotRequired[PartlyRead]
 
 
 class Apart(TypedDict):
@@ -142,11 +152,40 @@ class VisitDurations(TypedDict):
     b_ms: float | None
 
 
+class StepTotals(TypedDict):
+    """What all visits of a step came to; durations are those of visits that have ended."""
+
+    visits: int
+    failed: int
+    mean_ms: float | None
+    max_ms: float | None
+
+
+class StepCompared(TypedDict):
+    """A step in both executions; `compared` of its visits were compared one by one."""
+
+    step: str
+    compared: int
+    a: StepTotals
+    b: StepTotals
+
+
+class PartlyCompared(TypedDict):
+    """How much of two long executions was compared one by one: of so many `visits` of steps that both have. `steps` has what
+    all of them came to."""
+
+    visits: int
+    compared: int
+    steps: list[StepCompared]
+
+
 class Diff(TypedDict):
-    """What two executions differ in; how long they took is no difference. `more`: these are the first."""
+    """How two executions differ; durations do not count. `more`: these are the first differences. `partial`: of a long execution
+    some visits are compared one by one, and the others by their counts."""
 
     a: Compared
     b: Compared
     differences: list[Apart]
     more: bool
     durations: list[VisitDurations]
+    partial: NotRequired[PartlyCompared]

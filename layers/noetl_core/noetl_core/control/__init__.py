@@ -1,18 +1,21 @@
 """The control plane: it admits requests, turns news into commits of control streams, sends commands to workers, and answers
 reads.
 
-* `core.Control` is the one way from news to a commit and its effects. `admit` starts executions, `operate`, `batch`, `redrive`
-  and `callbacks` take requests about existing ones, `children` starts and ends child executions, `failures` what handles
-  failures, `backfill` what makes up for the past, `limits` gives places in limits that executions share, `deadlocks` ends waits
-  for them that would never end, `fence` ends runs, `uploads` handles the inbox, `credentials` lists and keeps credentials,
-  `catalog` says which version of a playbook starts, and keeps aliases, tags and deletions.
-* `registration` registers playbooks and installs their triggers, and `triggers` starts them by themselves.
+* `core.Control` is the one way from news to a commit and its effects. `admit` starts executions, `operate`, `batch`,
+  `redrive` and `callbacks` take requests about existing ones, `children` starts and ends child executions, `failures` what
+  handles failures, `backfill` what makes up for the past, `limits` gives places in limits that executions share,
+  `displacement` takes them from the oldest, `deadlocks` ends waits for them that would never end, `fence` ends runs,
+  `uploads` handles the inbox, `credentials` lists and keeps credentials, `catalog` says which version of a playbook starts,
+  and keeps aliases, tags and deletions.
+* `registration` registers playbooks and installs their triggers, and `triggers` starts them by themselves; `ways_in` says which
+  triggers nothing can reach.
 * `reconcile` repairs one execution from its log; `sweep` does so for all that are due; `dead_letters` handles messages that a
   queue gave up; `unreadable` handles executions whose log cannot be read.
 * `read`, `pages`, `event_pages`, `seek`, `backwards` (from what `snapshot_search` finds), `envelopes`, `cursor`, `recent`,
-  `changes`, `listing`, `labels`, `stats`, `waiting`, `step_summary`, `iterations` (found by `loop_streams`), `limit_views`,
-  `objects`, `views` (with `layouts`), `run_at`, `render` (`task_names` for what tasks saw), `replay`, `why` and `diff` answer
-  reads.
+  `changes`, `listing`, `labels`, `stats`, `doing`, `waiting`, `step_summary`, `iterations` (found by `loop_streams`),
+  `limit_views`, `objects`, `views` (with `layouts`), `timelines`, `metering` (what it costs), `run_at`, `render` (`task_names`
+  for what tasks saw), `replay`, `why` and `diff` (which compares `visits`) answer reads; of a long log the last two read
+  `log_parts`, whose places `log_search` finds.
 * `operations` has every operation of the API as a method (those that change nothing are in `looking`, those on the catalog in
   `catalog_operations`), `refusals` says how requests are refused, and `api` is the HTTP API over all of this.
 

@@ -9,7 +9,7 @@ import logging
 import secrets
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, cast
 
 from noetl_core.control.catalog import check_not_deleted, resolve
@@ -26,6 +26,7 @@ from noetl_core.engine.state import caller_of
 from noetl_core.engine.workload import check_inputs, doubts, rendered_defaults
 from noetl_core.events.shapes import Parent, RequestKey, Triggered
 from noetl_core.expr import LimitExceeded, TemplateError, is_reference
+from noetl_core.frozen import frozen
 from noetl_core.instants import SECOND
 from noetl_core.mappings import deep_merge
 from noetl_core.ports import Conflict, NotFound, PlaybookVersion, StorageFailed, Unavailable
@@ -47,7 +48,7 @@ class KeyReserved(KeyReused):
     caller."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StartRequest:
     """A request to start an execution: by `path` and `version`, by `digest`, or with the text of the playbook in `playbook`."""
 
@@ -91,7 +92,7 @@ class StartRequest:
         return hashlib.sha256(json.dumps(body, sort_keys=True, default=str).encode()).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Started:
     """An admitted execution; `created` is False when an earlier request with the same key had started it."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice, takewhile
 from typing import Any, Final
@@ -25,7 +24,8 @@ from noetl_core.engine.occurrences import name_of, occurrences, previous_occurre
 from noetl_core.engine.state import trigger_seen
 from noetl_core.events.shapes import Triggered
 from noetl_core.expr import Scope, TemplateError, render
-from noetl_core.instants import SECOND, in_microseconds
+from noetl_core.frozen import frozen
+from noetl_core.instants import SECOND, in_microseconds, to_rfc3339
 
 MOST: Final = 10_000
 """Occurrences of one backfill."""
@@ -39,7 +39,7 @@ class BadBackfill(ValueError):
     """There is nothing to run like that (HTTP 422). Who acts: the caller."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Backfill:
     """What is asked for: the occurrences of a schedule from `begin` to before `end`, `parallel` at a time. `again` tells a
     repetition that is meant from one that is not."""
@@ -53,13 +53,15 @@ class Backfill:
     again: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Planned:
     """The occurrences that a backfill runs, in order, with what each is given."""
 
     version: int
     trigger: str
     occurrences: Sequence[Mapping[str, Any]]
+    period: tuple[str, str]
+    """From when on, and before when, as instants in UTC."""
 
 
 def plan(control: Control, asked: Backfill) -> Planned:
@@ -86,11 +88,12 @@ def plan(control: Control, asked: Backfill) -> Planned:
         )
     if len(found) > MOST:
         raise BadBackfill(f"these are more than {MOST:,} occurrences: ask for a part of the time")
-    return Planned(version.version, trigger.name, [_occurrence(trigger, schedule, at) for at in found])
+    listed = [_occurrence(trigger, schedule, at) for at in found]
+    return Planned(version.version, trigger.name, listed, (to_rfc3339(begin), to_rfc3339(end)))
 
 
 def start_backfill(control: Control, asked: Backfill, planned: Planned) -> Started:
-    """Start what was planned, or return the backfill that was asked for before in the same words. Raises as `admit`."""
+    """Start what was planned, or return the backfill that was asked for before, in whatever words. Raises as `admit`."""
     payload = {
         "path": asked.path,
         "version": planned.version,
@@ -98,13 +101,20 @@ def start_backfill(control: Control, asked: Backfill, planned: Planned) -> Start
         "parallel": asked.parallel,
         "occurrences": planned.occurrences,
     }
-    words = (asked.path, planned.version, planned.trigger, asked.begin, asked.end, asked.again)
-    key = f"{ids.BACKFILL}{json.dumps(words)}"
-    known = control.load(ids.execution_id_from_key(key))
-    if known.seq >= 0:  # how many run at a time makes no other backfill of it
-        payload["parallel"] = known.payload.get("parallel")
+    keys = [_key(asked, planned, period) for period in (planned.period, (asked.begin, asked.end))]  # once its words were compared
+    for key in keys:
+        known = control.load(ids.execution_id_from_key(key))
+        if known.seq >= 0:  # how many run at a time makes no other backfill of it
+            payload["parallel"] = known.payload.get("parallel")
+            break
+    else:
+        key = keys[0]
     text = json.dumps(PLAYBOOK, indent=1)
     return admit(control, StartRequest(playbook=text, payload=payload, idempotency_key=key, derived_key=True, registers=False))
+
+
+def _key(asked: Backfill, planned: Planned, period: tuple[str, str]) -> str:
+    return f"{ids.BACKFILL}{json.dumps((asked.path, planned.version, planned.trigger, *period, asked.again))}"
 
 
 def _scheduled(playbook: Playbook, name: str | None) -> Trigger:

@@ -6,6 +6,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from noetl_core.at_once import at_once
 from noetl_core.control.core import Control
 from noetl_core.control.cursor import BadCursor, EventPlace, Position, StreamPosition
 from noetl_core.control.envelopes import Expander
@@ -15,15 +16,14 @@ from noetl_core.engine.state import State
 from noetl_core.events.event import closes_run, opens_run
 from noetl_core.history import commits_of
 from noetl_core.ports import CommitReader, EventStore
-from noetl_core.values import at_once
 
 FIRST, PAGE = 2, 32
 """Commits of a control stream read at a time: at first few, for the last page of a long run is in its own stream."""
 
 
-def ends_of(store: EventStore, state: State) -> dict[str, Commit]:
-    """Return the newest commit of each open run that has one."""
-    runs = list(state.runs)
+def ends_of(store: EventStore, state: State, runs: Sequence[str] | None = None) -> dict[str, Commit]:
+    """Return the newest commit of each open run that has one; of these `runs` if they are given."""
+    runs = list(state.runs) if runs is None else runs
     found = at_once(lambda run: store.last(StreamId(state.execution_id, run)), runs)
     return {run: last for run, last in zip(runs, found, strict=True) if last is not None}
 
@@ -77,7 +77,7 @@ def routing_of(control: Control, state: State, commit: Commit) -> Commit | None:
     if known is not None and known.handled_seq < commit.seq:
         return None
     snap = before_routing(control.store, control.recent, commit)
-    near = _before_instant(control.recent, stream, state.seq, commit.ts - SKEW) if snap is None else snap.seq
+    near = before_instant(control.recent, stream, state.seq, commit.ts - SKEW) if snap is None else snap.seq
     for after in (near, -1):
         for each in commits_of(control.recent, stream, after):
             for event in each.events:
@@ -88,7 +88,7 @@ def routing_of(control: Control, state: State, commit: Commit) -> Commit | None:
     return None
 
 
-def _before_instant(reader: CommitReader, stream: StreamId, last: int, ts: int) -> int:
+def before_instant(reader: CommitReader, stream: StreamId, last: int, ts: int) -> int:
     """Return a position of the stream before whose end nothing was written at `ts` or later; -1 is the beginning."""
     low, high = -1, last
     while low < high:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from noetl_core.control import labels, operate, read
 from noetl_core.control.core import Control
 from noetl_core.control.cursor import sign
-from noetl_core.control.listing import before, instant, is_shown_as
+from noetl_core.control.doing import DOING, STATES_READ, Doing, doing
+from noetl_core.control.listing import before, instant
 from noetl_core.control.redrive import redrive
 from noetl_core.control.refusals import BadRequest, refusal
 from noetl_core.engine.redrive import From, Redrive
 from noetl_core.engine.state import State
+from noetl_core.frozen import frozen
 from noetl_core.ports import Head
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ LISTED: Final = 200
 """Heads that one request looks through."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Selection:
     """Which executions: those with these ids, or of a status, a playbook, a time, with labels."""
 
@@ -46,7 +47,7 @@ class Selection:
     label: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Arguments:
     """What the operation is given."""
 
@@ -75,12 +76,17 @@ def batch(
     wanted = labels.asked(which.label, "body.filter.label")
     found: list[dict[str, Any]] = []
     last: str | None = None
-    for looked, head in enumerate(_heads(control, key, which, cursor), 1):
-        if which.ids or (labels.has(head.labels, wanted) and _chosen(control, head, which, action)):
-            found.append(_one(control, head, action, given, preview))
-        if len(found) >= limit or looked >= LISTED:
+    heads = list(_heads(control, key, which, cursor))
+    fit = [head for head in heads if which.ids or (labels.has(head.labels, wanted) and _fits(head, which, action))]
+    said = doing(control, fit) if which.status in DOING and not which.ids else {}
+    for head in fit:
+        if not said or said[head.execution_id].status == which.status:
+            found.append(_one(control, head, said.get(head.execution_id), action, given, preview))
+        if len(found) >= limit:
             last = head.execution_id
             break
+    if last is None and len(heads) == _looked_at(which):
+        last = heads[-1].execution_id
     onward = None if last is None or which.ids else sign(last, key())
     return cast("following_shapes.Batch", {"action": action, "preview": preview, "executions": found, "cursor": onward})
 
@@ -94,33 +100,36 @@ def _heads(control: Control, key: Callable[[], bytes], which: Selection, cursor:
             yield head or Head(execution_id, "unknown", "", 0, "", 0, 0)
         return
     since = None if which.since is None else instant(which.since)
-    status = "running" if which.status == "waiting" else which.status
+    status = "running" if which.status in DOING else which.status
     yield from control.index.heads(
-        status, which.path, since, limit=LISTED, before=None if cursor is None else before(cursor, key())
+        status, which.path, since, limit=_looked_at(which), before=None if cursor is None else before(cursor, key())
     )
 
 
-def _chosen(control: Control, head: Head, which: Selection, action: Action) -> bool:
+def _looked_at(which: Selection) -> int:
+    return STATES_READ if which.status in DOING else LISTED
+
+
+def _fits(head: Head, which: Selection, action: Action) -> bool:
     if which.until is not None and head.started_at > instant(which.until):
-        return False
-    if which.status in ("running", "waiting") and not is_shown_as(control, head, which.status):
         return False
     return head.status in FITS[action]
 
 
-def _one(control: Control, head: Head, action: Action, given: Arguments, preview: bool) -> dict[str, Any]:
+def _one(control: Control, head: Head, does: Doing | None, action: Action, given: Arguments, preview: bool) -> dict[str, Any]:
+    status = head.status if does is None else does.status
     about: dict[str, Any] = {
         "execution_id": head.execution_id,
         "playbook": {"path": head.path, "version": head.version, "digest": head.digest},
     }
     if preview:
         fits = head.status in FITS[action] or (action, head.status) == ("redrive", "completed")
-        return {**about, "status": head.status, "outcome": "would" if fits else "refused"}
+        return {**about, "status": status, "outcome": "would" if fits else "refused"}
     try:
         state = _done(control, head.execution_id, action, given)
     except Exception as error:  # what is refused of one is said of it; what is a bug is logged with its traceback
         said = refusal(error, head.execution_id).body["error"]
-        return {**about, "status": head.status, "outcome": "refused", "error": {k: said[k] for k in ("code", "message")}}
+        return {**about, "status": status, "outcome": "refused", "error": {k: said[k] for k in ("code", "message")}}
     return {**about, "status": read.status_of(state), "outcome": "done"}
 
 

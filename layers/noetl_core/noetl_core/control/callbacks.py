@@ -18,10 +18,11 @@ from noetl_core.engine.outcome import ERROR_KINDS
 from noetl_core.engine.records import StreamId
 from noetl_core.engine.state import Run, State
 from noetl_core.engine.waits import callback_signal, due_at
-from noetl_core.events.control import SignalReceived
 from noetl_core.events.event import fact
 from noetl_core.events.shapes import Wait
+from noetl_core.events.waiting import SignalReceived
 from noetl_core.expr import is_reference, is_template
+from noetl_core.frozen import frozen
 from noetl_core.instants import to_rfc3339
 from noetl_core.json_schema import BadSchema, check_schema, problems
 from noetl_core.ports import NotFound, Unavailable
@@ -49,7 +50,7 @@ Became = Literal["answered", "early", "recorded", "alive"]
 heartbeat."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reply:
     """The status of the execution after an answer or a heartbeat."""
 
@@ -108,7 +109,7 @@ def answer(control: Control, token: str, data: Any = None, error: Mapping[str, A
 
 
 def heartbeat(control: Control, token: str) -> Reply:
-    """Record that whoever is to answer is still at work. Raises `Forged`, `NotFound`, `Answered`, `Gone`, `Unavailable`."""
+    """Record a heartbeat of the one who is to answer. Raises `Forged`, `NotFound`, `Answered`, `Gone`, `Unavailable`."""
     target = target_of(token, _key(control))
     visit = _visit_status(control, target)
     if visit.answered:

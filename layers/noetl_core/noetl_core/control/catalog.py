@@ -144,7 +144,7 @@ def undelete(control: Control, path: str, by: str = "") -> PathRecord:
 
 
 def _changed(control: Control, path: str, change: Callable[[PathRecord], tuple[PathRecord, str]], by: str) -> PathRecord:
-    """Apply a change to what is said about a path, and record it; a change that says nothing is none. Raises `NotFound` where
+    """Apply a change to what is said about a path, and record it; an empty change is not recorded. Raises `NotFound` where
     nothing is registered under the path."""
     control.catalog.get(path)
     for _ in range(TRIES):

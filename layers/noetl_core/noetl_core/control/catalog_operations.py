@@ -10,6 +10,7 @@ from noetl_core.control.admit import register
 from noetl_core.control.backfill import Backfill, plan, start_backfill
 from noetl_core.control.core import Control
 from noetl_core.control.refusals import BadRequest, diagnostic
+from noetl_core.control.ways_in import warnings
 from noetl_core.dsl.parse import check
 from noetl_core.dsl.versions import BadVersion, Version, split_version, version_of
 from noetl_core.instants import to_rfc3339
@@ -32,11 +33,13 @@ class CatalogOperations:
 
     def register(self, source: str, name: str = SOURCE) -> catalog_shapes.RegisteredPlaybook:
         playbook, version = register(self.control(), source, name)
-        return {**read.version_as_dict(version), "name": playbook.name}
+        said = warnings(self.control().ways_in, playbook)
+        return {**read.version_as_dict(version), "name": playbook.name, "warnings": said}
 
     def validate(self, source: str) -> catalog_shapes.Validation:
         playbook, found = check(self.control().playbook.pinned(source), SOURCE)
-        return {"valid": playbook is not None, "diagnostics": [diagnostic(d) for d in found]}
+        said = [] if playbook is None else warnings(self.control().ways_in, playbook)
+        return {"valid": playbook is not None, "diagnostics": [diagnostic(d) for d in found], "warnings": said}
 
     def playbooks(
         self, prefix: str | None = None, *, tag: str | None = None, deleted: bool | None = None

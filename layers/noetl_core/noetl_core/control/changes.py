@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Collection, Container, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from noetl_core.at_once import at_once
 from noetl_core.control import pages, read
 from noetl_core.control.backwards import ends_of, last_commits, position_at_end, tail
 from noetl_core.control.core import Control
@@ -21,7 +22,7 @@ from noetl_core.engine.records import Commit, StreamId
 from noetl_core.engine.state import State
 from noetl_core.engine.step_status import Standing, standings
 from noetl_core.instants import to_rfc3339
-from noetl_core.values import Values, at_once
+from noetl_core.values import Values
 
 if TYPE_CHECKING:
     from noetl_core.client import following_shapes

@@ -16,9 +16,9 @@ from noetl_core.engine.effects import EndChild, HandleFailure, StartChild, child
 from noetl_core.engine.large_values import MAX_DECISION_BYTES
 from noetl_core.engine.state import State
 from noetl_core.engine.workload import BadWorkload
-from noetl_core.events.control import ChildFinished
 from noetl_core.events.event import fact
 from noetl_core.events.shapes import ChildRequest, Failure, Triggered
+from noetl_core.events.waiting import ChildFinished
 from noetl_core.expr import is_reference, references_in
 from noetl_core.ports import Gate, NotFound
 from noetl_core.values import LoadBudget, LoadLimitExceeded, Values, claimed

@@ -5,7 +5,6 @@ Admit, router, sweeper and operators all go through `Control`, on AWS and in the
 
 from __future__ import annotations
 
-import json
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,6 +14,7 @@ from typing import Any, Protocol, assert_never
 
 from noetl_core.control.layouts import Layouts
 from noetl_core.control.recent import RecentCommits
+from noetl_core.control.ways_in import WaysIn
 from noetl_core.dsl.model import OnFailure
 from noetl_core.engine.decide import Decision, decide, digest_for
 from noetl_core.engine.effects import (
@@ -39,8 +39,8 @@ from noetl_core.engine.reads import needs_of
 from noetl_core.engine.records import Boundary, Command, Commit, Snapshot, StreamId
 from noetl_core.engine.snapshots import snapshot
 from noetl_core.engine.state import State
-from noetl_core.events.control import ChildFinished
 from noetl_core.events.event import Fact, fact, version_of
+from noetl_core.events.waiting import ChildFinished
 from noetl_core.history import load_state, snapshot_upto, state_from
 from noetl_core.instants import SECOND
 from noetl_core.playbooks import PlaybookCache
@@ -68,6 +68,8 @@ SNAPSHOT_EVERY = 100
 """The least number of commits between snapshots; a large state waits until the log since the last one has outgrown it."""
 COMMIT_BYTES = 512
 """The usual size of a routing commit: `SNAPSHOT_EVERY` counts in commits, a state is measured in bytes."""
+LARGE_STATE = 256 * 1024
+"""Bytes of a snapshot that takes long to load."""
 CACHED_STATES = 1_024
 """The most states of executions that a process keeps."""
 CACHED_BOUNDARIES = 256
@@ -140,12 +142,14 @@ class Control:
     """Where people look at an execution, with `{execution_id}` in it."""
     pools: frozenset[str] | None = None
     """The pools in which steps may run; None: any."""
+    ways_in: WaysIn | None = None
+    """What comes in from outside for triggers; None: not known."""
     limits: Limits | None = None
     output: RunningOutput | None = None
     """What running tasks have written, where that can be seen."""
     _states: OrderedDict[str, State] = field(default_factory=OrderedDict)
-    _snapshots: dict[str, int] = field(default_factory=dict)
-    """Execution -> the position from which on the next snapshot is due."""
+    _snapshots: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Execution -> the position from which on the next snapshot is due, and how large the last one was."""
     _seen: dict[tuple[Any, ...], Mapping[str, Any]] = field(default_factory=dict)
     """Data of recent boundaries, by execution and need."""
     _lock: Lock = field(default_factory=Lock)
@@ -174,7 +178,7 @@ class Control:
             return state, False
         snap = snapshot_upto(self.store, execution_id)
         if snap is not None and execution_id not in self._snapshots:
-            self._snapshots[execution_id] = _outgrown_at(snap)
+            self._snapshots[execution_id] = _outgrown_at(snap.seq, snap.size), snap.size
         return state_from(self.store, execution_id, snap), True
 
     def _keep(self, state: State) -> None:
@@ -321,21 +325,21 @@ class Control:
             log.warning("parent %s of execution %s is gone", news.parent, news.child)
 
     def _outgrown(self, decision: Decision) -> Iterator[SaveSnapshot]:
-        """Return the effect to store a snapshot when the log since the last one has outgrown it, unless the decision has that
-        effect already."""
+        """Return the effect to store a snapshot when the log since the last one has outgrown it, or, where that was large, at the
+        end: those who look at it then need not load a state that was. Not when the decision has that effect already."""
         state = decision.state
-        due = state.seq >= self._snapshots.get(state.execution_id, SNAPSHOT_EVERY)
-        if due and not state.finished and len(decision.events) < SNAPSHOT_EVENTS:
+        at, size = self._snapshots.get(state.execution_id, (SNAPSHOT_EVERY, 0))
+        due = size > LARGE_STATE if state.finished else state.seq >= at
+        if due and len(decision.events) < SNAPSHOT_EVENTS:
             yield SaveSnapshot(snapshot(state))
 
     def _save(self, snap: Snapshot) -> None:
         """Store a snapshot of the state, and remember when the next one is due."""
-        self.store.save_snapshot(snap)
-        self._snapshots[snap.execution_id] = _outgrown_at(snap)
+        size = self.store.save_snapshot(snap)
+        self._snapshots[snap.execution_id] = _outgrown_at(snap.seq, size), size
 
 
-def _outgrown_at(snap: Snapshot) -> int:
-    """Return the position at which the log since a snapshot is as large as the state: the next one is due there. So what all
-    snapshots of an execution cost, and the room that they take, is in proportion to its log."""
-    size = len(json.dumps(snap.state, default=str))
-    return snap.seq + max(SNAPSHOT_EVERY, size // COMMIT_BYTES)
+def _outgrown_at(seq: int, size: int) -> int:
+    """Return the position at which the log since a snapshot of that size is as large as the state: the next one is due there. So
+    what all snapshots of an execution cost, and the room that they take, is in proportion to its log."""
+    return seq + max(SNAPSHOT_EVERY, size // COMMIT_BYTES)

@@ -1,4 +1,4 @@
-"""Credentials as the API shows them: what they are called and made of; what they hold only for whoever may read that."""
+"""Credentials as the API shows them: what they are called and made of; their values only for callers who may read them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from noetl_core.control.refusals import BadRequest
 from noetl_core.ports import NotFound, Secrets
 
 if TYPE_CHECKING:
-    from noetl_core.client.view_shapes import Credential, Deleted
+    from noetl_core.client.service_shapes import Credential, Deleted
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@=+-]{0,127}(/[A-Za-z0-9][A-Za-z0-9_.@=+-]{0,127}){0,3}")
 MAX_BYTES = 60_000

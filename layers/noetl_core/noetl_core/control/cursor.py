@@ -18,6 +18,7 @@ from typing import Any
 from noetl_core.control.envelopes import Expander
 from noetl_core.engine.records import AnyEvent, Commit, StreamId, envelopes_of
 from noetl_core.events.event import closes_run, opens_run
+from noetl_core.frozen import frozen
 from noetl_core.history import commits_of
 from noetl_core.ports import CommitReader
 
@@ -79,7 +80,7 @@ class Position:
         return cls(StreamPosition(*control), {run: StreamPosition(*at) for run, at in runs.items()}, *trace)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EventPlace:
     """Where an event is: its stream (`run` None: the control stream), its commit and its place in the commit. `derived`: it is
     the `TaskStarted` just before the event at that place (`...s`)."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from noetl_core.control.core import Control
@@ -17,6 +16,7 @@ from noetl_core.engine.places_in_limits import execution_of
 from noetl_core.engine.state import LimitUse, State
 from noetl_core.events.event import fact
 from noetl_core.events.limits import LimitRefused
+from noetl_core.frozen import frozen
 from noetl_core.ports import LimitPlaces, LimitRecord, LimitWaiter, PortError
 
 log = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ def end_deadlock(control: Control, places: LimitPlaces, key: str) -> None:
         control.route(execution_of(found.holder), facts=[refused])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Deadlock:
     """Who is refused its place, why, and what waits for what."""
 
@@ -87,8 +87,8 @@ class _Waits:
         if not first or len(record.holders) < first[0].most:
             return []  # the first in line gets its place, and nobody overtakes it
         for holder in record.holders:
-            if not self._needs_of(holder):
-                return []  # it goes on, and frees its place
+            if holder in record.displaced or not self._needs_of(holder):
+                return []  # it leaves, or goes on and frees its place
         for holder in record.holders:
             self.needs[f"place {holder}"] = Need(tuple(self._needs_of(holder)))
         self.needs[node] = Need(tuple(f"place {holder}" for holder in record.holders), any_frees=True)

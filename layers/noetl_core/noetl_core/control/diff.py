@@ -1,31 +1,47 @@
-"""Two executions side by side: what `observe.diff` compares, read from their logs."""
+"""Two executions side by side: what `observe.diff` compares, read from their logs. Of long ones some visits are compared one by
+one, and all of them by what the states count."""
 
 from __future__ import annotations
 
-from itertools import islice
+from collections.abc import Mapping, Sequence
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from noetl_core.at_once import at_once
 from noetl_core.control import read
 from noetl_core.control.core import Control
-from noetl_core.engine.records import StreamId
-from noetl_core.observe.account import Account
-from noetl_core.observe.diff import Side, apart, durations
-from noetl_core.values import Values, at_once
+from noetl_core.control.log_parts import WHOLE
+from noetl_core.control.visits import AllVisits, Numbered, SomeVisits, align
+from noetl_core.engine.state import State
+from noetl_core.observe.account import Moment, RunAccount
+from noetl_core.observe.diff import Side, Totals, apart, counted, durations, totals_of
+from noetl_core.values import Values
 
 if TYPE_CHECKING:
     from noetl_core.client import shapes, why_shapes
 
 MOST: Final = 1_000
 """Differences, and durations, of one answer."""
+MOST_COMPARED: Final = 400
+"""Visits of long executions that are compared: those that failed and those at the beginning, and as many at the end."""
 
 
 def diff(control: Control, execution_id: str, other: str) -> why_shapes.Diff:
     """Compare two executions. Raises `NotFound`."""
-    (one, a), (two, b) = _side(control, execution_id), _side(control, other)
-    found = list(islice(apart(one, two), MOST + 1))
-    return {
-        "a": a,
-        "b": b,
+    a, b = read.load(control, execution_id), read.load(control, other)
+    long = max(a.seq, b.seq) >= WHOLE
+    visits = _visits(control, a), _visits(control, b)
+    if long:
+        align(*visits)
+    runs = visits[0].runs(), visits[1].runs()
+    if long:
+        runs = _common(*runs, [each.counts for each in visits])
+    one, two = _side(control, a, visits[0].counts, runs[0]), _side(control, b, visits[1].counts, runs[1])
+    totals = [*totals_of(one, a.steps, two, b.steps)] if long else []
+    found = list(islice(chain(apart(one, two), counted(totals)), MOST + 1))
+    answer: why_shapes.Diff = {
+        "a": _compared(a),
+        "b": _compared(b),
         "differences": found[:MOST],
         "more": len(found) > MOST,
         "durations": [
@@ -33,14 +49,40 @@ def diff(control: Control, execution_id: str, other: str) -> why_shapes.Diff:
             for step, visit, before, after in islice(durations(one, two), MOST)
         ],
     }
+    if long:
+        answer["partial"] = _partial(totals)
+    return answer
 
 
-def _side(control: Control, execution_id: str) -> tuple[Side, why_shapes.Compared]:
-    state = read.load(control, execution_id)
-    account = Account()
-    account.observe(control.store.read(StreamId(execution_id)))
-    values = Values(control.store, control.results, execution_id)
-    ended = [run for run in account.runs.values() if run.status == "ok" and run.boundary is not None and run.parent is None]
+def _visits(control: Control, state: State) -> AllVisits | SomeVisits:
+    kind = SomeVisits if state.seq >= WHOLE else AllVisits
+    return kind(control, state, control.playbook(state.digest))
+
+
+def _common(one: Numbered, other: Numbered, visits: Sequence[Mapping[str, int]]) -> tuple[Numbered, Numbered]:
+    """Return what is known of visits of both executions, and of those that only one of them has; `MOST_COMPARED` at most."""
+    sides: list[dict[str, dict[int, RunAccount]]] = [{}, {}]
+    at: dict[tuple[str, int], tuple[bool, Moment]] = {}
+    for runs, others, counts in ((one, other, visits[1]), (other, one, visits[0])):
+        for step, known in runs.items():
+            found = (n for n in known if n in others.get(step, {}) or n > counts.get(step, 0))
+            for number in found:
+                well = known[number].error is None and at.get((step, number), (True,))[0]
+                at[step, number] = well, known[number].at
+    chosen = sorted(at, key=lambda each: at[each])  # those that failed come first
+    if len(chosen) > MOST_COMPARED:
+        chosen = chosen[: MOST_COMPARED // 2] + chosen[-MOST_COMPARED // 2 :]
+    for step, number in sorted(chosen):
+        for side, runs in zip(sides, (one, other), strict=True):
+            if number in runs.get(step, {}):
+                side.setdefault(step, {})[number] = runs[step][number]
+    return sides[0], sides[1]
+
+
+def _side(control: Control, state: State, counts: dict[str, int], runs: Numbered) -> Side:
+    values = Values(control.store, control.results, state.execution_id)
+    every = [run for of_step in runs.values() for run in of_step.values()]
+    ended = [run for run in every if run.status == "ok" and run.boundary is not None]
     results = dict(zip((r.id for r in ended), at_once(values.at, [r.boundary["at"] for r in ended if r.boundary]), strict=True))
     status = read.status_of(state)
     failure: Any = state.failure or {}
@@ -52,11 +94,26 @@ def _side(control: Control, execution_id: str) -> tuple[Side, why_shapes.Compare
         "error": {key: failure.get(key) for key in ("kind", "message", "step", "task", "iteration") if key in failure} or None,
         "ctx": state.ctx,
     }
-    took = None if state.finished_at is None else (state.finished_at - state.started_at) / 1000
-    compared: why_shapes.Compared = {
-        "execution_id": execution_id,
-        "status": cast("shapes.ExecutionStatus", status),
+    return Side(state.execution_id, control.playbook(state.digest), runs, counts, facts, results)
+
+
+def _compared(state: State) -> why_shapes.Compared:
+    return {
+        "execution_id": state.execution_id,
+        "status": cast("shapes.ExecutionStatus", read.status_of(state)),
         "playbook": {"path": state.path, "version": state.version, "digest": state.digest},
-        "duration_ms": took,
+        "duration_ms": None if state.finished_at is None else (state.finished_at - state.started_at) / 1000,
     }
-    return Side(execution_id, control.playbook(state.digest), account, facts, results), compared
+
+
+def _is_whole(totals: Totals) -> bool:
+    """Return whether all visits of a step that both have were compared."""
+    return totals.compared == min(totals.a["visits"], totals.b["visits"])
+
+
+def _partial(totals: list[Totals]) -> why_shapes.PartlyCompared:
+    return {
+        "visits": sum(min(each.a["visits"], each.b["visits"]) for each in totals),
+        "compared": sum(each.compared for each in totals),
+        "steps": [{"step": t.step, "compared": t.compared, "a": t.a, "b": t.b} for t in sorted(totals, key=_is_whole)[:MOST]],
+    }

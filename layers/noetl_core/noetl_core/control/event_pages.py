@@ -4,7 +4,6 @@ of a step, a task, an iteration."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
@@ -16,13 +15,14 @@ from noetl_core.control.refusals import BadRequest
 from noetl_core.control.seek import position_behind, position_of_instant, position_of_number
 from noetl_core.engine.records import Commit, StreamId, request_of
 from noetl_core.engine.state import State
+from noetl_core.frozen import frozen
 from noetl_core.instants import from_text, in_microseconds
 from noetl_core.ports import NotFound
 
 STATUSES: Final = ("in_progress", "success", "error", "paused")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Filter:
     """Which events are shown. None: all."""
 
@@ -44,7 +44,7 @@ class Filter:
         return self.iteration is None or tuple(envelope.get("iteration") or ())[: len(self.iteration)] == self.iteration
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Page:
     """Events in causal order. `back` is the event before which the page before ends, None: there is none; `position` the number
     of the first event, where that was asked."""

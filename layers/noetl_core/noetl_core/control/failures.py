@@ -25,12 +25,12 @@ from noetl_core.events.control import FailureHandled
 from noetl_core.events.event import fact
 from noetl_core.events.shapes import Triggered
 from noetl_core.expr import TemplateError
-from noetl_core.instants import DAY_S, SECOND, to_rfc3339
+from noetl_core.instants import SECOND, to_rfc3339
 from noetl_core.ports import Firing, NotFound, RefusedDelivery, TooLarge
+from noetl_core.ports.triggers import REFUSED_KEPT_S
 
 log = logging.getLogger(__name__)
 
-REFUSED_KEPT_S: Final = 14 * DAY_S
 NEVER = (BadWorkload, InvalidPlaybook, UnknownPool, KeyReused, NotFound, TemplateError, TooLarge)
 """Trying again does not help: somebody must act first."""
 SHOWN: Final = ("kind", "message", "step", "task", "code", "retryable")

@@ -16,6 +16,7 @@ from noetl_core.control.refusals import nearest
 from noetl_core.engine.records import RunEvent, StreamId, run_events
 from noetl_core.engine.state import State
 from noetl_core.events.runs import LoopIterationCompleted
+from noetl_core.frozen import frozen
 from noetl_core.instants import SECOND, to_rfc3339
 from noetl_core.ports import NotFound
 
@@ -28,7 +29,7 @@ NEWEST: Final = 3
 Path = tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Wanted:
     """Which iterations: of a status, with a text in their error, from an index on."""
 
@@ -186,7 +187,7 @@ def _page(loop: LoopStreams, wanted: Wanted, place: Place | None, limit: int) ->
     return found, None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Part:
     """A range of indexes that is looked through, and how many iterations of a status it has, where that is known."""
 

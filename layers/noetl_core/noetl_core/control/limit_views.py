@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from noetl_core.at_once import at_once
 from noetl_core.control.core import Control
 from noetl_core.engine.places_in_limits import execution_of
 from noetl_core.engine.rates import USED
 from noetl_core.engine.state import LimitUse, State
 from noetl_core.instants import SECOND, to_rfc3339
 from noetl_core.ports import LimitRecord, LimitWaiter
-from noetl_core.values import at_once
 
 if TYPE_CHECKING:
     from noetl_core.client import limit_shapes
@@ -53,10 +53,17 @@ def _limit(control: Control, record: LimitRecord, *, whole: bool) -> limit_shape
     }
     if whole:
         oldest = sorted(record.holders.items(), key=lambda held: held[1])
-        shown["holders"] = [{"execution_id": execution_of(h), "holder": h, "since": to_rfc3339(at)} for h, at in oldest]
+        shown["holders"] = [{**_who(record, h), "since": to_rfc3339(at)} for h, at in oldest]
         waiting = control.limits.places.waiters(record.key, SHOWN + 1)
-        shown["waiters"] = [{"execution_id": execution_of(w.holder), "holder": w.holder} for w in waiting[:SHOWN]]
+        shown["waiters"] = [_who(record, w.holder) for w in waiting[:SHOWN]]
         shown["more"] = len(waiting) > SHOWN
+    return shown
+
+
+def _who(record: LimitRecord, holder: str) -> limit_shapes.LimitHolder:
+    shown: limit_shapes.LimitHolder = {"execution_id": execution_of(holder), "holder": holder}
+    if (by := record.displaced.get(holder)) is not None:
+        shown["displaced_by"] = execution_of(by)
     return shown
 
 

@@ -15,20 +15,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
 from noetl_core.control.core import Control, Limits
 from noetl_core.control.deadlocks import end_deadlock, waits
-from noetl_core.control.operate import NotNow, cancel
+from noetl_core.control.displacement import MOST_WAITING, displace, displace_oldest
 from noetl_core.engine.effects import RECONCILE_EVERY_S, AcquirePlace, ReleasePlace, caller_run
 from noetl_core.engine.places_in_limits import execution_of, run_holder
 from noetl_core.engine.state import LimitUse
 from noetl_core.events.event import fact
 from noetl_core.events.limits import LimitGranted, LimitRefused
 from noetl_core.instants import SECOND
-from noetl_core.ports import LimitPlaces, LimitRecord, LimitWaiter, NotFound, PortError, RateLimits, Unavailable
+from noetl_core.ports import LimitPlaces, LimitRecord, LimitWaiter, PortError, RateLimits, Unavailable
 
 log = logging.getLogger(__name__)
 
@@ -38,8 +37,6 @@ TRIES: Final = 100
 """How often a record is written that others write too, before the caller tries again later."""
 LOOK: Final = 50
 """How many of those that wait are read at a time."""
-MOST_WAITING: Final = 1_000
-"""How many of those that wait `cancel_oldest` looks at."""
 CHECKED: Final = 25
 """How many holders one sweep of a limit looks at."""
 GRACE_S: Final = 60
@@ -71,7 +68,7 @@ class SharedLimits(Limits):
         if shared is not None:
             control.route(execution_id, facts=[fact(LimitGranted, holder=use.holder, shared=shared)])
         elif self._taken(control, use):
-            control.route(execution_id, facts=[fact(LimitGranted, holder=use.holder)])
+            self._begin(control, execution_id, use)
         elif use.on_limit == "skip":
             reason = f"limit {use.key} is full: {use.max} of {use.max} are taken, and on_limit is skip"
             control.route(execution_id, facts=[fact(LimitRefused, holder=use.holder, reason=reason)])
@@ -106,25 +103,17 @@ class SharedLimits(Limits):
             mine = next((w for w in self.places.waiters(use.key, MOST_WAITING) if w.holder == use.holder), mine)
         self.places.enqueue(use.key, mine)
         if use.holder in self._grant(control, use.key, but=use.holder):
-            control.route(execution_id, facts=[fact(LimitGranted, holder=use.holder)])
+            self._begin(control, execution_id, use)
         elif use.on_limit == "cancel_oldest":
-            self._cancel_oldest(control, use, mine)
+            displace_oldest(control, self.places, use, mine, self.release)
 
-    def _cancel_oldest(self, control: Control, use: LimitUse, mine: LimitWaiter) -> None:
-        """Cancel the oldest of those that hold a place or wait for one, if there are too many with this one. Whom is written
-        down first: who does this again cancels nobody else."""
-        if mine.cancels is None:
-            record, waiting = self.places.read(use.key), self.places.waiters(use.key, MOST_WAITING)
-            given_up = {waiter.cancels for waiter in waiting}
-            known = [*sorted(record.holders, key=lambda holder: record.holders[holder]), *(w.holder for w in waiting)]
-            stay = [holder for holder in dict.fromkeys(known) if holder not in given_up]
-            if len(stay) <= use.max or stay[0] == use.holder:
-                return
-            mine = replace(mine, cancels=stay[0])
-            self.places.enqueue(use.key, mine)
-        assert mine.cancels is not None
-        with suppress(NotFound, NotNow):
-            cancel(control, execution_of(mine.cancels), f"limit {use.key}: execution {execution_of(use.holder)} takes its place")
+    def _begin(self, control: Control, execution_id: str, use: LimitUse) -> None:
+        """Tell an execution that it has its place. Whom it displaced may wait still, as another has left its place to it."""
+        control.route(execution_id, facts=[fact(LimitGranted, holder=use.holder)])
+        if use.on_limit == "cancel_oldest":
+            for victim, by in self.places.read(use.key).displaced.items():
+                if by == use.holder:
+                    displace(control, use.key, victim, by, self.release)
 
     # --- freeing --------------------------------------------------------------------------------------------------------
 
@@ -132,10 +121,11 @@ class SharedLimits(Limits):
         """As `Limits.release`. Without anybody waiting: one read and one write."""
         for _ in range(TRIES):
             record = self.places.read(freed.key)
-            if freed.holder not in record.holders:
+            if freed.holder not in record.holders and freed.holder not in record.displaced:
                 break
             left = {holder: since for holder, since in record.holders.items() if holder != freed.holder}
-            if self.places.write(replace(record, holders=left), control.clock.now()):
+            displaced = {holder: by for holder, by in record.displaced.items() if holder != freed.holder}
+            if self.places.write(replace(record, holders=left, displaced=displaced), control.clock.now()):
                 break
         else:
             raise Unavailable(f"limit {freed.key} is contended: {TRIES} tries were not enough")
@@ -181,10 +171,13 @@ class SharedLimits(Limits):
                 self.release(control, ReleasePlace(key, holder, "" if use is None else use.place))
             elif use is not None and not use.held:
                 control.queue.wake(execution_of(holder))  # it has not heard of it
+        for victim, by in list(record.displaced.items())[:CHECKED]:
+            displace(control, key, victim, by, self.release)
         self._grant(control, key)
-        if self.places.read(key).waiting:
+        after = self.places.read(key)
+        if after.waiting or after.displaced:
             control.index.set_due(DUE + key, now + RECONCILE_EVERY_S * SECOND)
-            if not goes_on:
+            if not goes_on and not record.displaced:
                 end_deadlock(control, self.places, key)
         else:
             control.index.clear_due(DUE + key)
@@ -192,10 +185,12 @@ class SharedLimits(Limits):
 
 def _next(record: LimitRecord, waiting: Sequence[LimitWaiter], now: int) -> tuple[list[LimitWaiter], dict[str, int]]:
     """Return who is next, those included that have a place already and were perhaps not woken; and who holds places then. The
-    first that finds no place keeps those behind it from overtaking."""
+    first that finds no place keeps those behind it from overtaking; one that is to leave does not."""
     holders, given = dict(record.holders), []
     for waiter in waiting:
         if waiter.holder not in holders:
+            if waiter.holder in record.displaced:
+                continue
             if len(holders) >= waiter.most:
                 break
             holders[waiter.holder] = now

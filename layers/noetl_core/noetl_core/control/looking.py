@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, cast
 
-from noetl_core.control import changes, event_pages, iterations, labels, listing, pages, stats, views, waiting
+from noetl_core.control import (
+    changes,
+    event_pages,
+    iterations,
+    labels,
+    listing,
+    metering,
+    pages,
+    stats,
+    timelines,
+    views,
+    waiting,
+)
 from noetl_core.control.core import Control
 from noetl_core.control.objects import object_piece, page_result
 from noetl_core.control.refusals import BadRequest, within
 from noetl_core.control.step_summary import step_summary
 from noetl_core.engine.aggregates import MAX_CELLS
+from noetl_core.frozen import frozen
 
 if TYPE_CHECKING:
     from noetl_core.client import following_shapes, shapes, step_shapes, view_shapes, why_shapes
     from noetl_core.client.api import Drawn
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Looking:
     """What looking stands on (`operations.Operations`)."""
 
@@ -90,11 +103,9 @@ class Looking:
         begin: str | None = None,
         end: str | None = None,
     ) -> view_shapes.Timeline:
-        most = limited(limit, views.SPANS, views.MAX_SPANS)
-        if rows is None and step is None and begin is None and end is None:
-            return views.timeline(self.control(), execution_id, most)
-        shown = limited(rows, views.ROWS, views.SPANS)
-        return views.timeline_rows(self.control(), execution_id, shown, step=step, begin=begin, end=end, limit=most)
+        most = limited(limit, timelines.SPANS, timelines.MAX_SPANS)
+        shown = None if rows is None else limited(rows, timelines.ROWS, timelines.SPANS)
+        return timelines.timeline(self.control(), execution_id, rows=shown, step=step, begin=begin, end=end, limit=most)
 
     def graph(self, execution_id: str, *, layout: bool | None = None, at: str | None = None) -> view_shapes.Graph:
         return views.graph(self.control(), execution_id, layout=bool(layout), at=at)
@@ -107,7 +118,7 @@ class Looking:
 
     def cost(self, execution_id: str) -> view_shapes.Cost:
         memory = self.facts.get("worker_memory_mb")
-        return views.cost(self.control(), execution_id, int(memory) if memory else None)
+        return metering.cost(self.control(), execution_id, int(memory) if memory else None)
 
     def step_summary(self, execution_id: str, step: str, buckets: int | None = None) -> view_shapes.StepAggregates:
         return step_summary(

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from noetl_core.control.core import Control
@@ -14,9 +13,11 @@ from noetl_core.engine.loops import chunk_of, chunk_range, slice_key
 from noetl_core.engine.records import Commit, StreamId, run_events
 from noetl_core.engine.state import LoopState, State
 from noetl_core.engine.step_status import standings
+from noetl_core.events.aggregates import Aggregates
 from noetl_core.events.runs import LoopCollected
-from noetl_core.events.shapes import Aggregates, LoopPlan
+from noetl_core.events.shapes import LoopPlan
 from noetl_core.expr import is_reference
+from noetl_core.frozen import frozen
 from noetl_core.history import commits_of
 from noetl_core.ports import NotFound
 from noetl_core.values import Values
@@ -25,7 +26,7 @@ MAX_PROBES = 40
 """Commits that a search looks at, at most: twice what halving a stream of a million commits takes."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LoopStreams:
     """The newest run of a step, and where its iterations are. `plan` None: the run carries them out itself. `said`: what the log
     says of them together."""
@@ -68,8 +69,7 @@ class LoopStreams:
         if self.plan is None or (number == 0 and "first" in self.plan):
             return StreamId(execution_id, self.run)
         if self.loop is not None:
-            done = self.loop.done.get(str(number))
-            run = done.run if done is not None else next((r for r, n in self.loop.open.items() if n == number), None)
+            run = self.loop.done.run(number) or next((r for r, n in self.loop.open.items() if n == number), None)
             return None if run is None else StreamId(execution_id, run)
         for epoch in range(self.state.epoch, -1, -1):
             found = StreamId(execution_id, chunk_run_id(execution_id, self.run, number, epoch))

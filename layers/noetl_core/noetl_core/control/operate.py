@@ -15,9 +15,10 @@ from noetl_core.engine.effects import end_of
 from noetl_core.engine.heads import head_of
 from noetl_core.engine.state import State
 from noetl_core.engine.statuses import HELD
-from noetl_core.events.control import ExecutionCancelled, ExecutionPaused, ExecutionResumed, SignalReceived
+from noetl_core.events.control import ExecutionCancelled, ExecutionPaused, ExecutionResumed
 from noetl_core.events.event import fact
 from noetl_core.events.shapes import Failure
+from noetl_core.events.waiting import SignalReceived
 from noetl_core.ports import CorruptLog, Gate, NotFound
 
 Mode = Literal["run", "pause", "stop"]
@@ -89,7 +90,9 @@ def fence_all(control: Control, execution_id: str, error: Failure) -> State:
     """End every open run, route the boundaries with which they end, and cancel open children. Compensations go on."""
     while True:
         state = control.load(execution_id)
-        kept = {r.id for r in state.runs.values() if r.undoes is not None and state.compensates}
+        kept = {
+            r.id for r in state.runs.values() if r.undoes is not None and (state.compensates or r.undoes.get("stops") is True)
+        }
         for child, asked in list(state.children.items()):
             if asked.run not in kept:
                 control.children.end(control, end_of(state, child, f"parent {execution_id} ended", compensate=state.undo))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hmac
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from noetl_core import __version__
@@ -29,10 +29,11 @@ from noetl_core.dsl.kinds import KINDS
 from noetl_core.dsl.versions import Version
 from noetl_core.engine.redrive import From, Redrive
 from noetl_core.engine.waits import BY_TOKEN
+from noetl_core.frozen import frozen
 from noetl_core.ports import NotFound, Secrets, TooLarge, Unavailable
 
 if TYPE_CHECKING:
-    from noetl_core.client import following_shapes, limit_shapes, shapes, view_shapes
+    from noetl_core.client import following_shapes, limit_shapes, service_shapes, shapes
     from noetl_core.engine.state import State
 
 ERROR_TYPES: Mapping[str, tuple[type, ...]] = {
@@ -60,7 +61,7 @@ def cursor_key(control: Callable[[], Control]) -> Callable[[], bytes]:
     return key
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Operations(CatalogOperations, Looking, TriggerOperations):
     """What the operations stand on; asked for when the first that needs it is called: cold starts stay short.
 
@@ -73,24 +74,24 @@ class Operations(CatalogOperations, Looking, TriggerOperations):
 
     # --- the service ---
 
-    def health(self) -> view_shapes.Health:
+    def health(self) -> service_shapes.Health:
         return {"status": "ok", "version": __version__, "api_version": "noetl.io/v2", "wiring": self._wiring()}
 
-    def queue(self) -> view_shapes.Backlog:
+    def queue(self) -> service_shapes.Backlog:
         """Numbers are SQS's approximations on a stack; of a local store they are this process's own."""
-        return cast("view_shapes.Backlog", asdict(self.control().queue.backlog()))
+        return cast("service_shapes.Backlog", asdict(self.control().queue.backlog()))
 
     def limits(self, key: str | None = None) -> limit_shapes.Limits:
         """Limits in use; with `key`, who holds and awaits places in that one."""
         return limits(self.control(), key)
 
-    def runtime(self) -> view_shapes.Runtime:
+    def runtime(self) -> service_shapes.Runtime:
         """Where work is carried out: there are no standing workers, so a pool is its queue and what may run from it at once."""
         return {**self._wiring(), "version": __version__, "kinds": sorted(KINDS), "pools": dict(self.facts.get("pools", {}))}
 
-    def _wiring(self) -> view_shapes.Wiring:
+    def _wiring(self) -> service_shapes.Wiring:
         known = {k: v for k, v in self.facts.items() if k in ("name", "stack", "region")}
-        return cast("view_shapes.Wiring", known)
+        return cast("service_shapes.Wiring", known)
 
     # --- executions ---
 
@@ -280,10 +281,10 @@ class Operations(CatalogOperations, Looking, TriggerOperations):
 
     # --- credentials ---
 
-    def credentials(self, prefix: str | None = None) -> view_shapes.Credentials:
+    def credentials(self, prefix: str | None = None) -> service_shapes.Credentials:
         return {"credentials": credentials.listed(self._secrets(), prefix or "")}
 
-    def credential(self, name: str, *, include_data: bool | None = None) -> view_shapes.Credential:
+    def credential(self, name: str, *, include_data: bool | None = None) -> service_shapes.Credential:
         return credentials.one(self._secrets(), name, include_data=bool(include_data))
 
     def put_credential(
@@ -294,10 +295,10 @@ class Operations(CatalogOperations, Looking, TriggerOperations):
         type: str | None = None,
         description: str | None = None,
         paths: Sequence[str] | None = None,
-    ) -> view_shapes.Credential:
+    ) -> service_shapes.Credential:
         return credentials.put(self._secrets(), name, data, type=type, description=description, paths=paths)
 
-    def delete_credential(self, name: str) -> view_shapes.Deleted:
+    def delete_credential(self, name: str) -> service_shapes.Deleted:
         return credentials.delete(self._secrets(), name)
 
     def _secrets(self) -> Secrets:

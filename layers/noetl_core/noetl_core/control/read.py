@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from noetl_core.at_once import at_once
 from noetl_core.control import unreadable
 from noetl_core.control.backwards import routing_of
 from noetl_core.control.core import Control
@@ -20,12 +21,12 @@ from noetl_core.events.shapes import Wait
 from noetl_core.expr import is_reference
 from noetl_core.instants import to_rfc3339
 from noetl_core.ports import CorruptLog, Head, NotFound, PlaybookVersion
-from noetl_core.values import Values, at_once
+from noetl_core.values import Values
 
 if TYPE_CHECKING:
     from noetl_core.client import catalog_shapes
 
-__all__ = ["BadCursor", "error_of", "head_as_dict", "load", "state_at", "status_of", "summary", "waiting_for"]
+__all__ = ["BadCursor", "error_of", "head_as_dict", "load", "shown_wait", "state_at", "status_of", "summary", "waiting_for"]
 
 WAITING_FOR = ("kind", "signal", "child", "limit", "task", "iteration", "description", "wait_id")
 BEGINNING_BYTES = 2_000
@@ -98,10 +99,11 @@ def summary(control: Control, execution_id: str) -> dict[str, Any]:
 
 def waiting_for(state: State) -> list[dict[str, Any]]:
     """Return what the open runs wait for."""
-    return [_waiting_for(wait) for run in state.runs.values() for wait in run.waits]
+    return [shown_wait(wait) for run in state.runs.values() for wait in run.waits]
 
 
-def _waiting_for(wait: Wait) -> dict[str, Any]:
+def shown_wait(wait: Wait) -> dict[str, Any]:
+    """Return a wait as readers see it."""
     said: Mapping[str, Any] = wait
     until = {"until": to_rfc3339(wait["at"])} if wait.get("at") else {}
     return {key: said[key] for key in WAITING_FOR if key in said} | until

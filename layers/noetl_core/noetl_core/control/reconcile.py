@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from noetl_core.control.children import reconcile_child
 from noetl_core.control.core import Control
@@ -25,6 +25,7 @@ from noetl_core.engine.state import Run, State
 from noetl_core.events.control import ExecutionFailing
 from noetl_core.events.event import fact
 from noetl_core.events.shapes import Failure
+from noetl_core.frozen import frozen
 from noetl_core.history import tally_of
 from noetl_core.instants import SECOND
 
@@ -37,7 +38,7 @@ UNFINISHED_AGAIN_S = 90
 """When an execution whose reconciliation never ends is due again: at the second sweep after this one."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Swept:
     """Counts of what reconciliations did, for logs and metrics."""
 

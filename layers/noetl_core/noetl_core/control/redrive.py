@@ -8,7 +8,7 @@ between, the execution is still ended and is reconciled once more.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from noetl_core.carried_over import carried_over
@@ -27,7 +27,8 @@ from noetl_core.engine.redrive import BadRedrive, Plan, Redrive, plan
 from noetl_core.engine.state import State
 from noetl_core.events.control import ExecutionRedriven
 from noetl_core.events.event import fact
-from noetl_core.events.shapes import Rerun
+from noetl_core.events.redrives import Rerun
+from noetl_core.frozen import frozen
 from noetl_core.instants import DAY_S, SECOND
 from noetl_core.ports import Gate, NotFound
 from noetl_core.values import Values
@@ -36,7 +37,7 @@ SHOWN = 50
 """Ranges of iterations that a preview lists."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Redriven:
     """The execution after a redrive, or unchanged after a preview; and what is run again, in words for people and programs."""
 

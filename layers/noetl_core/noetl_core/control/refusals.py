@@ -20,7 +20,7 @@ from noetl_core.expr import TemplateError
 from noetl_core.ports import CorruptLog, Forbidden, NotFound, PortError, TooLarge, Unavailable
 
 if TYPE_CHECKING:
-    from noetl_core.client import catalog_shapes, view_shapes
+    from noetl_core.client import catalog_shapes, service_shapes
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ class BadRequest(ValueError):
 
     def __init__(self, message: str, loc: str = "body", hint: str = "") -> None:
         super().__init__(message)
-        self.details: list[view_shapes.Detail] = [{"loc": loc, "message": message, "hint": hint}]
+        self.details: list[service_shapes.Detail] = [{"loc": loc, "message": message, "hint": hint}]
 
 
 class NoRoute(LookupError):
@@ -74,7 +74,7 @@ class Refused(NamedTuple):
     """An answer to a request that was refused."""
 
     status: HTTPStatus
-    body: view_shapes.ErrorBody
+    body: service_shapes.ErrorBody
 
 
 def refusal(error: Exception, request_id: str) -> Refused:
@@ -124,7 +124,7 @@ def within(name: str, value: int, least: int, most: int) -> int:
     return value
 
 
-def _refused(status: HTTPStatus, code: str, message: str, details: list[view_shapes.Detail], request_id: str) -> Refused:
+def _refused(status: HTTPStatus, code: str, message: str, details: list[service_shapes.Detail], request_id: str) -> Refused:
     return Refused(status, {"error": {"code": code, "message": message, "details": details, "request_id": request_id}})
 
 
@@ -134,7 +134,7 @@ def _message(error: Exception) -> str:
     return str(error)
 
 
-def _details(error: Exception) -> list[view_shapes.Detail]:
+def _details(error: Exception) -> list[service_shapes.Detail]:
     if isinstance(error, BadRequest):
         return error.details
     if isinstance(error, BadWorkload):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
 from typing import Any
 
 from noetl_core.control.core import Control
@@ -20,6 +19,7 @@ from noetl_core.engine.needs import Need, NeedValues, Unreadable
 from noetl_core.engine.records import AnyEvent, Boundary, Commit, Event, StreamId, request_of
 from noetl_core.engine.state import State
 from noetl_core.events.event import Fact, is_fact
+from noetl_core.frozen import frozen
 from noetl_core.ports import NotFound
 from noetl_core.values import Values
 
@@ -29,7 +29,7 @@ CHECKPOINT_EVERY = 64
 """The most commits to fold again when a decision asked for values, or came out differently, and so spoilt its state."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Difference:
     """A control commit that would be different today: its position, its recorded events, and the events decided now."""
 
@@ -38,7 +38,7 @@ class Difference:
     decided: tuple[dict[str, Any], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Missing:
     """A control commit that cannot be decided again, because a value it read no longer exists or is no data."""
 
@@ -46,7 +46,7 @@ class Missing:
     reasons: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Replay:
     """How many control commits were decided again, and where they differ (with another playbook: the first difference).
 

@@ -4,10 +4,11 @@ place is. A log without snapshots - a short one, or one that older code wrote - 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from noetl_core.control.cursor import Position, StreamPosition
 from noetl_core.engine.records import Commit, Snapshot, StreamId
+from noetl_core.frozen import frozen
 from noetl_core.history import commits_of, snapshot_upto
 from noetl_core.instants import SECOND
 from noetl_core.ports import CommitReader, EventStore
@@ -22,7 +23,7 @@ MISSES = 2
 """Probes in a row that found none between two: snapshots of a large state are far apart."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Start:
     """Where reading begins: a position just behind a control commit, the events before it in causal order, and how many of them
     are of which open run."""
@@ -45,7 +46,11 @@ def start_of(snap: Snapshot | None, trace_id: str | None) -> Start:
 def before_number(store: EventStore, reader: CommitReader, execution_id: str, number: int) -> Snapshot | None:
     """Return the newest snapshot with no more than `number` events before it. A log in which the control plane did not record
     how much runs have written has none: its states do not count."""
-    found = _newest(store, execution_id, lambda snap: snap.state["events"] <= number, lambda snap: snap.state["events"], number)
+
+    def counts(snap: Snapshot) -> int:
+        return int(snap.state["events"])
+
+    found = newest_before(store, execution_id, lambda snap: counts(snap) <= number, counts, number)
     return found if found is not None and _counts_runs(reader, execution_id) else None
 
 
@@ -57,7 +62,11 @@ def _counts_runs(reader: CommitReader, execution_id: str) -> bool:
 
 def before_instant(store: EventStore, execution_id: str, ts: int) -> Snapshot | None:
     """Return the newest snapshot before which nothing happened at `ts` or later."""
-    return _newest(store, execution_id, lambda snap: snap.state["updated_at"] < ts - SKEW, lambda s: s.state["updated_at"], ts)
+    return newest_before(store, execution_id, lambda snap: _updated(snap) < ts - SKEW, _updated, ts)
+
+
+def _updated(snap: Snapshot) -> int:
+    return int(snap.state["updated_at"])
 
 
 def before_routing(store: EventStore, reader: CommitReader, commit: Commit) -> Snapshot | None:
@@ -68,9 +77,9 @@ def before_routing(store: EventStore, reader: CommitReader, commit: Commit) -> S
         run = snap.state["runs"].get(commit.stream.run_id)
         if run is not None:
             return bool(run["handled_seq"] < commit.seq)
-        return snap.seq < begun or bool(snap.state["updated_at"] < commit.ts - SKEW)  # not open yet; else open no longer
+        return snap.seq < begun or _updated(snap) < commit.ts - SKEW  # not open yet; else open no longer
 
-    return _newest(store, commit.stream.execution_id, before, lambda snap: snap.state["updated_at"], commit.ts)
+    return newest_before(store, commit.stream.execution_id, before, _updated, commit.ts)
 
 
 def _begun(reader: CommitReader, stream: StreamId) -> int:
@@ -80,25 +89,27 @@ def _begun(reader: CommitReader, stream: StreamId) -> int:
     return next((event.data["as_of"] for event in events if event.name == "StepStarted"), -1)
 
 
-def _newest(
+def newest_before(
     store: EventStore,
     execution_id: str,
     before: Callable[[Snapshot], bool],
-    measure: Callable[[Snapshot], float],
-    wanted: float,
+    measure: Callable[[Snapshot], float] | None = None,
+    wanted: float = 0,
+    upto: int | None = None,
+    near: int = NEAR,
 ) -> Snapshot | None:
-    """Return the newest snapshot that lies `before` a place. Of later ones `before` is false. A guess from what they `measure`
-    alternates with halving."""
-    newest = snapshot_upto(store, execution_id)
+    """Return the newest snapshot that lies `before` a place, of positions up to `upto`. Of later ones `before` is false. A guess
+    from what they `measure`, if they do, alternates with halving, until `near` commits are left."""
+    newest = snapshot_upto(store, execution_id, upto)
     if newest is None or before(newest):
         return newest
     found: Snapshot | None = None
     low, high, after, misses = -1, newest.seq, newest, 0
     for probe in range(MAX_PROBES):
-        if high - low <= NEAR or misses == MISSES:
+        if high - low <= near or misses == MISSES:
             break
         middle = (low + high) // 2
-        if probe % 2 == 0 and found is not None:
+        if measure is not None and probe % 2 == 0 and found is not None:
             span = max(measure(after) - measure(found), 1)
             middle = found.seq + round((after.seq - found.seq) * (wanted - measure(found)) / span)
         middle = min(max(middle, low + 1), high - 1)

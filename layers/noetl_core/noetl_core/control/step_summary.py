@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 from noetl_core.control import read
 from noetl_core.control.core import Control
 from noetl_core.control.refusals import nearest
-from noetl_core.engine.aggregates import coarser
+from noetl_core.engine.aggregates import coarser, rows_of
 from noetl_core.engine.records import Commit, StreamId
 from noetl_core.engine.state import StepState
 from noetl_core.ports import NotFound
 
 if TYPE_CHECKING:
     from noetl_core.client import view_shapes
-    from noetl_core.events.aggregates import Cells
-    from noetl_core.events.shapes import Aggregates, Counts
+    from noetl_core.events.aggregates import Aggregates, Cells
+    from noetl_core.events.shapes import Counts
 
 
 def step_summary(control: Control, execution_id: str, step: str, buckets: int | None = None) -> view_shapes.StepAggregates:
@@ -57,12 +57,7 @@ def step_summary(control: Control, execution_id: str, step: str, buckets: int | 
 def _buckets(cells: Cells, most: int) -> view_shapes.Buckets:
     """Return cells in the form of the API, at most so many."""
     wide = coarser(cells, most)
-    ordered = sorted((int(key), counts) for key, counts in wide["at"].items())
-    rows = [
-        [number, ended, failed, round(total / ended / 1000, 3), round(longest / 1000, 3)]
-        for number, (ended, failed, total, longest) in ordered
-    ]
-    return {"width": 1 << wide["bits"], "cells": rows}
+    return {"width": 1 << wide["bits"], "cells": rows_of(wide)}
 
 
 def under_way(last: Commit | None) -> tuple[Aggregates | None, Counts | None]:

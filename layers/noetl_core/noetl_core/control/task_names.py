@@ -21,8 +21,9 @@ from noetl_core.engine.pipeline import Pipeline, args_of_pass, fold
 from noetl_core.engine.records import RunEvent, StreamId, run_events
 from noetl_core.engine.state import Run, State, trigger_seen
 from noetl_core.events.event import Event, TaskEvent
-from noetl_core.events.shapes import CarriedOver
+from noetl_core.events.redrives import CarriedOver
 from noetl_core.expr import Scope, mask, referenced
+from noetl_core.frozen import frozen
 from noetl_core.history import commits_of
 from noetl_core.instants import SECOND
 from noetl_core.ports import NotFound, Unavailable
@@ -33,7 +34,7 @@ NOT_CTX: Final = {"iter", "args", "workload", "steps", "execution_id", "trigger"
 """Names that are not looked up in ctx."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Asked:
     """Which task, of which iteration, of which step; what the event of `at` says may be left out."""
 
@@ -155,7 +156,7 @@ def _not_begun(step: Step, path: Path) -> NotFound:
     return NotFound(f"the run of step {step.name} {what} had not begun".replace("  ", " "))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Bound:
     """Up to which event streams are read: an event of the same stream, or the time of one of another."""
 

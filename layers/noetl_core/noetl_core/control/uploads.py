@@ -22,12 +22,12 @@ from noetl_core.dsl.versions import BadVersion, split_version
 from noetl_core.engine import ids
 from noetl_core.engine.workload import BadWorkload
 from noetl_core.ports import Inbox, NotFound, PlaybookVersion, TooLarge, Upload
+from noetl_core.result_refs import FORMAT_OF_SUFFIX
 
 log = logging.getLogger(__name__)
 
 MAX_UPLOAD = 20 * 1024**3
 """The most bytes of an upload: they are copied well within the time of the function."""
-FORMATS = {"json": "json", "jsonl": "jsonl", "ndjson": "jsonl", "csv": "csv", "parquet": "parquet"}
 
 
 class Refused(Exception):
@@ -114,7 +114,7 @@ def _start(control: Control, upload: Upload, rest: str, inbox: Inbox) -> str:
 def copied(inbox: Inbox, upload: Upload, execution_id: str) -> Mapping[str, Any]:
     """Return a copy of the object among the execution's own objects; it is the same for every delivery of the same put."""
     suffix = upload.key.rpartition("/")[2].rpartition(".")[2].lower()
-    form = FORMATS.get(suffix)
+    form = FORMAT_OF_SUFFIX.get(suffix)
     reference = inbox.copy(upload, f"{execution_id}/upload/object" + (f".{suffix}" if form else ""))
     return {**reference, "format": form} if form else reference
 

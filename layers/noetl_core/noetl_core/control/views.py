@@ -10,15 +10,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 from noetl_core.control import pages, read
 from noetl_core.control.core import Control
-from noetl_core.control.cursor import history
-from noetl_core.control.envelopes import Expander
-from noetl_core.control.pages import BUSY_S, Bounded
+from noetl_core.control.pages import BUSY_S
 from noetl_core.control.refusals import BadRequest
 from noetl_core.control.replay import Unfit, replay
 from noetl_core.dsl.parse import collection_paused
-from noetl_core.engine.records import StreamId
-from noetl_core.history import commits_of
-from noetl_core.instants import SECOND, from_text, in_microseconds
+from noetl_core.instants import SECOND
 from noetl_core.observe.logs import task_logs
 from noetl_core.ports import NotFound
 
@@ -27,10 +23,6 @@ if TYPE_CHECKING:
     from noetl_core.client.api import Drawn
     from noetl_core.observe.graph import Graph
 
-SPANS, MAX_SPANS = 2_000, 10_000
-ROWS = 500
-DETAILED = 200
-"""Events of a run whose tasks and iterations a timeline with `rows` shows, at most."""
 LOGS = 100
 NAME = 28
 """Characters of a text that a step of a graph with places has room for."""
@@ -60,65 +52,6 @@ def replayed(control: Control, execution_id: str, after: str | None = None, sour
         "cursor": None if done.over or (playbook is not None and done.differences) else str(done.last),
     }
     return cast("view_shapes.Replay", found)
-
-
-def timeline(control: Control, execution_id: str, limit: int = SPANS) -> view_shapes.Timeline:
-    """Spans of step runs, and of tasks and iterations as far as the limit goes."""
-    from noetl_core.observe.timeline import Timeline  # 2 ms: short runs ask for no view
-
-    reading = pages.since(control, execution_id, None, b"")
-    line = Timeline(limit)
-    line.observe(reading.envelopes)
-    now = control.clock.now() / SECOND
-    return cast("view_shapes.Timeline", {"execution_id": execution_id, **line.as_dict(now), "partial": reading.partial})
-
-
-def timeline_rows(
-    control: Control,
-    execution_id: str,
-    rows: int,
-    *,
-    step: str | None = None,
-    begin: str | None = None,
-    end: str | None = None,
-    limit: int = SPANS,
-) -> view_shapes.Timeline:
-    """Spans of at most `rows` step runs: those that failed or are open, then the slowest; of short ones also what they did.
-    Raises `NotFound`, `BadRequest`."""
-    from noetl_core.observe.timeline_rows import Rows, timeline_of  # 3 ms, as above
-
-    read.load(control, execution_id)
-    commits = Bounded(commits_of(control.recent, StreamId(execution_id)), control)
-    found = Rows()
-    found.observe(commits)
-    first, last = _instant(begin, "from", found.began), _instant(end, "to", found.began)
-    shown, total = found.chosen(rows, step, first, last)
-    line = timeline_of(found, shown, limit)
-    for row in shown:
-        if line.full:
-            break
-        if row.written <= DETAILED:
-            stream = control.recent.read(StreamId(execution_id, row.run), limit=DETAILED)
-            expand = Expander(execution_id, None, {row.run: row.step})
-            line.observe(envelope for commit in stream for envelope in expand(commit))
-    now = control.clock.now() / SECOND
-    counts = {"total": total, "shown": len(shown)}
-    whole = {"execution_id": execution_id, **line.as_dict(now), "partial": commits.partial, "rows": counts}
-    return cast("view_shapes.Timeline", whole)
-
-
-def _instant(text: str | None, name: str, began: int | None) -> int | None:
-    """Return an instant, which is written as one, or as milliseconds from the beginning."""
-    if text is None:
-        return None
-    if text.isascii() and text.isdecimal() and len(text) <= 15:
-        return (began or 0) + int(text) * 1000
-    try:
-        return in_microseconds(from_text(text))
-    except ValueError:
-        raise BadRequest(
-            f"{name} is no instant: {text!r}", f"query.{name}", "RFC 3339, or milliseconds from the beginning"
-        ) from None
 
 
 def graph(control: Control, execution_id: str, *, layout: bool = False, at: str | None = None) -> view_shapes.Graph:
@@ -167,18 +100,6 @@ def _graph(control: Control, execution_id: str, at: str | None = None) -> tuple[
 
     state, _ = read.state_just_after(control, execution_id, at)
     return read.status_of(state), state.digest, graph_of(control.playbook(state.digest), state)
-
-
-def cost(control: Control, execution_id: str, worker_mb: int | None = None) -> view_shapes.Cost:
-    """Metered units and list prices, by step; `worker_mb` is the memory of a worker."""
-    from noetl_core.observe.cost import WORKER_MB, Meter  # 3 ms, as above
-
-    state = read.load(control, execution_id)
-    meter = Meter(execution_id, worker_mb=worker_mb or WORKER_MB)
-    commits = Bounded(history(control.store, execution_id), control)
-    meter.observe(commits)
-    found = {"execution_id": execution_id, "status": read.status_of(state), **meter.as_dict(), "partial": commits.partial}
-    return cast("view_shapes.Cost", found)
 
 
 def logs(

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from noetl_core.at_once import at_once
 from noetl_core.control import read
 from noetl_core.control.callbacks import Reply, answer, callback_waits, heartbeat, shown_wait, token_for
 from noetl_core.control.core import Control
@@ -13,7 +14,6 @@ from noetl_core.control.cursor import sign
 from noetl_core.control.listing import before
 from noetl_core.instants import to_rfc3339
 from noetl_core.ports import CorruptLog, Head, NewerLog, NotFound
-from noetl_core.values import at_once
 
 if TYPE_CHECKING:
     from noetl_core.client import following_shapes

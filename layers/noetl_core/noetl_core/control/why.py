@@ -3,20 +3,27 @@ log, results and text that they are made from."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from noetl_core.control import read
 from noetl_core.control.core import Control
+from noetl_core.control.cursor import place_of
 from noetl_core.control.limit_views import awaited
+from noetl_core.control.log_parts import WHOLE, LogParts
+from noetl_core.control.log_search import LogSearch
 from noetl_core.control.refusals import nearest
 from noetl_core.dsl.positions import Positions
 from noetl_core.engine.records import Commit, StreamId
 from noetl_core.engine.state import State
+from noetl_core.history import commits_of
 from noetl_core.observe import findings, sentences
-from noetl_core.observe.account import Account, evaluate
+from noetl_core.observe.account import Account, Moment, RunAccount
 from noetl_core.observe.causes import Failed, cause, failures, failures_of
+from noetl_core.observe.evaluation import Question, evaluate
 from noetl_core.observe.guards import arcs, scope_of
+from noetl_core.observe.partial import Missing, PartialAccount
 from noetl_core.observe.retries import retry_of
 from noetl_core.observe.why import Explanation
 from noetl_core.ports import NotFound
@@ -28,6 +35,8 @@ if TYPE_CHECKING:
 
 GENERATIONS: Final = 5
 """How many executions down the root of a failure is searched: a child of a child ..."""
+Planned = TypeVar("Planned")
+
 END: Final = 32
 """Commits at the end of a run's stream that are searched for its failed attempt."""
 
@@ -38,45 +47,71 @@ def why(control: Control, execution_id: str, step: str | None = None, at: str | 
     return _Reading(control, execution_id, at).why(step)
 
 
+class _WholeLog:
+    """A short control stream, which is read whole."""
+
+    def __init__(self, control: Control, state: State) -> None:
+        self._control, self._execution_id, self._last = control, state.execution_id, state.seq
+        self._account = Account()
+        self._account.observe(self.commits(-1))
+
+    def account(self) -> Account:
+        return self._account
+
+    def look_for(self, missing: Iterable[Missing]) -> bool:
+        return False
+
+    def commits(self, after: int) -> Iterator[Commit]:
+        """Yield control commits after a position, as far as the log went."""
+        for commit in commits_of(self._control.store, StreamId(self._execution_id), after):
+            if commit.seq > self._last:
+                return
+            yield commit
+
+    def state(self, upto: int) -> State:
+        """Return the state at a position; -1: before the first commit."""
+        return State(self._execution_id) if upto < 0 else self._control.load(self._execution_id, upto)
+
+
 class _Reading:
-    """One execution's log, read once; with `at` as far as it went then."""
+    """One execution's log: a short one read once, of a long one the parts that the answer needs; with `at` as far as it went
+    then."""
 
     def __init__(self, control: Control, execution_id: str, at: str | None = None) -> None:
         self._control, self._execution_id = control, execution_id
         last = None if at is None else _decided(control, execution_id, at)
-        self._commits = control.store.read(StreamId(execution_id), limit=None if last is None else last + 1)
-        if not self._commits:
-            raise NotFound(f"there is no execution {execution_id}")
-        self._account = Account()
-        self._account.observe(self._commits)
         self._state = read.load(control, execution_id) if last is None else control.load(execution_id, last)
         self._playbook = control.playbook(self._state.digest)
         self._text = Positions(control.catalog.by_digest(self._state.digest).source)
+        self._log: _WholeLog | LogParts
+        self._search: _WholeLog | LogSearch
+        if self._state.seq < WHOLE:
+            self._log = self._search = _WholeLog(control, self._state)
+        else:
+            self._log = LogParts(control, self._state)
+            self._search = LogSearch(self._log, self._playbook)
+        self._account = self._search.account()
+
+    def _planned(self, plan: Callable[[Account], Planned]) -> Planned:
+        """Plan from what was read, again each time that more had to be."""
+        while True:
+            found = plan(self._account)
+            if not isinstance(self._account, PartialAccount) or not self._search.look_for([*self._account.missing]):
+                return found
+            self._account = self._search.account()
 
     def why(self, step: str | None) -> why_shapes.Why:
         if step is not None and step not in self._playbook.by_name:
             hint = nearest(step, self._playbook.by_name)
             raise NotFound(f"execution {self._execution_id} has no step {step}" + (f" ({hint})" if hint else ""))
-        explanation = Explanation(self._execution_id, self._playbook, self._text, self._account)
-        if step is None:
-            findings.find(explanation)
-        else:
-            explanation.step(step)
-        values = Values(self._control.store, self._control.results, self._execution_id)
-        state = evaluate(
-            self._execution_id,
-            self._commits,
-            explanation.questions,
-            explanation.at_the_end,
-            self._control.playbook,
-            values.supply,
-        )
+        explanation = self._planned(partial(self._explanation, step))
+        unput = self._evaluate(explanation.questions, explanation.at_the_end)
         self._name_retries(explanation)
         self._name_holders(explanation)
         facts = explanation.told()
         if step is None:
-            facts = [*self._whole(state), *facts]
-        return {
+            facts = [*self._whole(self._state), *facts]
+        found: why_shapes.Why = {
             "execution_id": self._execution_id,
             "status": cast("shapes.ExecutionStatus", read.status_of(self._state)),
             "playbook": {"path": self._state.path, "version": self._state.version, "digest": self._state.digest},
@@ -85,19 +120,36 @@ class _Reading:
             "facts": facts,
             "more": explanation.more,
         }
+        if isinstance(self._log, LogParts):
+            found["partial"] = {"commits": self._state.seq + 1, "read": len(self._log.held), "unevaluated": unput}
+        return found
+
+    def _explanation(self, step: str | None, account: Account) -> Explanation:
+        explanation = Explanation(self._execution_id, self._playbook, self._text, account)
+        if step is None:
+            findings.find(explanation)
+        else:
+            explanation.step(step)
+        return explanation
+
+    def _evaluate(self, questions: Mapping[Moment, Iterable[Question]], at_the_end: Iterable[Question] = ()) -> int:
+        values = Values(self._control.store, self._control.results, self._execution_id)
+        return evaluate(self._log, questions, at_the_end, self._state, self._control.playbook, values.supply)
 
     def causes(self, step: str | None = None, generation: int = 0) -> list[why_shapes.Cause]:
         """Return the errors that led to the failure of the execution, or of the newest run of a step, the root first."""
-        if step is None:
-            failed = failures(self._account, self._state.failure)
-        else:
-            _, runs = self._account.of_step(step)
-            failed = failures_of(runs[-1]) if runs else []
+        failed = self._planned(partial(self._failures, step))
         out: list[why_shapes.Cause] = []
         for each in failed:
             out += self._of_child(each, generation)
             out.append(self._cause(each))
         return out
+
+    def _failures(self, step: str | None, account: Account) -> Sequence[Failed]:
+        if step is None:
+            return failures(account, self._state.failure)
+        runs, _ = account.visits(step)
+        return failures_of(runs[-1]) if runs else []
 
     def _cause(self, failed: Failed) -> why_shapes.Cause:
         stream, prefix = self._stream(failed), ""
@@ -114,9 +166,19 @@ class _Reading:
             return ()
         if run.failed_chunk is not None:
             run = self._account.runs.get(run.failed_chunk, run)
-        if run.seq < 0:
-            return ()
-        return self._control.store.read(StreamId(self._execution_id, run.id), after=max(-1, run.seq - END), limit=END + 1)
+        elif (chunk := self._failed_chunk(run)) is not None:
+            last = self._control.store.last(StreamId(self._execution_id, chunk))
+            return () if last is None else self._end_of(chunk, last.seq)
+        return () if run.seq < 0 else self._end_of(run.id, run.seq)
+
+    def _end_of(self, run: str, seq: int) -> Sequence[Commit]:
+        """Return the end of a run's stream, up to a position."""
+        return self._control.store.read(StreamId(self._execution_id, run), after=max(-1, seq - END), limit=END + 1)
+
+    def _failed_chunk(self, lead: RunAccount) -> str | None:
+        """Return the chunk of a loop that failed first, as the state keeps it."""
+        chunks = () if self._account.complete else [each for each in self._state.ended.failed if each.parent == lead.id]
+        return min(chunks, key=lambda each: each.began + each.us).run if chunks else None
 
     def _place_of_guard(self, failed: Failed, found: Any) -> None:
         """Let an error of arcs stand where the guard that failed does."""
@@ -132,18 +194,13 @@ class _Reading:
             if wrong is not None:
                 found.update({key: wrong[key] for key in ("line", "column") if key in wrong})
 
-        values = Values(self._control.store, self._control.results, self._execution_id)
-        commits = [c for c in self._commits if c.seq <= run.next.seq]
-        evaluate(self._execution_id, commits, {run.next: [ask]}, (), self._control.playbook, values.supply)
+        self._evaluate({run.next: [ask]})
 
     def _of_child(self, failed: Failed, generation: int) -> list[why_shapes.Cause]:
         """Return the causes in the child whose failure it was."""
         if failed.run is None or failed.by_arcs or generation >= GENERATIONS:
             return []
-        for child, run in self._account.requested.items():
-            end = self._account.children.get(child)
-            if run != failed.run.id or end is None or end.get("error") is None:
-                continue
+        for child in self._failed_children(failed.run):
             try:
                 below = _Reading(self._control, child)
             except NotFound:
@@ -153,6 +210,19 @@ class _Reading:
             ]
         return []
 
+    def _failed_children(self, run: RunAccount) -> Iterator[str]:
+        """Yield the failed children of a run; of a long log those for which it waited at the end of its stream."""
+        if self._account.complete:
+            ends = self._account.children
+            requested = [child for child, by in self._account.requested.items() if by == run.id]
+            yield from (child for child in requested if child in ends and ends[child].get("error") is not None)
+            return
+        for commit in self._end_of(run.id, run.seq):
+            for event in commit.events:
+                for wait in event.data["waits"] if event.name == "StepSuspended" else ():
+                    if wait["kind"] == "child" and self._control.load(wait["child"]).failure is not None:
+                        yield wait["child"]
+
     def _name_retries(self, explanation: Explanation) -> None:
         """Say of runs that wait for their next attempt what failed."""
         for fact in explanation.facts:
@@ -160,8 +230,7 @@ class _Reading:
             if fact["fact"] != "wait" or wait is None or wait["kind"] != "timer":
                 continue
             run = self._account.runs[fact["step_run_id"]]
-            stream = self._control.store.read(StreamId(self._execution_id, run.id), after=max(-1, run.seq - END), limit=END + 1)
-            found = retry_of(stream, wait)
+            found = retry_of(self._end_of(run.id, run.seq), wait)
             if found is not None:
                 fact["fact"], fact["text"] = "retry", f"{run.step}: {found}"
 
@@ -195,5 +264,10 @@ class _Reading:
 
 def _decided(control: Control, execution_id: str, at: str) -> int:
     """Return the last commit of the control stream at an event. What a commit decided was decided at once."""
-    state, where = read.state_just_after(control, execution_id, at)
-    return state.seq if where is None or where.run is not None else where.seq
+    where = place_of(at, execution_id)
+    if where.run is None:
+        held = control.store.read(StreamId(execution_id), after=where.seq - 1, limit=1)
+        if held and where.place - where.derived < len(held[0].events):
+            return where.seq
+    state, _ = read.state_just_after(control, execution_id, at)
+    return state.seq

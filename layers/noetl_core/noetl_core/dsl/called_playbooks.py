@@ -1,4 +1,4 @@
-"""What `kind: playbook` calls, as far as it is written down: `path`, `path@3`, `path@prod`, and `version`."""
+"""What `kind: playbook` calls, as far as it is written literally: `path`, `path@3`, `path@prod`, and `version`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from noetl_core.expr import is_template
 
 
 def check_called(r: Reader, entries: Mapping[str, Node], what: str) -> None:
-    """Report a path or a version that no playbook can have. What is a template is looked at when the task runs."""
+    """Report a path or a version that no playbook can have. Templates are checked when the task runs."""
     said, given = entries.get("path"), entries.get("version")
     named: Version = None
     if said is not None and isinstance(said.value, str) and said.value and not is_template(said.value):

@@ -1,4 +1,4 @@
-"""`loop.cursor`: what a loop claims its rows from, and what goes with it."""
+"""`loop.cursor`: the source from which a loop claims its rows, and which options go with it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from noetl_core.dsl.fields.cursor import CURSOR, OF_KIND, OF_STATEMENTS, OF_TABLE
+from noetl_core.dsl.kinds import WAITING_KINDS
 from noetl_core.dsl.load import Node
 from noetl_core.dsl.model import Cursor, Loop, Task
 from noetl_core.dsl.reader import Given, Reader
 
-WAITING = ("wait", "callback", "playbook")
-"""Kinds that wait: claims of rows would have to outlast that."""
+OUTSIDE_KINDS = frozenset({"container"})
+"""Kinds that the language knows and whose work is done outside."""
 
 
 def cursor(r: Reader, node: Node, looped: str) -> Cursor:
@@ -92,11 +93,11 @@ def _settled(r: Reader, node: Node, table: bool, what: str) -> None:
 
 
 def check_cursor(r: Reader, node: Node, loop: Loop, tasks: Sequence[Task]) -> None:
-    """Report what does not go with the cursor of a step's loop. `node` is that of the loop."""
+    """Report whatever cannot be combined with the cursor of a step's loop. `node` is that of the loop."""
     if loop.cursor is None:
         return
     for task in tasks:
-        if task.kind in WAITING:
+        if task.kind in WAITING_KINDS or task.kind in OUTSIDE_KINDS:
             message = f"{task.called} of kind {task.kind} waits, and claims of rows would run out meanwhile"
             r.report("E114", (node, "cursor"), message, "collect what is to wait in ctx, and wait in a step behind the loop")
 

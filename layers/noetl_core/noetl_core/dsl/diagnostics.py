@@ -10,11 +10,11 @@ import difflib
 import json
 from bisect import bisect
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from noetl_core import __version__
 from noetl_core.dsl.model import Path
+from noetl_core.frozen import frozen
 
 Severity = Literal["error", "warning", "note"]
 
@@ -72,7 +72,7 @@ CODES: Final[dict[str, str]] = {
     "W409": "rules after one that always matches",
     "W450": "rewritten, and worth a look",
     "W501": "a step that is never reached",
-    "W502": "an arc behind one that always fires",
+    "W502": "an arc after one that always fires",
     "W503": "a guard that is always false",
     "W504": "a guard on an event that never comes",
     "W505": "a join that never completes",
@@ -99,12 +99,12 @@ CODES: Final[dict[str, str]] = {
 """Every code with its subject."""
 
 _EXPLAINED: Final = frozenset({"E201", "E202", *(code for code in CODES if code[0] == "W")}) - {"W450"}
-"""Codes with a page of their own: all of lint, and the errors that are of its kind. W450 is what `noetl migrate` says."""
+"""Codes with a page of their own: all lint codes, and related errors. `noetl migrate` reports W450."""
 
 MIGRATE: Final = "rewrite it with `noetl migrate`"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Diagnostic:
     """One finding. `line` and `col` count from 1; `path` is the place in the document, as far as it is known."""
 
@@ -158,9 +158,9 @@ def dotted(path: Path) -> str:
 
 
 LONGEST_SLIP = 100
-"""Characters of a word that may be a slip for another."""
+"""Maximum length of a word that may be a misspelling of another."""
 COMPARED = 100
-"""Names that one wrong word is compared with."""
+"""Maximum number of names with which a wrong word is compared."""
 
 
 def suggest(word: str, known: Iterable[str]) -> str:
@@ -206,7 +206,7 @@ _SAID_ELSEWHERE: dict[str, tuple[str, ...]] = {
     "upload": ("put",),
     "write": ("put",),
 }
-"""What other tools and languages call something, and what it is called here; the first that is known where the word stands."""
+"""Names in other tools and languages -> their names here; the first that is known at the word's place is suggested."""
 
 
 _OF_TASKS = frozenset({"kind", "url", "method", "headers", "code", "command", "query", "script", "auth", "credential", "action"})
@@ -214,7 +214,7 @@ _OF_TASKS = frozenset({"kind", "url", "method", "headers", "code", "command", "q
 
 
 def suggest_word(word: str, known: Iterable[str]) -> str:
-    """Return `did you mean "..."?` for a key or value of the language, of which other tools may have another name."""
+    """Return `did you mean "..."?` for a key or value of the language, which other tools may name differently."""
     words = frozenset(known)
     if word in _OF_TASKS and "tool" in words:
         return (

@@ -93,7 +93,7 @@ def _executor(e: Executor) -> dict[str, Any]:
         failure=EXECUTOR_FAILURE.written(mode=e.failure_mode),
         unconditional_on_failure=e.unconditional_on_failure,
         results=RESULTS.written(reference_first=e.reference_first),
-        limits=LIMITS_BLOCK.written(**{name: getattr(e.limits, name) for name in Limits.__slots__}),
+        limits=LIMITS_BLOCK.written(**{name: getattr(e.limits, name) for name in Limits.__match_args__}),
         lifecycle=EXECUTOR_LIFECYCLE.written(timeout_s=e.timeout_s, lifetime_s=e.lifetime_s),
         concurrency=_concurrency(e.concurrency),
         priority=e.priority,
@@ -143,7 +143,7 @@ def _source(source: Source) -> dict[str, Any]:
 
 
 def _handler(handler: OnFailure) -> dict[str, Any]:
-    return {name: getattr(handler, name) for name in OnFailure.__slots__}
+    return {name: getattr(handler, name) for name in OnFailure.__match_args__}
 
 
 def _step(step: Step, executor: Executor) -> dict[str, Any]:

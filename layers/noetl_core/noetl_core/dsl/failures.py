@@ -1,4 +1,4 @@
-"""What is told that an execution has failed: `executor.spec.on_failure`, and the one line that is a stack's default."""
+"""Who is notified that an execution has failed: `executor.spec.on_failure`, and the one line that is a stack's default."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TOPIC: Final = re.compile(r"(arn:[\w-]+:sns:[\w-]*:\d*:)?[\w.-]{1,256}\Z")
 
 
 def read_on_failure(r: Reader, node: Node | None) -> OnFailure | None:
-    """Return what the playbook says; what cannot be read is reported."""
+    """Return the playbook's setting; what cannot be read is reported."""
     if node is None:
         return None
     given = r.read(node, ON_FAILURE, _WHAT)

@@ -84,7 +84,7 @@ def _needs(r: Reader, node: Node, leaves: Mapping[Path, Node], declared: Mapping
 
 
 def _circles(r: Reader, leaves: Mapping[Path, Node], needs: Mapping[Path, list[Path]]) -> None:
-    """Report circles among the defaults, each default once."""
+    """Report cycles among the defaults, each default once."""
     done: set[Path] = set()
     told: set[Path] = set()
     for start in leaves:

@@ -1,6 +1,6 @@
 """`keychain`: the declared credentials, each by the fields of its kind (canonical step spec 2.1).
 
-Every accepted spelling ends in `KeychainEntry.options` under its canonical name: who resolves credentials reads that one.
+Every accepted spelling ends in `KeychainEntry.options` under its canonical name, which the resolver of credentials reads.
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ def _entry(r: Reader, item: Node, what: str) -> KeychainEntry | None:
 
 
 def _known(r: Reader, item: Node, entries: Mapping[str, Node], block: Block, what: str) -> dict[str, Node]:
-    """Return the fields of the kind. What looks like one of them is a slip; what else other engines keep there has no effect."""
+    """Return the fields of the kind. A key similar to one of them is a typo; other keys, which other engines use, have no
+    effect."""
     out = {}
     for key, child in entries.items():
         if key in block.keys:
@@ -110,7 +111,7 @@ def _canonical(r: Reader, item: Node, entries: Mapping[str, Node], block: Block 
 
 
 def _values(r: Reader, item: Node, options: dict[str, Any], what: str) -> dict[str, Any]:
-    """Return the options of a static entry: what is no option is one of its values."""
+    """Return the options of a static entry: all other keys are its values."""
     own = KEYCHAIN["static"].keys
     values = {k: v for k, v in options.items() if k not in own}
     data = options.get("data", {})
@@ -122,7 +123,7 @@ def _values(r: Reader, item: Node, options: dict[str, Any], what: str) -> dict[s
 
 
 def _scopes(r: Reader, item: Node, options: dict[str, Any], what: str) -> None:
-    """Take a `scope` that is none of who-shares-it for what the token shall allow."""
+    """Treat a `scope` that does not say who shares the token as what the token should allow."""
     scope = options.get("scope")
     if scope is None or scope in SCOPES:
         return
@@ -145,7 +146,7 @@ def _check_together(r: Reader, item: Node, kind: str, options: Mapping[str, Any]
 
 
 def _check_templates(r: Reader, item: Node, declared: set[str]) -> None:
-    """Report what has no value while credentials are resolved: they are resolved in order, when a task first reads one."""
+    """Report names without a value while credentials are resolved: in order, when a task first reads one."""
     for scalar, path in _reads(r, item):
         root = path[0]
         if root == "keychain" and len(path) > 1 and path[1] not in declared and _later(r, item, path[1]):

@@ -25,7 +25,10 @@ NO_EFFECT_SPEC: Final = tuple(f.name for f in COMMON_OPTIONS if not f.effect)
 KINDS: Final[dict[str, KindSpec]] = {**calls.KINDS, **data.KINDS, **services.KINDS, **aws.KINDS, **plugins.KINDS, **engine.KINDS}
 
 ENGINE_KINDS: Final = frozenset(engine.KINDS)
-"""Kinds that the engine carries out itself or that normalisation resolves; the others are tools."""
+"""Kinds that the engine runs itself or that normalisation resolves; the others are tools."""
+
+WAITING_KINDS: Final = frozenset({"wait", "callback", "playbook"})
+"""Kinds whose tasks suspend their run until an answer comes."""
 
 ALL_OPTIONS: Final[Mapping[str, Field]] = {
     option.name: option for options in (COMMON_OPTIONS, *(kind.options for kind in KINDS.values())) for option in options

@@ -9,10 +9,8 @@ from noetl_core.dsl.load import Node
 from noetl_core.dsl.model import Concurrency, Rate, Task
 from noetl_core.dsl.reader import Given, Reader
 
-WAITING: Final = frozenset({"wait", "callback", "playbook"})
-"""Kinds of tasks that call nothing: a worker begins them, and something else ends them."""
 WITHOUT_RATES: Final = frozenset({"python"})
-"""Pools whose workers may not write what others go by: the code that runs there is not trusted, and could hold up everybody."""
+"""Pools whose workers may not write shared state: the code that runs there is not trusted, and could block everybody."""
 
 
 def rate(given: Given | None) -> Rate | None:
@@ -23,7 +21,7 @@ def rate(given: Given | None) -> Rate | None:
 
 
 def check_complete(r: Reader, policy: Given, owner: str) -> None:
-    """Report what a rate lacks."""
+    """Report the missing fields of a rate."""
     node, given = policy.node("rate"), policy.below.get("rate")
     if node is None or given is None:
         return
@@ -41,18 +39,14 @@ def check_rates(r: Reader, node: Node, tasks: Iterable[Task], pool: str, owner: 
         r.report("E114", node, message, hint)
 
 
-def concurrency(r: Reader, written: tuple[Node, Given] | None, owner: str, *, whole: bool) -> Concurrency | None:
-    """Return `policy.concurrency` of a playbook (`whole`) or of a step; None when it is left out, or was reported."""
+def concurrency(r: Reader, written: tuple[Node, Given] | None, owner: str) -> Concurrency | None:
+    """Return `policy.concurrency` of a playbook or of a step; None when it is left out, or was reported."""
     if written is None:
         return None
     node, given = written
     for name in ("key", "max"):
         if name not in given:
             r.missing(node, name, f"concurrency of {owner} has no {name}", "concurrency: { key: ..., max: ... }")
-    on_limit = given.filled("on_limit")
-    if on_limit == "cancel_oldest" and not whole:
-        hint = "wait, or skip; cancel_oldest stands in executor.spec.policy.concurrency"
-        r.report("E114", (node, "on_limit"), f"concurrency of {owner} cannot cancel: a step belongs to its execution", hint)
     if given.get("key") is None or given.get("max") is None:
         return None
-    return Concurrency(given.get("key"), given.get("max"), on_limit)
+    return Concurrency(given.get("key"), given.get("max"), given.filled("on_limit"))

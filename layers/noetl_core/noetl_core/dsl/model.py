@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Final, Literal, get_args
 
 from noetl_core.dsl.sources import Events, Messages, Uploads, Webhook
 from noetl_core.dsl.versions import Version
+from noetl_core.frozen import frozen
 
 Value = Any
 """A plain YAML/JSON value whose strings may be templates."""
@@ -39,7 +40,7 @@ OVERLAP: Final[tuple[Overlap, ...]] = get_args(Overlap)
 CATCH_UP: Final[tuple[CatchUp, ...]] = get_args(CatchUp)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Then:
     """What a task-policy rule does (formal specification 6.2, resolutions 7 and 29)."""
 
@@ -63,7 +64,7 @@ class Then:
     """`fail`: the message to fail with instead of the task's own error."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rule:
     """One entry of `policy.rules`; `when` None is the `else` entry."""
 
@@ -72,7 +73,7 @@ class Rule:
     path: Path = field(default=(), compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TaskPolicy:
     """`task.spec.policy` (formal specification 6, canonical step spec 5.4)."""
 
@@ -82,7 +83,7 @@ class TaskPolicy:
     """`before`, `after`, `finally` as declared; no effect in v10 (resolution 30)."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rate:
     """`task.spec.policy.rate`: how often tasks of one key begin, over all executions."""
 
@@ -91,7 +92,7 @@ class Rate:
     burst: Value = 1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Concurrency:
     """`policy.concurrency` of an executor or a step: how many of one key run at the same time, over all executions."""
 
@@ -100,7 +101,7 @@ class Concurrency:
     on_limit: Literal["wait", "skip", "cancel_oldest"] = "wait"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Task:
     """A labelled tool invocation of a pipeline, normalised (canonical step spec 7).
 
@@ -137,18 +138,18 @@ class Task:
         return self.kind == "callback" and not self.inputs.get("signal")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Cursor:
     """`loop.cursor`: rows that are claimed from a source, frame by frame. `fields` are those of the kind, unrendered."""
 
     kind: str
     fields: Mapping[str, Value] = field(default_factory=dict)
     lease_s: Value = 600
-    """Seconds that a claim holds without being prolonged."""
+    """Seconds that a claim holds without being renewed."""
     path: Path = field(default=(), compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Loop:
     """`step.loop` (formal specification 2.3 and 7; canonical step spec 8; resolutions 9, 10, 17 and 29)."""
 
@@ -161,20 +162,20 @@ class Loop:
     """None: auto."""
     chunk_size: Value = None
     commit_every: Value = None
-    """Iterations that end between two commits of a worker, at most; None: what ends within a second."""
+    """The maximum number of iterations between two commits of a worker; None: those that end within a second."""
     reducers: Mapping[str, str] = field(default_factory=dict)
     failure_mode: FailureMode = "fail_fast"
     tolerated_count: Value = None
     tolerated_percent: Value = None
     inner: Loop | None = None
     cursor: Cursor | None = None
-    """What is looped over in the place of `in_`."""
+    """Iterated over instead of `in_`."""
     frame: Value = 100
     """Rows that a cursor claims at once."""
     path: Path = field(default=(), compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AdmitRule:
     """One entry of `policy.admit.rules`; `when` None is the `else` entry."""
 
@@ -183,7 +184,7 @@ class AdmitRule:
     path: Path = field(default=(), compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Admission:
     """`step.spec.policy.admit` (formal specification 4.2, resolution 12)."""
 
@@ -191,7 +192,7 @@ class Admission:
     on_deny: Literal["park", "skip", "fail"] = "park"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Join:
     """`step.spec.join` (resolution 13): `all`, `any`, or the n-th token."""
 
@@ -199,7 +200,7 @@ class Join:
     count: int = 1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Arc:
     """One outgoing arc; `index` is its place in `next.arcs` and part of its tokens' ids."""
 
@@ -211,7 +212,7 @@ class Arc:
     path: Path = field(default=(), compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Router:
     """`step.next` (formal specification 8)."""
 
@@ -221,7 +222,7 @@ class Router:
     dedupe: Value = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Step:
     """A transition of the Petri net: admission, ordered pipeline, router (formal specification 2.2)."""
 
@@ -251,7 +252,7 @@ class Step:
     path: Path = field(default=(), compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Limits:
     """`executor.spec.policy.limits`: limits beyond which an execution fails with a clear error instead of running for ever."""
 
@@ -264,7 +265,7 @@ class Limits:
     max_frames: int = 10_000
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Schedule:
     """A source of a trigger: times. Either `cron` or `every_s` is set."""
 
@@ -275,9 +276,9 @@ class Schedule:
     """Seconds between two occurrences, which are counted from 1970 on."""
     timezone: str = "UTC"
     overlap: Overlap = "skip"
-    """What becomes of an occurrence while the execution of an earlier one runs."""
+    """What happens to an occurrence while the execution of an earlier one runs."""
     catch_up: CatchUp = "latest"
-    """Which of the occurrences that nothing could start in time are started afterwards."""
+    """Which missed occurrences are started afterwards."""
     jitter_s: float = 0
 
 
@@ -285,9 +286,9 @@ Source = Schedule | Events | Messages | Webhook | Uploads
 """What a trigger fires on."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Trigger:
-    """One entry of `executor.spec.triggers`: what starts the playbook by itself, and with what."""
+    """One entry of `executor.spec.triggers`: what starts the playbook automatically, and with which payload."""
 
     name: str
     source: Source
@@ -305,9 +306,9 @@ class Trigger:
         return self.source.kind
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OnFailure:
-    """`executor.spec.on_failure`: who is told of a failed execution; one of the first three, or nobody."""
+    """`executor.spec.on_failure`: who is notified of a failed execution; one of the first three, or nobody."""
 
     playbook: str | None = None
     webhook: str | None = None
@@ -316,7 +317,7 @@ class OnFailure:
     disabled: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Executor:
     """`executor.spec`, typed (canonical step spec 5.1; resolutions 5, 6, 11, 16, 20 and 21)."""
 
@@ -337,14 +338,14 @@ class Executor:
     triggers: tuple[Trigger, ...] = ()
     concurrency: Concurrency | None = None
     priority: Value = 0
-    """Of what waits for a limit, the one with the higher number comes first."""
+    """Among executions that wait for a limit, the one with the higher number comes first."""
     search: Mapping[str, Value] = field(default_factory=dict)
     """Search attributes (`dsl.search`)."""
     on_failure: OnFailure | None = None
     spec: Mapping[str, Value] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KeychainEntry:
     """One declared credential (canonical step spec 2.1)."""
 
@@ -361,7 +362,7 @@ class Playbook:
     path: str
     steps: tuple[Step, ...]
     workload: Mapping[str, Value] = field(default_factory=dict)
-    executor: Executor = Executor()
+    executor: Executor = field(default_factory=Executor)
     keychain: tuple[KeychainEntry, ...] = ()
     workbook: Mapping[str, Task] = field(default_factory=dict)
     metadata: Mapping[str, Value] = field(default_factory=dict)

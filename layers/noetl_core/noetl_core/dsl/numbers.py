@@ -8,25 +8,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from noetl_core.dsl.model import Limits
 from noetl_core.expr import Scope, TemplateError, render
+from noetl_core.frozen import frozen
 from noetl_core.instants import DAY_S
 
 YEAR_S: Final = 366 * DAY_S
 ANY: Final = 1e12
-"""The highest where nothing sensible bounds a number: all there is to say is that it is finite."""
+"""The highest value where no sensible bound exists: it only has to be finite."""
 
 
 class BadNumber(TemplateError):
-    """A value is no number, or out of its range. Who acts: the author."""
+    """A value is not a number, or out of its range. Who acts: the author."""
 
     kind = "schema"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Range:
     """The numbers from `low` (or, with `above`, above it) to `high`.
 
@@ -45,8 +45,8 @@ class Range:
 
     @property
     def quoted(self) -> bool:
-        """Whether text that is a number counts as one: what an expression gives may be text, too. Where 1 is too little it does
-        not, because a schema cannot say how large text may be."""
+        """Whether text that is a number counts as one: what an expression gives may be text, too. If 1 is out of range it does
+        not, because a schema cannot express bounds on numbers in text."""
         return self.template and not self.switch and self.low <= 1
 
     def holds(self, value: float) -> bool:
@@ -77,9 +77,9 @@ WINDOW: Final = Range(1, 10_000, whole=True)
 CHUNK_SIZE: Final = Range(1, 100_000, whole=True)
 COMMIT_EVERY: Final = Range(1, 100_000, whole=True)
 FRAME: Final = Range(1, 1_000, whole=True)
-"""A frame is in memory, and its rows are those that a crash leaves claimed."""
+"""A frame is held in memory, and its rows are the ones that a crash leaves claimed."""
 QUEUE_WAIT: Final = Range(0, 20, whole=True)
-"""As long as SQS waits for messages at most."""
+"""SQS waits for messages no longer than this."""
 LEASE: Final = Range(5, 12 * 3600)
 """SQS hides a message for twelve hours at most."""
 TOLERATED_COUNT: Final = Range(0, ANY, whole=True)
@@ -87,23 +87,24 @@ TOLERATED_PERCENT: Final = Range(0, 100)
 JOIN_COUNT: Final = Range(1, 10_000, whole=True, template=False, null=False)
 PRIORITY: Final = Range(-1e6, 1e6)
 PER_SECOND: Final = Range(1e-5, 100_000, null=False)
-"""One in a day, at least: who waits longer for a permit has another problem."""
+"""At least one a day: nobody should wait longer for a permit."""
 BURST: Final = Range(1, 10_000, whole=True)
 CONCURRENT: Final = Range(1, 1_000, whole=True, null=False)
-"""Those that run stand in one item."""
+"""All holders are in one item."""
 WAIT: Final = Range(0, YEAR_S)
 """Of tasks that wait: seconds, which text may give with a unit (`15m`)."""
 ANSWER: Final = Range(0, YEAR_S, above=True)
 HEARTBEAT: Final = Range(1, YEAR_S)
+LOOK: Final = Range(1, 3600)
 """Each ping is an event."""
 PRESIGNED: Final = Range(1, 7 * DAY_S)
-"""How long an address that S3 signs can be used."""
+"""How long a URL signed by S3 can be used."""
 QUEUE_DELAY: Final = Range(0, 900)
 """How long SQS may hide a message at most."""
 KEPT: Final = Range(1, 10 * YEAR_S)
 """How long a value of `kind: kv` lasts."""
 SCHEDULE_RATE: Final = Range(60, YEAR_S, whole=True, template=False, null=False, time=True)
-"""A stack looks at what is due once a minute."""
+"""A stack checks what is due once a minute."""
 SCHEDULE_JITTER: Final = Range(0, DAY_S, template=False, null=False, time=True)
 WEBHOOK_TOLERANCE: Final = Range(1, DAY_S, template=False, null=False, time=True)
 """The age of a signature."""

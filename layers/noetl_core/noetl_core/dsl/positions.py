@@ -1,4 +1,4 @@
-"""Where the parts of a playbook stand in its text, for whoever says something about them after it was read."""
+"""The positions of a playbook's parts in its text, for messages about them after it was read."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def check_program(r: Reader, code: Node | None, entry: Node | None, what: str) -
     r.programs_left -= len(code.value)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of what is discouraged: Python says it where the code runs
+            warnings.simplefilter("ignore")  # deprecation warnings: Python issues them where the code runs
             python_code.compiled(code.value)
             names = python_code.names_of(code.value)
     except SyntaxError as error:

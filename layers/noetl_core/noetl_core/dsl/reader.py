@@ -79,17 +79,17 @@ class Reader:
     source: str
     diagnostics: list[Diagnostic] = field(default_factory=list)
     programs: bool = True
-    """Whether program text is compiled: not for a playbook that is pinned, which was validated before."""
+    """Whether program text is compiled: not for a pinned playbook, which was validated before."""
     lenient: bool = False
-    """Whether a task of another playbook may be missing: a catalog may have it that is not at hand."""
+    """Whether a task of another playbook may be missing: it may be in a catalog that is not available here."""
     unresolved: set[str] = field(default_factory=set)
-    """Tasks of the workbook that are missing so."""
+    """Tasks of the workbook that are missing for this reason."""
     reads: dict[str, tuple[Read, ...]] = field(default_factory=dict)
     """What each template text reads; texts that do not compile are not in it."""
     compiled: dict[str, Compiled] = field(default_factory=dict)
     """The same texts compiled: a large playbook has more of them than the cache of `expr` holds."""
     programs_left: int = LONGEST_CHECKED
-    """How many characters of program text are still compiled: the time that validation may take is one for a playbook."""
+    """How many more characters of program text may be compiled: validation has one time budget per playbook."""
     program_reads: dict[str, Mapping[str, tuple[int, int]]] = field(default_factory=dict)
     """What each program text reads and does not bind, with line and column in it."""
 

@@ -55,7 +55,7 @@ def _results_of_tasks(r: Reader, root: Node, playbook: Playbook) -> None:
 
 
 def not_kept(r: Reader, scalar: Node, read: Read, step: str, task: str) -> None:
-    """Report a template that reads what a task of an earlier step gave: a step keeps the result of its last task only."""
+    """Report a template that reads the result of an earlier step's task: a step keeps only the result of its last task."""
     of_task = f'of its task "{task}"' if task else "but one"
     message = f'step "{step}" keeps no result {of_task}: steps.{step}.result is that of its last task'
     hint = (

@@ -1,4 +1,4 @@
-"""`executor.spec.python.requirements`: the packages that python tasks import beside what every task can.
+"""`executor.spec.python.requirements`: the additional packages that python tasks import.
 
 A requirement is a name with versions, as pip takes it (`pandas==2.2.3`, `httpx[http2]>=0.28`). Where packages come from - the
 index, its address and its password - belongs to the machine that installs them, so no address stands in a playbook.
@@ -17,11 +17,11 @@ MOST: Final = 50
 LONGEST: Final = 200
 HINT: Final = "a name with versions as pip takes it, such as pandas==2.2.3"
 FILE: Final = "requirements.txt"
-"""Beside installed packages: what they were installed for, one requirement in a line."""
+"""The file beside installed packages that lists the requirements they were installed for, one per line."""
 
 
 def requirement(text: str) -> tuple[str, str]:
-    """Return a requirement in its one form, and the name of its package. Raises `ValueError`, which says what is wrong."""
+    """Return a requirement in normalised form, and the name of its package. Raises `ValueError`, which says what is wrong."""
     from packaging.requirements import InvalidRequirement, Requirement  # 15 ms, with the next: few playbooks have any
     from packaging.utils import canonicalize_name
 
@@ -38,7 +38,7 @@ def requirement(text: str) -> tuple[str, str]:
 
 
 def requirements_of(text: str) -> frozenset[str]:
-    """Return what the text of a requirements.txt asks for: requirements and comments, no options. Raises `ValueError`."""
+    """Return the requirements in the text of a requirements.txt: requirements and comments, no options. Raises `ValueError`."""
     lines = [line.partition(" #")[0].strip() for line in text.splitlines()]
     found = set[str]()
     for line in lines:
@@ -51,7 +51,7 @@ def requirements_of(text: str) -> frozenset[str]:
 
 
 def read_requirements(r: Reader, node: Node | None) -> tuple[str, ...]:
-    """Return the requirements that a playbook lists, in their one form and in order; what cannot be read is reported."""
+    """Return the requirements that a playbook lists, normalised and in order; what cannot be read is reported."""
     what = "requirements of python of executor"
     items = r.sequence(node, what)
     if len(items) > MOST and node is not None:
@@ -73,5 +73,5 @@ def read_requirements(r: Reader, node: Node | None) -> tuple[str, ...]:
 
 
 def digest(requirements: Iterable[str]) -> str:
-    """Return the mark of a set of requirements in their one form: the same for the same set in any order."""
+    """Return the key of a set of normalised requirements: the same for the same set in any order."""
     return sha256("\n".join(sorted(requirements)).encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""`script: {uri, source}`: program text and SQL that stands in a file of its own.
+"""`script: {uri, source}`: program text and SQL in a separate file.
 
 What is read from a file beside the playbook is part of what is registered: whoever has the file (`noetl_core.script_files`)
 writes its text below `x-scripts`, and the model holds it as if it had been written in place. What is fetched over HTTP or from
@@ -139,6 +139,6 @@ def holding(text: str, contents: Mapping[str, str]) -> str:
     root = load(text).root
     held = root.get(HELD) if root is not None else None
     if held is not None and isinstance(held.value, dict):
-        return text  # who wrote some of them writes all of them
+        return text  # whoever supplies some of the texts supplies all of them
     lines = "".join(f"  {json.dumps(uri)}: {json.dumps(content)}\n" for uri, content in contents.items())
     return text + ("" if text.endswith("\n") else "\n") + f"{HELD}:\n{lines}"

@@ -1,6 +1,7 @@
 """`executor.spec.search`: attributes by which executions are listed (docs/catalog.md, "Search attributes").
 
-They are evaluated by the control plane, from what it has at hand: the workload and ctx.
+They are evaluated by the control plane, from what it knows: the workload
+and ctx.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Results that are declared secret (`spec.result.secret`): which tasks have one, which fields, and who may read it (E114, E210).
+"""Results that are declared secret (`spec.result.secret`): which tasks have one, which fields, and where it may be read (E114,
+E210).
 
 A secret result is known to the worker that runs its step, and to nobody else: the log has its mask. So what the control plane
 evaluates, and what other steps read, must not need it.
@@ -66,7 +67,7 @@ def check_kind(r: Reader, task: Task, node: Node) -> None:
 
 
 def check_readers(r: Reader, root: Node, playbook: Playbook) -> None:
-    """Report templates that read a secret result where it is not there."""
+    """Report templates that read a secret result where it is not available."""
     secret = {step.name: fields for step in playbook.steps if (fields := _of_step(step)) is not None}
     workflow = root.get("workflow")
     if not secret or workflow is None or r.failed:

@@ -39,7 +39,7 @@ Find = Callable[[str, Version], Library | None]
 def uses(text: str) -> dict[str, str]:
     """Return the workbook's entries that are tasks of other playbooks: name -> what it uses, as written. Other texts are not
     judged here."""
-    if "uses" not in text or not _SAID.search(text):  # most texts need no pattern
+    if "uses" not in text or not _SAID.search(text):  # most texts contain no such entry
         return {}
     root = load(text).root
     found = ((name, entry.get("uses")) for name, entry, _ in _entries(root.get("workbook") if root is not None else None))
@@ -71,7 +71,7 @@ class _Use(NamedTuple):
 
 
 def _form(ref: str) -> _Use | None:
-    """Return what `path@version#task` says; None where it is not of that form."""
+    """Return the parts of `path@version#task`; None if it does not have that form."""
     found = _FORM.match(ref)
     try:
         return None if found is None else _Use(found["path"], version_of(found["version"]), found["task"])
@@ -98,7 +98,7 @@ def _pin(library: Library, task: str) -> dict[str, Any]:
 
 
 def _parts(text: str) -> tuple[str, dict[str, Any]]:
-    """Return the text as its author wrote it, and the pins that stand at its end."""
+    """Return the text as its author wrote it, and the pins at its end."""
     head, line, rest = text.rpartition(f"\n{_LINE}")
     if not line or "\n" in rest.rstrip("\n"):
         return text, {}

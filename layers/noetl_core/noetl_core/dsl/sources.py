@@ -1,10 +1,12 @@
-"""What triggers fire on, beside times: events, messages of a queue, webhooks, uploads. Frozen values, as the model's."""
+"""What triggers fire on, other than times: events, messages of a queue, webhooks, uploads. Frozen values, as the model's."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar, Final, Literal, get_args
+
+from noetl_core.frozen import frozen
 
 Form = Literal["github", "stripe", "slack", "hmac"]
 FORMS: Final[tuple[Form, ...]] = get_args(Form)
@@ -17,10 +19,24 @@ CREDENTIALS: Final = "hooks/"
 UPLOADS: Final = "uploads/"
 """The folder of the inbox bucket whose objects are for triggers."""
 PROOFS: Final = frozenset({"authorization", "proxy-authorization", "cookie", "x-api-key", "x-amz-security-token"})
-"""Headers that prove who sends; no event has them."""
+"""Headers that authenticate the sender; events do not contain them."""
+
+USUAL: Final = ("content-type", "user-agent")
+SHOWN: Final[Mapping[str, tuple[str, ...]]] = {
+    "github": (
+        "x-github-event",
+        "x-github-delivery",
+        "x-github-hook-id",
+        "x-github-hook-installation-target-type",
+        "x-github-hook-installation-target-id",
+    ),
+    "stripe": (),
+    "slack": ("x-slack-retry-num", "x-slack-retry-reason"),
+}
+"""Headers of requests that events have: of every form, and by form."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Events:
     """Events of EventBridge that match a pattern (`event_patterns`)."""
 
@@ -28,7 +44,7 @@ class Events:
     pattern: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Messages:
     """Messages of an SQS queue, and of those the ones that match a pattern, if there is one."""
 
@@ -38,7 +54,7 @@ class Messages:
     match: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Webhook:
     """Signed requests. All after `headers` is of the form `hmac` alone; the others say it themselves."""
 
@@ -53,7 +69,7 @@ class Webhook:
     algorithm: Algorithm = "sha256"
     encoding: Encoding = "hex"
     prefix: str = ""
-    """Stands before the signature."""
+    """The prefix of the signature."""
     timestamp: str | None = None
     """The header with the instant of signing."""
     tolerance_s: float = 300
@@ -63,7 +79,7 @@ class Webhook:
     """The header with the id of the delivery."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Uploads:
     """Objects that are put into a bucket, under keys with a beginning and an end."""
 
@@ -72,3 +88,9 @@ class Uploads:
     suffix: str = ""
     bucket: str | None = None
     """None: the stack's inbox bucket."""
+
+
+def headers_of(source: Mapping[str, Any]) -> list[str]:
+    """Return the names of the headers that events of a webhook may have."""
+    wanted = [*USUAL, *SHOWN.get(source["form"], ()), *source["headers"]]
+    return [name for name in wanted if name not in PROOFS]

@@ -99,7 +99,7 @@ def step(r: Reader, node: Node, name: str, scope: StepScope) -> Step:
         failure_mode=failure_mode,
         compensate=undoing,
         compensate_loop=undo_loop,
-        concurrency=concurrency(r, given.at("spec", "policy", "concurrency"), what, whole=False),
+        concurrency=concurrency(r, given.at("spec", "policy", "concurrency"), what),
         spec=own,
         path=node.path,
     )

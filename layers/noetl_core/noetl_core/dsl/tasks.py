@@ -11,8 +11,7 @@ from noetl_core.dsl.called_playbooks import check_called
 from noetl_core.dsl.diagnostics import suggest, suggest_word
 from noetl_core.dsl.fields.kind import KindSpec, words
 from noetl_core.dsl.fields.tools import BESIDE, LIBRARY, OUTPUT, TASK
-from noetl_core.dsl.kinds import KINDS
-from noetl_core.dsl.limits import WAITING
+from noetl_core.dsl.kinds import KINDS, WAITING_KINDS
 from noetl_core.dsl.load import Node
 from noetl_core.dsl.model import Path, Rate, Task, TaskPolicy
 from noetl_core.dsl.numbers import BadNumber, Range, duration
@@ -22,7 +21,9 @@ from noetl_core.dsl.reader import Reader
 from noetl_core.dsl.scripts import read_script
 from noetl_core.dsl.secret_results import check_kind
 from noetl_core.dsl.specs import own_spec
+from noetl_core.dsl.transfers import check_mode, check_transfer, is_foreign
 from noetl_core.expr import is_template
+from noetl_core.frozen import frozen
 from noetl_core.mappings import deep_merge
 
 RESERVED: Final = words(
@@ -69,7 +70,7 @@ class TaskScope:
     names: dict[str, Node] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RawTask:
     """A task as written, before layering."""
 
@@ -147,7 +148,7 @@ def raw_task(
         hint = suggest(kind, KINDS) or "executor.spec.extensions: true allows kinds that are installed beside the engine"
         r.report("E118", node.value["kind"], f'"{kind}" is not a tool kind', hint)
         return None
-    inputs, task_ref = _inputs(r, node, kind, what, labelled)
+    inputs, task_ref = _inputs(r, node, kind, what, labelled, scope.extensions)
     spec = node.get("spec")
     own = own_spec(r, spec, kind, f"spec of {what}", extensions=scope.extensions)
     policy_node = spec.get("policy") if spec is not None else None
@@ -158,10 +159,10 @@ def raw_task(
 
 
 _SPLICED: Final = re.compile(r"\{\{-?\s*(?:workload|ctx|iter|args|steps|keychain|job|outcome|_prev|_task)\b[^}]{0,60}")
-"""What only a template can mean; other braces are the shell's, or those of a program that it calls."""
+"""Text that can only be meant as a template; other braces belong to the shell, or to a program that it calls."""
 
 
-def _inputs(r: Reader, node: Node, kind: str, what: str, labelled: bool) -> tuple[dict[str, Any], str | None]:
+def _inputs(r: Reader, node: Node, kind: str, what: str, labelled: bool, extensions: bool) -> tuple[dict[str, Any], str | None]:
     known = KINDS.get(kind)
     if known is None:
         entries = {k: v for k, v in node.value.items() if not k.startswith("x-")}
@@ -182,7 +183,7 @@ def _inputs(r: Reader, node: Node, kind: str, what: str, labelled: bool) -> tupl
         elif key not in idle and (key not in TASK_KEYS or (key in BESIDE if known is None else key in known.accepted)):
             inputs[key] = child.plain()
     if known is not None:
-        _check_inputs(r, node, kind, entries, what)
+        _check_inputs(r, node, kind, entries, what, extensions=extensions)
     if kind != "workbook":
         return inputs, None
     ref = inputs.pop("task", None)
@@ -194,7 +195,7 @@ def _inputs(r: Reader, node: Node, kind: str, what: str, labelled: bool) -> tupl
     return inputs, ref
 
 
-def _check_inputs(r: Reader, node: Node, kind: str, entries: Mapping[str, Node], what: str) -> None:
+def _check_inputs(r: Reader, node: Node, kind: str, entries: Mapping[str, Node], what: str, *, extensions: bool) -> None:
     known = KINDS[kind]
     for group in known.required:
         if not any(k in entries for k in group):
@@ -212,7 +213,7 @@ def _check_inputs(r: Reader, node: Node, kind: str, entries: Mapping[str, Node],
         if child is not None and not isinstance(child.value, dict) and not is_template(child.value) and child.value is not None:
             r.report("E112", child, f"{key} of {what} must be a mapping, not {r.word(child)}")
     for key, block in known.blocks.items():
-        if key in entries:
+        if key in entries and not (extensions and kind == "transfer" and key == "source" and is_foreign(entries[key])):
             r.read(entries[key], block, f"{key} of {what}")
     for key, allowed in known.choices.items():
         child = entries.get(key)
@@ -222,12 +223,12 @@ def _check_inputs(r: Reader, node: Node, kind: str, entries: Mapping[str, Node],
         child = entries.get(key)
         if child is not None and not is_template(child.value):
             _check_duration(r, child, allowed_range, f"{key} of {what}")
-    if kind == "playbook" and r.programs:  # what was registered before it was looked at runs as it did
+    if kind == "playbook" and r.programs:  # playbooks registered before this check existed run as they did
         check_called(r, entries, what)
     if kind == "transfer":
-        _check_mode(r, node, entries.get("target"), what)
+        check_transfer(r, node, entries, what, extensions=extensions)
     if "copy" in entries and isinstance(entries["copy"].value, dict):
-        _check_mode(r, entries["copy"], None, f"copy of {what}")
+        check_mode(r, entries["copy"], None, f"copy of {what}")
     if known.actions:
         _check_action(r, node, known, entries, f"{what} ({kind})")
     if kind == "python":
@@ -245,7 +246,7 @@ def _check_action(r: Reader, node: Node, known: KindSpec, entries: Mapping[str, 
     said = next((entries[k] for k in entries if known.aliases.get(k, k) == "action"), None)
     word = known.default_of("action") if said is None else said.value
     action = known.actions.get(word) if isinstance(word, str) else None
-    if action is None:  # a template, or what is no action: told elsewhere
+    if action is None:  # a template, or not an action: reported elsewhere
         return
     given = {known.aliases.get(k, k): k for k in entries}
     for group in action.needs:
@@ -255,23 +256,6 @@ def _check_action(r: Reader, node: Node, known: KindSpec, entries: Mapping[str, 
     for name in sorted(known.of_actions & given.keys() - action.inputs):
         hint = f"{word} takes {', '.join(sorted(action.inputs))}"
         r.report("E114", (node, given[name]), f"{what} has {given[name]}, which means nothing to {word}", hint)
-
-
-def _check_mode(r: Reader, node: Node, target: Node | None, what: str) -> None:
-    """Check that `mode: upsert` and `keys` are together, where both are written down, and that `target` has keys."""
-    mode, keys = node.get("mode"), node.get("keys")
-    word = "append" if mode is None else mode.value
-    if not isinstance(word, str) or is_template(word):
-        return
-    kind = target.get("kind") if target is not None else None
-    if word == "upsert" and kind is not None and kind.value == "s3":
-        r.report(
-            "E114", (node, "mode"), f"{what} has mode: upsert, which is for tables", "objects have no keys: append, or replace"
-        )
-    elif word == "upsert" and (keys is None or keys.value in (None, [])):
-        r.missing(node, "keys", f"{what} has mode: upsert without keys", "keys: the columns by which a row is known")
-    elif word != "upsert" and keys is not None and keys.value not in (None, []):
-        r.report("E114", (node, "keys"), f"{what} has keys, which belong to mode: upsert", "add mode: upsert, or leave keys out")
 
 
 def _check_duration(r: Reader, node: Node, allowed: Range, what: str) -> None:
@@ -319,7 +303,7 @@ def finish(r: Reader, raw: RawTask | None, scope: TaskScope, label: str | None =
         if resolved is None:
             return None
         raw = resolved
-    if raw.rate is not None and raw.kind in WAITING:
+    if raw.rate is not None and raw.kind in WAITING_KINDS:
         hint = "limit the tasks that call something; the concurrency of a playbook limits how many of it run"
         r.report("E114", raw.node, f'task "{raw.name}" has a rate, and kind {raw.kind} calls nothing', hint)
     task = layered(raw, scope, raw.node.path, label)
@@ -347,7 +331,7 @@ def layered(raw: RawTask, scope: TaskScope, path: Path, label: str | None = None
         raw.set_iter,
         raw.set_ctx,
         timeout,
-        None if raw.kind in WAITING else raw.rate or scope.rate,
+        None if raw.kind in WAITING_KINDS else raw.rate or scope.rate,
         label,
         path,
         raw.node.line,
@@ -357,7 +341,7 @@ def layered(raw: RawTask, scope: TaskScope, path: Path, label: str | None = None
 def _from_workbook(r: Reader, raw: RawTask, scope: TaskScope) -> RawTask | None:
     entry = scope.workbook.get(raw.task_ref or "")
     if entry is None and raw.task_ref in r.unresolved:
-        return raw  # it is in another playbook, which is not at hand
+        return raw  # it is in another playbook, which is not available
     if entry is None:
         at = raw.node.get("task") or raw.node.get("name") or raw.node
         hint = suggest(raw.task_ref or "", scope.workbook) or (

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
+from typing import Final
 
 from noetl_core.dsl.diagnostics import Diagnostic
 from noetl_core.dsl.inputs import default_scalars
 from noetl_core.dsl.kinds import KINDS
 from noetl_core.dsl.load import Node
 from noetl_core.dsl.reader import Reader
-from noetl_core.expr import LimitExceeded, TemplateSyntaxError, is_template
+from noetl_core.expr import LimitExceeded, Read, TemplateSyntaxError, is_template
 
 SECTIONS = ("keychain", "executor", "workflow", "workbook")
 _PROSE = frozenset({"desc", "description"})
+KEY: Final = re.compile(r"""\s*(?:\.\s*(\w+)|\[\s*['"]([^'"]+)['"]\s*\])""")
+"""One further part of what a template reads: `.name` or `['name']`."""
 
 
 def check_templates(r: Reader, root: Node) -> None:
@@ -33,18 +37,35 @@ def template_scalars(root: Node) -> Iterator[Node]:
 def scalars_below(node: Node) -> Iterator[Node]:
     """Yield template scalars below `node`, without program text and prose."""
     value = node.value
-    if isinstance(value, dict):
-        kind = value.get("kind")
-        known = KINDS.get(kind.value) if kind is not None and isinstance(kind.value, str) else None
-        for key, child in value.items():
-            if key in _PROSE or key.startswith("x-") or (known is not None and key in known.raw):
-                continue
-            yield from scalars_below(child)
-    elif isinstance(value, list):
-        for child in value:
+    if isinstance(value, dict | list):
+        for _, child in parts(node):
             yield from scalars_below(child)
     elif is_template(value):
         yield node
+
+
+def parts(node: Node) -> Iterator[tuple[str | int, Node]]:
+    """Yield the entries of a mapping or a list below which templates are evaluated."""
+    value = node.value
+    if isinstance(value, list):
+        yield from enumerate(value)
+    elif isinstance(value, dict):
+        kind = value.get("kind")
+        known = KINDS.get(kind.value) if kind is not None and isinstance(kind.value, str) else None
+        for key, child in value.items():
+            if not (key in _PROSE or key.startswith("x-") or (known is not None and key in known.raw)):
+                yield key, child
+
+
+def replaced(text: str, reads: Iterable[Read], rewrite: Callable[[Read, str], str]) -> str:
+    """Return a template with what follows from each read on rewritten, the last one first."""
+    starts = [0]
+    for line in text.splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+    places = {starts[read.line - 1] + read.column - 1: read for read in reads}
+    for at in sorted(places, reverse=True):
+        text = text[:at] + rewrite(places[at], text[at:])
+    return text
 
 
 def _check(r: Reader, node: Node) -> None:

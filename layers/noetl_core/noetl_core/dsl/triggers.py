@@ -1,5 +1,5 @@
-"""`executor.spec.triggers`: what starts a playbook by itself. Each entry has one source, checked here as far as text alone can
-be."""
+"""`executor.spec.triggers`: what starts a playbook automatically. Each entry has one source, checked here as far as the text
+allows."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _version(r: Reader, node: Node | None, what: str) -> Version:
 
 
 def _check_payload(r: Reader, payload: Node | None, what: str) -> None:
-    """Report what the templates of a payload read beside `trigger`: nothing else is there when they are rendered."""
+    """Report what the templates of a payload read beside `trigger`: nothing else exists when they are rendered."""
     if payload is None:
         return
     for node in payload.scalars():
@@ -190,7 +190,9 @@ def _zone(r: Reader, node: Node | None, name: str, what: str) -> str:
     try:
         ZoneInfo(name)
     except (LookupError, ValueError, OSError):
-        hint = suggest(name, available_timezones()) or "a name of the time zone database, such as Europe/Berlin"
+        zones = {zone.lower(): zone for zone in available_timezones()}  # some machines find a zone in any case
+        near = f'did you mean "{zones[name.lower()]}"?' if name.lower() in zones else suggest(name, zones.values())
+        hint = near or "a name of the time zone database, such as Europe/Berlin"
         r.report("E131", node, f'timezone of {what}: there is no zone "{name[:60]}"', hint)
     return name
 
@@ -225,7 +227,7 @@ def _rate(r: Reader, node: Node, text: str, what: str) -> int | None:
 
 
 def _wrong(cron: str) -> str:
-    """Return what is wrong with a cron expression, nothing where it names times."""
+    """Return what is wrong with a cron expression; nothing if it names times."""
     from cronsim import CronSim, CronSimError  # 5 ms: few playbooks have triggers
 
     if len(cron) > LONGEST:

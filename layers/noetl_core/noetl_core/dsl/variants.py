@@ -17,7 +17,7 @@ from noetl_core.dsl.load import Node
 from noetl_core.dsl.reader import Reader
 from noetl_core.dsl.references import not_kept, twice_the_result
 from noetl_core.dsl.tasks import RESERVED
-from noetl_core.dsl.templates import scalars_below
+from noetl_core.dsl.templates import KEY, replaced, scalars_below
 from noetl_core.expr import FUNCTIONS, METHODS, Read
 
 Rewrite = Callable[[str], str]
@@ -27,7 +27,6 @@ _EVENT_NAME: Final = re.compile(r"""(['"])(call\.done|call\.error|step\.exit)\1"
 _ASKED: Final = re.compile(r"""(==|!=)\s*(['"])(call\.done|step\.exit)\2""")
 _ASKED_FIRST: Final = re.compile(r"""(['"])(?:call\.done|step\.exit)\1\s*(==|!=)\s*(event\s*\.\s*name\b)""")
 _PART: Final = re.compile(r"""output\s*(?:\.\s*(\w+)|\[\s*['"](\w+)['"]\s*\])""")
-_KEY: Final = re.compile(r"""\s*(?:\.\s*(\w+)|\[\s*['"]([^'"]+)['"]\s*\])""")
 _BINDING: Final = frozenset({"args", "input", "set_ctx", "set_iter", "set", "payload"})
 
 
@@ -290,7 +289,7 @@ def _from_loop(root: str, parts: int, text: str) -> str:
     keys: list[str] = []
     at = len(root)
     while len(keys) <= parts:
-        found = _KEY.match(text, at)
+        found = KEY.match(text, at)
         if found is None:
             return text
         keys.append(found[1] or found[2])
@@ -298,7 +297,7 @@ def _from_loop(root: str, parts: int, text: str) -> str:
     before = "".join(f".{key}" if key.isidentifier() else f"['{key}']" for key in keys[: parts - 1])
     if keys[-1] == "results":
         return f"{root}{before}.result{text[at:]}"
-    count = _KEY.match(text, at)
+    count = KEY.match(text, at)
     if count is not None and "success" in (count[1], count[2]):
         return f"{root}{before}.loop.succeeded{text[count.end() :]}"
     return f"{root}{before}.loop{text[at:]}"
@@ -352,13 +351,7 @@ def _replace(r: Reader, scalar: Node, reads: list[Read], rewrite: Rewrite) -> No
     """Apply `rewrite` to the text from each read on, the last one first."""
     if not reads:
         return
-    text: str = scalar.value
-    starts = [0]
-    for line in text.splitlines(keepends=True):
-        starts.append(starts[-1] + len(line))
-    for at in sorted({starts[read.line - 1] + read.column - 1 for read in reads}, reverse=True):
-        text = text[:at] + rewrite(text[at:])
-    _set(r, scalar, text)
+    _set(r, scalar, replaced(scalar.value, reads, lambda _, text: rewrite(text)))
 
 
 def _set(r: Reader, scalar: Node, text: str) -> None:

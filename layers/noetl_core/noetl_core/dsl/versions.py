@@ -18,7 +18,7 @@ FORM: Final = "a number, or an alias such as prod"
 
 
 class BadVersion(ValueError):
-    """This is no version: neither a number nor the name of an alias. Who acts: whoever wrote it."""
+    """The text is not a version: neither a number nor the name of an alias. Who acts: whoever wrote it."""
 
 
 def version_of(value: object) -> Version:
@@ -39,8 +39,3 @@ def split_version(text: str) -> tuple[str, Version]:
     if at and not version:
         raise BadVersion(f"{text[:80]!r} names no version after the @: {FORM}")
     return path, version_of(version)
-
-
-def versioned(path: str, version: Version) -> str:
-    """Return `path@version`; of the latest version the path alone."""
-    return path if version is None else f"{path}@{version}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from noetl_core.dsl.diagnostics import suggest
@@ -12,7 +12,7 @@ from noetl_core.dsl.load import Node
 from noetl_core.dsl.numbers import WEBHOOK_TOLERANCE, BadNumber, duration
 from noetl_core.dsl.reader import Given, Reader
 from noetl_core.dsl.sources import CREDENTIALS, PROOFS, UPLOADS, Events, Messages, Uploads, Webhook
-from noetl_core.event_patterns import flaws
+from noetl_core.event_patterns import EITHER, flaws
 from noetl_core.expr import is_template
 
 _QUEUE: Final = re.compile(r"[A-Za-z0-9_-]{1,80}(\.fifo)?", re.ASCII)
@@ -89,7 +89,7 @@ def read_webhook(r: Reader, trigger: Given, what: str) -> Webhook | None:
         )
         right = False
     right &= _form_is_right(r, node, given, form, what)
-    headers, match = _headers(r, given, what), _match(r, given, f"match of {what}")
+    headers, match = _headers(r, given, what), _with_lower_headers(_match(r, given, f"match of {what}"))
     tolerance = _tolerance(r, given, what)
     if form is None or credential is None or not right:
         return None
@@ -99,7 +99,7 @@ def read_webhook(r: Reader, trigger: Given, what: str) -> Webhook | None:
 
 
 def _form_is_right(r: Reader, node: Node, given: Given, form: str | None, what: str) -> bool:
-    """Report what does not belong to a form, and what `hmac` lacks."""
+    """Report fields that do not belong to a form, and fields that `hmac` lacks."""
     if form != "hmac":
         for name in given.nodes.keys() & HMAC if form is not None else ():
             r.report(
@@ -171,6 +171,20 @@ def _match(r: Reader, given: Given, what: str) -> dict[str, Any]:
     return found
 
 
+def _with_lower_headers(match: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a pattern with the names of headers in lower case, as events have them."""
+    out = dict(match)
+    if isinstance(headers := out.get("headers"), Mapping):
+        out["headers"] = _lower(headers)
+    if isinstance(either := out.get(EITHER), list):
+        out[EITHER] = [_with_lower_headers(one) for one in either]
+    return out
+
+
+def _lower(headers: Mapping[str, Any]) -> dict[str, Any]:
+    return {k.lower(): [_lower(one) for one in wanted] if k == EITHER else wanted for k, wanted in headers.items()}
+
+
 def _is_queue(r: Reader, node: Node, name: str, what: str) -> bool:
     if _QUEUE.fullmatch(name):
         return True
@@ -181,7 +195,7 @@ def _is_queue(r: Reader, node: Node, name: str, what: str) -> bool:
 
 
 def _is_plain(r: Reader, given: Given, name: str, what: str) -> bool:
-    """Report a template: a source is read before anything comes."""
+    """Report a template: a source is read before any delivery."""
     value = given.get(name)
     if value is None:
         return name not in given

@@ -15,8 +15,8 @@ from typing import Any
 
 from noetl_core.engine.records import ControlEvent, RunEvent
 from noetl_core.engine.state import State
-from noetl_core.events.aggregates import Cells
-from noetl_core.events.shapes import Aggregates, ErrorGroup, Failure
+from noetl_core.events.aggregates import Aggregates, Cells, ErrorGroup
+from noetl_core.events.shapes import Failure
 
 MAX_GROUPS = 20
 """Groups of errors that are stated; the failures of all others are counted together."""
@@ -62,7 +62,7 @@ class RunAggregates:
             took = 0 if began is None else max(event.ts - began, 0)
             if began is not None:
                 self._took(took)
-            _add(self.cells, path[0], [1, int(event.data["status"] == "error"), took, took])
+            add_to_cells(self.cells, path[0], [1, int(event.data["status"] == "error"), took, took])
             if event.data["status"] == "error":
                 fail(self.failed, path[0])
                 self._error(event.data.get("error") or {"kind": "unknown", "message": ""}, path)
@@ -175,8 +175,8 @@ def merged(one: Aggregates | None, other: Aggregates | None) -> Aggregates | Non
     return found
 
 
-def _add(cells: Cells, index: int, counts: list[int]) -> None:
-    """Add counts to the cell of an index. Cells become wider when there are more than are kept."""
+def add_to_cells(cells: Cells, index: int, counts: list[int], most: int = MAX_CELLS * FOLDED) -> None:
+    """Add counts to the cell of an index. When there are more than `most` cells, they become wider: half as many at most."""
     at = cells["at"]
     key = str(index >> cells["bits"])
     known = at.get(key)
@@ -187,8 +187,8 @@ def _add(cells: Cells, index: int, counts: list[int]) -> None:
         known[3] = max(known[3], counts[3])
         return
     at[key] = counts
-    while len(cells["at"]) > MAX_CELLS * FOLDED:
-        wider = coarser(cells, MAX_CELLS * FOLDED // 2)
+    while len(cells["at"]) > most:
+        wider = coarser(cells, most // 2)
         cells["bits"], cells["at"] = wider["bits"], wider["at"]
 
 
@@ -203,6 +203,15 @@ def coarser(cells: Cells, most: int, bits: int = 0) -> Cells:
         known = found.get(wide)
         found[wide] = list(counts) if known is None else _sum(known, counts)
     return {"bits": bits, "at": found}
+
+
+def rows_of(cells: Cells) -> list[list[float]]:
+    """Return cells as rows `[number, ended, failed, mean_ms, max_ms]`, in order."""
+    ordered = sorted((int(key), counts) for key, counts in cells["at"].items())
+    return [
+        [number, ended, failed, round(total / ended / 1000, 3), round(longest / 1000, 3)]
+        for number, (ended, failed, total, longest) in ordered
+    ]
 
 
 def _sum(one: list[int], other: list[int]) -> list[int]:

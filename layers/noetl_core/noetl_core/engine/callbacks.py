@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import hmac
 from base64 import urlsafe_b64encode
-from dataclasses import dataclass
 from hashlib import sha256
 
 from noetl_core.dsl.model import Playbook, Step
+from noetl_core.frozen import frozen
 
 SIGNATURE_BYTES = 18
 MAX_TOKEN = 300
@@ -22,7 +22,7 @@ class Forged(Exception):
     """The token was not made here (HTTP 403). Who acts: the caller."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CallbackTarget:
     """What a token names: the visit `task_run` of the step's task number `task`, in run `run_id`."""
 

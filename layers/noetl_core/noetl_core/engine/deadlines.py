@@ -9,7 +9,6 @@ recorded.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from noetl_core.dsl.model import Playbook, Step
@@ -18,12 +17,13 @@ from noetl_core.engine.passes import RoutingPass
 from noetl_core.engine.state import Run, State
 from noetl_core.events.shapes import Failure
 from noetl_core.expr import TemplateError
+from noetl_core.frozen import frozen
 from noetl_core.instants import SECOND
 
 DAY_US = 24 * 3600 * SECOND
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Deadline:
     """The run, or the execution when `run` is None, must have ended at `at` (microseconds)."""
 
@@ -62,7 +62,8 @@ def run_deadlines(playbook: Playbook, state: State, runs: Iterable[Run]) -> Iter
     executor, began = playbook.executor, state.redriven_at or state.started_at
     for run in runs:
         if run.undoes is not None:
-            message = f"the compensation of step {run.step} lived longer than {executor.lifetime_s:g} s"
+            what = "what stops the work of" if run.undoes.get("stops") else "the compensation of"
+            message = f"{what} step {run.step} lived longer than {executor.lifetime_s:g} s"
             yield Deadline(run.opened_at + int(executor.lifetime_s * SECOND), run.id, message)
             continue
         step = playbook.by_name[run.step]

@@ -8,13 +8,14 @@ optimistic concurrency, and carries out `Decision.effects` after that. All effec
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine import ids
-from noetl_core.engine.boundaries import advance_loop, match_waits, route_boundary, take_fact
+from noetl_core.engine.boundaries import match_waits, route_boundary, take_fact
 from noetl_core.engine.deadlines import execution_limit
+from noetl_core.engine.distributed_loops import advance_loop
 from noetl_core.engine.effects import Effect, effects_of
 from noetl_core.engine.needs import Need
 from noetl_core.engine.passes import RoutingPass
@@ -26,11 +27,12 @@ from noetl_core.engine.state import State
 from noetl_core.events import control
 from noetl_core.events.event import Fact
 from noetl_core.events.shapes import Parent, RequestKey, Triggered
+from noetl_core.frozen import frozen
 
 __all__ = ["Decision", "NewExecution", "decide", "digest_for", "start"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Decision:
     """The result of a decision: `objects` to store, then `events` to commit at `seq` (none: nothing to do), then `effects`.
 
@@ -45,7 +47,7 @@ class Decision:
     state: State
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NewExecution:
     """An admitted request to start an execution (formal specification 4.1)."""
 

@@ -22,6 +22,7 @@ from noetl_core.engine.state import LimitUse, State, caller_of
 from noetl_core.engine.waits import due_at, signal_name
 from noetl_core.events.shapes import ChildRequest, Failure, ResultPointer, Wait
 from noetl_core.events.table import BEGINS, OPERATED
+from noetl_core.frozen import frozen
 from noetl_core.instants import SECOND
 
 FIRST_RECONCILIATION_S: Final = 90
@@ -35,14 +36,14 @@ SNAPSHOT_EVENTS: Final = 5_000
 """A decision with so many events is followed by a snapshot, so that nobody must fold them again."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SendCommands:
     """Ask workers to carry out runs."""
 
     commands: tuple[Command, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WakeAt:
     """Route the execution again at `at`, when a timer or a deadline is due. The due index has it too, but is read only once a
     minute."""
@@ -50,7 +51,7 @@ class WakeAt:
     at: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StartChild:
     """Create the execution `child` that a run of `parent` requested with `request`; `depth` is the depth of nested calls."""
 
@@ -63,7 +64,7 @@ class StartChild:
     priority: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EndChild:
     """Cancel the child that was `asked` for, because nobody waits for it any longer. `expires_at` is that of the parent."""
 
@@ -73,7 +74,7 @@ class EndChild:
     compensate: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AcquirePlace:
     """Ask for a place in a limit, for an execution that `run` of `parent` called, if it is a child. `holds` says whether others
     may wait for places that it has: then it may be that they wait for each other."""
@@ -84,7 +85,7 @@ class AcquirePlace:
     holds: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReleasePlace:
     """Free a place in a limit, or no longer wait for one."""
 
@@ -93,21 +94,21 @@ class ReleasePlace:
     place: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WriteHead:
     """Write the head that lists show."""
 
     head: Head
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SaveSnapshot:
     """Store a snapshot of the state."""
 
     snapshot: Snapshot
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TellParent:
     """Tell the execution `parent` how its child has ended; `result` is stored as in `State.result`."""
 
@@ -118,7 +119,7 @@ class TellParent:
     error: Failure | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HandleFailure:
     """Start what handles the failed end of an execution, if its playbook or the stack names something, and record that."""
 
@@ -135,14 +136,14 @@ class HandleFailure:
     """That of nested calls, which goes on in what the handler starts: else failures and handlers could have no end."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SetDue:
     """Have the sweeper reconcile the execution at `at`."""
 
     at: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ClearDue:
     """Remove the due item: nothing is left to reconcile."""
 
@@ -184,12 +185,12 @@ def _effects(playbook: Playbook, state: State, events: Sequence[ControlEvent], n
         yield SendCommands(tuple(commands))
     for at in dict.fromkeys(_wakes(playbook, state, news)):
         yield WakeAt(at)
+    yield from orphans(state)  # what shares a place ends before others have it
     yield from places_freed(state, news.freed if events or not (again or state.finished) else state.freed)
     if news.asks or (again and not events):
         yield from places_asked(state)
     for child in news.children:
         yield child_of(state, child)
-    yield from orphans(state)
     if news.is_shown and not state.finished:
         yield WriteHead(head_of(state))
     if len(events) >= SNAPSHOT_EVENTS:
@@ -333,7 +334,7 @@ def _news_of(state: State, events: Iterable[ControlEvent]) -> _News:
         news.begins |= event.name in BEGINS
         news.is_shown |= event.name in OPERATED
         match event.name:
-            case "StepScheduled" | "LoopChunkScheduled" | "CompensationStarted" | "ResumeScheduled":
+            case "StepScheduled" | "LoopChunkScheduled" | "CompensationStarted" | "StopStarted" | "ResumeScheduled":
                 news.scheduled.append(event.data["run"])  # of a step without tasks it is over already: no command
                 news.resumes |= event.name == "ResumeScheduled"
             case "BoundaryRouted":
@@ -351,7 +352,7 @@ def _news_of(state: State, events: Iterable[ControlEvent]) -> _News:
                 news.asks = True
             case "LimitReleased":
                 news.freed.append(event.data["holder"])
-            case "LimitRefused" if event.data.get("deadlock"):
+            case "LimitRefused" if event.data.get("deadlock") or event.data.get("displaced"):
                 news.freed.append(event.data["holder"])
             case "LimitGranted":
                 news.is_granted = True

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from noetl_core.engine import aggregates
+from noetl_core.engine import aggregates, ended_runs
 from noetl_core.engine.fold_execution import folds as of_execution
 from noetl_core.engine.fold_limits import folds as of_limits
 from noetl_core.engine.fold_news import folds as of_news
@@ -19,8 +19,11 @@ from noetl_core.engine.fold_tokens import folds as of_tokens
 from noetl_core.engine.records import Commit, ControlEvent, control_events
 from noetl_core.engine.state import State
 
-REDUCER = 8
+REDUCER = 10
 """Version of this fold, stored in snapshots. A snapshot of another version is ignored, and the log is folded again."""
+READABLE = frozenset({8, 9, REDUCER})
+"""Versions whose snapshots are read: 8 had no counts of ended runs (`EndedRuns.since`), and until 9 each finished chunk of a loop
+was kept as it is."""
 
 
 class UnknownEvent(Exception):
@@ -48,6 +51,7 @@ def fold(state: State, event: ControlEvent, seq: int) -> State:
     if apply is None:
         raise UnknownEvent(f"event {event.name} at {state.execution_id}/{seq} is not known to this version")
     aggregates.observe(state, event)  # before the run is closed
+    ended_runs.observe(state, event)  # as above
     apply(state, event, event.data, seq)
     state.updated_at = event.ts
     state.events += 1

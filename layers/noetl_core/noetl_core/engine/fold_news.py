@@ -6,14 +6,14 @@ from noetl_core.engine.fold_table import Folds
 from noetl_core.engine.records import ControlEvent
 from noetl_core.engine.state import Child, State
 from noetl_core.engine.waits import beat_by, signal_name
-from noetl_core.events import control
+from noetl_core.events import waiting
 from noetl_core.events.shapes import Mail, Signal
 
 folds = Folds()
 
 
-@folds(control.TimerFired)
-def _timer_fired(s: State, e: ControlEvent, d: control.TimerFired, seq: int) -> None:
+@folds(waiting.TimerFired)
+def _timer_fired(s: State, e: ControlEvent, d: waiting.TimerFired, seq: int) -> None:
     _deliver(s, d["run"], {"wait_id": d["wait_id"], "kind": d["kind"]})
 
 
@@ -23,8 +23,8 @@ def _deliver(s: State, run_id: str, mail: Mail) -> None:
         run.ready.append(mail)
 
 
-@folds(control.SignalReceived)
-def _signal_received(s: State, e: ControlEvent, d: control.SignalReceived, seq: int) -> None:
+@folds(waiting.SignalReceived)
+def _signal_received(s: State, e: ControlEvent, d: waiting.SignalReceived, seq: int) -> None:
     if d.get("heartbeat"):
         for wait in (w for run in s.runs.values() for w in run.waits if "heartbeat" in w and signal_name(w) == d["name"]):
             wait["beat_by"] = beat_by(wait["heartbeat"], e.ts)
@@ -36,8 +36,8 @@ def _signal_received(s: State, e: ControlEvent, d: control.SignalReceived, seq: 
     s.seen_signals.append(d["id"])
 
 
-@folds(control.SignalMatched)
-def _signal_matched(s: State, e: ControlEvent, d: control.SignalMatched, seq: int) -> None:
+@folds(waiting.SignalMatched)
+def _signal_matched(s: State, e: ControlEvent, d: waiting.SignalMatched, seq: int) -> None:
     s.signals = [x for x in s.signals if x["id"] != d["signal"]]
     mail: Mail = {"wait_id": d["wait_id"], "kind": "signal", "data": d.get("data")}
     if (error := d.get("error")) is not None:
@@ -45,13 +45,13 @@ def _signal_matched(s: State, e: ControlEvent, d: control.SignalMatched, seq: in
     _deliver(s, d["run"], mail)
 
 
-@folds(control.ChildRequested)
-def _child_requested(s: State, e: ControlEvent, d: control.ChildRequested, seq: int) -> None:
+@folds(waiting.ChildRequested)
+def _child_requested(s: State, e: ControlEvent, d: waiting.ChildRequested, seq: int) -> None:
     s.children[d["child"]] = Child(d["run"], d["wait_id"], d["request"].copy())
 
 
-@folds(control.ChildFinished)
-def _child_finished(s: State, e: ControlEvent, d: control.ChildFinished, seq: int) -> None:
+@folds(waiting.ChildFinished)
+def _child_finished(s: State, e: ControlEvent, d: waiting.ChildFinished, seq: int) -> None:
     child = s.children.pop(d["child"], None)
     if child is not None:
         data = {k: d[k] for k in ("status", "result", "error", "execution_id") if k in d}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from noetl_core.engine.done_chunks import DoneChunks, Origin
 from noetl_core.engine.fold_table import Folds
 from noetl_core.engine.records import ControlEvent
-from noetl_core.engine.state import ChunkState, LoopState, Run, State
-from noetl_core.events import control
-from noetl_core.events.shapes import Counts, ResultPointer
+from noetl_core.engine.state import LoopState, Run, State
+from noetl_core.events import control, waiting
+from noetl_core.events.shapes import ChunkDone, Counts, ResultPointer
 
 folds = Folds()
 
@@ -19,6 +20,7 @@ def _step_scheduled(s: State, e: ControlEvent, d: control.StepScheduled, seq: in
         args=dict(d.get("args") or {}),
         scheduled_at=e.ts,
         opened_at=e.ts,
+        began_at=e.ts,
         as_of=seq,
         scheduled_seq=seq,
         pool=d["pool"],
@@ -26,7 +28,9 @@ def _step_scheduled(s: State, e: ControlEvent, d: control.StepScheduled, seq: in
         limits=_limits(d) if "timeout_s" in d or "deadline_s" in d else {},
         carried_over=next((s.tokens_carried_over.pop(t) for t in d["tokens"] if t in s.tokens_carried_over), None),
     )
-    s.step(d["step"]).visits += 1
+    step = s.step(d["step"])
+    step.visits += 1
+    step.opened += 1
 
 
 def _limits(d: control.StepScheduled) -> dict[str, float]:
@@ -48,6 +52,7 @@ def _chunk_scheduled(s: State, e: ControlEvent, d: control.LoopChunkScheduled, s
         args=parent.args,
         scheduled_at=e.ts,
         opened_at=parent.opened_at,
+        began_at=e.ts,
         as_of=parent.as_of,
         scheduled_seq=seq,
         pool=parent.pool,
@@ -55,6 +60,7 @@ def _chunk_scheduled(s: State, e: ControlEvent, d: control.LoopChunkScheduled, s
         chunk=d["chunk"],
         parent=parent.id,
     )
+    s.step(parent.step).opened += 1
     parent.loop.open[d["run"]] = d["chunk"]
     parent.loop.next_chunk = max(parent.loop.next_chunk, d["chunk"] + 1)
 
@@ -62,6 +68,7 @@ def _chunk_scheduled(s: State, e: ControlEvent, d: control.LoopChunkScheduled, s
 @folds(control.BoundaryRouted)
 def _boundary_routed(s: State, e: ControlEvent, d: control.BoundaryRouted, seq: int) -> None:
     run = s.runs[d["run"]]
+    s.step(run.step).commits += d["seq"] - run.handled_seq
     run.handled_seq = d["seq"]
     written = d.get("events")
     if written is not None:
@@ -70,6 +77,7 @@ def _boundary_routed(s: State, e: ControlEvent, d: control.BoundaryRouted, seq: 
     if name == "StepSuspended":
         run.status, run.expected_seq = "suspended", d["seq"] + 1
         run.waits, run.mail = [w.copy() for w in d.get("waits", ())], []
+        run.outside = run.outside or any("outside" in wait for wait in run.waits)
     elif run.parent is not None:
         _chunk_done(s, run, d)
     else:
@@ -83,9 +91,16 @@ def _chunk_done(s: State, run: Run, d: control.BoundaryRouted) -> None:
     if parent is None or parent.loop is None:
         return
     index = parent.loop.open.pop(run.id)
-    parent.loop.done[str(index)] = ChunkState(
-        run.id, d["seq"], d.get("succeeded", 0), d.get("failed", 0), bool(d.get("writes")), d.get("result"), d.get("innermost")
-    )
+    done: ChunkDone = {
+        "run": run.id,
+        "seq": d["seq"],
+        "succeeded": d.get("succeeded", 0),
+        "failed": d.get("failed", 0),
+        "writes": bool(d.get("writes")),
+        "result": d.get("result"),
+        "innermost": d.get("innermost"),
+    }
+    parent.loop.done.add(index, done)
     parent.loop.broke = parent.loop.broke or bool(d.get("broke"))
     if (error := d.get("error")) and parent.loop.error is None:
         parent.loop.error = error.copy()
@@ -125,12 +140,16 @@ def _step_failed(s: State, e: ControlEvent, d: control.StepFailed, seq: int) -> 
 @folds(control.LoopSliced)
 def _loop_sliced(s: State, e: ControlEvent, d: control.LoopSliced, seq: int) -> None:
     run = s.runs[d["run"]]
-    run.loop, run.status = LoopState(plan=d["plan"].copy()), "suspended"
+    plan = d["plan"].copy()
+    chunks = DoneChunks(s.execution_id, plan["chunks"], [Origin(run.id, s.epoch)])
+    run.loop, run.status = LoopState(plan, chunks), "suspended"
     if (done := d.get("done")) is not None:
-        run.loop.done["0"] = ChunkState(**done)
+        chunks.add(0, done)
         run.loop.aggregates = d.get("aggregates")
     if run.carried_over is not None and "loop" in run.carried_over:
-        run.loop.done = {index: ChunkState(**done) for index, done in run.carried_over["loop"]["done"].items()}
+        kept = run.carried_over["loop"]
+        chunks.take_over(kept["done"], kept["plan"].get("slices", run.id))
+        run.carried_over = {**run.carried_over, "loop": {**kept, "done": {}}}  # the loop has them now
 
 
 @folds(control.LoopDone)
@@ -140,8 +159,8 @@ def _loop_done(s: State, e: ControlEvent, d: control.LoopDone, seq: int) -> None
         _close_run(s, run, ok=not d.get("error"), at={"value": d.get("result")}, loop=d, undo=bool(d.get("undo")))
 
 
-@folds(control.ResumeScheduled)
-def _resume_scheduled(s: State, e: ControlEvent, d: control.ResumeScheduled, seq: int) -> None:
+@folds(waiting.ResumeScheduled)
+def _resume_scheduled(s: State, e: ControlEvent, d: waiting.ResumeScheduled, seq: int) -> None:
     run = s.runs[d["run"]]
     run.status, run.mode, run.expected_seq = "scheduled", "resume", d["seq"]
     run.mail = [m.copy() for m in d["mail"]]
@@ -151,6 +170,7 @@ def _resume_scheduled(s: State, e: ControlEvent, d: control.ResumeScheduled, seq
 
 @folds(control.CompensationStarted)
 def _compensation_started(s: State, e: ControlEvent, d: control.CompensationStarted, seq: int) -> None:
+    s.step(d["step"]).opened += 1
     done = next(c for c in s.completed if c["run"] == d["of"])
     s.completed.remove(done)
     s.runs[d["run"]] = Run(
@@ -159,6 +179,7 @@ def _compensation_started(s: State, e: ControlEvent, d: control.CompensationStar
         args=done["args"],
         scheduled_at=e.ts,
         opened_at=e.ts,
+        began_at=e.ts,
         as_of=seq,
         scheduled_seq=seq,
         pool=done["pool"],
@@ -170,3 +191,25 @@ def _compensation_started(s: State, e: ControlEvent, d: control.CompensationStar
 def _compensation_done(s: State, e: ControlEvent, d: control.CompensationDone, seq: int) -> None:
     if error := d.get("error"):
         s.not_undone.append({"step": d["step"], "kind": error.get("kind"), "message": error.get("message")})
+
+
+@folds(control.StopStarted)
+def _stop_started(s: State, e: ControlEvent, d: control.StopStarted, seq: int) -> None:
+    s.step(d["step"]).opened += 1
+    s.runs[d["run"]] = Run(
+        id=d["run"],
+        step=d["step"],
+        args={},
+        scheduled_at=e.ts,
+        opened_at=e.ts,
+        began_at=e.ts,
+        as_of=seq,
+        scheduled_seq=seq,
+        pool=d["pool"],
+        undoes={"run": d["of"], "at": None, "loop": None, "stops": True},
+    )
+
+
+@folds(control.StopDone)
+def _stop_done(s: State, e: ControlEvent, d: control.StopDone, seq: int) -> None:
+    """The run that stopped was closed by its boundary."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from noetl_core.engine.state import State
+from noetl_core.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Head:
     """What lists show of an execution; a summary that can be rebuilt from the log."""
 

@@ -9,6 +9,7 @@
 | child execution | parent execution, task run | one task visit starts one child |
 | failure handler | failed execution, epoch | an execution ends once in an epoch |
 | compensation run | execution, step run | a run is compensated once: redriven, it is another run |
+| stop run | execution, ended run | a run ends once |
 | claim | execution, run, frame | frames of a run are numbered; it is not hashed, as people read it in their tables |
 | trigger | path, name | a playbook has one trigger of a name; it is not hashed, as it says where the trigger is |
 | wait | task run, attempt, what | each attempt of a visit waits for one thing of a kind |
@@ -52,6 +53,11 @@ def chunk_run_id(execution_id: str, run_id: str, chunk: int, epoch: int = 0) -> 
 def compensation_run_id(execution_id: str, run_id: str) -> str:
     """Return the id of the run that compensates `run_id`."""
     return "u" + _short("undo", execution_id, run_id)
+
+
+def stop_run_id(execution_id: str, run_id: str) -> str:
+    """Return the id of the run that stops what `run_id` left going on outside."""
+    return "s" + _short("stop", execution_id, run_id)
 
 
 def redriven_token_id(execution_id: str, token: str, epoch: int) -> str:

@@ -8,7 +8,6 @@ does in a coloured Petri net, so that a slow branch of one round and the first t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Literal
 
@@ -19,6 +18,7 @@ from noetl_core.engine.graph import joins_below, joins_of, next_rounds
 from noetl_core.engine.passes import RoutingPass
 from noetl_core.engine.state import Token
 from noetl_core.events import control
+from noetl_core.frozen import frozen
 
 
 def held_by_join(p: RoutingPass, token: Token) -> bool:
@@ -49,7 +49,7 @@ def fire_joins(p: RoutingPass, *, quiet: bool) -> bool:
     return fired
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Reachable:
     """The joins that live tokens can still reach over forward edges: those in their first round as bits, later rounds by
     number."""

@@ -22,11 +22,12 @@ def limit_key(value: Any, what: str) -> str:
     if contains_secret(value):
         raise BadKey(f"{what} reads a secret: keys are shown to everybody who may look at limits")
     if isinstance(value, bool) or not isinstance(value, str | int | float) or not str(value).strip():
-        shown = "nothing" if value is None or value == "" else repr(value)[:60]
-        raise BadKey(f"{what} must be text, and gives {shown}; give what may be missing a default(...)")
+        if value is None or not str(value).strip():
+            raise BadKey(f"{what} must be text, and gives nothing; give what may be missing a default(...)")
+        raise BadKey(f"{what} must be text, or a number, and gives {repr(value)[:60]}")
     text = str(value).strip()
-    if len(text) > MAX_LIMIT_KEY or not text.isprintable():
-        raise BadKey(
-            f"{what} has at most {MAX_LIMIT_KEY} characters that can be shown, this one has {len(text)}: {text[:40]!r}..."
-        )
+    if len(text) > MAX_LIMIT_KEY:
+        raise BadKey(f"{what} has at most {MAX_LIMIT_KEY} characters, this one has {len(text):,}: {text[:40]!r}...")
+    if not text.isprintable():
+        raise BadKey(f"{what} has characters that cannot be shown: {text!r}")
     return text

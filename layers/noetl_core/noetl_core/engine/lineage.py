@@ -14,7 +14,8 @@ from typing import Any
 from noetl_core.engine.records import Commit, ControlEvent, control_events
 from noetl_core.events import control
 from noetl_core.events.event import EndingEvent
-from noetl_core.events.shapes import CarriedOver, ChunkDone, ChunkLineage, Failure, LoopCounts, LoopPlan, ResultPointer
+from noetl_core.events.redrives import CarriedOver, ChunkLineage
+from noetl_core.events.shapes import ChunkDone, Failure, LoopCounts, LoopPlan, ResultPointer
 
 ENDED_BY_CONTROL = ("cancelled", "timeout", "lost")
 """Error kinds of runs that the control plane ended."""
@@ -38,7 +39,7 @@ class TokenLineage:
 
 @dataclass(slots=True)
 class RunLineage:
-    """A step run. `ok` is None until it has ended. `chunks` are those of a distributed loop by index, as in `ChunkState`."""
+    """A step run. `ok` is None until it has ended. `chunks` are those of a distributed loop by index, as in `DoneChunk`."""
 
     id: str
     step: str

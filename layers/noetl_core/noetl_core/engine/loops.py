@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from noetl_core.events.shapes import LoopPlan
+from noetl_core.frozen import frozen
 
 MAX_CHUNKS = 1_000
 """The most chunks of one loop, so that the state of a loop stays small whatever the size of the collection."""
@@ -33,7 +33,7 @@ BUSY_SHARE = 0.5
 `max_in_flight` in force over all workers, more workers make them no faster."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SpreadRule:
     """A loop is handed over after `measured_s` seconds when more than `left_s` seconds of work are left and the worker uses the
     share `busy` of its processor; or when more is left than the invocation has time for."""
@@ -47,7 +47,7 @@ class CtxConflict(Exception):
     """Two iterations wrote different values to one key, and no reducer combines them. Who acts: the author."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ChunkPlan:
     """How a distributed loop is cut: `chunks` of `chunk_size` items; `window` of them run at the same time, each with
     `per_chunk` items at the same time.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
+from noetl_core.frozen import frozen
 from noetl_core.outlines import Span
 
 BoundaryNeed = tuple[Literal["boundary", "writes"], str, int]
@@ -46,14 +46,14 @@ class NeedValues(Exception):
         self.objects = tuple(objects)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TooMuch:
     """Stands for a value that is too large for a decision (`size` bytes). Reading it fails with `kind: limit`."""
 
     size: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Unreadable:
     """Stands for a value that does not exist or is no data. Reading it fails with `kind: template`."""
 

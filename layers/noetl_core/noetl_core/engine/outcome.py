@@ -4,10 +4,11 @@ envelope")."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, get_args
 
 from noetl_core.events.shapes import Failure, TaskOutcome
+from noetl_core.frozen import frozen
 
 ErrorKind = Literal[
     "connection", "timeout", "rate_limit", "auth", "not_found", "client_error", "server_error", "schema", "parse", "template",
@@ -28,7 +29,7 @@ LONGEST: dict[str, int] = {"kind": 64, "message": 4_096}
 be large."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ErrorInfo:
     """`outcome.error`: what went wrong, for rules to match and for people to read (resolution 24)."""
 
@@ -49,7 +50,7 @@ class ErrorInfo:
         return out
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Outcome:
     """The final outcome of one tool invocation.
 
@@ -58,7 +59,7 @@ class Outcome:
     finished_at); a tool may add to it.
     """
 
-    status: Literal["ok", "error", "unfinished"]
+    status: Literal["ok", "error", "unfinished", "outside"]
     result: Any = None
     error: ErrorInfo | None = None
     helpers: Mapping[str, Any] = field(default_factory=dict)
@@ -86,6 +87,12 @@ class Outcome:
         """The task has done a part of its work and kept it, and its invocation has no time for more: no outcome yet. The worker
         suspends the run, and calls the tool again with the same task run."""
         return cls("unfinished")
+
+    @classmethod
+    def outside(cls, kept: Mapping[str, Any], look_in_s: float) -> Outcome:
+        """The work of the task goes on outside (`tools.base.OutsideTool`): no outcome yet. The worker records `kept`, which is
+        plain data without secrets, suspends the run, and calls the tool again in `look_in_s` seconds."""
+        return cls("outside", result=dict(kept), meta={"look_in_s": look_in_s})
 
     def as_dict(self) -> TaskOutcome:
         """Return the envelope that templates see as `outcome` and that `TaskProcessed` stores."""

@@ -83,6 +83,11 @@ def _rendered(p: RoutingPass, limit: Concurrency, scope: Scope, what: str) -> tu
     return key, int(most), priority or 0
 
 
+def asked_at(place: str) -> int:
+    """Return when one that waits asked for its place (`LimitUse.place`)."""
+    return int(place.split("#")[1])
+
+
 def execution_of(holder: str) -> str:
     """Return the execution of a holder."""
     return holder.partition("/")[0].partition(".")[0]

@@ -4,7 +4,7 @@ and 29)."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from hashlib import blake2b
 from typing import Any, cast
 
@@ -13,11 +13,12 @@ from noetl_core.dsl.numbers import ATTEMPTS, DELAY, JITTER, value_of
 from noetl_core.engine.outcome import LONGEST, Outcome
 from noetl_core.events.shapes import DirectiveTaken, Failure
 from noetl_core.expr import Scope, Secret, TemplateError, render, truthy
+from noetl_core.frozen import frozen
 
 MAX_DELAY_S = DELAY.high
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Directive:
     """What happens next, and the writes that belong to it. `matched` is the index of the rule, `else`, or None when no rule
     matched."""

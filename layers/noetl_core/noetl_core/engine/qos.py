@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
 from noetl_core.dsl.model import Arc, Router
 from noetl_core.dsl.numbers import PRIORITY, value_of
 from noetl_core.expr import Scope, load, render
+from noetl_core.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Quality:
     """Priority and key of one token: of the tokens that may move, the one with the higher `priority` moves first; `key` is
     None when the router does not deduplicate."""

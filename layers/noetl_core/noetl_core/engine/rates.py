@@ -7,10 +7,10 @@ permits by one request, and uses each at its own instant.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import ceil
 from typing import Final
 
+from noetl_core.frozen import frozen
 from noetl_core.instants import SECOND
 
 USED: Final = 0.95
@@ -26,7 +26,7 @@ FORGOTTEN_S: Final = 24 * 3600
 """How long an unused rate is kept."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pace:
     """A rate as its author gives it, per second."""
 

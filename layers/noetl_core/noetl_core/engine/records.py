@@ -7,10 +7,11 @@ microseconds since the epoch (UTC) everywhere in the core; only envelopes have t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import field
 from typing import Any, cast
 
 from noetl_core.events import control
+from noetl_core.events.aggregates import Aggregates
 from noetl_core.events.event import FIRST_VERSION
 from noetl_core.events.event import LOG_VERSION as LOG_VERSION
 from noetl_core.events.event import AnyEvent as AnyEvent
@@ -18,14 +19,16 @@ from noetl_core.events.event import BoundaryEvent as BoundaryEvent
 from noetl_core.events.event import ControlEvent as ControlEvent
 from noetl_core.events.event import Event as Event
 from noetl_core.events.event import RunEvent as RunEvent
-from noetl_core.events.shapes import Aggregates, CarriedOver, CommandContext, LoopCommand, Mail, Undoes
+from noetl_core.events.redrives import CarriedOver
+from noetl_core.events.shapes import CommandContext, LoopCommand, Mail, Undoes
 from noetl_core.events.table import PROGRESS
+from noetl_core.frozen import frozen
 
 MAX_TAKEOVERS = 5
 """After so many takeovers in a row without progress no worker tries the run again; the control plane ends it as `lost`."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StreamId:
     """One stream of one execution: the control stream (`run_id` None) or a run's own stream."""
 
@@ -42,7 +45,7 @@ def envelopes_of(event: AnyEvent) -> int:
     return 2 if event.name == "TaskProcessed" and "started" in event.data else 1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tally:
     """Counts of a run's stream, stored in each commit, so that the newest commit is enough to know them."""
 
@@ -54,7 +57,7 @@ class Tally:
     """What the iterations of a loop that goes on came to so far (`engine.aggregates`)."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Commit:
     """Events written together at `(stream, seq)`; `seq` is dense from 0.
 
@@ -91,17 +94,19 @@ def run_events(commit: Commit) -> tuple[RunEvent, ...]:
     return cast("tuple[RunEvent, ...]", commit.events)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Snapshot:
-    """A folded control stream up to and including `seq`, as plain data, with the reducer version that made it."""
+    """A folded control stream up to and including `seq`, as plain data, with the reducer version that made it. `size` is that of
+    the state as JSON, which a store says of what it loads."""
 
     execution_id: str
     seq: int
     reducer: int
     state: Mapping[str, Any]
+    size: int = field(default=0, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Command:
     """A request to a worker: carry out the run `run_id` from position `expected_seq` of its stream.
 
@@ -131,7 +136,7 @@ class Command:
     asked: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Boundary:
     """News for the control plane: the last event of a waking commit of a run stream."""
 
@@ -143,10 +148,10 @@ class Boundary:
 def count_takeovers_without_progress(takeovers: int, event: AnyEvent) -> int:
     """Return how many takeovers in a row brought no outcome, after one more event of a run's stream.
 
-    A run that makes progress does not kill its workers; nor does one whose worker was alive to release it. A takeover that a
-    person requested begins a new count.
+    A run that makes progress does not kill its workers; nor does one whose worker was alive to release it, or to look at work
+    outside. A takeover that a person requested begins a new count.
     """
-    if event.name in PROGRESS:
+    if event.name in PROGRESS or (event.name == "StepSuspended" and any("outside" in wait for wait in event.data["waits"])):
         return 0
     if event.name != "StepStarted" or "takeover" not in event.data:
         return takeovers

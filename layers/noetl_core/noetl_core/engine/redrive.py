@@ -13,7 +13,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, cast
 
 from noetl_core.dsl.model import Playbook, Step
@@ -23,17 +23,17 @@ from noetl_core.engine.loops import chunk_of
 from noetl_core.engine.passes import boundary_event
 from noetl_core.engine.state import State
 from noetl_core.events import control
-from noetl_core.events.shapes import (
+from noetl_core.events.redrives import (
     CarriedOver,
     CarriedOverLoop,
-    ChunkDone,
     ChunkLineage,
     RemainingStep,
     RepeatedArcs,
     Rerun,
     RestoredToken,
-    ResultPointer,
 )
+from noetl_core.events.shapes import ChunkDone, ResultPointer
+from noetl_core.frozen import frozen
 from noetl_core.mappings import deep_merge
 
 FROM = re.compile(r"(?P<step>[^/@]+)(?:/(?P<task>[^/@]+))?(?:@(?P<path>\d{1,9}(?:\.\d{1,9})*))?", re.ASCII)
@@ -43,7 +43,7 @@ class BadRedrive(ValueError):
     """The request names something that does not exist, or from which the execution cannot continue. Who acts: the caller."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class From:
     """Where to begin: at a step, at a task of it, or at one iteration of its loop (the indexes, outermost first)."""
 
@@ -65,7 +65,7 @@ class From:
         return self.step + task + ("@" + ".".join(map(str, self.path)) if self.path else "")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Redrive:
     """A request to redrive: where to begin (None: where it failed), edits of ctx, and edits of the step's args. With
     `iterations`, what failed is the iterations that failed in `best_effort` loops, too, as where an execution has completed."""
@@ -76,7 +76,7 @@ class Redrive:
     iterations: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Plan:
     """What a redrive does: the `data` of its event; `reruns`, the runs it takes back with what of each is run again;
     `followers`, the other runs that depend on them; and the tokens it puts back."""

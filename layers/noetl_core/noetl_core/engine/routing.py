@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from noetl_core.dsl.model import UNSET, Arc, Step
 from noetl_core.engine import ids
@@ -18,7 +18,7 @@ from noetl_core.engine.state import LimitUse, Run, Token
 from noetl_core.engine.statuses import HELD
 from noetl_core.events import control, limits
 from noetl_core.events.limits import LimitRefused
-from noetl_core.events.shapes import Failure, TokenEvent
+from noetl_core.events.shapes import EndStatus, Failure, TokenEvent
 from noetl_core.expr import Scope, TemplateError, render, truthy
 
 MAX_EVENTS: Final = 100_000
@@ -203,13 +203,14 @@ def refuse_place(p: RoutingPass, use: LimitUse, refused: LimitRefused) -> None:
     """Take the news that the execution, or a token, gets no place in a limit."""
     p.emit(limits.LimitRefused, **refused)
     token = p.state.tokens.get(use.token or "")
-    if not refused.get("deadlock"):
+    code = "deadlock" if refused.get("deadlock") else "displaced" if refused.get("displaced") else None
+    if code is None:
         if token is not None:
             p.emit(control.StepSkipped, token=token.id, step=token.step)
     elif token is None:
-        p.fail("limit", refused["reason"], code="deadlock")
+        p.fail("limit", refused["reason"], code=code)
     elif not _too_often(p, step := p.playbook.by_name[token.step], token):
-        _fail_unrun(p, step, token, token.args, "limit", refused["reason"], "deadlock")
+        _fail_unrun(p, step, token, token.args, "limit", refused["reason"], code)
 
 
 def _fail_unrun(
@@ -303,7 +304,7 @@ def _finish(p: RoutingPass) -> None:
     for token in list(s.tokens.values()):
         reason = "admission stayed denied" if token.parked else "the execution ended before it was scheduled"
         p.emit(control.TokenExpired, token=token.id, code="denied" if token.parked else "ended", reason=reason)
-    status: Literal["completed", "failed", "cancelled"] = "completed"
+    status: EndStatus = "completed"
     result = s.last_result
     if s.status == "cancelling":
         status = "cancelled"

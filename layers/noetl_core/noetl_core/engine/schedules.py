@@ -8,7 +8,7 @@ nobody could take in time are *missed*, and `catch_up` says which of them are ta
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from itertools import islice, takewhile
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ from noetl_core.engine.occurrences import (
     previous_occurrence,
     spread,
 )
+from noetl_core.frozen import frozen
 from noetl_core.instants import SECOND
 
 GRACE_S: Final = 300
@@ -39,7 +40,7 @@ COUNTED: Final = 1_000
 """Missed occurrences are counted up to here."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ScheduleState:
     """What a schedule is at."""
 
@@ -73,7 +74,7 @@ def schedule_of(source: Mapping[str, Any]) -> Schedule:
     return Schedule(**source)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Skipped:
     """An occurrence that does not start, and why; `missed`: nobody took it in time."""
 
@@ -82,7 +83,7 @@ class Skipped:
     missed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Decided:
     """The state that a decision leads to, with `starting`; what is skipped; and the execution to cancel."""
 

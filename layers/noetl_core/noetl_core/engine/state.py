@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
-from noetl_core.engine.statuses import TERMINAL, Status
+from noetl_core.engine.done_chunks import DoneChunks
+from noetl_core.engine.statuses import TERMINAL
+from noetl_core.events.aggregates import Aggregates, Cells
+from noetl_core.events.redrives import CarriedOver
 from noetl_core.events.shapes import (
-    Aggregates,
-    CarriedOver,
     ChildRequest,
     Completed,
     Counts,
+    ExecutionStatus,
     Failure,
     Handled,
     LoopPlan,
@@ -57,28 +59,13 @@ class Token:
 
 
 @dataclass(slots=True)
-class ChunkState:
-    """One finished chunk of a distributed loop: the position of its boundary, and its counts."""
-
-    run: str
-    seq: int
-    succeeded: int
-    failed: int
-    writes: bool = False
-    result: Any = None
-    innermost: Counts | None = None
-    """For a nested loop: the counts of its innermost loop."""
-
-
-@dataclass(slots=True)
 class LoopState:
     """Progress of a distributed loop: a window over its chunks. Chunks are kept as sets, never as counters."""
 
     plan: LoopPlan
+    done: DoneChunks
     open: dict[str, int] = field(default_factory=dict)
     """Chunk run id -> chunk index."""
-    done: dict[str, ChunkState] = field(default_factory=dict)
-    """Chunk index (as text, as in JSON) -> its outcome."""
     next_chunk: int = 0
     error: Failure | None = None
     broke: bool = False
@@ -87,15 +74,8 @@ class LoopState:
 
     @property
     def counts(self) -> Counts:
-        """Counts of the iterations of the innermost loop. An iteration that never began counts as one (as in
-        `worker.nodes.LoopNode.counts`)."""
-        total, succeeded, failed = self.plan["total"], 0, 0
-        for chunk in self.done.values():
-            ended = chunk.succeeded + chunk.failed
-            inner: Counts = chunk.innermost or {"total": ended, "succeeded": chunk.succeeded, "failed": chunk.failed}
-            total += inner["total"] - ended
-            succeeded, failed = succeeded + inner["succeeded"], failed + inner["failed"]
-        return {"total": total, "succeeded": succeeded, "failed": failed}
+        """Counts of the iterations of the innermost loop."""
+        return {**self.done.innermost, "total": self.plan["total"] - self.done.ended + self.done.innermost["total"]}
 
 
 @dataclass(slots=True)
@@ -113,7 +93,9 @@ class Run:
     scheduled_at: int
     as_of: int
     opened_at: int = 0
-    """When it was scheduled for the first time; a resume changes `scheduled_at` only."""
+    """When it was scheduled for the first time; a resume changes `scheduled_at` only. Of a chunk: when its loop was."""
+    began_at: int = 0
+    """When it was scheduled for the first time, a chunk itself."""
     pool: str = "default"
     status: Literal["scheduled", "suspended"] = "scheduled"
     expected_seq: int = 0
@@ -137,7 +119,9 @@ class Run:
     limits: dict[str, float] = field(default_factory=dict)
     """Its `timeout_s` and `deadline_s`, where expressions gave them when it was scheduled."""
     undoes: Undoes | None = None
-    """The finished run that this one compensates: `{run, at, loop}`."""
+    """The finished run that this one compensates: `{run, at, loop}`; with `stops`, the ended run whose work outside it stops."""
+    outside: bool = False
+    """Whether it has waited for work outside, which goes on should the run be ended."""
 
 
 @dataclass(slots=True)
@@ -158,6 +142,44 @@ class StepState:
     """The last finished run."""
     fired: dict[str, int] = field(default_factory=dict)
     """How often each arc was selected, by its index."""
+    opened: int = 0
+    """Its runs, with the chunks of its loops and its compensations."""
+    commits: int = 0
+    """Commits of their streams, up to the newest boundaries that were routed."""
+
+
+class EndedRun(NamedTuple):
+    """An ended run; they are ordered by how long they took. `number` says the how manieth it was to end, so that no two are the
+    same."""
+
+    us: int
+    number: int
+    run: str
+    step: str
+    kind: Literal["run", "chunk", "undo"]
+    began: int
+    parent: str | None
+    events: int
+    """Envelopes of its stream."""
+    chunk: int | None
+    loop: tuple[int, int, int] | None
+    """Total, succeeded and failed iterations."""
+
+
+@dataclass(slots=True)
+class EndedRuns:
+    """What ended runs, chunks and compensations of all steps came to, bounded however many they are (`engine.ended_runs`)."""
+
+    count: int = 0
+    since: int = 0
+    """The first position whose commit is counted: where the log goes on from a snapshot that had no counts, they, and those of
+    `StepState`, are of a part of it."""
+    slowest: list[EndedRun] = field(default_factory=list)
+    """A heap of those that did not fail."""
+    failed: list[EndedRun] = field(default_factory=list)
+    """A heap of the slowest that failed."""
+    cells: Cells = field(default_factory=lambda: Cells(bits=0, at={}))
+    """By the millisecond of the execution in which they ended."""
 
 
 @dataclass(slots=True)
@@ -199,7 +221,7 @@ class State:
 
     execution_id: str
     seq: int = -1
-    status: Status = "running"
+    status: ExecutionStatus = "running"
     path: str = ""
     version: int = 0
     digest: str = ""
@@ -240,6 +262,7 @@ class State:
     of that round until nothing upstream is live in it."""
     runs: dict[str, Run] = field(default_factory=dict)
     steps: dict[str, StepState] = field(default_factory=dict)
+    ended: EndedRuns = field(default_factory=EndedRuns)
     last_result: ResultPointer | None = None
     failure: Failure | None = None
     """The first unhandled error; the execution will end failed."""
@@ -297,7 +320,10 @@ class State:
         return any(not use.held for use in self.limits.values())
 
     def step(self, name: str) -> StepState:
-        return self.steps.setdefault(name, StepState())
+        known = self.steps.get(name)
+        if known is None:
+            known = self.steps[name] = StepState()
+        return known
 
 
 NOT_TRIGGERED: Final[Mapping[str, Any]] = {

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal, get_args
+from typing import Final, get_args
 
-Status = Literal["running", "waiting", "paused", "cancelling", "stuck", "completed", "failed", "cancelled"]
-STATUSES: Final[tuple[Status, ...]] = get_args(Status)
-TERMINAL: Final[frozenset[str]] = frozenset({"completed", "failed", "cancelled"})
+from noetl_core.events.shapes import EndStatus, ExecutionStatus, ListedStatus
+
+STATUSES: Final[tuple[ExecutionStatus, ...]] = get_args(ExecutionStatus)
+LISTED_STATUSES: Final[tuple[ListedStatus, ...]] = get_args(ListedStatus)
+TERMINAL: Final[frozenset[str]] = frozenset(get_args(EndStatus))
 """Nothing comes after them but a redrive."""
 HELD: Final[frozenset[str]] = frozenset({"paused", "stuck"})
 """Nothing goes on until an operator says so."""

@@ -1,4 +1,4 @@
-"""Data about many runs or iterations together, as boundaries and states hold it (`engine.aggregates` makes it)."""
+"""Data about many runs or iterations together, in boundaries and states (`engine.aggregates` computes it)."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from noetl_core.events.typed import TypedDict
 
 
 class ErrorGroup(TypedDict):
-    """Errors whose kind, code, task and message are the same; numbers in messages count as the same."""
+    """Errors with the same kind, code, task and message; numbers in messages are ignored."""
 
     kind: str
     message: str
-    """Of the first that was met."""
+    """The message of the first error."""
     count: int
     code: NotRequired[str | int]
     task: NotRequired[str]
     first: NotRequired[list[int]]
-    """Indexes of the first iteration that failed with it, from the outermost loop in."""
+    """Indexes of the first iteration that failed with it, outermost loop first."""
 
 
 class Cells(TypedDict):
-    """What neighbouring iterations came to: cell `n` has those with indexes from `n << bits` on, up to the next cell."""
+    """Totals of neighbouring iterations: cell `n` has the indexes from `n << bits` up to the next cell."""
 
     bits: int
     at: dict[str, list[int]]
@@ -29,16 +29,16 @@ class Cells(TypedDict):
 
 
 class Aggregates(TypedDict, total=False):
-    """What many runs or iterations came to, bounded however many they are (`engine.aggregates`)."""
+    """Totals of many runs or iterations, of bounded size (`engine.aggregates`)."""
 
     items: int
-    """Of the collection, while its loop goes on."""
+    """Items of the collection, while the loop is in progress."""
     us: dict[str, int]
-    """How many took how long: under `n`, those that took less than 2**n and at least 2**(n-1) microseconds."""
+    """Histogram of durations: `n` counts those of at least 2**(n-1) and less than 2**n microseconds."""
     total_us: int
     max_us: int
     retries: int
-    """Attempts of tasks that were followed by another one."""
+    """Attempts of tasks that were followed by another attempt."""
     errors: list[ErrorGroup]
     """The most frequent first."""
     others: int

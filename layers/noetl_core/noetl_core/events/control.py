@@ -1,30 +1,25 @@
-"""Payloads of the control stream: what the control plane decided, in the order it decided it.
+"""Payloads of the control stream: the decisions of the control plane, in order.
 
-`engine.passes.RoutingPass.emit` leaves out what is None, so an optional key is there or it is not: it is never null.
+`engine.passes.RoutingPass.emit` omits keys that are None, so optional keys are missing, never null.
 """
 
 from __future__ import annotations
 
 from typing import Any, Literal, NotRequired
 
+from noetl_core.events.aggregates import Aggregates
+from noetl_core.events.redrives import RedrivenFrom, RemainingStep, RepeatedArcs, RestoredToken
 from noetl_core.events.shapes import (
-    Aggregates,
-    ChildRequest,
     ChunkDone,
     Counts,
+    EndStatus,
     Failure,
     Handled,
     LoopCounts,
     LoopPlan,
-    Mail,
-    MailKind,
     NotUndone,
     Parent,
-    RedrivenFrom,
-    RemainingStep,
-    RepeatedArcs,
     RequestKey,
-    RestoredToken,
     ResultPointer,
     SearchAttributes,
     Selected,
@@ -43,20 +38,20 @@ class PlaybookExecutionRequested(TypedDict):
     path: str
     version: int
     digest: str
-    """The playbook that the execution is pinned to."""
+    """The playbook to which the execution is pinned."""
     payload: NotRequired[dict[str, Any] | None]
     rendered: NotRequired[dict[str, Any] | None]
-    """What templates among the workload's defaults gave."""
+    """Values of templates among the defaults of the workload."""
     ctx: NotRequired[dict[str, Any] | None]
     parent: NotRequired[Parent | None]
     key: NotRequired[RequestKey | None]
     trace_id: NotRequired[str | None]
     trigger: NotRequired[Triggered | None]
-    """What started it, where nobody asked for it."""
+    """The trigger that started it."""
     labels: NotRequired[dict[str, str] | None]
-    """By which lists find the execution."""
+    """The attributes by which lists find the execution."""
     priority: NotRequired[float | None]
-    """That of the request, which comes before that of the playbook."""
+    """The failure handler of the request, which overrides the playbook's."""
 
 
 class PlaybookRequestEvaluated(TypedDict):
@@ -70,13 +65,13 @@ class WorkflowStarted(TypedDict):
 
     entry: str
     timeout_s: NotRequired[float | None]
-    """The timeout of the execution, where an expression gave it."""
+    """The timeout of the execution, if it is an expression."""
 
 
 class WorkflowFinished(TypedDict):
     """The execution has ended: nothing is left to do."""
 
-    status: Literal["completed", "failed", "cancelled"]
+    status: EndStatus
     error: NotRequired[Failure | None]
     not_undone: NotRequired[list[NotUndone] | None]
     """Compensations that failed."""
@@ -85,7 +80,7 @@ class WorkflowFinished(TypedDict):
 class PlaybookProcessed(TypedDict):
     """The result of the execution: the last event, unless it is redriven."""
 
-    status: Literal["completed", "failed", "cancelled"]
+    status: EndStatus
     result: NotRequired[ResultPointer | None]
 
 
@@ -102,11 +97,11 @@ class ExecutionCancelled(TypedDict):
 
     reason: NotRequired[str | None]
     compensate: NotRequired[bool | None]
-    """Finished steps are undone before it ends."""
+    """Completed steps are undone before it ends."""
 
 
 class ExecutionFailing(TypedDict):
-    """The execution as a whole fails: a timeout, a limit, an expression of the control plane."""
+    """The execution as a whole fails: a timeout, a limit, or an expression that the control plane evaluates."""
 
     error: Failure
 
@@ -118,10 +113,11 @@ class ExecutionStuck(TypedDict):
 
 
 class ExecutionRedriven(RedrivenFrom):
-    """An ended execution is run again from some place. The payload is the state before that; the tokens follow in its commit."""
+    """An ended execution is run again from some place. The payload is the state from which it continues; its tokens follow in the
+    same commit."""
 
     epoch: int
-    """How often it was redriven: a part of all ids that are derived from here on."""
+    """How often it was redriven: a part of all ids that are derived from now on."""
     after: int
     """The control position for which it was planned."""
     again: list[str]
@@ -132,7 +128,7 @@ class ExecutionRedriven(RedrivenFrom):
     """Keys of ctx that the operator set."""
     args: NotRequired[dict[str, Any]]
     steps: NotRequired[dict[str, RemainingStep]]
-    """What `steps` shows of the steps that are taken back."""
+    """What `steps` shows of the steps whose runs are repeated."""
     last_result: NotRequired[ResultPointer]
     joins: NotRequired[list[str]]
     """Joins that count as not fired."""
@@ -140,17 +136,17 @@ class ExecutionRedriven(RedrivenFrom):
     """Runs that need no compensation any more."""
     arcs: NotRequired[list[RepeatedArcs]]
     digest: NotRequired[str]
-    """The playbook with which it continues, if that is another one."""
+    """The playbook with which it continues, if it changes."""
     version: NotRequired[int]
     rendered: NotRequired[dict[str, Any]]
 
 
 class SearchAttributesSet(SearchAttributes):
-    """The search attributes of the execution are these, from its start or after ctx has changed."""
+    """The search attributes of the execution were set: at its start, or after ctx has changed."""
 
 
 class FailureHandled(Handled):
-    """What handles the failure was started, or cannot be. It comes after the end of the execution."""
+    """The failure handler was started, or cannot be. This comes after the end of the execution."""
 
 
 class CtxPatched(TypedDict):
@@ -168,7 +164,7 @@ class TokenEnqueued(TypedDict):
 
     token: str
     step: str
-    """The step it goes to."""
+    """The step to which it goes."""
     args: NotRequired[dict[str, Any] | None]
     run: NotRequired[str | None]
     """The run whose arc produced it."""
@@ -178,9 +174,9 @@ class TokenEnqueued(TypedDict):
     """The tokens that a join merged."""
     priority: NotRequired[float | None]
     key: NotRequired[str | None]
-    """Its key, where the router deduplicates."""
+    """Its key, if the router deduplicates."""
     rounds: NotRequired[dict[str, int] | None]
-    """Joins past which its branch has gone back, and how often."""
+    """The joins past which its branch has gone back, and how often."""
 
 
 class TokenClaimed(TypedDict):
@@ -197,7 +193,7 @@ class TokenParked(TypedDict):
 
 
 class TokenExpired(TypedDict):
-    """A token is gone without a run."""
+    """A token was dropped without a run."""
 
     token: str
     code: Literal["join", "denied", "ended", "error", "limit"]
@@ -206,14 +202,14 @@ class TokenExpired(TypedDict):
 
 
 class StepSkipped(TypedDict):
-    """Admission denied a token, and the step is skipped then."""
+    """Admission denied a token, and the step is skipped."""
 
     token: str
     step: str
 
 
 class JoinClosed(TypedDict):
-    """A round of a join of mode any or count fired and drops what comes late, or is over and may fire again."""
+    """A round of a join of mode any or count fired and drops late tokens, or is over and may fire again."""
 
     step: str
     fired: bool
@@ -247,17 +243,17 @@ class StepScheduled(TypedDict):
     tokens: list[str]
     timeout_s: NotRequired[float | None]
     deadline_s: NotRequired[float | None]
-    """The time limits of the run, where expressions gave them."""
+    """The time limits of the run, if they are expressions."""
 
 
 class BoundaryRouted(TypedDict):
-    """A boundary of a run's stream was consumed: everything up to it lies before this commit."""
+    """A boundary of a run's stream was consumed: in the history, everything up to it comes before this commit."""
 
     run: str
     step: str
     seq: int
     name: Literal["StepDone", "StepFailed", "StepSuspended", "LoopChunkDone"]
-    """The boundary's event."""
+    """The event of the boundary."""
     error: NotRequired[Failure | None]
     loop: NotRequired[LoopCounts | None]
     undo: NotRequired[bool | None]
@@ -275,11 +271,11 @@ class BoundaryRouted(TypedDict):
     result: NotRequired[Any]
     """The result of a chunk, if it is small."""
     aggregates: NotRequired[Aggregates | None]
-    """What the boundary says of retries and iterations."""
+    """Retries and iterations of the boundary."""
 
 
 class StepDone(TypedDict):
-    """A step without tasks was over as soon as it was scheduled."""
+    """A step without tasks ended as soon as it was scheduled."""
 
     run: str
     step: str
@@ -287,7 +283,7 @@ class StepDone(TypedDict):
 
 
 class StepFailed(TypedDict):
-    """A step failed before a worker was asked: it was not admitted, or one of its time limits is no number."""
+    """A step failed without a worker: it was not admitted, or one of its time limits is not a number."""
 
     run: str
     step: str
@@ -304,13 +300,13 @@ class LoopStarted(TypedDict):
 
 
 class LoopSliced(TypedDict):
-    """A loop is distributed: from here on its chunks are scheduled."""
+    """A loop is distributed: from now on its chunks are scheduled."""
 
     run: str
     step: str
     plan: LoopPlan
     done: NotRequired[ChunkDone | None]
-    """The first chunk, where the lead ran it itself; `aggregates` say what its iterations came to."""
+    """The first chunk, if the lead ran it itself; `aggregates` are the totals of its iterations."""
     aggregates: NotRequired[Aggregates | None]
 
 
@@ -325,7 +321,7 @@ class LoopChunkScheduled(TypedDict):
 
 
 class LoopDone(TypedDict):
-    """A loop is over. Of a distributed loop this is its boundary."""
+    """A loop is over. For a distributed loop this is the boundary."""
 
     run: str
     step: str
@@ -337,70 +333,7 @@ class LoopDone(TypedDict):
     undo: NotRequired[bool | None]
 
 
-class ResumeScheduled(TypedDict):
-    """A wait of a suspended run is over; a command resumes the run."""
-
-    run: str
-    seq: int
-    """The position of its stream at which it continues."""
-    mail: list[Mail]
-
-
-class TimerFired(TypedDict):
-    """The time of a wait has come."""
-
-    run: str
-    wait_id: str
-    kind: MailKind
-
-
-# --- signals and children -----------------------------------------------------------------------------------------------
-
-
-class SignalReceived(TypedDict):
-    """A signal, an answer to a callback or its heartbeat was recorded; it is matched to a wait now or later."""
-
-    id: str
-    name: str
-    data: NotRequired[Any]
-    error: NotRequired[Failure]
-    heartbeat: NotRequired[bool]
-    by: NotRequired[str]
-    """Which one it was of several answers at the same time."""
-
-
-class SignalMatched(TypedDict):
-    """A signal answers a wait."""
-
-    run: str
-    wait_id: str
-    signal: str
-    """Id of the signal."""
-    data: NotRequired[Any]
-    error: NotRequired[Failure | None]
-
-
-class ChildRequested(TypedDict):
-    """A run waits for a sub-playbook, which is started after this commit."""
-
-    child: str
-    """Its execution id."""
-    run: str
-    wait_id: str
-    request: ChildRequest
-
-
-class ChildFinished(TypedDict):
-    """A child has ended, or a detached one has started."""
-
-    child: str
-    status: str
-    result: NotRequired[Any]
-    error: NotRequired[Failure]
-    execution_id: NotRequired[str]
-
-
-# --- compensation -------------------------------------------------------------------------------------------------------
+# --- compensation, and stopping ---------------------------------------------------------------------------------------
 
 
 class CompensationStarted(TypedDict):
@@ -414,6 +347,25 @@ class CompensationStarted(TypedDict):
 
 class CompensationDone(TypedDict):
     """A compensation has ended."""
+
+    run: str
+    step: str
+    of: str
+    error: NotRequired[Failure | None]
+
+
+class StopStarted(TypedDict):
+    """A run was ended while its outside work was in progress: the work is being stopped."""
+
+    run: str
+    step: str
+    of: str
+    """The run that was ended."""
+    pool: str
+
+
+class StopDone(TypedDict):
+    """The outside work of an ended run was stopped, unless there is an `error`."""
 
     run: str
     step: str

@@ -1,7 +1,7 @@
-"""Event envelopes as readers get them (`control.envelopes` makes them), typed for those who fold them.
+"""Event envelopes (`control.envelopes` creates them), typed for code that folds them.
 
-Comparing `envelope["name"]` narrows `envelope["data"]`. Keys of a payload that the envelope shows in places of their own are not
-in its `data` (`schema.lifted`). What a client reads is described by `schema.event_schema`.
+Comparing `envelope["name"]` narrows `envelope["data"]`. Keys of a payload that are fields of the envelope itself are not in its
+`data` (`schema.lifted`). `schema.event_schema` is the schema for clients.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NotRequired
 if TYPE_CHECKING:
     from typing import TypedDict
 
-    from noetl_core.events import control, limits, runs
+    from noetl_core.events import control, limits, runs, waiting
     from noetl_core.events.event import Data, Name
     from noetl_core.events.table import Entity, Status
 
@@ -65,14 +65,16 @@ if TYPE_CHECKING:
         | Of[Literal["LoopSliced"], control.LoopSliced]
         | Of[Literal["LoopChunkScheduled"], control.LoopChunkScheduled]
         | Of[Literal["LoopDone"], control.LoopDone]
-        | Of[Literal["ResumeScheduled"], control.ResumeScheduled]
-        | Of[Literal["TimerFired"], control.TimerFired]
-        | Of[Literal["SignalReceived"], control.SignalReceived]
-        | Of[Literal["SignalMatched"], control.SignalMatched]
-        | Of[Literal["ChildRequested"], control.ChildRequested]
-        | Of[Literal["ChildFinished"], control.ChildFinished]
+        | Of[Literal["ResumeScheduled"], waiting.ResumeScheduled]
+        | Of[Literal["TimerFired"], waiting.TimerFired]
+        | Of[Literal["SignalReceived"], waiting.SignalReceived]
+        | Of[Literal["SignalMatched"], waiting.SignalMatched]
+        | Of[Literal["ChildRequested"], waiting.ChildRequested]
+        | Of[Literal["ChildFinished"], waiting.ChildFinished]
         | Of[Literal["CompensationStarted"], control.CompensationStarted]
         | Of[Literal["CompensationDone"], control.CompensationDone]
+        | Of[Literal["StopStarted"], control.StopStarted]
+        | Of[Literal["StopDone"], control.StopDone]
         | Of[Literal["LimitRequested"], limits.LimitRequested]
         | Of[Literal["LimitGranted"], limits.LimitGranted]
         | Of[Literal["LimitRefused"], limits.LimitRefused]

@@ -1,4 +1,4 @@
-"""The stored event, and the unions that tell a type checker which payload belongs to which name.
+"""The stored event, and the unions by which a type checker knows the payload of each name.
 
 Comparing `event.name` narrows `event.data`: after `if event.name == "TokenParked":`, in `match event.name:` and after `in
 ("StepStarted", "StepResumed")` its keys are checked, and a name that no event has is refused.
@@ -7,33 +7,36 @@ Comparing `event.name` narrows `event.data`: after `if event.name == "TokenParke
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeGuard, TypeVar
 
-from noetl_core.events import control, limits, runs
+from noetl_core.events import control, limits, runs, waiting
+from noetl_core.events.shapes import Failure
 from noetl_core.events.table import BOUNDARIES, LIMITS, NEWS, OPENS_RUN, ends_run
+from noetl_core.frozen import frozen
 
 Name = TypeVar("Name", covariant=True)
 Data = TypeVar("Data", covariant=True)
 Keys = ParamSpec("Keys")
 
-LOG_VERSION = 5
-"""The newest reader version, this code's. Readers refuse what they do not know."""
+LOG_VERSION = 6
+"""The newest reader version, which is this code's. Readers refuse newer ones."""
 FIRST_VERSION = 1
-"""The reader version that most commits ask for."""
+"""The reader version that most commits require."""
 SPREAD_VERSION = 2
 """The reader version that knows that the lead of a loop may run its first chunk itself. Older code would run it again."""
 
 
 CURSOR_VERSION = 3
-"""The reader version that knows frames of claimed rows. Older code would take a cursor loop for one that has not begun."""
+"""The reader version that knows frames of claimed rows. For older code a cursor loop would seem not to have begun."""
 LIMIT_VERSION = 4
-"""The reader version that knows limits. Older code would let begin what waits."""
+"""The reader version that knows limits. Older code would start waiting executions and runs."""
 SEARCH_VERSION = 5
-"""The reader version that knows search attributes, and what was done about failures."""
+"""The reader version that knows search attributes and failure handlers."""
+OUTSIDE_VERSION = 6
+"""The reader version that knows outside work. Older code would end a run without stopping its work."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Event(Generic[Name, Data]):
     """One stored state transition: its name (`StepDone`), its instant in microseconds, and the data that cannot be derived."""
 
@@ -79,14 +82,16 @@ if TYPE_CHECKING:
         | Event[Literal["LoopSliced"], control.LoopSliced]
         | Event[Literal["LoopChunkScheduled"], control.LoopChunkScheduled]
         | Event[Literal["LoopDone"], control.LoopDone]
-        | Event[Literal["ResumeScheduled"], control.ResumeScheduled]
-        | Event[Literal["TimerFired"], control.TimerFired]
-        | Event[Literal["SignalReceived"], control.SignalReceived]
-        | Event[Literal["SignalMatched"], control.SignalMatched]
-        | Event[Literal["ChildRequested"], control.ChildRequested]
-        | Event[Literal["ChildFinished"], control.ChildFinished]
+        | Event[Literal["ResumeScheduled"], waiting.ResumeScheduled]
+        | Event[Literal["TimerFired"], waiting.TimerFired]
+        | Event[Literal["SignalReceived"], waiting.SignalReceived]
+        | Event[Literal["SignalMatched"], waiting.SignalMatched]
+        | Event[Literal["ChildRequested"], waiting.ChildRequested]
+        | Event[Literal["ChildFinished"], waiting.ChildFinished]
         | Event[Literal["CompensationStarted"], control.CompensationStarted]
         | Event[Literal["CompensationDone"], control.CompensationDone]
+        | Event[Literal["StopStarted"], control.StopStarted]
+        | Event[Literal["StopDone"], control.StopDone]
         | Event[Literal["LimitRequested"], limits.LimitRequested]
         | Event[Literal["LimitGranted"], limits.LimitGranted]
         | Event[Literal["LimitRefused"], limits.LimitRefused]
@@ -117,26 +122,27 @@ if TYPE_CHECKING:
         | Event[Literal["StepSuspended"], runs.StepSuspended]
         | Event[Literal["LoopChunkDone"], runs.LoopChunkDone]
     )
-    """Those with which a worker's part ends."""
+    """Events of run streams with which an activation ends."""
     TerminalEvent = (
         Event[Literal["StepDone"], runs.StepDone]
         | Event[Literal["StepFailed"], runs.StepFailed]
         | Event[Literal["LoopChunkDone"], runs.LoopChunkDone]
     )
-    """Those of them with which the run ends, too."""
+    """Boundaries with which the run ends."""
     OpeningEvent = (
         Event[Literal["StepScheduled"], control.StepScheduled]
         | Event[Literal["LoopChunkScheduled"], control.LoopChunkScheduled]
         | Event[Literal["CompensationStarted"], control.CompensationStarted]
+        | Event[Literal["StopStarted"], control.StopStarted]
     )
-    """Those that open a run's stream."""
+    """Control events that open a run's stream."""
     EndingEvent = (
         Event[Literal["BoundaryRouted"], control.BoundaryRouted]
         | Event[Literal["StepDone"], control.StepDone]
         | Event[Literal["StepFailed"], control.StepFailed]
         | Event[Literal["LoopDone"], control.LoopDone]
     )
-    """Those with which the control plane ends a run."""
+    """Control events with which the control plane ends a run."""
     Fact = (
         Event[Literal["ExecutionPaused"], control.ExecutionPaused]
         | Event[Literal["ExecutionResumed"], control.ExecutionResumed]
@@ -145,41 +151,51 @@ if TYPE_CHECKING:
         | Event[Literal["ExecutionStuck"], control.ExecutionStuck]
         | Event[Literal["ExecutionRedriven"], control.ExecutionRedriven]
         | Event[Literal["FailureHandled"], control.FailureHandled]
-        | Event[Literal["SignalReceived"], control.SignalReceived]
-        | Event[Literal["ChildFinished"], control.ChildFinished]
+        | Event[Literal["SignalReceived"], waiting.SignalReceived]
+        | Event[Literal["ChildFinished"], waiting.ChildFinished]
         | Event[Literal["LimitGranted"], limits.LimitGranted]
         | Event[Literal["LimitRefused"], limits.LimitRefused]
     )
-    """What happened outside the runs and is told to the control plane: a signal, a finished child, an operator's request."""
+    """News for the control plane from outside the runs: a signal, a finished child, an operator's request."""
     TaskEvent = Event[Literal["TaskProcessed"], runs.TaskProcessed]
 else:
     ControlEvent = RunEvent = AnyEvent = BoundaryEvent = TerminalEvent = OpeningEvent = EndingEvent = Fact = TaskEvent = Event
 
 
 def fact(kind: Callable[Keys, Data], /, *_: Keys.args, **data: Keys.kwargs) -> Event[Any, Data]:
-    """News for the control plane; it gets its instant when it is recorded: `fact(control.ExecutionStuck, reason=...)`."""
+    """Return news for the control plane, dated when it is recorded: `fact(control.ExecutionStuck, reason=...)`."""
     payload: Any = data
     return Event(kind.__name__, 0, payload)
 
 
 def is_fact(event: AnyEvent) -> TypeGuard[Fact]:
-    """Whether a control event records a fact."""
+    """Return whether a control event records a fact."""
     return event.name in NEWS
 
 
 def is_boundary(event: AnyEvent) -> TypeGuard[BoundaryEvent]:
-    """Whether an event of a run stream wakes the router."""
+    """Return whether an event of a run stream wakes the router."""
     return event.name in BOUNDARIES
 
 
 def opens_run(event: AnyEvent) -> TypeGuard[OpeningEvent]:
-    """Whether a control event opens a run's stream."""
+    """Return whether a control event opens a run's stream."""
     return event.name in OPENS_RUN
 
 
 def closes_run(event: AnyEvent) -> TypeGuard[EndingEvent]:
-    """Whether a control event ends the run it names (`table.ends_run`)."""
+    """Return whether a control event ends the run that it names (`table.ends_run`)."""
     return ends_run(event.name, event.data)
+
+
+def was_ended(event: BoundaryEvent) -> bool:
+    """Return whether a run was ended before its pipeline, so that its outside work may be in progress."""
+    return event.name == "StepFailed" and (event.data.get("source") == "server" or event.data["error"]["kind"] == "cancelled")
+
+
+def error_of(event: TerminalEvent) -> Failure | None:
+    """Return the error with which a run ended; None if it succeeded."""
+    return None if event.name == "StepDone" else event.data.get("error")
 
 
 def version_of(events: Iterable[AnyEvent]) -> int:
@@ -188,6 +204,10 @@ def version_of(events: Iterable[AnyEvent]) -> int:
 
 
 def _version_of(event: AnyEvent) -> int:
+    if event.name in ("StopStarted", "StopDone") or (
+        event.name in ("StepSuspended", "BoundaryRouted") and any("outside" in wait for wait in event.data.get("waits", ()))
+    ):
+        return OUTSIDE_VERSION
     if event.name in ("SearchAttributesSet", "FailureHandled"):
         return SEARCH_VERSION
     if event.name in LIMITS:

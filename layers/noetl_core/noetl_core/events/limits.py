@@ -22,23 +22,25 @@ class LimitRequested(TypedDict):
 
 
 class LimitGranted(TypedDict):
-    """It has its place."""
+    """The requester got its place."""
 
     holder: str
     shared: NotRequired[str | None]
-    """Another execution's place, which it shares: that of a parent."""
+    """The place of its parent, which it shares."""
 
 
 class LimitRefused(TypedDict):
-    """It gets no place, and does not wait for one: it is skipped, or fails where it would have waited for ever (`deadlock`)."""
+    """The requester gets no place, and does not wait for one: it is skipped, or fails because it would have waited for ever
+    (`deadlock`), or because another one displaced it (`displaced`)."""
 
     holder: str
     reason: str
     deadlock: NotRequired[bool]
+    displaced: NotRequired[bool]
 
 
 class LimitReleased(TypedDict):
-    """A run has ended, and its place is free. At its end the execution frees what it has without saying so."""
+    """A run has ended and freed its place. The places that an execution frees at its end are not recorded."""
 
     holder: str
     key: str

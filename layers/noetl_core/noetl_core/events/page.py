@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from inspect import cleandoc
 from pathlib import Path
-from types import NoneType, UnionType
+from types import ModuleType, NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
-from noetl_core.events import control, limits, runs, shapes
-from noetl_core.events.schema import about, is_shape, keys_of, payload_schema
+from noetl_core.events import control, limits, runs, waiting
+from noetl_core.events.schema import SHAPES, about, is_shape, keys_of, payload_schema
 from noetl_core.events.table import EVENTS, EventType
 from noetl_core.events.upcasts import UPCASTS
 
@@ -38,16 +38,22 @@ it is called optional.
 """
 
 
+_STREAMS = (("The control stream", (control, waiting)), ("The control stream: limits", (limits,)), ("Run streams", (runs,)))
+
+
 def page() -> str:
     """Return the text of docs/events.md."""
     parts = [_INTRO]
-    for title, module in (("The control stream", control), ("The control stream: limits", limits), ("Run streams", runs)):
-        rows = [(event, payload) for event in EVENTS.values() if (payload := _payload(event, module.__name__)) is not None]
-        parts.append(f"## {title}\n\n{cleandoc(module.__doc__ or '').splitlines()[0]}\n")
+    for title, modules in _STREAMS:
+        rows = [(event, payload) for event in EVENTS.values() if (payload := _payload(event, modules)) is not None]
+        parts.append(f"## {title}\n\n{cleandoc(modules[0].__doc__ or '').splitlines()[0]}\n")
         parts.append("| event | type | entity | status | step run | since |\n|---|---|---|---|---|---|")
         parts += [_line(event, payload) for event, payload in rows]
         parts += [_section(event.name, payload) for event, payload in rows]
-    used = [kind for name, kind in vars(shapes).items() if name in _reached()]
+    reached = _reached()
+    used = [
+        kind for module in SHAPES for name, kind in vars(module).items() if name in reached and kind.__module__ == module.__name__
+    ]
     parts.append("\n## Shapes\n\nWhat payloads hold that is itself made of keys.")
     parts += [_section(kind.__name__, kind) for kind in used]
     parts.append("\n## Older logs\n\nWhat an older log says otherwise is brought to the form above when it is read.\n")
@@ -57,7 +63,7 @@ def page() -> str:
 
 
 def _reached() -> set[str]:
-    """The shapes that payloads hold."""
+    """Return the shapes that payloads contain."""
     found: set[str] = set()
     for event in EVENTS.values():
         for payload in (event.control, event.run):
@@ -65,8 +71,9 @@ def _reached() -> set[str]:
     return found
 
 
-def _payload(event: EventType, module: str) -> type | None:
-    return next((p for p in (event.control, event.run) if p is not None and p.__module__ == module), None)
+def _payload(event: EventType, modules: Iterable[ModuleType]) -> type | None:
+    names = {module.__name__ for module in modules}
+    return next((p for p in (event.control, event.run) if p is not None and p.__module__ in names), None)
 
 
 def _line(event: EventType, payload: type) -> str:
@@ -116,7 +123,7 @@ def _words(hint: Any) -> str:
     if origin is Literal:
         return ", ".join(f"`{value}`" for value in args)
     if origin in (UnionType, Union):
-        # `typing` gives parts in the order in which any module wrote them first
+        # `typing` caches unions, so parts come in the order in which any module first wrote them
         return " or ".join(_words(part) for part in sorted(args, key=lambda part: (part is NoneType, _words(part))))
     if origin is dict:
         return "mapping" if args[1] is Any else f"mapping of names to {_words(args[1])}"

@@ -1,13 +1,14 @@
-"""Payloads of run streams: what a worker did for one step run or chunk; a boundary ends its part.
+"""Payloads of run streams: the work of a worker on one step run or chunk; a boundary ends an activation.
 
-`path` is the iteration's indexes from the outermost loop in; it is left out outside loops.
+`path` is the indexes of the iteration, outermost loop first; it is omitted outside loops.
 """
 
 from __future__ import annotations
 
 from typing import Any, Literal, NotRequired
 
-from noetl_core.events.shapes import Aggregates, Authored, Counts, DirectiveTaken, Failure, LoopPlan, Mail, TaskOutcome, Wait
+from noetl_core.events.aggregates import Aggregates
+from noetl_core.events.shapes import Authored, Counts, DirectiveTaken, Failure, LoopPlan, Mail, TaskOutcome, Wait
 from noetl_core.events.typed import TypedDict
 
 # --- activations --------------------------------------------------------------------------------------------------------
@@ -18,15 +19,15 @@ class StepStarted(TypedDict):
 
     step: str
     as_of: int
-    """The control position whose ctx the run sees."""
+    """The control position as of which the run sees ctx."""
     worker: str
     chunk: NotRequired[int]
     takeover: NotRequired[int]
-    """How many workers of this run were lost before."""
+    """How many workers this run has lost so far."""
     asked: NotRequired[bool]
     """A person asked for the takeover."""
     goes_on: NotRequired[str]
-    """The run whose finished tasks and iterations are not run again."""
+    """The earlier run whose finished tasks and iterations are not run again."""
 
 
 class StepResumed(TypedDict):
@@ -40,18 +41,18 @@ class StepResumed(TypedDict):
 
 
 class StepReleased(TypedDict):
-    """The worker's process ended in an orderly way: another worker may continue at once."""
+    """The worker's process shut down: another worker may continue at once."""
 
     reason: str
 
 
 class StepSuspended(TypedDict):
-    """Boundary: the run waits and holds no worker; or it hands its loop over to be distributed."""
+    """Boundary: the run waits and occupies no worker; or it hands its loop over to be distributed."""
 
     waits: list[Wait]
     loop: NotRequired[LoopPlan]
     succeeded: NotRequired[int]
-    """Of the iterations that the run carried out before it handed over the others; so are the five that follow."""
+    """About the iterations that the run carried out before it handed over the others, like the five keys that follow."""
     failed: NotRequired[int]
     innermost: NotRequired[Counts]
     result: NotRequired[Any]
@@ -64,7 +65,7 @@ class StepSuspended(TypedDict):
 
 
 class StepDone(TypedDict):
-    """Boundary: the pipeline ended well."""
+    """Boundary: the pipeline succeeded."""
 
     result: Any
     set_ctx: NotRequired[dict[str, Any]]
@@ -78,7 +79,7 @@ class StepFailed(TypedDict):
     error: Failure
     set_ctx: NotRequired[dict[str, Any]]
     source: NotRequired[Literal["server"]]
-    """The control plane wrote it."""
+    """`server` if the control plane wrote the event."""
     events: NotRequired[int]
     aggregates: NotRequired[Aggregates]
 
@@ -92,15 +93,15 @@ class LoopChunkDone(TypedDict):
     result: Any
     """Results in index order, or a reference to them."""
     items: NotRequired[int]
-    """Of the outermost loop, where loops are nested."""
+    """Items of the outermost loop, if loops are nested."""
     innermost: NotRequired[Counts]
-    """What a chunk's innermost loop counted."""
+    """The counts of a chunk's innermost loop."""
     first: NotRequired[int]
     """Index of the chunk's first item."""
     count: NotRequired[int]
     broke: NotRequired[bool]
     ctx_writes: NotRequired[list[tuple[int, dict[str, Any]]]]
-    """What a chunk's iterations wrote to ctx, by index; a pair is a list of two in JSON."""
+    """The ctx writes of a chunk's iterations, by index; a pair is a list of two in JSON."""
     set_ctx: NotRequired[dict[str, Any]]
     error: NotRequired[Failure]
     events: NotRequired[int]
@@ -111,7 +112,7 @@ class LoopChunkDone(TypedDict):
 
 
 class TaskStarted(TypedDict):
-    """A task has started that takes long. Envelopes show this event before every task."""
+    """A long task has started. Envelopes show this event before every task."""
 
     task: str
     run: str
@@ -127,25 +128,25 @@ class TaskRetried(TypedDict):
     task: str
     run: str
     attempt: int
-    """The attempt that failed."""
+    """The failed attempt."""
     delay: float
-    """Seconds before the next one."""
+    """Seconds before the next attempt."""
     path: NotRequired[list[int]]
     error: NotRequired[Failure]
 
 
 class TaskProcessed(TypedDict):
-    """A task has its outcome, and the pipeline the directive that its policy took."""
+    """A task has an outcome, for which its policy has chosen a directive."""
 
     task: str
     run: str
     visit: int
-    """How often the pipeline has reached this task in the run; it begins with 1."""
+    """How often the pipeline has reached this task in the run, from 1."""
     attempt: int
     outcome: TaskOutcome
     directive: DirectiveTaken
     started: NotRequired[int]
-    """When it began, unless a `TaskStarted` has recorded that."""
+    """When the attempt began, unless a `TaskStarted` has recorded that."""
     path: NotRequired[list[int]]
     authored: NotRequired[Authored]
     set_iter: NotRequired[dict[str, Any]]
@@ -153,9 +154,9 @@ class TaskProcessed(TypedDict):
     prev: NotRequired[Any]
     """The value to which the policy set `_prev`."""
     error: NotRequired[Failure]
-    """The error with which the pipeline fails, where it is not the outcome's."""
+    """The error with which the pipeline fails, if it differs from the outcome's."""
     masked: NotRequired[bool]
-    """The event does not show its secrets."""
+    """The secrets of the event are masked."""
 
 
 # --- loops --------------------------------------------------------------------------------------------------------------
@@ -171,16 +172,16 @@ class LoopCollected(TypedDict):
 
 
 class LoopFrameClaimed(TypedDict):
-    """A cursor loop claimed a frame of rows, which are iterations from now on; without rows, the loop has found no more."""
+    """A cursor loop claimed a frame of rows, which become iterations; a frame without rows is the end."""
 
     run: str
-    """The run that claimed it: a redrive goes on with the frames of the runs before."""
+    """The run that claimed it: a redrive continues with the frames of earlier runs."""
     frame: int
-    """Which one of that run it is, from 0."""
+    """The number of the frame in that run, from 0."""
     claim: str
-    """The id under which the source has the claim."""
+    """The id of the claim at the source."""
     failed: str
-    """What marks rows that failed in this run."""
+    """The id that marks rows that failed in this run."""
     first: int
     """Index of its first row."""
     keys: list[str]
@@ -188,11 +189,11 @@ class LoopFrameClaimed(TypedDict):
     rows: NotRequired[Any]
     """The rows, or a reference to them."""
     handles: NotRequired[Any]
-    """What else the source needs to settle them, by row; or a reference to it."""
+    """By row, what the source needs in addition to the key to settle it; or a reference to that."""
     key_type: NotRequired[str]
     """The type of the keys in the source."""
     repeated: NotRequired[int]
-    """Rows that came again, though this loop had done them: they were settled and not run."""
+    """Rows that this loop had already done: they were settled and not run again."""
 
 
 class LoopIterationStarted(TypedDict):
@@ -209,8 +210,8 @@ class LoopIterationCompleted(TypedDict):
     result: NotRequired[Any]
     error: NotRequired[Failure]
     loop: NotRequired[Counts]
-    """What the loop inside of it counted."""
+    """The counts of its inner loop."""
     set_ctx: NotRequired[dict[str, Any]]
     broke: NotRequired[bool]
     masked: NotRequired[bool]
-    """The log hides secrets of it."""
+    """The secrets of the event are masked."""

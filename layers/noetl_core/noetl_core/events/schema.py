@@ -1,7 +1,7 @@
 """The JSON Schema of payloads and of the event envelope, generated from the table and the payload types.
 
-The meaning of a key is the text below it in `control`, `runs` and `shapes`. This module is not imported while an execution
-runs.
+The description of a key is the text below it in the class of its payload or shape. This module is not imported by running
+services.
 """
 
 from __future__ import annotations
@@ -10,23 +10,28 @@ import ast
 from collections.abc import Iterator, Mapping
 from functools import cache
 from inspect import cleandoc, get_annotations, getsource
-from types import NoneType, UnionType
+from types import ModuleType, NoneType, UnionType
 from typing import Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints
 
-from noetl_core.events import aggregates, control, runs, shapes
+from noetl_core.events import aggregates, control, limits, redrives, runs, shapes, waiting
 from noetl_core.events.table import EVENTS, EventType
 from noetl_core.events.typed import TypedDict
 
 Schema = dict[str, Any]
+
+CONTROL_PAYLOADS = (control, waiting, limits)
+RUN_PAYLOADS = (runs,)
+SHAPES = (aggregates, shapes, redrives)
+"""The modules of payloads, by the stream that has them, and of what payloads hold."""
 
 # --- payload types ------------------------------------------------------------------------------------------------------
 
 
 @cache
 def _texts() -> Mapping[str, Mapping[str, str]]:
-    """Return by class, as `module.Class`, the text below each key."""
+    """Return, for each `module.Class`, the text below each key."""
     found: dict[str, Mapping[str, str]] = {}
-    for module in (aggregates, shapes, control, runs):
+    for module in (*SHAPES, *CONTROL_PAYLOADS, *RUN_PAYLOADS):
         for node in ast.parse(getsource(module)).body:
             if isinstance(node, ast.ClassDef):
                 found[f"{module.__name__}.{node.name}"] = dict(_texts_of(node))
@@ -45,7 +50,7 @@ def about(what: Any) -> str:
 
 
 class Key:
-    """One key of a payload or shape: its type without `NotRequired`, whether it is always there, what it means."""
+    """One key of a payload or shape: its type without `NotRequired`, whether it is required, its description."""
 
     def __init__(self, kind: type, name: str, hint: Any) -> None:
         self.name = name
@@ -54,12 +59,12 @@ class Key:
         owner = next(c for c in kind.__mro__ if name in get_annotations(c))
         self.required = self.required and getattr(owner, "__total__", True)
         self.text = _texts().get(f"{owner.__module__}.{owner.__name__}", {}).get(name, "")
-        if not self.required and kind.__module__ == control.__name__:
+        if not self.required and kind.__module__ in {module.__name__ for module in CONTROL_PAYLOADS}:
             self.type = _without_none(self.type)  # left out, never null
 
 
 def keys_of(kind: type) -> list[Key]:
-    """Return the keys of a payload or shape, in the order in which they are written."""
+    """Return the keys of a payload or shape, in source order."""
     return [Key(kind, name, hint) for name, hint in get_type_hints(kind, include_extras=True).items() if name != "__total__"]
 
 
@@ -76,13 +81,18 @@ def is_shape(hint: Any) -> bool:
     return isinstance(hint, type) and issubclass(hint, base)
 
 
+def declared(module: ModuleType) -> list[type]:
+    """Return the payloads or shapes that a module declares, in source order."""
+    return [kind for kind in vars(module).values() if is_shape(kind) and kind.__module__ == module.__name__]
+
+
 # --- JSON Schema --------------------------------------------------------------------------------------------------------
 
 _PLAIN: Mapping[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean", NoneType: "null"}
 
 
 class _Schemas:
-    """Schemas of types; shapes are named in `found`, and referred to below `prefix`."""
+    """Schemas of types. Shapes are collected in `found` and referred to below `prefix`."""
 
     def __init__(self, prefix: str, closed: bool) -> None:
         self._prefix, self._closed = prefix, closed
@@ -157,7 +167,7 @@ _OF_RUNS = frozenset({"step", "path", "events", "source"})
 
 
 def lifted(event: EventType, payload: type) -> frozenset[str]:
-    """Return the keys of a payload that the envelope has in a place of its own, or not at all."""
+    """Return the keys of a payload that are fields of the envelope itself, or are not shown."""
     if event.name == "PlaybookExecutionRequested":
         return frozenset()
     if event.entity == "task":
@@ -170,8 +180,8 @@ def lifted(event: EventType, payload: type) -> frozenset[str]:
 def event_schema(prefix: str = "#/$defs/", *, closed: bool = False) -> Schema:
     """Return the JSON Schema (2020-12) of an event envelope: one of the events of the table, each with its `data`.
 
-    `prefix` is where references look for `$defs`; an OpenAPI document moves them below `#/components/schemas/`. `closed`
-    forbids keys that are not named: this is for tests, not for clients, who must accept additions.
+    `prefix` is the path of `$defs` in references; an OpenAPI document moves them below `#/components/schemas/`. `closed` forbids
+    unknown keys: this is for tests, not for clients, which must accept additions.
     """
     schemas = _Schemas(prefix, closed)
     common = {name: {**schema, **({"description": text} if text else {})} for name, (schema, text) in _ENVELOPE.items()}

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, NotRequired, final
+from typing import Any, Literal, NotRequired, final
 
-from noetl_core.events.aggregates import Aggregates as Aggregates
-from noetl_core.events.aggregates import ErrorGroup as ErrorGroup
 from noetl_core.events.typed import TypedDict
+
+ExecutionStatus = Literal["running", "waiting", "paused", "cancelling", "stuck", "completed", "failed", "cancelled"]
+ListedStatus = Literal["running", "waiting", "retrying", "paused", "cancelling", "stuck", "completed", "failed", "cancelled"]
+"""As lists and counts say it: `retrying` tries a task again, or waits for that."""
+EndStatus = Literal["completed", "failed", "cancelled"]
+"""How an execution ends."""
 
 
 @final
 class CommitPointer(TypedDict):
-    """A result that the last event of commit `seq` of a run holds."""
+    """A result in the last event of commit `seq` of a run."""
 
     run: str
     seq: int
@@ -19,36 +23,36 @@ class CommitPointer(TypedDict):
 
 @final
 class ValuePointer(TypedDict):
-    """A result that the control plane made itself."""
+    """A result that the control plane computed."""
 
     value: Any
 
 
 ResultPointer = CommitPointer | ValuePointer
-"""Where a result is."""
+"""The position of a result."""
 
 
 class Failure(TypedDict):
-    """What went wrong. A policy that fails a task may add keys of its own."""
+    """An error. A policy that fails a task may add keys of its own."""
 
     kind: str
     """One of the error kinds of `outcome.error`."""
     message: str
     retryable: NotRequired[bool]
     code: NotRequired[str | int]
-    """What the service said: an HTTP status, an SQLSTATE."""
+    """The code of the service: an HTTP status, an SQLSTATE."""
     details: NotRequired[Any]
     """Further details; a reference when they are large."""
     step: NotRequired[str]
     task: NotRequired[str]
     iteration: NotRequired[list[int]]
-    """Indexes of the failed iteration, from the outermost loop in."""
+    """Indexes of the failed iteration, outermost loop first."""
     fatal: NotRequired[bool]
-    """The execution ends, whatever its failure mode."""
+    """The execution ends, regardless of its failure mode."""
 
 
 class Counts(TypedDict):
-    """Iterations of a loop: of its innermost loop where loops are nested."""
+    """Iterations of a loop, or of the innermost loop if loops are nested."""
 
     total: int
     succeeded: int
@@ -56,14 +60,14 @@ class Counts(TypedDict):
 
 
 class LoopCounts(Counts):
-    """What a loop's boundary says of it."""
+    """The counts in a loop's boundary."""
 
     items: NotRequired[int]
-    """Items of the outermost loop, where loops are nested."""
+    """Items of the outermost loop, if loops are nested."""
 
 
 class TokenEvent(TypedDict):
-    """`event` as stored with the tokens that a boundary made: what arcs and admission read."""
+    """`event` as stored with the tokens of a boundary, for arcs and admission."""
 
     name: str
     """`step.done`, `step.failed` or `loop.done`."""
@@ -86,22 +90,22 @@ class Wait(TypedDict):
     task: NotRequired[str]
     iteration: NotRequired[list[int]]
     at: NotRequired[int]
-    """When the wait is over by itself, in microseconds: a timer's instant, a timeout."""
+    """When the wait ends by itself, in microseconds: the instant of a timer, or a timeout."""
     signal: NotRequired[str]
-    """Name of the signal that answers it."""
+    """The name of the signal that answers it."""
     callback: NotRequired[str]
-    """Task run of a callback by token."""
+    """The task run of a callback by token."""
     heartbeat: NotRequired[float]
-    """The longest silence of a callback, in seconds."""
+    """The longest time between heartbeats of a callback, in seconds."""
     beat_by: NotRequired[int]
-    """The instant before which the next heartbeat must come, in microseconds."""
+    """When the next heartbeat must have come, in microseconds."""
     schema: NotRequired[Any]
     """The JSON Schema of an answer."""
     description: NotRequired[Any]
     result: NotRequired[Any]
-    """What a timer gives its task."""
+    """The result of a timer's task."""
     child: NotRequired[str]
-    """Execution id of a sub-playbook; the keys below are the request for it."""
+    """The execution id of the child; the keys below are the request for it."""
     path: NotRequired[str]
     version: NotRequired[int | str]
     args: NotRequired[dict[str, Any]]
@@ -111,39 +115,61 @@ class Wait(TypedDict):
     idempotency_key: NotRequired[str]
     backfill: NotRequired[Occurrence]
     return_step: NotRequired[str]
-    """The step of the child whose result is its result here."""
+    """The step of the child whose result is the result."""
     part: NotRequired[str]
     """Which part of the child's result the task takes."""
     limit: NotRequired[str]
     """The key of the rate for which the task waits."""
     permit: NotRequired[int]
-    """When the rate lets it begin, in microseconds: a little after `at`, for which the run wakes."""
+    """When the permit may be used, in microseconds: a little after `at`, when the run wakes."""
+    outside: NotRequired[OutsideWork]
+    """The outside work that the task polls at `at`."""
+
+
+class OutsideWork(TypedDict):
+    """The outside work of an attempt of a task, for which no worker waits."""
+
+    run: str
+    """The task run."""
+    attempt: int
+    kind: str
+    """The kind of the task, whose tool polls the work and stops it."""
+    kept: dict[str, Any]
+    """The data by which the tool finds the work."""
+    looks: int
+    """How often the tool has answered that the work is in progress; 0 before it begins."""
+    since: int
+    """When the attempt began, in microseconds."""
+    until: NotRequired[int]
+    """When the attempt times out, in microseconds."""
+    stops: NotRequired[int]
+    """How often stopping it after its timeout has failed."""
 
 
 class Handled(TypedDict):
-    """What was done about a failed end."""
+    """The handling of a failed execution."""
 
     epoch: int
-    """How often the execution was redriven before that end."""
+    """How often the execution had been redriven before that end."""
     handler: str
-    """The playbook, the address or the topic that is told."""
+    """The playbook, the URL or the topic that is notified."""
     execution_id: NotRequired[str]
-    """The execution that tells it."""
+    """The execution that runs the handler."""
     error: NotRequired[str]
     """Why it cannot be started."""
 
 
 class SearchAttributes(TypedDict):
-    """What lists find an execution by."""
+    """The attributes by which lists find an execution."""
 
     attributes: dict[str, Any]
     """Texts, numbers and flags, by name."""
     left_out: NotRequired[dict[str, str] | None]
-    """Attributes that could not be one, and why."""
+    """Attributes with an invalid value, and why."""
 
 
 class Occurrence(TypedDict):
-    """The occurrence of a schedule for which a child is run."""
+    """The occurrence of a schedule for which a child execution is started."""
 
     name: str
     """The trigger."""
@@ -159,7 +185,7 @@ class ChildRequest(TypedDict):
     """A number, or the name of an alias; left out: the latest."""
     args: NotRequired[dict[str, Any]]
     iter: NotRequired[dict[str, Any]]
-    """The iteration that calls the child, as the child's `iter.parent`."""
+    """The iteration that calls the child; the child reads it as `iter.parent`."""
     ctx: NotRequired[dict[str, Any]]
     detach: NotRequired[bool]
     """The child is independent once it has started."""
@@ -167,63 +193,63 @@ class ChildRequest(TypedDict):
     backfill: NotRequired[Occurrence]
     """The child's `trigger`."""
     return_step: NotRequired[str]
-    """The step of the child whose result is its result here."""
+    """The step of the child whose result is the result."""
 
 
 MailKind = Literal["timer", "timeout", "heartbeat", "pause", "deadline", "signal", "child"]
 
 
 class Mail(TypedDict):
-    """What answers a wait: that its time has come, a signal's data, a child's end."""
+    """The answer to a wait: a timer's end, a signal's data, a child's end."""
 
     wait_id: str
     kind: MailKind
-    """`timeout`: nobody answered in time; `heartbeat`: no heartbeat came in time."""
+    """`timeout`: no answer came in time; `heartbeat`: no heartbeat came in time."""
     data: NotRequired[Any]
     error: NotRequired[Failure]
 
 
 class LoopPlan(TypedDict):
-    """How a distributed loop is cut into chunks."""
+    """The division of a distributed loop into chunks."""
 
     total: int
     """Items of the collection."""
     chunk_size: int
     chunks: int
     window: int
-    """Chunks open at once."""
+    """The most chunks that are open at the same time."""
     per_chunk: int
-    """Iterations at once within a chunk."""
+    """The most concurrent iterations within a chunk."""
     checksum: NotRequired[str]
-    """Of all slices of the collection."""
+    """The checksum of all slices of the collection."""
     tolerated: NotRequired[int]
-    """Failed iterations that do not fail the loop."""
+    """The number of failed iterations that does not fail the loop."""
     view: NotRequired[str]
-    """Key of the object with what the templates of the iterations see."""
+    """The key of the object with the view for the templates of the iterations."""
     slices: NotRequired[str]
     """The run whose slices a redriven loop uses."""
     first: NotRequired[int]
-    """Items of the first chunk, where the lead ran them itself before it handed over the others."""
+    """Items of the first chunk, if the lead ran them itself before it handed over the others."""
     seconds: NotRequired[float]
-    """What an iteration took the lead that handed over the others."""
+    """Seconds that an iteration took on the lead, before it handed over the others."""
     claim: NotRequired[int]
-    """Position of the claim of the worker that stored the slices, if that was not the first."""
+    """Position of the claim of the worker that stored the slices, unless it was the first worker."""
 
 
 class LoopCommand(LoopPlan):
-    """Of the command of a chunk: the plan, and the step run it belongs to."""
+    """The loop in the command of a chunk: its plan, and its step run."""
 
     run: str
 
 
 class ChunkOfLoop(LoopCommand):
-    """A chunk as its worker sees it."""
+    """The loop and chunk of a chunk run."""
 
     chunk: int
 
 
 class ChunkDone(TypedDict):
-    """A finished chunk, as a state keeps it and a redrive takes it over."""
+    """A finished chunk, as states store it and redrives take it over."""
 
     run: str
     seq: int
@@ -234,45 +260,14 @@ class ChunkDone(TypedDict):
     innermost: NotRequired[Counts | None]
 
 
-class Rerun(TypedDict, total=False):
-    """What of an earlier run is run again; all that is not named is carried over."""
-
-    failed: bool
-    """What had failed or not ended."""
-    path: list[int]
-    """This iteration, with the iterations around it and inside it."""
-    task: str
-    """From this task on."""
-    ctx: list[str]
-    """Writes to these keys are dropped: an operator has set them."""
-
-
-class CarriedOver(TypedDict, total=False):
-    """What a redriven run carries over from the runs before it: `loop` of a distributed loop, `runs` of any other run."""
-
-    runs: list[tuple[str, Rerun]]
-    """Run, and what of it is run again, oldest first; a pair is a list of two in JSON."""
-    loop: CarriedOverLoop
-
-
-class CarriedOverLoop(TypedDict):
-    """What a redriven distributed loop carries over."""
-
-    plan: LoopPlan
-    done: dict[str, ChunkDone]
-    """The chunks that are kept, by their index."""
-    chunks: dict[str, CarriedOver]
-    """What is carried over into those that run again."""
-    before: NotRequired[dict[str, CarriedOver]]
-    """What had been carried over into chunks that are kept: a later redrive of one of them reads it."""
-
-
 class Undoes(TypedDict):
-    """The finished run that a compensation undoes."""
+    """The completed run that a compensation undoes, or the ended run whose outside work is stopped."""
 
     run: str
     at: ResultPointer | None
     loop: Counts | None
+    stops: NotRequired[bool]
+    """The run was ended while its outside work was in progress: only this work is stopped."""
 
 
 class Completed(TypedDict):
@@ -294,68 +289,11 @@ class NotUndone(TypedDict):
     message: str | None
 
 
-class RemainingStep(TypedDict, total=False):
-    """What `steps.<name>` shows of a step of which runs are taken back: its last remaining run; empty if none remains."""
-
-    status: str | None
-    at: ResultPointer | None
-    loop: Counts | None
-
-
 class Selected(TypedDict):
     """An arc that fired."""
 
     arc: int
     step: str
-
-
-if TYPE_CHECKING:
-    RedrivenFrom = TypedDict("RedrivenFrom", {"from": NotRequired[str]})  # no class can give a key this name
-else:
-
-    class RedrivenFrom(TypedDict):
-        """The place from which an execution is redriven."""
-
-    RedrivenFrom.__annotations__ = {"from": "NotRequired[str]"}
-
-
-class RestoredToken(TypedDict):
-    """A token that a redrive puts back."""
-
-    token: str
-    of: str
-    """The token in whose place it is put."""
-    step: str
-    run: NotRequired[str]
-    arc: NotRequired[int]
-    args: NotRequired[dict[str, Any]]
-    event: NotRequired[TokenEvent]
-    joined: NotRequired[list[str]]
-    priority: NotRequired[float]
-    rounds: NotRequired[dict[str, int]]
-    prior: NotRequired[CarriedOver]
-
-
-class ChunkLineage(TypedDict):
-    """A chunk in a run's lineage; without `seq` it has not ended."""
-
-    run: str
-    seq: NotRequired[int]
-    succeeded: NotRequired[int]
-    failed: NotRequired[int]
-    writes: NotRequired[bool]
-    result: NotRequired[Any]
-    innermost: NotRequired[Counts | None]
-    error: NotRequired[Failure]
-
-
-class RepeatedArcs(TypedDict):
-    """A run whose arcs a redrive evaluates again."""
-
-    run: str
-    step: str
-    args: dict[str, Any]
-    event: TokenEvent
 
 
 class RequestKey(TypedDict):
@@ -370,7 +308,7 @@ class Parent(TypedDict):
 
     execution_id: str
     run_id: NotRequired[str]
-    """The run that called it; without one the parent is a label and gives no rights."""
+    """The run that called it; without it, the parent is a label and grants no rights."""
     depth: NotRequired[str]
     detached: NotRequired[str]
     return_step: NotRequired[str]
@@ -378,18 +316,18 @@ class Parent(TypedDict):
 
 
 class Triggered(TypedDict):
-    """What started an execution that nobody asked for. A source may add what came with it."""
+    """The trigger of an execution. A source may add its data."""
 
     kind: str
     """The source: `schedule`, ..."""
     name: str
-    """The trigger, among those of the playbook."""
+    """The name of the trigger in the playbook."""
     id: str
     """The occurrence, or the delivery."""
     scheduled_at: NotRequired[str]
-    """The instant it was to start at."""
+    """The nominal start time."""
     previous_at: NotRequired[str]
-    """The one before that."""
+    """The nominal start time of the previous occurrence."""
 
 
 class TaskOutcome(TypedDict):
@@ -397,13 +335,13 @@ class TaskOutcome(TypedDict):
 
     status: Literal["ok", "error"]
     meta: dict[str, Any]
-    """Attempt, duration, times, the log's end."""
+    """Attempt, duration, times, the end of the log."""
     result: NotRequired[Any]
     error: NotRequired[Failure]
 
 
 class DirectiveTaken(TypedDict):
-    """What a pipeline does after an outcome."""
+    """The action of a pipeline after an outcome."""
 
     do: Literal["continue", "retry", "jump", "break", "fail"]
     to: NotRequired[str]
@@ -413,7 +351,7 @@ class DirectiveTaken(TypedDict):
     scope: NotRequired[Literal["loop"]]
     """The `break` ends the loop, not only the iteration."""
     matched: NotRequired[int | str | None]
-    """Which rule of the policy: its index, `else`, or null for none."""
+    """The rule of the policy that matched: its index, `else`, or null for none."""
 
 
 class Signal(TypedDict):
@@ -426,7 +364,7 @@ class Signal(TypedDict):
 
 
 class CommandContext(TypedDict):
-    """What the templates of a run see, as its command carries it; results are pointers."""
+    """The data that the templates of a run see, in its command; results are pointers."""
 
     workload: dict[str, Any]
     ctx: dict[str, Any]
@@ -437,7 +375,7 @@ class CommandContext(TypedDict):
 
 
 class StepSeen(TypedDict):
-    """A finished step, as commands carry it."""
+    """A finished step, in commands."""
 
     status: str | None
     at: ResultPointer | None
@@ -445,11 +383,11 @@ class StepSeen(TypedDict):
 
 
 class Authored(TypedDict):
-    """Where a task that sugar was compiled to comes from."""
+    """The origin of a task that was compiled from sugar."""
 
     label: str
     line: int | None
 
 
 OPEN: frozenset[type] = frozenset({Failure, TaskOutcome, Triggered})
-"""Shapes that may hold keys besides those they name."""
+"""Shapes that may have keys besides those that they declare."""

@@ -1,7 +1,7 @@
-"""The table of all events: what each is about, what it does, and since which version logs have it.
+"""The table of all events: the entity and the effect of each, and the reader version that introduced its present form.
 
-A new event needs a row here, its payload (`control`, `runs`), its place in the unions (`event`, `envelope`) and, in the control
-stream, its effect on the state (`engine.fold`). Code that asks for the kind of an event uses the sets below.
+A new event needs a row here, its payload (`control`, `waiting`, `limits`, `runs`), its place in the unions (`event`, `envelope`)
+and, in the control stream, its effect on the state (`engine.fold`). Code that asks for the kind of an event uses the sets below.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
-from noetl_core.events import control, limits, runs
+from noetl_core.events import control, limits, runs, waiting
 
 Entity = Literal["playbook", "workflow", "step", "task", "loop", "next"]
 Status = Literal["in_progress", "success", "error", "paused"]
@@ -19,13 +19,13 @@ OfRun = Literal["opens", "claims", "suspends", "releases", "ends"]
 class EventType(NamedTuple):
     """One event.
 
-    `control` and `run` are its payloads in the control stream (the control plane writes it: source `server`) and in run
-    streams (workers write it: source `worker`). `status` is the envelope's, unless the payload says that something failed.
+    `control` and `run` are its payloads in the control stream (written by the control plane, source `server`) and in run
+    streams (written by workers, source `worker`). `status` is the envelope's, unless the payload says that something failed.
 
-    `of_run`: what it does to a step run or chunk: it opens it, claims it for a worker, suspends it, gives it back, or ends it.
-    `wakes`: in a run stream it is a boundary, for which the router is woken. `news`: it records a fact, which came from outside
-    the runs. `becomes`: the status of the execution behind it. `progress`: its worker lived and got on, so the run is not what
-    kills workers. `version`: the reader version of the log that brought it in its present form.
+    `of_run`: its effect on a step run or chunk: it opens, claims, suspends, releases or ends it. `wakes`: in a run stream it is a
+    boundary, which wakes the router. `news`: it records a fact from outside the runs. `becomes`: the status of the execution
+    after it. `progress`: it proves that the run does not kill its workers. `version`: the reader version that introduced its
+    present form.
     """
 
     name: str
@@ -101,14 +101,16 @@ _ROWS = (
     _row(control=control.LoopSliced, entity="loop", status="in_progress"),
     _row(control=control.LoopChunkScheduled, entity="loop", status="in_progress", of_run="opens"),
     _row(control=control.LoopDone, entity="loop", of_run="ends"),
-    _row(control=control.ResumeScheduled, entity="step", status="in_progress"),
-    _row(control=control.TimerFired, entity="workflow"),
-    _row(control=control.SignalReceived, entity="workflow", news=True),
-    _row(control=control.SignalMatched, entity="workflow"),
-    _row(control=control.ChildRequested, entity="workflow", status="in_progress"),
-    _row(control=control.ChildFinished, entity="workflow", news=True),
+    _row(control=waiting.ResumeScheduled, entity="step", status="in_progress"),
+    _row(control=waiting.TimerFired, entity="workflow"),
+    _row(control=waiting.SignalReceived, entity="workflow", news=True),
+    _row(control=waiting.SignalMatched, entity="workflow"),
+    _row(control=waiting.ChildRequested, entity="workflow", status="in_progress"),
+    _row(control=waiting.ChildFinished, entity="workflow", news=True),
     _row(control=control.CompensationStarted, entity="step", status="in_progress", of_run="opens"),
     _row(control=control.CompensationDone, entity="step"),
+    _row(control=control.StopStarted, entity="step", status="in_progress", of_run="opens", version=6),
+    _row(control=control.StopDone, entity="step", version=6),
     _row(control=limits.LimitRequested, entity="workflow", status="in_progress", version=4),
     _row(control=limits.LimitGranted, entity="workflow", news=True, version=4),
     _row(control=limits.LimitRefused, entity="workflow", status="error", news=True, version=4),
@@ -132,7 +134,7 @@ EVENTS: Mapping[str, EventType] = {row.name: row for row in _ROWS}
 
 
 def event_named(name: str) -> EventType:
-    """Return the row of an event. An event that only newer code knows is shown to readers as it is; `engine.fold` refuses it."""
+    """Return the row of an event. An event that only newer code knows is shown unchanged; `engine.fold` refuses it."""
     row = EVENTS.get(name)
     if row is None:
         row = EventType(name, dotted(name), None, None, "workflow", "success", None, False, False, None, False, 0)
@@ -149,20 +151,20 @@ ENDS_RUN = frozenset(row.name for row in _ROWS if row.of_run == "ends" and row.c
 BOUNDARIES = frozenset(row.name for row in _ROWS if row.wakes)
 """The last events of the commits of run streams that wake the router."""
 TERMINAL = frozenset(name for name in BOUNDARIES if EVENTS[name].of_run == "ends")
-"""Boundaries behind which nothing is written to the stream."""
+"""Boundaries after which nothing is written to the stream."""
 NEWS = frozenset(row.name for row in _ROWS if row.news)
-"""Facts: what came from outside the runs, and is told to the control plane before it stands in the log."""
+"""Facts: news from outside the runs, which the control plane takes and records."""
 LIMITS = frozenset(row.name for row in _ROWS if row.name.startswith("Limit"))
 """Places in limits that executions share."""
 OPERATED = frozenset(row.name for row in _ROWS if row.news and row.becomes is not None)
-"""The execution's status changed while it was kept: lists must show it."""
+"""Events that change the status of an execution, which lists must show."""
 BEGINS = frozenset(row.name for row in _ROWS if row.becomes == "running")
-"""From here on the execution moves, for the first time or again."""
+"""Events after which the execution moves, for the first time or again."""
 PROGRESS = frozenset(row.name for row in _ROWS if row.progress)
 COUNTS_EVENTS = frozenset(row.name for row in _ROWS if row.has("events"))
-"""Say how many envelopes their run's stream has, which is for the summary and not shown."""
+"""Events with the number of envelopes of their run's stream, which is for summaries and not shown."""
 SAYS_MASKED = frozenset(row.name for row in _ROWS if row.has("masked"))
-"""A successor goes on from them, so they say when the log hides secrets of them."""
+"""Events from which another worker continues; they state whether their secrets are masked."""
 
 
 def ends_run(name: str, data: Mapping[str, Any]) -> bool:

@@ -1,7 +1,7 @@
 """`TypedDict` for a type checker, a plain class at run time.
 
-At run time a payload is a dict, and its class is a name with annotations, which are text. A real `TypedDict` takes ten times
-as long to create, and there are eighty, so every start would take longer.
+At run time a payload is a dict, and its class only has annotations, as text. A real `TypedDict` takes ten times as long to
+create, and there are eighty, which would make every start slower.
 """
 
 from __future__ import annotations

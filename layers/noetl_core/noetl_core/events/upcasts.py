@@ -1,10 +1,9 @@
-"""Reading older logs: named functions that convert an event's payload to today's form.
+"""Upcasts: functions that convert the payload of an event in an older log to the current form.
 
 `@upcast("TokenExpired", 1)` registers a function that converts from the form in logs of reader version 1 to the next one.
-Decoding applies it to commits of that version and of older ones, one function after the other, so all other code knows
-today's form only. Keys that are added do not raise the version (`v` is the lowest reader that may interpret a commit), so an
-upcast must leave a payload that has the newer form unchanged. A registered function stays for ever: somebody's log has that
-form.
+Decoding applies it to commits of that version and of older ones, one function after the other, so all other code knows only the
+current form. Added keys do not raise the version (`v` is the lowest reader that may interpret a commit), so an upcast must leave
+a payload in the newer form unchanged. A registered function is never removed, because stored logs have its form.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ Payload = dict[str, Any]
 Upcast = Callable[[Payload], Payload]
 
 UPCASTS: dict[tuple[str, int], Upcast] = {}
-"""By the event's name and the version whose form the function takes."""
+"""By the name of the event and the version whose form the function takes."""
 
 
 def upcast(event: str, version: int) -> Callable[[Upcast], Upcast]:
-    """Register the decorated function for `event` in logs of `version`. There is one function for an event and version."""
+    """Register the decorated function for `event` in logs of `version`. Each event and version has at most one function."""
 
     def register(function: Upcast) -> Upcast:
         if (event, version) in UPCASTS:
@@ -36,7 +35,7 @@ def upcast(event: str, version: int) -> Callable[[Upcast], Upcast]:
 
 @lru_cache(maxsize=8)
 def upcasts_from(version: int) -> Mapping[str, Upcast]:
-    """Return, by event, all functions that payloads of a commit of `version` pass through."""
+    """Return, by event, the composition of all upcasts for commits of `version`."""
     names = sorted(key for key in UPCASTS if key[1] >= version)
     chains: dict[str, list[Upcast]] = {}
     for name, number in names:
@@ -63,7 +62,7 @@ _REASONS = {
 
 @upcast("TokenExpired", 1)
 def expired_token_has_a_code(data: Payload) -> Payload:
-    """The first logs say in words only why a token expired; this finds the code."""
+    """Derive the code of an expired token from the text, which is all that the first logs have."""
     if "code" in data:
         return data
     reason = data["reason"]

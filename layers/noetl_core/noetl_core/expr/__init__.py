@@ -3,26 +3,24 @@
 
 * `render(value, scope)` evaluates every template in a value; `truthy(when, scope)` evaluates a condition.
 * `compile_text(source)` and `referenced(value)` give what validation and the engine need to know before.
-* `Scope`, `Pointer`, `is_reference`: what names mean, and how results that are stored elsewhere are read lazily.
-* `references_in`, `replaced`: references inside data, and the same data with values in their place.
+* `Scope`, `Pointer`, `is_reference`: the names that a template sees, and lazy reads of results that are stored elsewhere.
+* `references_in`, `replaced`: finding references inside data, and replacing them.
 * `Secret`, `reveal`, `mask`, `contains_secret`: taint of secrets.
 * Errors (`errors`): `TemplateError` <- `TemplateSyntaxError`, `UndefinedValue`, `LimitExceeded`, `NoCredential`,
   `CredentialRefused`, `CredentialFailed`.
 
-Where these live: `compiled`, `environment` and `lexer` make code of a text, with Jinja2; `rendering`, `evaluation` and `reading`
-carry it out, within a `budget` of `limits`, with `operators`, `functions`, `methods`, `filters` and `formatting`; `scope`,
-`references`, `secret`, `strict`, `values` and `views` are what it works on.
+Modules: `compiled`, `environment` and `lexer` compile a text with Jinja2; `rendering`, `evaluation` and `reading` run the code
+within a `budget` of `limits`, with `operators`, `functions`, `methods`, `filters` and `formatting`; `scope`, `references`,
+`secret`, `strict`, `values` and `views` are the data it works on.
 
 Pure: no input or output, and no clock except the processor time that a budget counts. Values that are stored elsewhere are
-requested from the scope's `resolve`. When a template is evaluated, and what happens with its value, is decided by `engine`
-and `worker`.
+requested from the scope's `resolve`. `engine` and `worker` decide when a template is evaluated and how its value is used.
 
-Rules. A text that is one `{{ expression }}` (white space around it does not count) keeps the type of the value; other text
-with templates gives text, which is never parsed again. In such text values are written as Jinja2 writes them - `None`,
-`True`, Python notation for lists and mappings, nothing for undefined - because existing playbooks depend on it; `| tojson`
-gives JSON inside text. Data has precedence over methods: `ctx.items` is the key `items` if it exists. `x.headers[...]`
-ignores the case of the name. Results are JSON data: tuples, ranges and values of filters become lists, keys become text.
-Nothing is escaped for HTML.
+Rules. A text that is one `{{ expression }}` (ignoring white space around it) keeps the type of the value; other text with
+templates results in text, which is never parsed again. In such text, values are formatted like in Jinja2 (`None`, `True`,
+Python notation for lists and mappings, nothing for undefined), because existing playbooks depend on it; `| tojson` produces
+JSON. Data has precedence over methods: `ctx.items` is the key `items` if it exists. `x.headers[...]` ignores the case of the
+name. Results are JSON data: tuples, ranges and values of filters become lists, keys become text. Nothing is escaped for HTML.
 """
 
 from noetl_core.expr.compiled import Compiled, Read, compile_text, is_template, referenced

@@ -1,4 +1,4 @@
-"""The budgets of one evaluation, and what was used of them: operations, size, processor time."""
+"""Counts what one evaluation uses of its budgets: operations, size, processor time."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Budget:
         self.limits = limits
         self.ops = 0
         self.check = CHECK_EVERY
-        """Operations at which to look at the limits next."""
+        """The operation count at which the limits are checked next."""
         self.deadline: float | None = None
         self.size = 0
         self.weight = 0
-        """What `weigh` found last."""
+        """The result of the last `weigh`."""
 
     def tick(self, n: int = 1) -> None:
         """Count `n` operations."""
@@ -58,8 +58,7 @@ class Budget:
         self.charge(items * ITEM_SIZE)
 
     def weigh(self, value: Any) -> bool:
-        """Count everything in `value`, also parts that are shared. Returns whether all of it is plain JSON data without
-        references.
+        """Count everything in `value`, shared parts repeatedly. Returns whether all of it is plain JSON data without references.
 
         Call this before code that walks data without counting: printing, comparing, serialising. It sets `weight` to about
         the number of characters of `value` as JSON.

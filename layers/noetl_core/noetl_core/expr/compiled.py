@@ -1,4 +1,4 @@
-"""Template text -> `Compiled`: it is parsed, checked and compiled once per source text."""
+"""Parses, checks and compiles template texts, each once."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from noetl_core.expr.filters import FILTERS, TESTS
 from noetl_core.expr.functions import FUNCTIONS
 from noetl_core.expr.lexer import Line
 from noetl_core.expr.limits import SOURCE_CHARS, SOURCE_DEPTH, SOURCE_NODES
+from noetl_core.frozen import frozen
 
 ENVIRONMENT: Final = PlaybookEnvironment(FILTERS, TESTS)
 
@@ -38,9 +39,9 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _WORDS: Final = frozenset(("not", "and", "or", "in", "is", "if", "else", "true", "false", "none", "True", "False", "None"))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Read:
-    """One place where a template reads a name: the path as far as it is written out, and the position in the text (from 1)."""
+    """A read of a name in a template: the literal part of its path, and the position in the text (from 1)."""
 
     path: tuple[str, ...]
     line: int
@@ -52,14 +53,14 @@ Root = Callable[[Any, Any], Any]
 
 @dataclass(slots=True, eq=False)
 class Compiled:
-    """A checked template. `names` are the root names it reads from its scope (functions it calls excluded)."""
+    """A checked template. `names` are the root names that it reads from its scope, without the functions that it calls."""
 
     source: str
     is_expression: bool
     names: frozenset[str]
     reads: tuple[Read, ...]
     builds_value: bool
-    """Whether the value of the expression may be something the expression built rather than data it found."""
+    """Whether the expression may build its value rather than find it in the scope."""
     _template: nodes.Template | None = field(default=None, repr=False)
     _root: Root | None = field(default=None, repr=False)
 
@@ -77,8 +78,8 @@ class Compiled:
 
     @property
     def root(self) -> Root:
-        """The generated function. It is generated at the first use, because validation reads many templates that it never
-        runs."""
+        """The generated function. It is generated at the first use, because validation compiles many templates without running
+        them."""
         if self._root is None:
             try:
                 self._root = ENVIRONMENT.root(self.template)
@@ -88,11 +89,11 @@ class Compiled:
 
 
 PATTERN: Final = r"\{[{%]"
-"""What `is_template` looks for, as a regular expression for others."""
+"""`is_template` as a regular expression, for JSON Schema."""
 
 
 def is_template(value: Any) -> bool:
-    """Whether `value` is text that is more than literal."""
+    """Return whether `value` is text with template syntax."""
     return isinstance(value, str) and ("{{" in value or "{%" in value)
 
 
@@ -117,7 +118,7 @@ def _compile(source: str) -> Compiled:
         builds_value = expression is not None and not _only_finds(expression)
         compiled = Compiled(source, expression is not None, names, reads, builds_value, template)
         if "{%" in source:
-            _ = compiled.root  # statements can still be refused, and then it must be now
+            _ = compiled.root  # code generation may still refuse statements, which must be reported here
     except JinjaSyntaxError as error:
         raise _syntax_error(error.message or "not a template", error.lineno) from None
     except (RecursionError, MemoryError):
@@ -134,7 +135,7 @@ def _syntax_error(message: str, line: int, hint: str | None = None) -> TemplateS
 
 
 def _check(template: nodes.Template) -> Iterator[Read]:
-    """Refuse syntax that does not belong in a playbook; yield the names that are read."""
+    """Refuse syntax that playbooks may not use; yield the reads."""
     count = 0
     stack: list[tuple[nodes.Node, int, frozenset[str]]] = [(template, 1, _NOTHING)]
     while stack:
@@ -183,7 +184,7 @@ def _check_call(node: nodes.Call | nodes.Filter | nodes.Test) -> None:
 
 
 def _children(node: nodes.Node, bound: frozenset[str]) -> Iterator[tuple[nodes.Node, frozenset[str]]]:
-    """Return the children of a statement, each with the names that the template itself binds there."""
+    """Return the children of a statement, each with the names that the template binds there."""
     outside: list[nodes.Node] = []
     inner = bound | _assigned(node)
     if isinstance(node, nodes.For):
@@ -200,8 +201,8 @@ def _children(node: nodes.Node, bound: frozenset[str]) -> Iterator[tuple[nodes.N
 
 
 def _assigned(node: nodes.Node) -> frozenset[str]:
-    """Return the names that `set` and `macro` in `node` bind. They count as bound in all of it; branches of an `if` bind
-    outside it too."""
+    """Return the names that `set` and `macro` in `node` bind. They count as bound in the whole node; branches of an `if` bind
+    outside of it too."""
     names: set[str] = set()
     for child in node.iter_child_nodes():
         if isinstance(child, nodes.Assign | nodes.AssignBlock):
@@ -238,7 +239,7 @@ def _read(node: nodes.Node) -> tuple[tuple[str, ...], nodes.Name] | None:
 
 
 def _beside_path(node: nodes.Node) -> Iterator[nodes.Node]:
-    """Return the subscripts along a path that are expressions of their own."""
+    """Yield the subscripts along a path that are expressions."""
     while isinstance(node, nodes.Getattr | nodes.Getitem):
         if isinstance(node, nodes.Getitem):
             yield node.arg
@@ -246,7 +247,7 @@ def _beside_path(node: nodes.Node) -> Iterator[nodes.Node]:
 
 
 def _only_finds(node: nodes.Expr | None) -> bool:
-    """Return whether an expression can only give data that it finds in its scope, or a scalar. Such a result need not be
+    """Return whether the value of an expression can only be data from its scope, or a scalar. Such a value need not be
     checked."""
     match node:
         case nodes.Getattr():

@@ -23,10 +23,10 @@ from jinja2.utils import Namespace, missing
 from noetl_core.expr.lexer import PositionLexer
 
 _ITERATE: Final = "for"
-"""The name of a filter that counts the items of a loop; authors cannot write a filter of this name."""
+"""The name of the filter that counts the items of a loop. Authors cannot write this name."""
 
 _JUDGE: Final = "judge"
-"""As `_ITERATE`: the filter for a value whose truth is tested."""
+"""Like `_ITERATE`: the filter for a value whose truth is tested."""
 
 
 def _judged(node: nodes.Node) -> nodes.Expr:
@@ -174,7 +174,7 @@ class PlaybookCodeGenerator(CodeGenerator):
     def _operand(self, operand: nodes.Operand, frame: Frame) -> None:
         items = operand.expr.items if isinstance(operand.expr, nodes.List | nodes.Tuple) else []
         if operand.op in ("in", "notin") and items and all(isinstance(i, nodes.Const) for i in items):
-            self.write(repr(tuple(i.value for i in items)))  # type: ignore[attr-defined]
+            self.write(repr(tuple(i.value for i in items)))  # type: ignore[attr-defined]  # all are `Const`: seen above
         else:
             self.visit(operand.expr, frame)
 
@@ -222,7 +222,7 @@ def whole_expression(template: nodes.Template) -> nodes.Expr | None:
 
 
 class PlaybookEnvironment(ImmutableSandboxedEnvironment):
-    """Compiles templates. When a template runs, an `Evaluation` takes its place."""
+    """Compiles templates. Running templates use an `Evaluation` as their environment."""
 
     intercepted_binops = frozenset({"+", "-", "*", "/", "//", "%", "**"})
     intercepted_unops = frozenset({"+", "-"})
@@ -239,16 +239,16 @@ class PlaybookEnvironment(ImmutableSandboxedEnvironment):
         return PositionLexer(self)
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
-        """As in Jinja2, without setting the environment on every node: only the optimizer needs that."""
+        """Like Jinja2's, but does not set the environment on every node, which only the optimizer needs."""
         return nodes.Template(Parser(self, source, name, filename).subparse(), lineno=1)
 
     def _tokenize(self, source: str, name: str | None, filename: str | None = None, state: str | None = None) -> TokenStream:
-        """As in Jinja2, without calling extensions: there are none."""
+        """Like Jinja2's, without extensions."""
         return self.lexer.tokenize(source, name, filename, state)
 
     def root(self, template: nodes.Template) -> Callable[[Any, Any], Any]:
-        """Return the compiled function of a parsed and checked template. Raises `SyntaxError` where Python refuses what
-        Jinja2 accepts."""
+        """Return the compiled function of a parsed and checked template. Raises `SyntaxError` if Python refuses code that Jinja2
+        generated."""
         code = compile(self._generate(template, None, None), "<template>", "exec")
         module = dict(self._module)
         exec(code, module)

@@ -7,7 +7,7 @@
   * `LimitExceeded`: kind `limit`; the evaluation exceeded its operations, memory, time or depth.
   * `NoCredential`, `CredentialRefused`: kinds `not_found` and `auth`; the credential does not exist, or this playbook may not
     read it.
-  * `CredentialFailed`: of its own kind; what a credential is made of is wrong, or a service did not give it.
+  * `CredentialFailed`: with a kind of its own; the fields of a credential are wrong, or a service refused the token.
 
 Exceptions that a scope's `resolve` raises are not in this tree: they pass through unchanged.
 """
@@ -20,7 +20,7 @@ Kind = Literal[
     "template", "limit", "schema", "not_found", "auth", "timeout", "connection", "rate_limit", "server_error", "client_error",
     "parse", "storage", "unknown",
 ]  # fmt: skip
-"""Error kinds that an evaluation may end with."""
+"""Error kinds of failed evaluations."""
 
 
 class TemplateError(Exception):
@@ -52,7 +52,7 @@ class UndefinedValue(TemplateError):
 
 
 class NoSuchName(UndefinedValue):
-    """A credential, or a field of one, that does not exist. The message contains names only, because it is shown where a
+    """A credential, or a field of one, that does not exist. The message contains only names, because it is shown although a
     secret was read."""
 
 
@@ -75,7 +75,7 @@ class LimitExceeded(TemplateError):
 
 
 class CredentialFailed(TemplateError):
-    """An entry of the keychain cannot be resolved: its fields are wrong, or a service did not give the token."""
+    """An entry of the keychain cannot be resolved: its fields are wrong, or a service refused the token."""
 
     def __init__(self, message: str, kind: Kind) -> None:
         super().__init__(message)

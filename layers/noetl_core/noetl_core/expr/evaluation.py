@@ -1,8 +1,8 @@
-"""One evaluation: what compiled template code calls for every name, attribute, operator, call and loop.
+"""One evaluation: compiled template code calls it for every name, attribute, operator, call and loop.
 
-Compiled code receives an `Evaluation` both as its Jinja2 *context* and as its *environment*, so everything a template does passes
-through here: budgets are counted, references loaded when touched, secrets noted, and only plain data is ever seen. How values are
-read stands in `reading`; here are the names, operators and calls on top of it.
+Compiled code receives an `Evaluation` both as its Jinja2 *context* and as its *environment*, so every operation of a template
+passes through it: budgets are counted, references loaded on access, reads of secrets recorded, and only plain data is visible.
+`reading` implements reads of values; this module adds names, operators and calls.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from noetl_core.expr.values import Function, Method, describe
 
 
 class _EvalContext:
-    """What little of Jinja2's evaluation context compiled code reads: escaping is for HTML, and this is not."""
+    """The part of Jinja2's evaluation context that compiled code reads. Nothing is escaped for HTML."""
 
     autoescape = False
     volatile = False
@@ -36,7 +36,7 @@ class Evaluation(Reading):
 
     vars: dict[str, Any]
     exported_vars: set[str]
-    """Both written by compiled text templates only; set when one is run."""
+    """Only compiled text templates write these; set when one is run."""
 
     undefined: ClassVar[type[Undefined]] = Missing
     autoescape: ClassVar[bool] = False
@@ -61,7 +61,7 @@ class Evaluation(Reading):
         return self.enter(value) if kind is Secret or kind is Pointer else value
 
     def beside_data(self, value: Any, name: str) -> Any:
-        """A read-only method, where the data of `value` has no part of that name."""
+        """Return a read-only method, if the data of `value` has no part of that name."""
         if type(value) is LoopContext and name in ("cycle", "changed"):
             return Method(name, value, getattr(methods, f"loop_{name}"))
         method = methods.find(value, name)
@@ -72,12 +72,12 @@ class Evaluation(Reading):
     compare = operators.compare
 
     def call_binop(self, context: Evaluation, operator: str, left: Any, right: Any) -> Any:
-        """An arithmetic operator."""
+        """Apply an arithmetic operator."""
         self.tick()
         return operators.BINARY[operator](self, self.read(left), self.read(right))
 
     def call_unop(self, context: Evaluation, operator: str, value: Any) -> Any:
-        """A sign."""
+        """Apply a sign."""
         self.tick()
         value = self.read(value)
         if type(value) not in (int, float, bool) and not isinstance(value, Undefined):
@@ -89,7 +89,7 @@ class Evaluation(Reading):
         return self.concat([self.text(part) for part in parts])
 
     def concat(self, parts: Iterable[str]) -> str:
-        """Pieces of output as one text."""
+        """Join pieces of output."""
         pieces = list(parts)
         self.tick(len(pieces) >> 3)
         self.charge(sum(map(len, pieces)))

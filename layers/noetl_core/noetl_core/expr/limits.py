@@ -6,7 +6,6 @@ budget is the last resort. It counts the processor time of the thread, so that l
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from jinja2.runtime import Undefined
@@ -14,6 +13,7 @@ from jinja2.utils import missing
 
 from noetl_core.expr.errors import NoSuchName, UndefinedValue
 from noetl_core.expr.values import describe
+from noetl_core.frozen import frozen
 
 SOURCE_CHARS: Final = 200_000
 """Longest template text."""
@@ -25,30 +25,30 @@ SOURCE_DEPTH: Final = 64
 """Deepest nesting of syntax nodes."""
 
 INTEGER_BITS: Final = 4096
-"""Largest whole number arithmetic may give; below what Python refuses to print."""
+"""Largest integer result of arithmetic, below the size that Python refuses to print."""
 
 FIELD_WIDTH: Final = 10_000
 """Largest width or precision of a formatted field, and of the filters that pad."""
 
 ITEM_SIZE: Final = 16
-"""What one list item counts in `Limits.size`."""
+"""The size of one list item in `Limits.size`."""
 
 RANGE_ITEMS: Final = 1_000_000
-"""Longest `range`: as long as the collection of a loop may be. Going through it counts as operations, a list of it in size."""
+"""Longest `range`, the same as for the collection of a loop. Iterating counts operations; a list of it counts size."""
 
 CALL_DEPTH: Final = 30
 """Deepest nesting of macro calls and recursive loops."""
 
 DATA_DEPTH: Final = 200
-"""Deepest nesting of data that is walked (printed, compared, serialised)."""
+"""Deepest nesting of data that is traversed (printed, compared, serialised)."""
 
 CHECK_EVERY: Final = 1024
 """Operations between two checks of the clock."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Limits:
-    """What one `render` may use: operations, characters and items (x 16) produced in total, processor time."""
+    """The budgets of one `render`: operations, produced characters and items (x 16), processor time."""
 
     ops: int = 2_000_000
     size: int = 32_000_000
@@ -56,7 +56,8 @@ class Limits:
 
 
 class Missing(Undefined):
-    """An undefined value, and so are its attributes (resolution 15). It is falsy; every order comparison with it is false.
+    """An undefined value, whose attributes are also undefined (resolution 15). It is falsy; every order comparison with it is
+    false.
 
     Arithmetic with it and calling it raise `UndefinedValue`.
     """
@@ -69,18 +70,18 @@ class Missing(Undefined):
             return super()._undefined_message
         return f"{self._undefined_name!r} is undefined: there is no such part of the {describe(self._undefined_obj)}"
 
-    def _fail_with_undefined_error(self, *args: object, **kwargs: object) -> UndefinedValue:  # type: ignore[override]
+    def _fail_with_undefined_error(self, *args: object, **kwargs: object) -> UndefinedValue:  # type: ignore[override]  # Jinja2 says `Never`
         raise UndefinedValue(self._undefined_message)
 
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _fail_with_undefined_error  # type: ignore[assignment]
-    __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = _fail_with_undefined_error  # type: ignore[assignment]
-    __mod__ = __rmod__ = __pow__ = __rpow__ = __pos__ = __neg__ = _fail_with_undefined_error  # type: ignore[assignment]
-    __int__ = __float__ = __complex__ = __call__ = _fail_with_undefined_error  # type: ignore[assignment]
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _fail_with_undefined_error  # type: ignore[assignment]  # see above
+    __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = _fail_with_undefined_error  # type: ignore[assignment]  # see above
+    __mod__ = __rmod__ = __pow__ = __rpow__ = __pos__ = __neg__ = _fail_with_undefined_error  # type: ignore[assignment]  # see above
+    __int__ = __float__ = __complex__ = __call__ = _fail_with_undefined_error  # type: ignore[assignment]  # see above
 
-    def __lt__(self, other: object) -> bool:  # type: ignore[override]
+    def __lt__(self, other: object) -> bool:  # type: ignore[override]  # Jinja2's fails
         return False
 
-    __le__ = __gt__ = __ge__ = __lt__  # type: ignore[assignment]
+    __le__ = __gt__ = __ge__ = __lt__  # type: ignore[assignment]  # see above
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Undefined)
@@ -93,7 +94,7 @@ class Missing(Undefined):
             raise AttributeError(name)
         return self
 
-    def __getitem__(self, name: object) -> Missing:  # type: ignore[override]
+    def __getitem__(self, name: object) -> Missing:  # type: ignore[override]  # Jinja2's fails
         return self
 
     def __contains__(self, item: object) -> bool:
@@ -101,9 +102,9 @@ class Missing(Undefined):
 
 
 class MissingEntry(Missing):
-    """A name that a `Strict` mapping does not have: undefined for templates that allow for it, an error for all others."""
+    """A name that a `Strict` mapping lacks: undefined under `default` and the like, otherwise an error."""
 
     __slots__ = ()
 
-    def _fail_with_undefined_error(self, *args: object, **kwargs: object) -> UndefinedValue:  # type: ignore[override]
+    def _fail_with_undefined_error(self, *args: object, **kwargs: object) -> UndefinedValue:  # type: ignore[override]  # Jinja2 says `Never`
         raise NoSuchName(self._undefined_message)

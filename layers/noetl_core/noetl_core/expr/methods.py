@@ -41,7 +41,7 @@ def find(value: Any, name: str) -> Run | None:
 
 
 def _of_whole(method: Run | None) -> Run | None:
-    """Return a method of a part for which all of it is loaded."""
+    """Return a method that loads the whole value of a part first."""
     return method and (lambda ev, value, *args: method(ev, ev.read(value), *args))
 
 
@@ -58,7 +58,7 @@ def _native(name: str) -> Run:
 
 
 def _query(name: str) -> Run:
-    """Return a string method that answers a question."""
+    """Return a string method that returns a boolean or a number."""
     method = getattr(str, name)
 
     def run(ev: Reading, value: str, *args: Any) -> Any:
@@ -83,7 +83,7 @@ def _padded(name: str) -> Run:
 
 
 def bounded(width: Any) -> int:
-    """Return a width that an author asked for, after checking it."""
+    """Return a checked width."""
     if type(width) not in (int, bool):
         raise TemplateError("a width must be a whole number")
     if width > FIELD_WIDTH:

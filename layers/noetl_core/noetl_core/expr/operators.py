@@ -1,4 +1,4 @@
-"""Arithmetic and comparison with budgets. Every result that could be large is counted before it is computed."""
+"""Arithmetic and comparison with budgets. Every potentially large result is counted before it is computed."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _LISTS: Final = frozenset({list, tuple})
 
 
 def number(value: Any) -> Any:
-    """Return `value` if arithmetic may give it; otherwise raise `LimitExceeded` (huge) or `TemplateError` (not a real
-    number)."""
+    """Return `value` if it is a valid result of arithmetic; otherwise raise `LimitExceeded` (too large) or `TemplateError` (not a
+    real number)."""
     if type(value) is int:
         if value.bit_length() > INTEGER_BITS:
             raise LimitExceeded(f"a number of more than {INTEGER_BITS} bits")
@@ -167,7 +167,7 @@ def compare(ev: Reading, operator: str, left: Any, right: Any) -> bool:
 
 
 def compare_any(ev: Reading, operator: str, left: Any, right: Any) -> bool:
-    """Compare data of any kind. What the comparison walks is counted first."""
+    """Compare data of any kind, after counting its size."""
     if operator not in ("in", "notin") and type(left) not in SCALARS and type(right) not in SCALARS:
         left, right = _comparable(ev, left), _comparable(ev, right)
     return COMPARE[operator](ev, left, right)

@@ -1,4 +1,4 @@
-"""References inside data: where they are, and the same data with their values in place (resolution 22)."""
+"""Finds and replaces references inside data (resolution 22)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ Found = list[tuple[Path, dict[str, Any]]]
 
 
 def references_in(value: Any, owns: Callable[[Mapping[str, Any]], bool] | None = None) -> Found:
-    """Yield every reference in `value`, itself included, with its path. Data that is a reference only in form, by `owns`, is
-    searched as data.
+    """Yield every reference in `value`, including `value` itself, with its path. Data that only looks like a reference, by
+    `owns`, is searched as data.
 
-    The search does not follow references. It opens secrets, because a text that was built with a secret may contain anything.
+    The search does not follow references. It opens secrets, because data that was built with a secret may contain anything.
     """
     found: Found = []
     kind = type(value)

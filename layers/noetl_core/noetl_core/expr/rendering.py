@@ -22,10 +22,10 @@ from noetl_core.outlines import Part
 NO_ENVIRONMENT: Final = (
     "no template reads the environment: a secret is a credential (keychain, auth), anything else an input (workload)"
 )
-"""What holds of `env`, which other languages have."""
+"""The hint for `env`, a name in other workflow languages."""
 
 _QUOTED: Final = 120
-"""How much of a template's text an error message quotes."""
+"""The most characters of a template that an error message quotes."""
 
 _FALSE_TEXT: Final = frozenset({"", "false", "none", "null", "no", "off", "0"})
 
@@ -38,14 +38,13 @@ def render(
     whole: bool = False,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Any:
-    """Evaluate every template in `value`. Mappings and lists are walked; keys and other values stay as they are.
+    """Evaluate every template in `value`, also inside mappings and lists; keys and other values stay unchanged.
 
-    A text that is one `{{ expression }}` gives the value of the expression with its type; other text with templates gives
-    text; text without templates is returned as it is. An undefined whole value raises `UndefinedValue`, or is None with
-    `undefined_ok`. A value whose evaluation read a secret is a `Secret`. References are passed on; with `whole` they are
-    loaded. `limits` hold for the whole call.
+    A text that is one `{{ expression }}` becomes the value of the expression with its type; other text with templates becomes
+    text. An undefined whole value raises `UndefinedValue`, or is None with `undefined_ok`. A value whose evaluation read a secret
+    is a `Secret`. References are passed on; with `whole` they are loaded. `limits` apply to the whole call.
 
-    Raises `TemplateError` and its subclasses, and whatever the scope's `resolve` raises.
+    Raises `TemplateError` and its subclasses, and the exceptions of the scope's `resolve`.
     """
     if type(value) in SCALARS and not (type(value) is str and is_template(value)):
         return value
@@ -57,7 +56,7 @@ def render(
 
 
 def load(value: Any, scope: Scope | Mapping[str, Any], *, limits: Limits = DEFAULT_LIMITS) -> Any:
-    """Replace every reference in `value`, which contains no templates, by its value. Raises as `render`."""
+    """Return `value`, which contains no templates, with every reference replaced by its value. Raises as `render`."""
     return value if type(value) in SCALARS else _whole(value, Evaluation(_scope(scope), limits))
 
 
@@ -98,9 +97,9 @@ def _text(compiled: Compiled, evaluation: Evaluation, undefined_ok: bool) -> Any
 
 
 def truthy(value: Any, scope: Scope | Mapping[str, Any], *, limits: Limits = DEFAULT_LIMITS) -> bool:
-    """Return whether a `when` holds: a template, or a plain boolean or number. Undefined is false (resolution 15).
+    """Return whether a `when` is true: a template, or a plain boolean or number. Undefined is false (resolution 15).
 
-    Text that is no template is refused unless it is `true` or `false`. Raises as `render`.
+    Text that is not a template is refused unless it is `true` or `false`. Raises as `render`.
     """
     if type(value) is not str:
         return bool(value)
@@ -138,7 +137,7 @@ def evaluate(compiled: Compiled, evaluation: Evaluation, *, checked: bool = True
         failure = LimitExceeded("it nests too deeply or needs too much memory")
     except (JinjaError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
         failure = TemplateError(str(error) or type(error).__name__)
-    if evaluation.raised is not None:  # by the scope's resolve: whatever came after is its consequence
+    if evaluation.raised is not None:  # raised by the scope's resolve, and the cause of any later error
         raise evaluation.raised
     if failure is None:
         return result
@@ -160,7 +159,7 @@ def _run(compiled: Compiled, evaluation: Evaluation) -> Any:
 
 
 def _checked(compiled: Compiled, evaluation: Evaluation, result: Any, undefined_ok: bool) -> Any:
-    """Return `result` as plain data. Data that was only found in the scope is not walked, unless it may contain pointers."""
+    """Return `result` as plain data. Data that comes from the scope is not traversed, unless it may contain pointers."""
     if isinstance(result, Part):
         result = evaluation.read(result)
     kind = type(result)
@@ -170,7 +169,7 @@ def _checked(compiled: Compiled, evaluation: Evaluation, result: Any, undefined_
         return result
     result = evaluation.plain(result, undefined_ok=undefined_ok, keep_secrets=True, keep_references=True)
     if compiled.builds_value:
-        evaluation.charge(evaluation.weight)  # a text a thousand times in a list is small here, and large once it is written down
+        evaluation.charge(evaluation.weight)  # shared parts are written repeatedly
     return result
 
 

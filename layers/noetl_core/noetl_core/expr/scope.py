@@ -1,28 +1,28 @@
-"""What the names of a template mean: layers of namespaces, which are cheap to stack and read lazily (resolution 14)."""
+"""The names of a template: layers of namespaces that are cheap to stack and read lazily (resolution 14)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
+from noetl_core.frozen import frozen
 from noetl_core.outlines import Part
 
 BARE: Final = ("args", "ctx", "iter", "workload")
-"""Namespaces in which a bare name is looked up, in this order, after the named ones."""
+"""Namespaces in which a bare name is looked up, in this order, after the layers themselves."""
 
 TRIGGER: Final = "trigger"
-"""What started the execution, where nothing else has that name."""
+"""The trigger of the execution, unless the name has another meaning."""
 
 JOB: Final = "job"
 JOB_FIELDS: Final = ("execution_id", "uuid", "id")
-"""`job.execution_id` and its other names: what `job` means where nothing else has that name."""
+"""`job.execution_id` and its other names: the value of `job`, unless the name has another meaning."""
 
 MISSING: Final[Any] = object()
 """`Scope.lookup` returns this for a name without a value."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pointer:
     """A result that is stored elsewhere: `at` is its position in terms of the caller (e.g. `{"run": ..., "seq": ...}`).
 
@@ -34,16 +34,16 @@ class Pointer:
 
 
 Resolve = Callable[[Any], Any]
-"""`resolve(pointer_or_reference) -> value`. It is called at every access, so it should cache. What it raises passes through."""
+"""`resolve(pointer_or_reference) -> value`. It is called at every access, so it should cache. Its exceptions pass through."""
 
 
 Prefetch = Callable[[Sequence[Mapping[str, Any]]], None]
-"""Receives references that will be resolved one after the other, so that they can be loaded together."""
+"""Receives references that will be resolved next, so that they can be loaded together."""
 
 
 Open = Callable[[Mapping[str, Any]], Part | None]
-"""Receives a reference to a large value. Returns a `Part`, of which only what a template asks for is loaded, or None where the
-whole is to be loaded by `resolve`. Each evaluation calls it once for a reference."""
+"""Receives a reference to a large value. Returns a `Part`, of which only the parts that a template reads are loaded, or None if
+`resolve` is to load the whole value. Each evaluation calls it once for a reference."""
 
 
 class Scope(Mapping[str, Any]):
@@ -52,7 +52,7 @@ class Scope(Mapping[str, Any]):
     `layers` are mappings from name to value, those with precedence first: `workload, ctx, iter, args, steps, execution_id,
     keychain, event, outcome, _prev, _task, _attempt, _outcome` and the task names of the pipeline, in any number of mappings.
     A name that no layer has is looked up in `args`, `ctx`, `iter`, `workload`, and last among the finished steps, as
-    `steps.<name>.result`. After all of them come `trigger`, which a layer has too, and `job`, which has the execution's id.
+    `steps.<name>.result`. `trigger` and `job` (the execution's id) have the lowest precedence.
 
     Nothing is copied: a layer may change between evaluations. Values are plain data, `Secret`, `Pointer` or references.
     """

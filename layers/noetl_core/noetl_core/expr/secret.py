@@ -1,8 +1,7 @@
 """Taint of secrets: a secret, and everything computed from it, stays wrapped until the tool is called (docs/access.md).
 
-The rule is simple and sound: an evaluation that read a secret, for whatever purpose, gives a `Secret`. So no filter, format
-or join can let a secret slip out, because none of them takes part in the decision. The results of conditions (`when`) are
-plain booleans.
+The rule is simple and sound: the result of an evaluation that read a secret, for any purpose, is a `Secret`. No filter, format or
+join can leak a secret, because none of them takes part in the decision. The results of conditions (`when`) are plain booleans.
 """
 
 from __future__ import annotations
@@ -12,14 +11,14 @@ from typing import Any, Final, NoReturn
 
 MASK: Final = "***"
 LOST: Final = "\0lost"
-"""The value of a secret that was masked in the log and in no worker's memory any more. Reading it is an error."""
+"""The value of a secret that was masked in the log and is no longer in any worker's memory. Reading it is an error."""
 
 
 class Secret:
     """An opaque holder of a secret value. Its text is always the mask; only `reveal` opens it.
 
-    `read` are the secrets that the evaluation read: a value computed from a secret may contain it at places that are not
-    searched, such as a public field or a key.
+    `read` are the secrets from which the value was computed: it may contain them in places that are not searched, such as a
+    public field or a key.
     """
 
     __slots__ = ("_value", "made_of")
@@ -42,7 +41,7 @@ class Secret:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Secret) and bool(self._value == other._value)
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]  # as Python has it where `__eq__` is defined alone
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise TypeError("a secret is never serialised")

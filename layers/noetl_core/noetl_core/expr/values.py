@@ -1,4 +1,4 @@
-"""The kinds of values that templates see besides JSON data, and words for all of them."""
+"""The types of values that templates see besides JSON data, and the names of all types for messages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 LOOP_ATTRIBUTES: Final = frozenset(
     {"index", "index0", "revindex", "revindex0", "first", "last", "length", "previtem", "nextitem", "depth", "depth0"}
 )
-"""What `loop` has in a `for`."""
+"""The attributes of `loop` in a `for`."""
 
 
 class Function:
@@ -52,7 +52,7 @@ _WORDS: Final[Mapping[type, str]] = {
 
 
 def describe(value: Any) -> str:
-    """Return the kind of `value` in words for authors."""
+    """Return the type of `value` in words for authors."""
     return _WORDS.get(value.kind if isinstance(value, Part) else type(value), "value that is not plain data")
 
 

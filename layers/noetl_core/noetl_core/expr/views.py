@@ -1,8 +1,8 @@
-"""Views: other names under which templates read what tasks of some kinds give (docs/language/views.md).
+"""Views: alternative names under which templates read the results of some kinds (docs/language/views.md).
 
-A view is found when a template reads it, by the shape of the value; nothing is stored for it. A result keeps its shape wherever
-it goes - along arcs, in `ctx`, to another playbook, behind a reference - and so it keeps its views. What the data has itself goes
-before a view, and what is handed on as a whole is the data.
+A view is derived from the shape of the value when a template reads it; nothing is stored for it. A result keeps its shape, and so
+its views, wherever it is passed: along arcs, in `ctx`, to another playbook, as a reference. Data has precedence over views, and a
+result that is passed on as a whole is the data without views.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from noetl_core.outlines import Part
 from noetl_core.result_refs import is_reference
 
 NO_VIEW: Final = object()
-"""`view` returns this where a value has no view of a name."""
+"""`view` returns this if a value has no view of a name."""
 
 Fields = Mapping[Any, Any] | Part
-"""What has fields: a mapping, or a large one, of which what is asked for is loaded."""
+"""A mapping, or a large one of which only parts are loaded."""
 
 RESPONSE: Final = frozenset({"status", "headers", "data", "url", "elapsed_ms"})
-"""The fields of what `http` gives."""
+"""The fields of a result of `http`."""
 OF_RESPONSE: Final[Mapping[str, str]] = {"status_code": "status", "body": "data"}
 """View -> field."""
 
 TABLE: Final = frozenset({"rows", "columns", "row_count"})
-"""The fields of what SQL gives."""
+"""The fields of an SQL result."""
 COMMANDS: Final = "commands"
-"""The field that has what each of several statements gave, where the task keeps that."""
+"""The field with the results of several statements (`spec.each_statement`)."""
 COMMAND: Final = re.compile(r"command_(0|[1-9][0-9]{0,3})")
 
 
 def view(value: Fields, name: str) -> Any:
-    """Return what `value.name` means where the mapping has no field of that name, or `NO_VIEW`."""
+    """Return the view `value.name`, if the mapping has no field of that name, or `NO_VIEW`."""
     field = OF_RESPONSE.get(name)
     if field is not None:
         return value[field] if _is_response(value) else NO_VIEW
@@ -43,8 +43,8 @@ def view(value: Fields, name: str) -> Any:
 
 
 def rows(value: Fields) -> Any:
-    """Return the list that a mapping stands for where a list is wanted: the rows of what SQL gives, or a reference to them. None
-    for any other mapping."""
+    """Return the list that a mapping is equivalent to: the rows of an SQL result, or a reference to them; None for any other
+    mapping."""
     if not 3 <= len(value) <= 4 or not _is_table(value):
         return None
     return value["rows"] if len(value) == len(TABLE) or COMMANDS in value else None
@@ -58,7 +58,7 @@ def has(fields: frozenset[str], name: str) -> bool:
 
 
 def names(fields: frozenset[str]) -> frozenset[str]:
-    """Return the fields and views of a result, to suggest one."""
+    """Return the fields and views of a result, for suggestions."""
     return fields | (OF_RESPONSE.keys() if fields >= RESPONSE else {"command_0"} if fields >= TABLE else frozenset())
 
 
@@ -84,7 +84,7 @@ def _is_list(value: Any) -> bool:
 
 
 def _command(value: Fields, number: int) -> Any:
-    """Return what the statement of that number gave. A single statement is number 0, and gave the result itself."""
+    """Return the result of the statement with that number. A single statement has number 0, and its result is `value` itself."""
     each: Any = value.get(COMMANDS)
     if not _is_list(each):
         return value if number == 0 else NO_VIEW

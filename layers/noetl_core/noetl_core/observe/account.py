@@ -1,27 +1,23 @@
-"""What happened to every token and every run, as the control stream tells it; and the state at any of its events.
-
-`Account` keeps where in the log each thing was decided. `evaluate` folds the log once and asks at those places what the guards
-read: the state just before an event is the state in which it was decided.
-"""
+"""What happened to every token and every run, as the control stream tells it: `Account` keeps where in the log each thing was
+decided. Of a long log only parts are read (`observe.partial`)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from noetl_core.dsl.model import Playbook
-from noetl_core.engine.fold import fold
-from noetl_core.engine.needs import Need, NeedValues
-from noetl_core.engine.passes import RoutingPass, boundary_event
+from noetl_core.engine.passes import boundary_event
 from noetl_core.engine.records import Commit, control_events
-from noetl_core.engine.state import State
 from noetl_core.events.event import ControlEvent
 from noetl_core.events.shapes import Failure, TokenEvent, Wait
 from noetl_core.events.table import ends_run
 
-MOST_ROUNDS = 50
-"""How often one question may ask for values."""
+UNREAD = "unread"
+"""Status of a run whose end is in a part of the log that was not read."""
+CONSUMED = ("run", "joined")
+"""Fates of tokens that a run, or a join, consumed."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -75,6 +71,8 @@ class RunAccount:
     tokens: tuple[str, ...] = ()
     parent: str | None = None
     undoes: str | None = None
+    stops: bool = False
+    """It stops what the run that it undoes left going on outside."""
     status: str = "open"
     error: Failure | None = None
     ended: Moment | None = None
@@ -90,11 +88,28 @@ class RunAccount:
     failed_chunk: str | None = None
     """The chunk of its loop that failed first."""
 
+    @property
+    def ends_here(self) -> bool:
+        """Whether it ended well, and no arc of it fired."""
+        evaluated = self.next is not None and self.undoes is None and self.parent is None
+        return evaluated and not self.selected and not self.arcs_error and self.error is None and self.status == "ok"
+
+
+def leads_on(playbook: Playbook, name: str) -> bool:
+    """Return whether arcs lead on from a step."""
+    step = playbook.by_name.get(name)
+    return step is not None and step.router is not None and bool(step.router.arcs)
+
 
 @dataclass(slots=True)
 class Account:
-    """The fold of a control stream into what became of its tokens and runs."""
+    """The fold of a control stream into what became of its tokens and runs. Positions in what is asked for help those who
+    have read parts only (`observe.partial`)."""
 
+    complete: ClassVar[bool] = True
+    """Whether all of the log was read."""
+    unlooked: int = 0
+    """Steps of which it was not looked whether their runs led anywhere."""
     tokens: dict[str, TokenAccount] = field(default_factory=dict)
     runs: dict[str, RunAccount] = field(default_factory=dict)
     entry: str = ""
@@ -114,10 +129,53 @@ class Account:
             for place, event in enumerate(control_events(commit)):
                 self._apply(event, Moment(commit.seq, place, event.ts))
 
-    def of_step(self, step: str) -> tuple[list[TokenAccount], list[RunAccount]]:
-        """Return the tokens and the runs of a step, in order; no compensations and no chunks."""
-        runs = [r for r in self.runs.values() if r.step == step and r.parent is None and r.undoes is None]
-        return [t for t in self.tokens.values() if t.step == step], runs
+    def token(self, name: str, seq: int) -> TokenAccount | None:
+        """Return a token that was there at a position of the log, or had just been."""
+        return self.tokens.get(name)
+
+    def run(self, name: str, seq: int) -> RunAccount | None:
+        """Return a run whose arcs were evaluated at a position of the log."""
+        return self.runs.get(name)
+
+    def visits(self, step: str) -> tuple[Sequence[RunAccount], int]:
+        """Return the newest runs of a step, in order, and how many there are; no compensations and no chunks."""
+        found = [r for r in self.runs.values() if r.step == step and r.parent is None and r.undoes is None]
+        return found, len(found)
+
+    def left(self, step: str) -> tuple[Sequence[TokenAccount], int]:
+        """Return the newest tokens of a step that nothing consumed, in order, and how many there are."""
+        found = [t for t in self.tokens.values() if t.step == step and t.fate not in CONSUMED]
+        return found, len(found)
+
+    def fired(self, step: str, arc: int) -> bool:
+        """Return whether an arc of a step ever fired."""
+        return any(arc in run.selected for run in self.visits(step)[0])
+
+    def dead_ends(self, playbook: Playbook) -> Sequence[tuple[RunAccount, int]]:
+        """Return, for each step with arcs, the newest run that ended well and of which none fired, and how many there are."""
+        newest: dict[str, RunAccount] = {}
+        count: dict[str, int] = {}
+        for run in self.runs.values():
+            if run.ends_here and leads_on(playbook, run.step):
+                newest[run.step] = run
+                count[run.step] = count.get(run.step, 0) + 1
+        return [(run, count[step]) for step, run in newest.items()]
+
+    def undone(self, step: str) -> Sequence[RunAccount]:
+        """Return the runs that compensate a step, or stop what it does outside, in order."""
+        return [run for run in self.runs.values() if run.undoes is not None and run.step == step]
+
+    def waiting(self) -> Iterable[RunAccount]:
+        """Return the open runs that wait for something, in order."""
+        return (run for run in self.runs.values() if run.status == "open" and run.waits)
+
+    def failed(self) -> tuple[Moment, Failure] | None:
+        """Return the first decision by which the execution fails, since the newest redrive."""
+        return self.failing[0] if self.failing else None
+
+    def stranded(self) -> Iterable[TokenAccount]:
+        """Return the tokens that nothing consumed or skipped."""
+        return (token for token in self.tokens.values() if token.fate in ("", "expired"))
 
     def _apply(self, event: ControlEvent, at: Moment) -> None:
         match event.name:
@@ -189,8 +247,11 @@ class Account:
                 self.runs[event.data["run"]] = RunAccount(
                     event.data["run"], event.data["step"], at, {}, parent=event.data["parent"]
                 )
-            case "CompensationStarted":
-                self.runs[event.data["run"]] = RunAccount(event.data["run"], event.data["step"], at, {}, undoes=event.data["of"])
+            case "CompensationStarted" | "StopStarted":
+                stops = event.name == "StopStarted"
+                self.runs[event.data["run"]] = RunAccount(
+                    event.data["run"], event.data["step"], at, {}, undoes=event.data["of"], stops=stops
+                )
             case "ResumeScheduled":
                 if (run := self.runs.get(event.data["run"])) is not None:
                     run.waits = []
@@ -228,40 +289,3 @@ class Account:
             run.boundary = boundary_event("", run.step, run.id, {"run": run.id, "seq": data["seq"]}, error=error)
         else:
             run.boundary = boundary_event("", run.step, run.id, None if error else {"value": None}, error=error)
-
-
-Question = Callable[[RoutingPass], None]
-"""Looks at a state; it is asked again when it needs values."""
-
-
-def evaluate(
-    execution_id: str,
-    commits: Iterable[Commit],
-    questions: Mapping[Moment, Iterable[Question]],
-    at_the_end: Iterable[Question],
-    playbook: Callable[[str], Playbook],
-    supply: Callable[[dict[Need, Any], NeedValues], None],
-) -> State:
-    """Fold the log and put each question to the state just before its event; return the last state."""
-    state, known = State(execution_id), dict[Need, Any]()
-    asked = {(moment.seq, moment.place): tuple(some) for moment, some in questions.items()}
-    for commit in commits:
-        for place, event in enumerate(control_events(commit)):
-            for question in asked.get((commit.seq, place), ()):
-                _put(question, RoutingPass(playbook(state.digest), state, event.ts, commit.seq, known), supply, known)
-            fold(state, event, commit.seq)
-        state.seq, state.expires_at = commit.seq, commit.expires_at
-    for question in at_the_end:
-        _put(question, RoutingPass(playbook(state.digest), state, state.updated_at, state.seq + 1, known), supply, known)
-    return state
-
-
-def _put(
-    question: Question, p: RoutingPass, supply: Callable[[dict[Need, Any], NeedValues], None], known: dict[Need, Any]
-) -> None:
-    for _ in range(MOST_ROUNDS):
-        try:
-            question(p)
-            return
-        except NeedValues as missing:
-            supply(known, missing)

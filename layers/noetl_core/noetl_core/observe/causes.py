@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from noetl_core.dsl.model import Playbook, Step, Task
@@ -12,6 +11,7 @@ from noetl_core.dsl.positions import Positions
 from noetl_core.engine.records import Commit, run_events
 from noetl_core.events.shapes import Failure
 from noetl_core.expr import is_reference
+from noetl_core.frozen import frozen
 from noetl_core.observe.account import Account, Moment, RunAccount
 from noetl_core.python_code import FILENAME
 
@@ -24,7 +24,7 @@ NEVER_ENDED: Final = ("lost", "timeout", "cancelled")
 """Errors of runs that the control plane ended: what was at work then is in the log."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Failed:
     """A failure to be explained: its error, and the run that has it, if it has one. `by_arcs`: the arcs of the run failed."""
 
@@ -35,9 +35,8 @@ class Failed:
 
 def failures(account: Account, failure: Failure | None) -> list[Failed]:
     """Return the failures that ended an execution, the root first."""
-    if account.failing:
-        at, error = account.failing[0]
-        return _decided(account, at, error)
+    if (decided := account.failed()) is not None:
+        return _decided(account, *decided)
     if failure is None or failure.get("kind") == "cancelled":
         return []
     unhandled = [r for r in account.runs.values() if r.unhandled and r.error is not None]

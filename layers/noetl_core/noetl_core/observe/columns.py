@@ -113,7 +113,7 @@ class Columns:
         return edge, out, self._columns[self._of(middle[1])].moved(middle)
 
     def _way(self, number: int, one: Point, other: Point) -> list[Point]:
-        """Return the corners of the way from the end of a column to the beginning of a later one: below, up, above."""
+        """Return the corners of the path from the end of a column to the beginning of a later one: below, up, above."""
         column = self._columns[number]
         lane = (column.crossed % LANES + 1) * LANE
         column.crossed += 1

@@ -76,6 +76,9 @@ class Units:
     def plus(self, other: Units) -> Units:
         return Units(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(Units)))
 
+    def times(self, number: float) -> Units:
+        return Units(*(getattr(self, f.name) * number for f in fields(Units)))
+
     @property
     def cost(self) -> float:
         return float(sum(getattr(self, name) * price for name, price in PRICES.items())) + self.llm_usd
@@ -110,19 +113,24 @@ class Meter:
                 self._run(commit, commit.stream.run_id)
 
     def as_dict(self) -> dict[str, Any]:
-        """`{currency, total: {units, cost}, steps: {name: {runs, units, cost}}, prices}`."""
-        total = Units()
-        for units in self.by_step.values():
-            total = total.plus(units)
-        steps = {name: {"runs": self.runs.get(name, 0), **units.as_dict()} for name, units in self.by_step.items()}
-        return {"currency": "USD", "total": total.as_dict(), "steps": steps, "prices": dict(PRICES)}
+        """As `priced`."""
+        return priced(self.by_step, self.runs)
+
+    def goes_on(self, commit: Commit) -> None:
+        """Take a commit that is not metered, but that those after it follow: one of a run says since when its worker held it."""
+        run = commit.stream.run_id
+        if run is not None and not commit.wake and not any(event.name == "StepReleased" for event in commit.events):
+            self._began[run] = commit.ts
+
+    def of_step(self, run: str, step: str) -> None:
+        """Say of which step a run is, where the commit that opened it is not metered."""
+        self._step_of[run] = step
 
     def _units(self, step: str) -> Units:
         return self.by_step.setdefault(step, Units())
 
     def _control(self, commit: Commit) -> None:
-        routed = next((e.data["run"] for e in commit.events if e.name == "BoundaryRouted"), None)
-        units = self._units(self._step_of.get(routed, EXECUTION) if routed else EXECUTION)
+        units = self._units(next((e.data["step"] for e in commit.events if e.name == "BoundaryRouted"), EXECUTION))
         self._write(units, commit, CONTROL_HEADER)
         if commit.seq == 0:
             units.dynamodb_write_units += HEAD_UNITS + DUE_UNITS
@@ -183,6 +191,15 @@ class Meter:
             if key not in self._objects:
                 self._objects.add(key)
                 units.s3_puts += 1
+
+
+def priced(by_step: Mapping[str, Units], runs: Mapping[str, int]) -> dict[str, Any]:
+    """Return `{currency, total: {units, cost}, steps: {name: {runs, units, cost}}, prices}`."""
+    total = Units()
+    for units in by_step.values():
+        total = total.plus(units)
+    steps = {name: {"runs": runs.get(name, 0), **units.as_dict()} for name, units in by_step.items()}
+    return {"currency": "USD", "total": total.as_dict(), "steps": steps, "prices": dict(PRICES)}
 
 
 def _asked(units: Units, event: Event[Any, Any]) -> None:

@@ -7,16 +7,18 @@ values, are no difference: stored values are compared by their checksum.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final
 
 from noetl_core.dsl.model import Playbook
+from noetl_core.engine.state import StepState
 from noetl_core.expr import is_reference
-from noetl_core.observe.account import Account, RunAccount
+from noetl_core.frozen import frozen
+from noetl_core.observe.account import RunAccount
 
 if TYPE_CHECKING:
-    from noetl_core.client.why_shapes import Apart
+    from noetl_core.client.why_shapes import Apart, StepTotals
 
 SHOWN: Final = 300
 """Characters of a value that are shown."""
@@ -53,7 +55,7 @@ def shown(found: Any, most: int = SHOWN) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Visit:
     """One visit of a step, as it is compared."""
 
@@ -62,19 +64,23 @@ class Visit:
     facts: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Side:
-    """One of the two executions. `results` are those of runs, by their id."""
+    """One of the two executions. `runs` are those to be compared, by step and by the number of the visit, from 1; `counts` says
+    how many visits there were. `results` are those of runs, by their id."""
 
     execution_id: str
     playbook: Playbook
-    account: Account
+    runs: Mapping[str, Mapping[int, RunAccount]]
+    counts: Mapping[str, int]
     facts: Mapping[str, Any]
     results: Mapping[str, Any] = field(default_factory=dict)
 
-    def visits(self, step: str) -> list[Visit]:
-        _, runs = self.account.of_step(step)
-        return [self._visit(run) for run in runs]
+    def visits(self, step: str) -> Mapping[int, Visit]:
+        return {number: self._visit(run) for number, run in self.runs.get(step, {}).items()}
+
+    def count(self, step: str) -> int:
+        return self.counts.get(step, 0)
 
     def _visit(self, run: RunAccount) -> Visit:
         step = self.playbook.by_name.get(run.step)
@@ -106,24 +112,85 @@ def apart(one: Side, other: Side) -> Iterator[Apart]:
     """Yield what two executions differ in: first as a whole, then step by step, in the order of the playbooks."""
     for path, a, b in fields(one.plain(one.facts), other.plain(other.facts)):
         yield {"field": path, "a": shown(a), "b": shown(b)}
-    for step in dict.fromkeys([*one.playbook.by_name, *other.playbook.by_name]):
-        yield from _step(step, one.visits(step), other.visits(step))
+    for step in steps_of(one, other):
+        if one.count(step) != other.count(step):
+            yield {"step": step, "field": "runs", "a": str(one.count(step)), "b": str(other.count(step))}
+        yield from _visits(step, one.visits(step), other.visits(step))
 
 
 def durations(one: Side, other: Side) -> Iterator[tuple[str, int, float | None, float | None]]:
     """Yield how long each visit took in both."""
-    for step in dict.fromkeys([*one.playbook.by_name, *other.playbook.by_name]):
+    for step in steps_of(one, other):
         a, b = one.visits(step), other.visits(step)
-        for visit in range(max(len(a), len(b))):
-            before, after = (v[visit].duration_ms if visit < len(v) else None for v in (a, b))
-            yield step, visit + 1, before, after
+        for visit in sorted({*a, *b}):
+            known = all(visit in visits or visit > side.count(step) for visits, side in ((a, one), (b, other)))
+            before, after = (visits[visit].duration_ms if visit in visits else None for visits in (a, b))
+            if known:
+                yield step, visit, before, after
 
 
-def _step(step: str, a: list[Visit], b: list[Visit]) -> Iterator[Apart]:
-    if len(a) != len(b):
-        yield {"step": step, "field": "runs", "a": str(len(a)), "b": str(len(b))}
-    for visit, (one, other) in enumerate(zip(a, b, strict=False), 1):
+def steps_of(one: Side, other: Side) -> Iterable[str]:
+    """Return the steps of both playbooks, in their order."""
+    return dict.fromkeys([*one.playbook.by_name, *other.playbook.by_name])
+
+
+def _visits(step: str, a: Mapping[int, Visit], b: Mapping[int, Visit]) -> Iterator[Apart]:
+    for visit in sorted({*a} & {*b}):
+        one, other = a[visit], b[visit]
         if one.status != other.status:
             yield {"step": step, "visit": visit, "field": "status", "a": one.status, "b": other.status}
         for path, before, after in fields(one.facts, other.facts):
             yield {"step": step, "visit": visit, "field": path, "a": shown(before), "b": shown(after)}
+
+
+@frozen
+class Totals:
+    """What all visits of a step came to in both executions, as far as their states count that; `compared` of them were compared
+    one by one. `went_to` is how often each arc fired, by its target."""
+
+    step: str
+    compared: int
+    a: StepTotals
+    b: StepTotals
+    went_to: tuple[Mapping[str, int], Mapping[str, int]]
+
+
+def totals_of(one: Side, a: Mapping[str, StepState], other: Side, b: Mapping[str, StepState]) -> Iterator[Totals]:
+    """Yield the totals of every step that was visited in one of the executions."""
+    for step in steps_of(one, other):
+        if one.count(step) or other.count(step):
+            of_a, of_b = a.get(step) or StepState(), b.get(step) or StepState()
+            arcs = _went_to(one.playbook, step, of_a), _went_to(other.playbook, step, of_b)
+            both = {*one.runs.get(step, {})} & {*other.runs.get(step, {})}
+            yield Totals(step, len(both), _step_totals(of_a), _step_totals(of_b), arcs)
+
+
+def counted(totals: Iterable[Totals]) -> Iterator[Apart]:
+    """Yield what the visits differ in that were not compared one by one, as far as they are counted."""
+    for each in totals:
+        if each.compared == min(each.a["visits"], each.b["visits"]):
+            continue
+        if each.a["failed"] != each.b["failed"]:
+            yield {"step": each.step, "field": "failed runs", "a": str(each.a["failed"]), "b": str(each.b["failed"])}
+        for path, before, after in fields(*each.went_to):
+            yield {"step": each.step, "field": f"how often it went to {path}", "a": shown(before), "b": shown(after)}
+
+
+def _step_totals(known: StepState) -> StepTotals:
+    took = known.took or {}
+    ended = sum(took.get("us", {}).values())
+    return {
+        "visits": known.visits,
+        "failed": took.get("others", 0) + sum(group["count"] for group in took.get("errors", ())),
+        "mean_ms": round(took.get("total_us", 0) / ended / 1000, 3) if ended else None,
+        "max_ms": round(took.get("max_us", 0) / 1000, 3) if ended else None,
+    }
+
+
+def _went_to(playbook: Playbook, name: str, known: StepState) -> Mapping[str, int]:
+    step = playbook.by_name.get(name)
+    found: dict[str, int] = {}
+    for arc in step.router.arcs if step is not None and step.router is not None else ():
+        if (count := known.fired.get(str(arc.index), 0)) > 0:
+            found[arc.step] = found.get(arc.step, 0) + count
+    return found

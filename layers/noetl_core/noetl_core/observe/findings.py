@@ -4,11 +4,11 @@ let pass."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import islice
 from typing import Final
 
 from noetl_core.engine.state import State, StepState
 from noetl_core.observe import sentences
-from noetl_core.observe.account import RunAccount
 from noetl_core.observe.why import Explanation
 
 MOST: Final = 10
@@ -19,31 +19,25 @@ def find(e: Explanation) -> None:
     """Add the findings to an explanation."""
     _dead_ends(e)
     _stranded(e)
-    for run in [r for r in e.account.runs.values() if r.status == "open" and r.waits][:MOST]:
+    for run in islice(e.account.waiting(), MOST):
         e.waits(run, 0)
 
 
 def _dead_ends(e: Explanation) -> None:
     """Steps that ended well, have arcs, and of whose newest run none fired."""
-    newest: dict[str, RunAccount] = {}
-    count: dict[str, int] = {}
-    for run in e.account.runs.values():
-        if run.next is not None and run.undoes is None and run.parent is None:
-            ends = not run.selected and not run.arcs_error and run.error is None and run.status == "ok" and e.has_arcs(run.step)
-            count[run.step] = count.get(run.step, 0) + ends
-            if ends:
-                newest[run.step] = run
-    for step, run in list(newest.items())[:MOST]:
-        e.dead_end(run, count[step])
+    for run, count in e.account.dead_ends(e.playbook)[:MOST]:
+        e.dead_end(run, count)
+    if e.account.unlooked:
+        e.unread(f"whether {e.account.unlooked} more steps went on", 0, None)
 
 
 def _stranded(e: Explanation) -> None:
     """Tokens that came to a step and were never consumed; one of each step and sort."""
     seen: set[tuple[str, str, str]] = set()
-    for token in e.account.tokens.values():
+    for token in e.account.stranded():
         key = token.step, token.fate, token.code
         late = token.code == "join" and "has already fired" in token.reason  # what a join of any or count drops is meant so
-        if token.fate not in ("", "expired") or key in seen or late or len(seen) > MOST:
+        if key in seen or late or len(seen) > MOST:
             continue
         seen.add(key)
         e.stranded(token)
@@ -71,7 +65,7 @@ def _index(path: list[int]) -> str:
 
 
 def status(state: State) -> str:
-    """Return what there is to say of the status; empty: nothing."""
+    """Return a sentence about the status; empty where there is nothing to add."""
     if state.status == "stuck":
         return f"the execution is stuck: {state.stuck}"
     if state.status == "paused":

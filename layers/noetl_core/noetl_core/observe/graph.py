@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from noetl_core.dsl.model import Playbook, Step
 from noetl_core.engine.state import State
 from noetl_core.engine.step_status import Standing, standings
+from noetl_core.frozen import frozen
 
 FILL = {
     "ok": "#d5efe6",
@@ -28,7 +29,7 @@ LABEL = 40
 """Characters of an arc's condition that are shown."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Node:
     """A step. `lines` are the texts below its name; `status` is None without an execution, or when the step was not reached."""
 
@@ -40,7 +41,7 @@ class Node:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Edge:
     """An arc. `fired` is None without an execution."""
 
@@ -63,7 +64,7 @@ class Edge:
         return " ".join([*words, f"×{self.fired}"] if self.fired else words)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Graph:
     """Steps in the order of the text, and their arcs."""
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
+from noetl_core.frozen import frozen
 from noetl_core.observe.graph import Edge, Graph, Node
 
 GAP_X, GAP_Y, MARGIN = 28.0, 26.0, 24.0
@@ -231,7 +232,7 @@ def _box(node: Node, layer: int, most: int | None) -> Box:
     return Box(layer, max(NARROWEST, wide * CHAR + 2 * PADDING), (1 + len(node.lines)) * LINE_HEIGHT + PADDING, node)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Places:
     """Where the steps and arcs of a graph are drawn, in its order, in whole pixels."""
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from noetl_core.dsl.model import Join
 from noetl_core.instants import to_rfc3339
+from noetl_core.observe.account import UNREAD
 
 if TYPE_CHECKING:
     from noetl_core.client import why_shapes
+
+NOT_READ: Final = "decided in a part of the log that is not read"
 
 
 def listed(names: Sequence[str]) -> str:
@@ -48,6 +51,11 @@ def arc(said: why_shapes.Arc, *, failed: bool) -> str:
     )
 
 
+def decided(step: str, targets: Sequence[str]) -> str:
+    """Return which arcs fired, without what was judged."""
+    return f"of the arcs of {step}, the one to {listed(targets)} fired" if targets else f"no arc of {step} fired"
+
+
 def no_arc(step: str, arcs: Sequence[why_shapes.Arc], *, failed: bool) -> str:
     """Return why no arc of a step fired."""
     if len(arcs) == 1 and "guard" in arcs[0]:
@@ -61,6 +69,8 @@ def wait(said: Mapping[str, Any]) -> str:
     of = f"of iteration {said['iteration']} " if said.get("iteration") else ""
     until = f" until {to_rfc3339(said['at'])}" if said.get("at") else ""
     match said["kind"]:
+        case "timer" if said.get("outside"):
+            return f"{task}{of}works outside, and is looked at again{until.replace(' until', ' at')}"
         case "timer":
             return f"{task}{of}waits{until}"
         case "callback":
@@ -101,4 +111,5 @@ def join(rule: Join) -> str:
 
 def run(step: str, status: str) -> str:
     """Return what a run came to."""
-    return {"ok": f"{step} ran and ended well", "error": f"{step} ran and failed"}.get(status, f"{step} is under way")
+    came_to = {"ok": "ran and ended well", "error": "ran and failed", UNREAD: f"ran; its end was {NOT_READ}"}
+    return f"{step} {came_to.get(status, 'is under way')}"

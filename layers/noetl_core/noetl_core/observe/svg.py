@@ -86,7 +86,7 @@ def _path(edge: Edge, points: list[Point]) -> str:
 
 
 def _arc(edge: Edge, numbers: Mapping[str, int], middle: Point) -> str:
-    """Return what there is of an arc beside its curve: a title, and its label, which leads to its target."""
+    """Return the parts of an arc besides its curve: a title, and its label, which links to its target."""
     names = f"data-source='{escape(edge.source, quote=True)}' data-target='{escape(edge.target, quote=True)}'"
     when = f": {escape(edge.condition)}" if edge.condition else ""
     title = f"<title>{escape(edge.source)} to {escape(edge.target)}{when}</title>"

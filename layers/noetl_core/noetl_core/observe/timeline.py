@@ -69,7 +69,8 @@ class Timeline:
             self._begin(("limit", holder), Span("limit", f"limit {said['key']}", at, said.get("step") or "", facts=shown))
             self._awaited[holder.partition("/")[2]] = len(self.spans) - 1
         elif name != "LimitReleased":
-            self._end(("limit", holder), at, "ok" if name == "LimitGranted" else "skipped")
+            failed = said.get("deadlock") or said.get("displaced")
+            self._end(("limit", holder), at, "ok" if name == "LimitGranted" else "error" if failed else "skipped")
 
     def close_limits(self, at: float) -> None:
         """The execution has ended: nothing waits any more."""
@@ -84,7 +85,7 @@ class Timeline:
     def _apply(self, e: Envelope, run: str, at: float) -> None:
         step = e.get("step", "")
         match e["name"]:
-            case "StepScheduled" | "LoopChunkScheduled" | "CompensationStarted":
+            case "StepScheduled" | "LoopChunkScheduled" | "CompensationStarted" | "StopStarted":
                 parent = self._open.get(("run", e.get("parent_id")))
                 kind = {"StepScheduled": "run", "LoopChunkScheduled": "chunk"}.get(e["name"], "undo")
                 facts: dict[str, Any] = {"chunk": e["data"]["chunk"]} if e["name"] == "LoopChunkScheduled" else {}

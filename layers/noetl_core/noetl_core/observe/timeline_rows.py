@@ -1,19 +1,31 @@
 """The runs of an execution as rows of a timeline, as many as can be shown: those that failed or are open first, then the slowest.
-The control stream tells all of it; `timeline` has the details of a run."""
+The control stream tells all of it, and a state what it keeps of that; `timeline` has the details of a run."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from noetl_core.engine.aggregates import rows_of
 from noetl_core.engine.records import Commit, control_events
+from noetl_core.engine.state import Run, State
 from noetl_core.events.event import closes_run
 from noetl_core.events.table import LIMITS
 from noetl_core.instants import SECOND
 from noetl_core.observe.timeline import Span, Timeline
 
-OPENS: Mapping[str, str] = {"StepScheduled": "run", "LoopChunkScheduled": "chunk", "CompensationStarted": "undo"}
+OPENS: Mapping[str, str] = {
+    "StepScheduled": "run",
+    "LoopChunkScheduled": "chunk",
+    "CompensationStarted": "undo",
+    "StopStarted": "undo",
+}
+
+
+KINDS: Mapping[str, str] = {"c": "chunk", "u": "undo", "s": "undo"}
+"""By the first letter of a run's id (`engine.ids`)."""
+COUNTS = ("total", "succeeded", "failed")
 
 
 @dataclass(slots=True)
@@ -42,6 +54,8 @@ class Rows:
     status: str = "running"
     began: int | None = None
     ended: int | None = None
+    begun_earlier: dict[str, Row] = field(default_factory=dict)
+    """Rows of runs that only ended in what was observed. When they began is not known."""
     places: list[tuple[str, Any, int]] = field(default_factory=list)
     """Events of limits: name, data, instant."""
 
@@ -66,20 +80,57 @@ class Rows:
     def _news(self, event: Any, said: Any) -> None:
         row = self.rows.get(said.get("run"))
         if row is None:
-            return
+            if not closes_run(event):
+                return
+            row = Row(said["run"], said["step"], KINDS.get(said["run"][:1], "run"), event.ts)
+            self.rows[row.run] = self.begun_earlier[row.run] = row
         if event.name == "BoundaryRouted":
             row.written = said.get("events") or row.written
         if event.name in ("BoundaryRouted", "LoopDone") and (counts := said.get("loop") or said) and "total" in counts:
-            row.facts["loop"] = {key: counts.get(key, 0) for key in ("total", "succeeded", "failed")}
+            row.facts["loop"] = {key: counts.get(key, 0) for key in COUNTS}
         if closes_run(event):
             row.ended = event.ts
             row.failed = bool(said.get("error")) or event.name == "StepFailed" or said.get("name") == "StepFailed"
+
+    def end_as(self, state: State) -> None:
+        """Take the end of the execution from its state."""
+        self.status, self.ended = (state.status, state.finished_at) if state.finished else ("running", None)
 
     def chosen(self, most: int, step: str | None, begin: int | None, end: int | None) -> tuple[list[Row], int]:
         """Return the rows that are shown, in order of time, and how many there are of that step and time."""
         found = [row for row in self.rows.values() if row.lies_in(begin, end) and step in (None, row.step)]
         order = sorted(found, key=lambda row: (not row.failed, row.ended is not None, row.began - (row.ended or 0)))
         return sorted(order[:most], key=lambda row: row.began), len(found)
+
+
+def kept_rows(state: State) -> Rows:
+    """Return the rows that a state keeps: open runs, those that failed and the slowest, each as far as they go."""
+    found = Rows(began=state.started_at)
+    found.end_as(state)
+    for failed, some in ((True, state.ended.failed), (False, state.ended.slowest)):
+        for row in some:
+            facts: dict[str, Any] = {} if row.chunk is None else {"chunk": row.chunk}
+            if row.loop is not None:
+                facts["loop"] = dict(zip(COUNTS, row.loop, strict=True))
+            ended = row.began + row.us
+            found.rows[row.run] = Row(row.run, row.step, row.kind, row.began, ended, failed, row.parent, row.events, facts)
+    found.rows |= {run.id: _open_row(run) for run in state.runs.values()}
+    for use in state.limits.values():
+        if not use.held:
+            found.places.append(("LimitRequested", {**asdict(use), "step": use.step or ""}, use.asked_at))
+    return found
+
+
+def _open_row(run: Run) -> Row:
+    kind = "undo" if run.undoes is not None else "run" if run.parent is None else "chunk"
+    facts = {} if run.chunk is None else {"chunk": run.chunk}
+    return Row(run.id, run.step, kind, run.began_at, parent=run.parent, written=run.events, facts=facts)
+
+
+def cells_of(state: State) -> dict[str, Any]:
+    """Return how many runs ended when, in the form of the API."""
+    cells = state.ended.cells
+    return {"width_ms": 1 << cells["bits"], "cells": rows_of(cells)}
 
 
 def timeline_of(rows: Rows, shown: Iterable[Row], limit: int) -> Timeline:

@@ -10,7 +10,8 @@ from noetl_core.engine.passes import RoutingPass
 from noetl_core.engine.state import LimitUse, State
 from noetl_core.engine.statuses import TERMINAL
 from noetl_core.observe import sentences
-from noetl_core.observe.account import Question, RunAccount
+from noetl_core.observe.account import RunAccount
+from noetl_core.observe.evaluation import Question
 
 if TYPE_CHECKING:
     from noetl_core.client.why_shapes import Fact

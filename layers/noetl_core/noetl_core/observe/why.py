@@ -6,7 +6,7 @@ values which they read can be shown.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -15,7 +15,8 @@ from noetl_core.dsl.positions import Positions
 from noetl_core.engine.passes import RoutingPass
 from noetl_core.instants import SECOND, to_rfc3339
 from noetl_core.observe import guards, sentences
-from noetl_core.observe.account import Account, Moment, Question, RunAccount, TokenAccount
+from noetl_core.observe.account import Account, Moment, RunAccount, TokenAccount, leads_on
+from noetl_core.observe.evaluation import Question
 from noetl_core.observe.under_way import awaited, keeps, lacking, with_loop
 
 if TYPE_CHECKING:
@@ -48,17 +49,19 @@ class Explanation:
 
     def step(self, name: str) -> None:
         """Explain a step: the newest of its visits, or why there is none."""
-        tokens, runs = self.account.of_step(name)
-        self.more = max(0, len(runs) - VISITS)
-        for run in runs[-VISITS:]:
+        (runs, ran), (left, remained) = self.account.visits(name), self.account.left(name)
+        runs, left = runs[-VISITS:], left[-VISITS:]
+        self.more = ran - len(runs) + remained - len(left)
+        if ran and not runs:
+            self.unread(f"why {name} ran", 0, name)
+        for run in runs:
             self._visit(run)
-        left = [t for t in tokens if t.fate != "run" and t.fate != "joined"]
-        self.more += max(0, len(left) - VISITS)
-        for token in left[-VISITS:]:
+        for token in left:
             self._stranded(token, 0)
-        for undo in [r for r in self.account.runs.values() if r.undoes is not None and r.step == name][-VISITS:]:
-            self._ran(undo, "compensated", f"the compensation of {name} {self._came_to(undo)}")
-        if not runs and not left:
+        for undo in self.account.undone(name)[-VISITS:]:
+            what = "what stops the work outside of" if undo.stops else "the compensation of"
+            self._ran(undo, "compensated", f"{what} {name} {self._came_to(undo)}")
+        if not ran and not remained:
             self._not_reached(name, 0)
 
     def dead_end(self, run: RunAccount, count: int) -> None:
@@ -88,22 +91,14 @@ class Explanation:
             if task is not None:
                 guards.place(said, self.text, task.path)
 
-    def has_arcs(self, name: str) -> bool:
-        """Return whether arcs lead on from a step."""
-        step = self._step(name)
-        return step is not None and step.router is not None and bool(step.router.arcs)
-
     # --- a visit ----------------------------------------------------------------------------------------------------------
 
     def _visit(self, run: RunAccount) -> None:
         self._origin(run, 0)
         self._admitted(run, 0)
         self._waited(run)
-        self._ran(
-            run,
-            "failed" if run.status == "error" else "ran" if run.status == "ok" else "open",
-            f"{run.step} {self._came_to(run)}",
-        )
+        kind: FactKind = "failed" if run.status == "error" else "open" if run.status == "open" else "ran"
+        self._ran(run, kind, f"{run.step} {self._came_to(run)}")
         self._outgoing(run)
 
     def _came_to(self, run: RunAccount) -> str:
@@ -111,7 +106,7 @@ class Explanation:
             return f"failed: {run.error.get('kind')}: {run.error.get('message')}"
         counts = run.boundary.get("loop") if run.boundary is not None else None
         let_pass = f"; {counts['failed']:,} of {counts['total']:,} iterations failed" if counts and counts["failed"] else ""
-        return {"ok": f"ran and ended well{let_pass}", "error": "ran and failed"}.get(run.status, "is under way")
+        return sentences.run(run.step, run.status).removeprefix(f"{run.step} ") + let_pass
 
     def _ran(self, run: RunAccount, kind: FactKind, text: str) -> None:
         fact = self._fact(kind, text, 0, run.step, run.ended or run.at, run.id)
@@ -123,7 +118,7 @@ class Explanation:
 
     def _outgoing(self, run: RunAccount) -> None:
         step = self._step(run.step)
-        if run.next is None or step is None or step.router is None or not step.router.arcs:
+        if run.next is None or step is None or not leads_on(self.playbook, run.step):
             return
         said = self._fact("arcs", "", 0, run.step, run.next, run.id)
         self._judge(said, run, step, only=None)
@@ -134,12 +129,14 @@ class Explanation:
             return
         self._explained.add(run.id)
         for name in run.tokens:
-            if (token := self.account.tokens.get(name)) is not None:
+            if (token := self.account.token(name, run.at.seq)) is not None:
                 self._token_origin(token, depth)
+            else:
+                self.unread(f"what led to {run.step}", depth, run.step)
 
     def _token_origin(self, token: TokenAccount, depth: int) -> None:
         if token.joined:
-            merged = [self.account.tokens[name] for name in token.joined if name in self.account.tokens]
+            merged = [each for name in token.joined if (each := self.account.token(name, token.at.seq)) is not None]
             sources = [self._source(t) for t in merged]
             step = self._step(token.step)
             rule = sentences.join(step.join) if step is not None and step.join is not None else "join"
@@ -153,12 +150,16 @@ class Explanation:
             )
             for each in merged:
                 self._token_origin(each, depth + 1)
+            if len(merged) < len(token.joined):
+                self.unread(f"where the other {len(token.joined) - len(merged)} tokens came from", depth + 1, token.step)
             return
         if token.restored:
             self._fact("redriven", f"a redrive put the token of {token.step} back", depth, token.step, token.at)
-        source = self.account.runs.get(token.run or "")
+        source = None if token.run is None else self.account.run(token.run, token.at.seq)
         if source is None:
-            if not token.restored:
+            if token.run is not None:
+                self.unread(f"what led to {token.step}", depth, token.step)
+            elif not token.restored:
                 self._fact("entry", f"{token.step} is the step that the execution begins with", depth, token.step, token.at)
             return
         step = self._step(source.step)
@@ -168,8 +169,8 @@ class Explanation:
         self._origin(source, depth + 1)
 
     def _source(self, token: TokenAccount) -> str:
-        run = self.account.runs.get(token.run or "")
-        return run.step if run is not None else "the start"
+        run = None if token.run is None else self.account.run(token.run, token.at.seq)
+        return run.step if run is not None else "the start" if token.event is None else token.event["step"]
 
     def _admitted(self, run: RunAccount, depth: int) -> None:
         step = self._step(run.step)
@@ -226,7 +227,7 @@ class Explanation:
             if step is not None and step.admission is not None:
                 self._admission(step, token, token.fated, depth, f"{token.step} was not admitted")
         elif token.fate == "expired":
-            ran = any(r.step == token.step and r.parent is None for r in self.account.runs.values())
+            _, ran = self.account.visits(token.step)
             words = f"a token came to {token.step} and was dropped" if ran else f"{token.step} did not run"
             fact = self._fact("expired", f"{words}: {token.reason}", depth, token.step, token.fated)
             self._place(fact, step, "step")
@@ -250,10 +251,10 @@ class Explanation:
     def _missing(self, name: str, depth: int) -> None:
         """Explain which arcs into a step gave no token."""
         for step, arc in self._into(name):
-            _, runs = self.account.of_step(step.name)
-            if not runs:
+            runs, ran = self.account.visits(step.name)
+            if not ran:
                 self._not_reached(step.name, depth + 1)
-            elif not any(arc.index in run.selected for run in runs):
+            elif not self.account.fired(step.name, arc.index):
                 self._arc_not_taken(step, arc, runs, depth + 1)
 
     def _not_reached(self, name: str, depth: int) -> None:
@@ -268,8 +269,8 @@ class Explanation:
                 ": no arc leads to it" if name != self.playbook.entry_step else ": the execution has not begun with it"
             )
         for step, arc in into:
-            tokens, runs = self.account.of_step(step.name)
-            if runs:
+            runs, ran = self.account.visits(step.name)
+            if ran:
                 self._arc_not_taken(step, arc, runs, depth + 1)
             elif step.name in self._explained:
                 continue
@@ -277,14 +278,18 @@ class Explanation:
                 fact["text"] += (
                     f"; {step.name}, from which an arc leads to it, did not run either" if ";" not in fact["text"] else ""
                 )
-                for token in [t for t in tokens if t.fate not in ("run", "joined")][-1:]:
+                left, remained = self.account.left(step.name)
+                for token in left[-1:]:
                     self._stranded(token, depth + 1)
-                if not tokens:
+                if not remained:
                     self._not_reached(step.name, depth + 1)
         self._ended(depth + 1)
 
-    def _arc_not_taken(self, step: Step, arc: Arc, runs: list[RunAccount], depth: int) -> None:
+    def _arc_not_taken(self, step: Step, arc: Arc, runs: Sequence[RunAccount], depth: int) -> None:
         """Explain why the newest run of a step sent nothing along an arc."""
+        if not runs:
+            self.unread(f"why the arc of {step.name} to {arc.step} did not fire", depth, step.name)
+            return
         run = runs[-1]
         if run.next is None:
             text = f"{step.name} {self._came_to(run)}" if run.status != "open" else f"{step.name} has not ended yet"
@@ -300,10 +305,10 @@ class Explanation:
 
     def _ended(self, depth: int) -> None:
         """Say why nothing new was scheduled, if the execution failed or was cancelled."""
-        if "" in self._explained or not self.account.failing:
+        if "" in self._explained or (failed := self.account.failed()) is None:
             return
         self._explained.add("")
-        at, error = self.account.failing[0]
+        at, error = failed
         self._fact("held", f"the execution failed, and nothing new was scheduled: {error.get('message')}", depth, None, at)
 
     def _held(self, name: str, depth: int, *, always: bool = False) -> None:
@@ -332,8 +337,12 @@ class Explanation:
     # --- facts ------------------------------------------------------------------------------------------------------------
 
     def _judge(self, fact: Fact, run: RunAccount, step: Step, only: int | None) -> None:
-        """Let a fact say how the arcs of a run were judged: all, or one of them."""
+        """Let a fact say how the arcs of a run were judged: all, or one of them. Until then it says what was decided."""
         router, failed = step.router, run.status == "error"
+        arcs = {arc.index: arc for arc in router.arcs} if router is not None else {}
+        fact["text"] = fact["text"] or sentences.decided(step.name, [arcs[arc].step for arc in run.selected if arc in arcs])
+        for arc in [arc for arc in arcs.values() if only is None or arc.index == only][:1]:
+            guards.place(fact, self.text, arc.path)
 
         def ask(p: RoutingPass) -> None:
             assert router is not None
@@ -351,13 +360,13 @@ class Explanation:
                     if only is not None
                     else f"of the arcs of {step.name}, {said}"
                 )
-            for each in fact["arcs"][:1]:
-                if "line" in each:
-                    fact["line"] = each["line"]
-                if "column" in each:
-                    fact["column"] = each["column"]
 
         self._ask(run.next, ask)
+
+    def unread(self, what: str, depth: int, step: str | None) -> None:
+        """Say that something lies in a part of a long log that is not read."""
+        if not self.account.complete:
+            self._fact("unread", f"{what} was {sentences.NOT_READ}", depth, step)
 
     def _ask(self, at: Moment | None, question: Question) -> None:
         if at is None:

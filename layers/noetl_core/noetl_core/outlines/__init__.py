@@ -1,12 +1,12 @@
-"""Outlines of large stored values: where their parts lie, so that a reader loads a part alone (docs/language/results.md).
+"""Outlines of large stored values: the byte ranges of their parts, so that readers load single parts (docs/language/results.md).
 
-* `building`: `outline_of` a value and its JSON text, `LineOutline` of a text of JSON lines.
-* `streaming`: `JsonOutline` of JSON text that passes, however it is written.
-* `form`: what an outline is as a stored object, and as `Container`s; `Span`s of containers, which are what is loaded.
-* `part`: `Part`, a container of which nothing is loaded before it is asked for.
-* `paged`: the same for a list that is kept in pages.
+* `building`: `outline_of` a value and its JSON text, `LineOutline` of JSON lines.
+* `streaming`: `JsonOutline` of JSON text in any formatting, built while it is written.
+* `form`: the stored format of an outline, and its `Container`s; `Span`s of containers are loaded together.
+* `part`: `Part`, a container that is loaded lazily.
+* `paged`: the same for a list in pages.
 
-Pure: whoever has a result store stores outlines and loads spans.
+Pure: nothing here reads or writes; callers with a result store store outlines and load spans.
 """
 
 from noetl_core.outlines.building import LineOutline, outline_of

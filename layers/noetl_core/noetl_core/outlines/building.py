@@ -1,4 +1,4 @@
-"""Makes outlines: of a value whose JSON text is at hand, and of JSON lines as they are written."""
+"""Builds outlines of values with their JSON text, and of JSON lines while they are written."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from noetl_core.outlines.form import (
 _ENCODER: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 _CONTAINERS: Final = frozenset({dict, list, tuple})
 _GROWTH: Final = 4
-"""By how much more items are measured together than the last time."""
+"""The growth factor of the number of items that are measured together."""
 
 
 def outline_of(
     value: Any, body: bytes, checksum: str, *, over: int | None = None, block: int | None = None, keys: int = MOST_KEY_BYTES
 ) -> bytes | None:
-    """Return the outline of `value`, whose compact JSON text is `body`; None for what is too small for one, or has no parts
-    that could be loaded alone.
+    """Return the outline of `value`, whose compact JSON text is `body`; None if it is too small, or has no parts that could be
+    loaded separately.
 
-    The parts are encoded again to find their sizes: for large values alone, and never all of them at once.
+    The parts are encoded again to find their sizes, only for large values, and never all at once.
     """
     if len(body) <= (OUTLINED if over is None else over) or type(value) not in _CONTAINERS:
         return None
@@ -39,21 +39,21 @@ def outline_of(
     try:
         size, root = measured.container(value, 0, DEPTH)
     except (TypeError, ValueError, RecursionError):
-        return None  # the text is not of this value: what was secret in it is masked
+        return None  # the text differs from the value, because secrets are masked in it
     if root is None or size != len(body):
         return None
     return stored_form(root, checksum, len(body))
 
 
 def stored_form(root: Mapping[str, Any], checksum: str, size: int, version: int = VERSION) -> bytes | None:
-    """Return an outline as it is stored; None for one that is too large."""
+    """Return an outline in its stored form; None if it is too large."""
     told = {"v": version, "of": checksum, "size": size, "root": root}
     body = _ENCODER.encode(told).encode()
     return body if len(body) <= MOST_OUTLINE_BYTES else None
 
 
 class _Measuring:
-    """Finds where the parts of a value lie in its text."""
+    """Finds the positions of the parts of a value in its text."""
 
     def __init__(self, body: bytes, block: int, keys: int) -> None:
         self._body, self._block, self._keys = memoryview(body), block, keys
@@ -72,12 +72,12 @@ class _Measuring:
                 blocks.add(items, *self._item(items, blocks.at, is_map, depth))
             else:
                 size = _size(dict(items) if is_map else [item for _, item in items]) - 2
-                if size > 2 * self._block:  # something large came: one by one
+                if size > 2 * self._block:  # contains something large: measure one by one
                     rest.alone()
                     continue
                 blocks.add(items, size, None)
             rest.take(blocks.added, self._block // _GROWTH)
-        size = blocks.at - start  # the last comma stands for the closing bracket
+        size = blocks.at - start  # the last comma is the closing bracket
         if size <= self._block and depth < DEPTH:
             return size, None
         if is_map:
@@ -101,7 +101,7 @@ def _size(value: Any) -> int:
 
 
 class _Rest:
-    """The items of a container that are not measured yet, a few at a time: as many as are some part of a block."""
+    """The unmeasured items of a container, taken a few at a time: about a fraction of a block."""
 
     def __init__(self, value: Any) -> None:
         self._items: Iterator[tuple[Any, Any]] = iter(value.items() if type(value) is dict else enumerate(value))
@@ -163,7 +163,7 @@ class _Blocks:
 
 
 class LineOutline:
-    """The outline of JSON lines, made while they are written: give it every piece that is written, in order."""
+    """Builds the outline of JSON lines while they are written; `write` must get every piece in order."""
 
     def __init__(self, block: int | None = None) -> None:
         self._most = BLOCK if block is None else block
@@ -188,7 +188,7 @@ class LineOutline:
         self._blocks.append([count, len(block), digest_of(block)])
 
     def finish(self, checksum: str, *, over: int | None = None) -> bytes | None:
-        """Return the outline of all that was written, whose checksum is given; None where it is too small for one."""
+        """Return the outline of the written text with the given checksum; None if it is too small."""
         if self._size <= (OUTLINED if over is None else over):
             return None
         if self._held:
@@ -196,5 +196,5 @@ class LineOutline:
         return stored_form({"k": "lines", "b": self._blocks}, checksum, self._size)
 
     def shape(self) -> dict[str, Any] | None:
-        """Return what the value is: the length of the list. None where that is not known."""
+        """Return the length of the list, for a `schema_hint`; None if it is unknown."""
         return {"type": "list", "length": sum(block[0] for block in self._blocks)} if self._blocks else None

@@ -1,5 +1,5 @@
-"""What an outline is: containers - lists, mappings, lines - of a stored value, cut into blocks whose places and digests are
-known.
+"""The format of outlines: the containers (lists, mappings, lines) of a stored value, divided into blocks with positions and
+digests.
 
 As a stored object it is JSON: `{"v": 1, "of": checksum, "size": bytes, "root": container}`. A container is `{"k": kind, "b":
 blocks}`; a
@@ -24,17 +24,17 @@ from noetl_core.result_refs import Altered
 from noetl_core.strict_json import parsed
 
 OUTLINED: Final = 1024 * 1024
-"""Objects of more bytes have an outline. Smaller ones are read whole: with one request."""
+"""Larger objects have an outline. Smaller ones are read whole, by one request."""
 BLOCK: Final = 256 * 1024
-"""About how many bytes a block has; a larger item is a block of its own."""
+"""The approximate size of a block; a larger item is a block of its own."""
 MOST_BLOCKS: Final = 2048
-"""About how many blocks an object is cut into at most: they grow with it."""
+"""The approximate maximum number of blocks of an object; blocks grow with it."""
 MOST_OUTLINE_BYTES: Final = 512 * 1024
 """The largest outline."""
 MOST_KEY_BYTES: Final = 128 * 1024
-"""The most bytes of keys in an outline. A mapping with more is one block with the value it stands in."""
+"""The most bytes of keys in an outline. A mapping with more is not divided."""
 DEPTH: Final = 16
-"""The levels of containers that an outline shows."""
+"""The most levels of containers in an outline."""
 VERSION: Final = 1
 VERSION_OF_TEXT: Final = 2
 """Of text that somebody else wrote: a container says where in its block it begins (`o`) and how long it is (`s`)."""
@@ -50,7 +50,7 @@ def digest_of(block: bytes | memoryview) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Block:
-    """Some items of a container that are loaded together, or one that is a container itself."""
+    """Items of a container that are loaded together, or one item that is a container itself."""
 
     start: int
     size: int
@@ -79,11 +79,11 @@ class Container:
 
     @cached_property
     def places(self) -> Mapping[str, int]:
-        """Key -> the block that has it."""
+        """Key -> the index of its block."""
         return {key: at for at, block in enumerate(self.blocks) for key in block.keys}
 
     def block_at(self, index: int) -> int:
-        """Return which block has the item at a position."""
+        """Return the index of the block with the item at a position."""
         return bisect_right(self._firsts, index) - 1
 
     @cached_property
@@ -127,14 +127,14 @@ class Span:
         return range(blocks[self.first].first, blocks[self.end - 1].first + blocks[self.end - 1].count)
 
     def of(self, whole: Any) -> Any:
-        """Return the same items of the container's value."""
+        """Return the items of the span from the container's value."""
         if self.container.kind == "map":
             return {key: whole[key] for key in self.keys}
         return whole[self.indexes.start : self.indexes.stop]
 
     def value(self, body: bytes) -> Any:
-        """Return the items, a list or a mapping, of the bytes of this range. Only what was stored is taken: raises `Altered`
-        where a digest differs, `ValueError` where it is no JSON."""
+        """Return the items, a list or a mapping, of the bytes of this range. Raises `Altered` if a digest differs, `ValueError`
+        if it is not JSON."""
         if len(body) != self.size:
             raise Altered(self.container.key)
         text = _Verified(self.container.key, body, self.start)
@@ -155,7 +155,7 @@ class Span:
 
 
 class _Verified:
-    """The texts of blocks within loaded bytes, each compared with its digest. What stands between blocks is written, not read."""
+    """The texts of blocks within loaded bytes, verified by their digests. Text between blocks is regenerated, not read."""
 
     def __init__(self, key: str, body: bytes, start: int) -> None:
         self._key, self._body, self._start = key, body, start
@@ -173,18 +173,18 @@ class _Verified:
 
 
 def json_key(key: str) -> bytes:
-    """Return a key as it stands in front of a value."""
+    """Return a key in the form that precedes a value."""
     return json.dumps(key, ensure_ascii=False).encode() + b":"
 
 
 def outlined(ref: Mapping[str, Any]) -> bool:
-    """Whether a reference says that its object has an outline."""
+    """Return whether a reference states that its object has an outline."""
     return type(ref.get("outline")) is str
 
 
 def outline_key(key: str, outline: str) -> str:
-    """Return where the outline with the checksum `outline` of the object `key` is kept: with what belongs to the same execution,
-    where only the engine writes. So no reference leads to an outline that somebody else made."""
+    """Return the key of the outline with the checksum `outline` of the object `key`. It belongs to the same execution, under a
+    prefix that only the engine writes, so that no reference can name a forged outline."""
     return f"{key.partition('/')[0]}/outlines/{outline.removeprefix('sha256:')}.json"
 
 
@@ -193,8 +193,8 @@ def checksum_of(body: bytes) -> str:
 
 
 def read_outline(ref: Mapping[str, Any], body: bytes) -> Container | None:
-    """Return the outline that `ref` names, of the outline's object. None where it is not one of the reference's object, or not
-    of a form that is known here: then the value is read whole."""
+    """Return the outline in `body`; None if it is not that of the object of `ref`, or has an unknown version: the value is then
+    read whole."""
     if len(body) > MOST_OUTLINE_BYTES or checksum_of(body) != ref.get("outline"):
         return None
     try:

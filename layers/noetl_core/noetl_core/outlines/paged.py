@@ -1,4 +1,4 @@
-"""Lists that are kept in pages: the results of a loop."""
+"""Lists in pages, such as the results of a loop."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from noetl_core.outlines.part import Part
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Page:
-    """Some items of the list, which are at hand or behind a reference of `size` bytes."""
+    """Some items of the list: in memory, or a reference to `size` bytes."""
 
     count: int
     items: list[Any] | None = None
@@ -38,7 +38,7 @@ class Pages:
 
     @cached_property
     def size(self) -> int:
-        """The bytes behind references."""
+        """The total bytes of referenced pages."""
         return sum(page.size for page in self.pages)
 
 
@@ -46,7 +46,7 @@ class PageSource(Protocol):
     """Loads pages of one list for one evaluation."""
 
     def load(self, numbers: Sequence[int]) -> Sequence[list[Any] | Part]:
-        """Return the items of pages that are behind references: lists of as many items as the pages have."""
+        """Return the items of referenced pages: lists with the lengths of the pages."""
         ...
 
     def whole(self) -> Any:
@@ -55,7 +55,7 @@ class PageSource(Protocol):
 
 
 class PagedPart(Part):
-    """A list in pages, of which those are loaded that are asked for."""
+    """A list in pages, each of which is loaded on demand."""
 
     __slots__ = ("_pages", "_source")
 

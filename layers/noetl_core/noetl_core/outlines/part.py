@@ -1,4 +1,4 @@
-"""Parts of stored values, loaded when they are asked for."""
+"""Parts of stored values, loaded on demand."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ _KINDS: Final[dict[Kind, type[list[Any]] | type[dict[str, Any]]]] = {"map": dict
 
 
 class Part:
-    """A list or a mapping of which nothing is loaded before it is asked for. It gives what the value itself would, or other
-    parts.
+    """A lazily loaded list or mapping. Its items are those of the value, or other parts.
 
-    Loading raises what its source raises, and never `LookupError` or `TypeError`. It is no ABC: every value that a template reads
-    is asked whether it is a part, and an ABC answers that three times slower.
+    Loading raises the errors of its source, but never `LookupError` or `TypeError`. This is not an ABC, because `isinstance` is
+    tested for every value that a template reads, and is three times slower for an ABC.
     """
 
     __slots__ = ()
@@ -31,7 +30,7 @@ class Part:
         raise NotImplementedError
 
     def __getitem__(self, key: Any) -> Any:
-        """Return an item. Raises `LookupError` or `TypeError` where the value would."""
+        """Return an item. Raises `LookupError` or `TypeError` like the value itself."""
         raise NotImplementedError
 
     def slice(self, part: slice) -> list[Any]:
@@ -43,18 +42,18 @@ class Part:
         raise NotImplementedError
 
     def __contains__(self, key: object) -> bool:
-        """Whether a mapping has a key."""
+        """Return whether a mapping has a key."""
         return key in self.keys()
 
     def get(self, key: str) -> Any:
-        """Return what a mapping has under a key; None where it has nothing."""
+        """Return the value of a key of a mapping, or None."""
         try:
             return self[key]
         except LookupError:
             return None
 
     def whole(self) -> Any:
-        """Load all of it."""
+        """Load and return the whole value."""
         raise NotImplementedError
 
 
@@ -62,7 +61,7 @@ class PartSource(Protocol):
     """Loads spans of one object for one evaluation."""
 
     def load(self, spans: Sequence[Span], path: Path) -> Sequence[Any]:
-        """Return the items of each span, a list or a mapping; `path` leads to the container they are of."""
+        """Return the items of each span, a list or a mapping; `path` is the path of their container."""
         ...
 
 

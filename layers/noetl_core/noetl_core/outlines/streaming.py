@@ -1,8 +1,8 @@
-"""Makes the outline of JSON text as it passes: of any size and however it is written, in constant memory.
+"""Builds the outline of JSON text of any size and formatting while it is written, in constant memory.
 
-An item is parsed as soon as it has come whole, which finds its end. One that does not come to an end within `AT_ONCE` bytes is
-entered: its items are parsed one by one. What has no outline that could be trusted - text that is no JSON, a key that
-stands twice - has none, and is read whole, which says what is wrong with it.
+An item is parsed as soon as it is complete, which finds its end. An item that is longer than `AT_ONCE` bytes is entered: its
+items are parsed one by one. Invalid text, such as JSON with a duplicate key, has no outline and is read whole, which reports the
+error.
 """
 
 from __future__ import annotations
@@ -17,21 +17,19 @@ from typing import Any, Final, NoReturn, cast
 
 from noetl_core.outlines.building import stored_form
 from noetl_core.outlines.form import BLOCK, DEPTH, MOST_KEY_BYTES, OUTLINED, VERSION_OF_TEXT, digest_of
-from noetl_core.strict_json import parsed
+from noetl_core.strict_json import SUSPECT, parsed
 
 AT_ONCE: Final = 1024 * 1024
-"""Bytes of an item that are parsed at once."""
+"""The longest item that is parsed at once (bytes)."""
 MOST_TEXT: Final = 256 * AT_ONCE
-"""The largest text that has an outline: to make one costs as much as to parse it twice."""
+"""The largest text with an outline, because building one costs as much as parsing the text twice."""
 SHOWN_KEYS: Final = 20
 MOST_HELD: Final = 8 * AT_ONCE
-"""The largest text, or item below the deepest level, in what has an outline."""
+"""The largest string, or item below the deepest level, in a text with an outline."""
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
 _KEY: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
 _CUT_NUMBER: Final = re.compile(r"\.|[eE][+-]?")
-"""What may be behind a whole number that is a part of a longer one."""
-_SUSPECT: Final = re.compile(rb"\\u[dD][89a-fA-F]|[eE]\+?[0-9]{3}")
-"""How what the log cannot hold may be written: halves of surrogate pairs, and numbers that are infinite."""
+"""The text after an integer that may be part of a longer number."""
 
 
 def _refuse(_: str) -> NoReturn:
@@ -46,21 +44,21 @@ class _NoOutline(Exception):
 
 
 class _NotYet(Exception):
-    """More of the text has to come first."""
+    """More text is needed."""
 
 
 _Step = Callable[[], "_Step | None"]
 
 
 class _Open:
-    """A container whose end has not come. Places count from the beginning of the text."""
+    """An unfinished container. Positions count from the beginning of the text."""
 
     def __init__(self, start: int, is_map: bool) -> None:
         self.start, self.is_map = start, is_map
         self.at = start + 1
-        """Where the block begins that is being filled."""
+        """The start of the current block."""
         self.comma = start
-        """Where the bracket or the comma before the next item is."""
+        """The position of the bracket or comma before the next item."""
         self.empty = True
         self.count, self.keys = 0, list[str]()
         self.known: set[str] = set()
@@ -70,13 +68,13 @@ class _Open:
 
 
 class JsonOutline:
-    """The outline of JSON text: give it every piece that is written, in order."""
+    """Builds the outline of JSON text; `write` must get every piece in order."""
 
     def __init__(self, block: int | None = None, at_once: int | None = None) -> None:
         self._most = BLOCK if block is None else block
         self._at_once = AT_ONCE if at_once is None else at_once
         self._text, self._base = "", 0
-        """The text that is held, a character for each byte, and where it begins."""
+        """The buffered text, a character for each byte, and its position."""
         self._size, self._wanted = 0, self._at_once
         self._open: list[_Open] = []
         self._root: dict[str, Any] | None = None
@@ -95,8 +93,7 @@ class JsonOutline:
             self._go_on()
 
     def finish(self, checksum: str, *, over: int | None = None) -> bytes | None:
-        """Return the outline of all that was written, whose checksum is given; None where it is too small for one, or can have
-        none."""
+        """Return the outline of the written text with the given checksum; None if it is too small, or cannot have one."""
         self._all = True
         self._go_on()
         self._text, self._steps = "", None
@@ -104,8 +101,7 @@ class JsonOutline:
         return None if small or self._root is None else stored_form(self._root, checksum, self._size, VERSION_OF_TEXT)
 
     def shape(self) -> dict[str, Any] | None:
-        """Return what the value is, once all of it was written: the length of a list, the first keys of a mapping; None where
-        that is not known."""
+        """Return the length of a list, or the first keys of a mapping, after everything was written; None if unknown."""
         if self._root is None:
             return None
         blocks = self._root["b"]
@@ -114,7 +110,7 @@ class JsonOutline:
         return {"type": "object", "keys": list(islice((key for block in blocks for key in block[0]), SHOWN_KEYS))}
 
     def _go_on(self) -> None:
-        """Read as far as the text has come; hold what has not come to an end."""
+        """Parse the available text, and keep the incomplete rest."""
         try:
             if self._steps is not None:
                 next(self._steps)
@@ -128,7 +124,7 @@ class JsonOutline:
         self._wanted = len(self._text) + self._at_once // 2
 
     def _through(self) -> Iterator[None]:
-        """Go through the text; yield where more of it has to come. A step that cannot be taken changes nothing."""
+        """Parse the text step by step; yield when more text is needed. An incomplete step changes nothing."""
         step: _Step | None = self._begin
         while step is not None:
             try:
@@ -141,7 +137,7 @@ class JsonOutline:
     # --- the text -------------------------------------------------------------------------------------------------------
 
     def _visible(self, place: int) -> tuple[str, int]:
-        """Return the next character that is no space, and its place. Raises `_NotYet`."""
+        """Return the next character that is not white space, and its position. Raises `_NotYet`."""
         found = _SPACE.match(self._text, place - self._base)
         at = place - self._base if found is None else found.end()
         if at >= len(self._text):
@@ -170,7 +166,7 @@ class JsonOutline:
         return partial(self._after, into, end)
 
     def _after(self, into: _Open, place: int) -> _Step:
-        """Take what is behind an item: a comma, or the end of its container."""
+        """Take the comma or the end of the container after an item."""
         mark, at = self._visible(place)
         if mark not in (",", "]}"[into.is_map]):
             raise _NoOutline
@@ -182,7 +178,7 @@ class JsonOutline:
         return self._next
 
     def _end(self, into: _Open, place: int) -> _Step | None:
-        """A container has ended at `place`. Returns None at the end of all."""
+        """End the container at `place`. Return None at the end of the text."""
         if into.count:
             self._close(into, place)
         if not into.blocks:
@@ -199,7 +195,7 @@ class JsonOutline:
         return None
 
     def _key(self, into: _Open, place: int) -> tuple[str, int]:
-        """Return a key and where its value begins."""
+        """Return a key and the position of its value."""
         found = _KEY.match(self._text, place - self._base)
         if found is None:
             if self._text[place - self._base] != '"':
@@ -214,8 +210,7 @@ class JsonOutline:
         return key, self._visible(at + 1)[1]
 
     def _end_of(self, start: int) -> int | None:
-        """Return where the item ends that begins at `start`; None for a large container, which is to be entered. Raises
-        `_NotYet`."""
+        """Return the end of the item at `start`; None for a large container, which must be entered. Raises `_NotYet`."""
         at = start - self._base
         try:
             end = _scan(self._text, at)[1]
@@ -228,7 +223,7 @@ class JsonOutline:
         raise self._more(start)
 
     def _more(self, since: int) -> Exception:
-        """Return what is to be raised where what begins at `since` has not come whole."""
+        """Return the exception for an incomplete item that begins at `since`."""
         return _NoOutline() if self._base + len(self._text) - since > MOST_HELD else _NotYet()
 
     # --- blocks ---------------------------------------------------------------------------------------------------------
@@ -249,7 +244,7 @@ class JsonOutline:
                 raise _NoOutline
 
     def _enter(self, into: _Open, key: str, start: int) -> None:
-        """Go into an item that is a large container: it is a block of its own."""
+        """Enter an item that is a large container, which becomes a block of its own."""
         if into.count:
             self._close(into, into.comma)
         self._count(into, key)
@@ -265,12 +260,12 @@ class JsonOutline:
         raise _NoOutline
 
     def _close(self, into: _Open, end: int) -> None:
-        """End a block before `end`, where a comma or the bracket is."""
+        """End a block before `end`, the position of a comma or bracket."""
         what: Any = into.inner
         if what is None:
             text = self._text[into.at - self._base : end - self._base].encode("latin-1")
             text.decode()
-            if _SUSPECT.search(text):
+            if SUSPECT.search(text):
                 parsed(b"{%b}" % text if into.is_map else b"[%b]" % text)
             what = digest_of(text)
         into.blocks.append([into.keys if into.is_map else into.count, end - into.at, what])

@@ -2,13 +2,13 @@
 (`tests/contract`) that all its adapters pass.
 
 They are in `log`, `queue`, `objects`, `catalog`, `triggers`, `deliveries`, `secrets`, `key_values`, `limits`, `output` and
-`process`, their errors in `errors`; whoever needs one imports it from here. Nothing here is an adapter.
+`process`, their errors in `errors`; import them from this package. Nothing here is an adapter.
 
 The errors of the ports, by who must act:
 
 * `PortError`
   * `Conflict`: the position is taken. The caller reloads and decides again (control) or stops (worker).
-  * `NotFound`: there is no such item. The caller says so.
+  * `NotFound`: there is no such item. The caller decides.
   * `Unavailable`: the service did not answer, or throttled. The platform tries again (queue redelivery, stream retry).
     * `StorageFailed`: the disk is full, read-only or broken. The owner of the machine must act; then the work can continue.
     * `NewerLog`: a newer version of the code wrote it. Processes of that version continue; this one waits.

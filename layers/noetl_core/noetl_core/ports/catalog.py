@@ -1,4 +1,4 @@
-"""Registered playbooks, and how executions are found beside the log."""
+"""Registered playbooks, and the index by which executions are found without their logs."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from noetl_core.engine.heads import Head
+from noetl_core.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlaybookVersion:
     """One immutable version of a playbook in the catalog."""
 
@@ -20,43 +21,43 @@ class PlaybookVersion:
     registered_at: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PathChange:
-    """Something that was changed about a path, when, and by whom as far as that is known."""
+    """A change of a path's record: what, when, and by whom if known."""
 
     at: int
     by: str
     what: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PathRecord:
-    """What holds for a path as a whole. `revision` counts its changes; 0: nothing was ever changed."""
+    """Properties of a path as a whole. `revision` counts its changes; 0: there is no record."""
 
     path: str
     revision: int = 0
     aliases: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
-    """Alias -> the versions that it stands for, each with its weight."""
+    """Alias -> its versions, each with its weight."""
     tags: tuple[str, ...] = ()
     deleted_at: int | None = None
-    """Since when nothing new starts from it (microseconds)."""
+    """When the path was deleted, after which nothing new starts from it (microseconds)."""
     changes: tuple[PathChange, ...] = ()
-    """The last changes, the newest first."""
+    """The latest changes, newest first."""
 
 
 class PathRecords(Protocol):
-    """Aliases, tags and deletions of playbooks: what is said about their paths and may change."""
+    """The changeable properties of playbook paths: aliases, tags and deletion."""
 
     def about(self, path: str, *, fresh: bool = True) -> PathRecord:
-        """Return what holds for `path`. Not `fresh`: as it was some seconds ago is good enough."""
+        """Return the record of `path`; if not `fresh`, it may be some seconds old."""
         ...
 
     def put_about(self, record: PathRecord) -> None:
-        """Write revision `record.revision`. Raises `Conflict` unless the one before is stored (0: none)."""
+        """Write revision `record.revision`. Raises `Conflict` unless the previous revision is stored (0: none)."""
         ...
 
     def all_about(self, prefix: str = "") -> Sequence[PathRecord]:
-        """Return the records of paths that start with `prefix`, as far as there are any, by path."""
+        """Return the existing records of paths that start with `prefix`, by path."""
         ...
 
 
@@ -96,12 +97,12 @@ class Due:
 
 
 class Heads(Protocol):
-    """Summaries of executions beside the log, for lists. When a log cannot be read, its head is all there is."""
+    """Summaries of executions for lists. When a log cannot be read, its head still can."""
 
     def head(self, execution_id: str) -> Head | None: ...
 
     def put_head(self, head: Head) -> None:
-        """Write a head unless a newer one is stored (`updated_at`), or a terminal one while this one is neither terminal nor
+        """Write a head, unless a newer one is stored (`updated_at`), or a terminal one and this one is neither terminal nor
         newer."""
         ...
 
@@ -114,45 +115,43 @@ class Heads(Protocol):
         before: str | None = None,
         where: Mapping[str, str] | None = None,
     ) -> Sequence[Head]:
-        """Return heads, newest first; `before` is the execution id after which to continue. `where`: search attributes that they
-        have; they are looked for by the first of these, and what is found is compared with the rest."""
+        """Return heads, newest first; `before` is the execution id after which to continue. `where` are search attributes: the
+        first one selects heads, the others filter them."""
         ...
 
 
 class DueItems(Protocol):
-    """When executions are to be reconciled next: the sweeper reads them, which is also the timer service."""
+    """When executions are to be reconciled next. The sweeper reads them; it is also the timer service."""
 
     def set_due(self, execution_id: str, at: int, seen: int | None = None) -> None:
-        """Record that the execution is to be reconciled at `at` (microseconds), in place of the stored instant. With `seen`,
-        write only if the stored instant is `seen`, so that an earlier instant that somebody else recorded meanwhile is not
-        lost."""
+        """Record that the execution is to be reconciled at `at` (microseconds), replacing the stored instant. With `seen`, write
+        only if the stored instant is `seen`, so that an earlier instant recorded meanwhile is not lost."""
         ...
 
     def clear_due(self, execution_id: str) -> None: ...
 
     def claim_due(self, due: Due, at: int) -> int | None:
-        """Move `due` on to `at` before reconciling, as a queue hides a message: if the process never ends its attempt, the
-        execution comes again then. Returns how many attempts in a row have begun since `set_due`, this one included; None if
-        the item has moved meanwhile."""
+        """Move `due` to `at` before reconciling, like a visibility timeout: if the process dies, the execution is due again then.
+        Returns how many attempts have begun since `set_due`, including this one; None if the item has moved meanwhile."""
         ...
 
     def due(self, now: int) -> Iterator[Due]:
-        """Yield the items that are due, the oldest first, reading as they are taken."""
+        """Yield the due items, oldest first, reading on demand."""
         ...
 
 
 class ExecutionIndex(Heads, DueItems, Protocol):
-    """Heads and due items: how executions are found beside the log."""
+    """Heads and due items."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Gate:
-    """What running workers must know: run, pause or stop; and single runs that are to stop."""
+    """What workers must do: run, pause or stop; and single runs that must stop."""
 
     mode: Literal["run", "pause", "stop"] = "run"
     stopped_runs: frozenset[str] = frozenset()
     expires_at: int = field(default=0, compare=False)
-    """Seconds, as in the commits of the execution, so that a gate expires with the log. 0: never."""
+    """Seconds, the same as in the commits of the execution, so that a gate expires with the log. 0: never."""
 
 
 class Gates(Protocol):

@@ -1,13 +1,14 @@
-"""What comes from outside for triggers, and where it is handed on to whoever may start executions."""
+"""Requests from outside for triggers, and the port that forwards them to the service that may start executions."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
+from noetl_core.frozen import frozen
 
-@dataclass(frozen=True, slots=True)
+
+@frozen
 class WebhookDelivery:
     """A signed request to the webhook `name` of the playbook `path`."""
 
@@ -15,16 +16,16 @@ class WebhookDelivery:
     path: str
     name: str
     id: str
-    """Equal for every delivery of the same request."""
+    """The same for every delivery of the same request."""
     event: Mapping[str, Any]
     """`headers` and `body`."""
     at: int
-    """When it came (microseconds)."""
+    """When it arrived (microseconds)."""
 
 
 class WebhookSink(Protocol):
-    """Takes signed requests. What it has taken is not lost."""
+    """Forwards signed requests. An accepted request is not lost."""
 
-    def hand_on(self, delivery: WebhookDelivery) -> None:
-        """Raises `Unavailable`: then the sender tries again. `TooLarge`."""
+    def forward(self, delivery: WebhookDelivery) -> None:
+        """Forward a request. Raises `Unavailable`, after which the sender tries again, and `TooLarge`."""
         ...

@@ -23,11 +23,11 @@ class NotFound(PortError):
 
 
 class Unavailable(PortError):
-    """The service did not answer, or refused because of load. Trying again later is right."""
+    """The service did not answer, or throttled. Try again later."""
 
 
 class StorageFailed(Unavailable):
-    """The storage of this machine cannot be written: full, read-only or broken. Trying again helps only after somebody acted."""
+    """The storage of this machine cannot be written: full, read-only or broken. Its owner must act before a retry helps."""
 
 
 class TooLarge(PortError):
@@ -35,16 +35,16 @@ class TooLarge(PortError):
 
 
 class Forbidden(PortError):
-    """The item exists, but the caller may not have it. Whoever grants rights acts."""
+    """The item exists, but the caller may not have it. Who acts: whoever grants rights."""
 
 
 class MissingPackages(PortError):
-    """The packages that a playbook requires are not where its tasks run. Who acts: whoever deploys; the message says how."""
+    """The packages that a playbook requires are not installed. Who acts: whoever deploys; the message says how."""
 
 
 class NewerLog(Unavailable):
-    """A commit requires a newer reader: a release is being rolled out, or was rolled back. The execution is not given up: it
-    waits for code that can read it."""
+    """A commit requires a newer reader: a release is being rolled out, or was rolled back. The execution waits for code that can
+    read it."""
 
 
 class CorruptLog(PortError):

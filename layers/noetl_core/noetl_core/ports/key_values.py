@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, Protocol
 
+from noetl_core.frozen import frozen
 from noetl_core.ports.errors import PortError, TooLarge
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Entry:
-    """A value that tasks keep under a key of a bucket. `revision` is another one for every write; `expires_at` (seconds) is 0
-    where it does not expire."""
+    """A value under a key of a bucket. Every write has a new `revision`; `expires_at` (seconds) is 0 if it does not expire."""
 
     key: str
     value: str
@@ -21,7 +20,8 @@ class Entry:
 
 
 class OtherRevision(PortError):
-    """The entry is not what its writer expects: `revision` is the one it has, None where there is none. The author acts."""
+    """The entry does not have the expected revision: `revision` is the stored one, None if there is no entry. Who acts: the
+    author."""
 
     def __init__(self, revision: str | None) -> None:
         super().__init__("there is no such entry" if revision is None else f"its revision is {revision}")
@@ -29,9 +29,9 @@ class OtherRevision(PortError):
 
 
 MAX_ENTRY: Final = 380 * 1024
-"""Bytes of an entry's value and key: what an item of DynamoDB takes."""
+"""The most bytes of an entry's value and key: what a DynamoDB item takes."""
 MOST_LISTED: Final = 16 * 1024 * 1024
-"""Bytes of all entries that one list gives."""
+"""The most bytes of all entries of one list."""
 
 
 def check_entry(entry: Entry) -> None:
@@ -42,7 +42,7 @@ def check_entry(entry: Entry) -> None:
 
 
 def check_listed(entries: Sequence[Entry]) -> None:
-    """Raise `TooLarge` for entries that are more than one list gives."""
+    """Raise `TooLarge` for more entries than one list may return."""
     if sum(len(entry.value) for entry in entries) > MOST_LISTED:
         raise TooLarge(
             f"the values have more than {MOST_LISTED:,} bytes together: ask for fewer by `prefix`, or for each by its key"
@@ -50,10 +50,11 @@ def check_listed(entries: Sequence[Entry]) -> None:
 
 
 class KeyValues(Protocol):
-    """Values that tasks of all playbooks share. Reads are strongly consistent; what has expired at `now` (seconds) is not there.
+    """Values that tasks of all playbooks share. Reads are strongly consistent, and ignore entries that have expired at `now`
+    (seconds).
 
-    A write gives the entry its revision. Writing again with the revision that an entry has already changes nothing, whatever it
-    expects, so a write whose answer was lost can be repeated.
+    The writer chooses the revision. Writing again with the stored revision changes nothing, whatever is expected, so that a write
+    whose answer was lost can be repeated.
     """
 
     def get(self, bucket: str, key: str, now: int) -> Entry | None: ...
@@ -68,6 +69,6 @@ class KeyValues(Protocol):
         ...
 
     def list(self, bucket: str, prefix: str, now: int, limit: int) -> Sequence[Entry]:
-        """Return the entries whose keys begin with `prefix`, by key, at most `limit`. Raises `TooLarge` where they are more than
-        memory should hold."""
+        """Return at most `limit` entries whose keys begin with `prefix`, by key. Raises `TooLarge` if they are too many for
+        memory."""
         ...

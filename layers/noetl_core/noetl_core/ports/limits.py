@@ -1,15 +1,17 @@
-"""What executions share: rates, and places where only so many may be at the same time."""
+"""The limits that executions share: rates, and places for a bounded number of concurrent holders."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
+from noetl_core.frozen import frozen
 
-@dataclass(frozen=True, slots=True)
+
+@frozen
 class RateInUse:
-    """A rate as lists show it: from `free_at` on (microseconds) nothing is reserved; `interval` is that of its last user."""
+    """A rate in a list: nothing is reserved from `free_at` on (microseconds); `interval` is that of its latest user."""
 
     key: str
     free_at: int
@@ -17,24 +19,24 @@ class RateInUse:
 
 
 class RateLimits(Protocol):
-    """The rows of permits that tasks reserve, by key."""
+    """The permits that tasks reserve, one sequence for each key."""
 
     def reserve(self, key: str, interval: int, count: int, now: int) -> int:
-        """Reserve `count` permits, each `interval` microseconds long; return from when on: the instant from which nothing was
-        reserved, or `now`, which is later. Repeated, it reserves more."""
+        """Reserve `count` permits, each `interval` microseconds long. Return when the first begins: at the end of the previous
+        reservations, or at `now` if that is later. Not idempotent: a repeated call reserves more."""
         ...
 
     def rates(self, now: int) -> Sequence[RateInUse]:
-        """Return the rates that were used of late, by key."""
+        """Return the recently used rates, by key."""
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LimitRecord:
-    """Who holds places in a limit, and since when (microseconds). `most` is how many the last one that asked would allow.
+    """The holders of places in a limit, and since when (microseconds). `most` is the number that the latest requester allows.
 
-    `waiting` says that somebody may wait: whoever frees a place then gives it to the next. `revision` is another one for every
-    write; 0 where there is no record.
+    `waiting`: there may be waiters, so whoever frees a place gives it to the next. `revision` changes with every write; 0: there
+    is no record. `displaced` are holders and waiters that must leave, each with the holder that displaced it.
     """
 
     key: str
@@ -42,12 +44,13 @@ class LimitRecord:
     most: int = 0
     waiting: bool = False
     revision: int = 0
+    displaced: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LimitWaiter:
-    """Who waits for a place in a limit. `place` sorts those that wait; `most` is how many may hold one when it gets its own.
-    `cancels` is the holder that was cancelled for it."""
+    """A waiter for a place in a limit. `place` sorts waiters; `most` is how many may hold one when it gets its own. `cancels` is
+    the holder that was displaced for it."""
 
     holder: str
     place: str
@@ -56,14 +59,13 @@ class LimitWaiter:
 
 
 class LimitStore(Protocol):
-    """The records of limits, each written under the condition that nobody has written it meanwhile. Reads are strongly
-    consistent."""
+    """The records of limits, written with optimistic concurrency. Reads are strongly consistent."""
 
     def read(self, key: str) -> LimitRecord: ...
 
     def write(self, record: LimitRecord, now: int) -> bool:
-        """Write a record if the stored one has its revision; return whether it was written. One without holders may be
-        forgotten."""
+        """Write a record if the stored one has its revision; return whether it was written. A record without holders may be
+        deleted."""
         ...
 
     def records(self, now: int) -> Sequence[LimitRecord]:
@@ -72,18 +74,18 @@ class LimitStore(Protocol):
 
 
 class LimitQueue(Protocol):
-    """Those that wait for places in limits, by key. Reads are strongly consistent."""
+    """The waiters for places in limits, by key. Reads are strongly consistent."""
 
     def enqueue(self, key: str, waiter: LimitWaiter) -> None:
-        """Add a waiter, or replace the one in its place."""
+        """Add a waiter, or replace the one with the same `place`."""
         ...
 
     def dequeue(self, key: str, place: str) -> None: ...
 
     def waiters(self, key: str, limit: int) -> Sequence[LimitWaiter]:
-        """Return the first of those that wait, at most `limit`."""
+        """Return at most `limit` waiters, the first ones."""
         ...
 
 
 class LimitPlaces(LimitStore, LimitQueue, Protocol):
-    """Places in limits: who holds them, and who waits."""
+    """Places in limits: their holders and waiters."""

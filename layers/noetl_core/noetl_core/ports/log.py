@@ -1,4 +1,4 @@
-"""The event log, and what reads a history of it."""
+"""The event log."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from noetl_core.engine.records import Commit, Snapshot, StreamId
 
 
 class CommitReader(Protocol):
-    """The part of the event store that readers of a history need."""
+    """The part of the event store that readers need."""
 
     def read(self, stream: StreamId, after: int = -1, limit: int | None = None) -> Sequence[Commit]:
-        """As `EventStore.read`."""
+        """See `EventStore.read`."""
         ...
 
 
@@ -26,17 +26,18 @@ class EventStore(Protocol):
 
     def read(self, stream: StreamId, after: int = -1, limit: int | None = None) -> Sequence[Commit]:
         """Return the commits of `stream` with `seq > after` in order, at most `limit` (None: all). Raises `CorruptLog` on a
-        gap. A store may decode a commit when it is taken from the answer, and raise `CorruptLog` or `NewerLog` then."""
+        gap. A store may decode a commit only when it is taken from the sequence, and raise `CorruptLog` or `NewerLog` then."""
         ...
 
     def last(self, stream: StreamId) -> Commit | None:
         """Return the newest commit of `stream`, or None."""
         ...
 
-    def save_snapshot(self, snapshot: Snapshot) -> None:
-        """Store `snapshot` beside those of other positions. Do nothing if one of the same reducer is there."""
+    def save_snapshot(self, snapshot: Snapshot) -> int:
+        """Store `snapshot` in addition to those of other positions, unless its position has one of the same reducer. Return the
+        size of its state as JSON."""
         ...
 
     def load_snapshot(self, execution_id: str, upto: int | None = None) -> Snapshot | None:
-        """Return the newest snapshot, or the newest one of a position up to `upto`; None if there is none that reads."""
+        """Return the newest readable snapshot, at a position up to `upto` if given, with its `size`; None if there is none."""
         ...

@@ -1,15 +1,16 @@
-"""Objects of any size: results, and what is uploaded."""
+"""Objects of any size: results and uploads."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol, Self
+
+from noetl_core.frozen import frozen
 
 
 class ObjectWriter(Protocol):
-    """Writes one object piece by piece, in constant memory, as the target of a `with`. Nothing is stored before `finish`; what
-    is not finished when the block ends is discarded. Raises `Unavailable`."""
+    """Context manager that writes one object piece by piece, in constant memory. Nothing is stored before `finish`; an unfinished
+    object is discarded when the block ends. Raises `Unavailable`."""
 
     def __enter__(self) -> Self: ...
 
@@ -35,17 +36,17 @@ class ResultStore(Protocol):
         ...
 
     def url(self, key: str) -> str:
-        """Return where a library of a tool (DuckDB) reads the object: `s3://bucket/key`, or a file path."""
+        """Return the address at which a library such as DuckDB reads the object: `s3://bucket/key`, or a file path."""
         ...
 
     def writer(self, key: str, content_type: str = "application/json") -> ObjectWriter:
-        """Return what writes an object of any size. `result_streams.pieces` reads one."""
+        """Return a writer for an object of any size; `result_streams.pieces` reads one."""
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Upload:
-    """One put into the inbox, as its notification describes it. `version_id` (or `sequencer`) tells one put from the next."""
+    """One put into the inbox, as its notification describes it. `version_id` (or `sequencer`) distinguishes puts."""
 
     bucket: str
     key: str
@@ -71,7 +72,7 @@ class Inbox(Protocol):
         ...
 
     def copy(self, upload: Upload, key: str) -> Mapping[str, Any]:
-        """Copy the object into the result store, as this put left it. Returns the reference `{kind, store, key, size}`."""
+        """Copy this version of the object into the result store. Returns the reference `{kind, store, key, size}`."""
         ...
 
     def reject(self, upload: Upload, error: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""What tasks that still run have written: seen where that costs nothing, relied on nowhere."""
+"""The output of running tasks: best effort, for display only."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from noetl_core.engine.records import StreamId
 
 
 class RunningTask(TypedDict):
-    """An attempt that runs: the ends of its streams so far, and how many characters each has had."""
+    """A running attempt: the ends of its streams so far, and how many characters were written to each."""
 
     step: str
     task: str
@@ -23,12 +23,13 @@ class RunningTask(TypedDict):
 
 
 class RunningOutput(Protocol):
-    """Shows what running tasks write. The log has all of it once they have ended, so nothing is lost with it."""
+    """Publishes the output of running tasks. The log has all of it once they have ended, so losing it does no harm."""
 
-    def show(self, run: StreamId, tasks: Sequence[RunningTask]) -> None:
-        """Show this of a run, in place of what was shown before; nothing: forget it. Never raises."""
+    def show(self, run: StreamId, tasks: Sequence[RunningTask]) -> bool:
+        """Publish the output of a run, replacing what was published before; without tasks, remove it. Return whether it was
+        published: an adapter that needs requests for this skips some calls. Never raises."""
         ...
 
     def of(self, execution_id: str) -> list[RunningTask]:
-        """Return what the tasks of an execution have written that still run."""
+        """Return the output of the running tasks of an execution."""
         ...

@@ -1,4 +1,4 @@
-"""What the process has: its packages, its clock."""
+"""The environment of the process: packages and clock."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class PackageFinder(Protocol):
-    """The packages that playbooks require (`dsl.requirements`), where tasks run."""
+    """Finds the packages that playbooks require (`dsl.requirements`) for running tasks."""
 
     def __call__(self, requirements: tuple[str, ...], /) -> str:
         """Return the folder to import them from. Raises `MissingPackages`."""

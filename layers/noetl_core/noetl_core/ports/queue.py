@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from noetl_core.engine.records import Command
+from noetl_core.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Waiting:
     """Numbers of messages in one queue: visible, received and not yet deleted, delayed."""
 
@@ -18,7 +18,7 @@ class Waiting:
     delayed: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Backlog:
     """Waiting commands by pool, wakes of the control plane, and dead letters by the queue from which they come."""
 
@@ -27,7 +27,7 @@ class Backlog:
     dead_letters: Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DeadLetter:
     """A message of `execution_id` that failed every time: a wake, or (with `run_id`) a command."""
 
@@ -49,9 +49,9 @@ class CommandQueue(Protocol):
         ...
 
     def depth(self, pool: str | None) -> int:
-        """Return about how many commands of `pool`, or wakes (None), wait to be received."""
+        """Return the approximate number of commands of `pool`, or of wakes (None), that wait to be received."""
         ...
 
     def backlog(self) -> Backlog:
-        """Return about what every queue holds."""
+        """Return the approximate numbers of messages in all queues."""
         ...

@@ -1,10 +1,11 @@
-"""Credentials, what is encrypted, and access tokens that workers share."""
+"""Credentials, encryption of run secrets, and access tokens that workers share."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+from noetl_core.frozen import frozen
 
 
 class ReadsSecrets(Protocol):
@@ -26,7 +27,7 @@ class Secrets(ReadsSecrets, Protocol):
 
 
 class Sealer(Protocol):
-    """Encrypts what a resumed run needs and the log must not show. Only workers have an adapter."""
+    """Encrypts the secrets that a resumed run needs and the log must not show. Only workers have an adapter."""
 
     def seal(self, plain: bytes, context: Mapping[str, str]) -> str:
         """Return encrypted text, which reveals nothing of `plain` but its length. The same `context` is needed to decrypt it."""
@@ -37,37 +38,37 @@ class Sealer(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StoredToken:
-    """An access token that workers share. `sealed` is what only they can open."""
+    """An access token that workers share. Only they can decrypt `sealed`."""
 
     sealed: str
     until: int
-    """When it ends (microseconds)."""
+    """When the token expires (microseconds)."""
     expires_at: int
-    """Seconds: when the store may forget it."""
+    """When the store may delete it (seconds)."""
     version: str = ""
-    """Given by the store: another one for each token that is written."""
+    """Assigned by the store; different for each written token."""
     accesses: int = 0
 
 
 class TokenCache(Protocol):
-    """Access tokens by a key that tells nothing of them. Of the workers that find one ended, one renews it."""
+    """Access tokens by a key that reveals nothing about them. When a token has expired, only one worker renews it."""
 
     def read(self, key: str, now: int) -> StoredToken | None:
-        """Return a token, counting the access at `now`. None where there is none, or the store may have forgotten it."""
+        """Return a token, and record the access at `now`; None if there is none or it may be deleted."""
         ...
 
     def begin_renewal(self, key: str, seen: str | None, now: int, until: int) -> bool:
-        """Reserve the renewal of the token with version `seen` (None: of what is not there) until `until`. Return False where
-        there is another version, or another worker has reserved it."""
+        """Reserve the renewal of the token with version `seen` (None: of a missing token) until `until`. Return False if there is
+        another version, or another worker has reserved it."""
         ...
 
     def end_renewal(self, key: str, seen: str | None) -> None:
-        """Give a reservation back that came to nothing."""
+        """Release the reservation of a renewal that failed."""
         ...
 
     def write(self, key: str, token: StoredToken, seen: str | None) -> bool:
-        """Store a token in place of the one with version `seen`, and end the reservation. Return False where there is another
-        version: then it stays."""
+        """Replace the token with version `seen`, and end the reservation. Return False, and change nothing, if there is another
+        version."""
         ...

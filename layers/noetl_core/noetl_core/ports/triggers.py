@@ -1,21 +1,22 @@
-"""What starts playbooks by itself: the triggers of registered playbooks, what became of their occurrences, and what could not
-start."""
+"""The triggers of registered playbooks, the outcomes of their occurrences, and refused deliveries."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from dataclasses import field
+from typing import Any, Final, Literal, Protocol
 
 from noetl_core.dsl.versions import Version
+from noetl_core.frozen import frozen
+from noetl_core.instants import DAY_S
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TriggerRecord:
-    """A trigger of the latest version of a playbook that has it, which is `version`; what it starts is `starts`.
+    """A trigger of `version`, the latest version of the playbook that declares it; it starts `starts`.
 
-    `source` and `payload` are those of the playbook, as plain data. `state` is what the trigger is at; whoever fires triggers
-    of that kind knows its keys. `revision` is another one for every write, and chosen by the writer.
+    `source` and `payload` are those of the playbook, as plain data. `state` is the progress of the trigger; its keys depend on
+    the kind. `revision` changes with every write and is chosen by the writer.
     """
 
     path: str
@@ -29,16 +30,16 @@ class TriggerRecord:
     state: Mapping[str, Any] = field(default_factory=dict)
     revision: str = ""
     starts: Version = None
-    """A number or an alias; None: the version that has the trigger."""
+    """A number or an alias; None: the version that declares the trigger."""
 
 
 Result = Literal["started", "skipped", "missed", "refused"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Firing:
-    """What became of one occurrence, or delivery, of a trigger. `at` is when it was to happen (microseconds), and the same
-    however often it comes."""
+    """The outcome of one occurrence or delivery of a trigger. `at` is its nominal time (microseconds), the same for every
+    redelivery."""
 
     path: str
     name: str
@@ -51,20 +52,24 @@ class Firing:
     """Seconds."""
 
 
-@dataclass(frozen=True, slots=True)
+REFUSED_KEPT_S: Final = 14 * DAY_S
+"""How long a refused delivery can be fired again."""
+
+
+@frozen
 class RefusedDelivery:
-    """An occurrence, or a delivery, that could not start its playbook, however often it were tried. `facts` is what came, as
-    templates read it in `trigger`."""
+    """An occurrence or delivery that could not start its playbook, and that no retry would start. `facts` is its content, which
+    templates read in `trigger`."""
 
     id: str
-    """Derived from the trigger and the occurrence; later ones have greater ids."""
+    """Derived from the trigger and the occurrence. Ids grow with time."""
     path: str
     name: str
     kind: str
     occurrence: str
     at: int
     code: str
-    """What kind of refusal it is, as answers of the API name it."""
+    """The kind of the refusal, as in answers of the API."""
     reason: str
     facts: Mapping[str, Any] = field(default_factory=dict)
     expires_at: int = 0
@@ -77,51 +82,51 @@ class Triggers(Protocol):
     def trigger(self, path: str, name: str) -> TriggerRecord | None: ...
 
     def put_trigger(self, record: TriggerRecord, expected: str) -> None:
-        """Write a trigger if its stored revision is `expected` (empty: if there is none). Writing again with the revision that
-        is stored already changes nothing, so a write whose answer was lost can be repeated. Raises `OtherRevision`."""
+        """Write a trigger if its stored revision is `expected` (empty: if there is none). Writing again with the stored revision
+        changes nothing, so that a write whose answer was lost can be repeated. Raises `OtherRevision`."""
         ...
 
     def delete_trigger(self, path: str, name: str, expected: str) -> None:
-        """Delete a trigger if its revision is `expected`; nothing happens where there is none. Raises `OtherRevision`."""
+        """Delete a trigger if its revision is `expected`, or if it is already missing. Raises `OtherRevision`."""
         ...
 
     def triggers(self, path: str | None = None, kind: str | None = None) -> Sequence[TriggerRecord]:
         """Return triggers, of one playbook or of all, by path and name."""
         ...
 
-    def takers(self) -> Sequence[TriggerRecord]:
-        """Return the triggers that take deliveries, which are all but schedules, by path and name. It is asked for each batch of
-        deliveries: as long as nothing is registered, switched or deleted it costs one read."""
+    def delivery_triggers(self) -> Sequence[TriggerRecord]:
+        """Return the triggers that take deliveries, which are all except schedules, by path and name. Called for each batch of
+        deliveries, it costs one read while no trigger changes."""
         ...
 
 
 class Firings(Protocol):
-    """What became of occurrences, kept for a while."""
+    """Outcomes of occurrences, kept for a while."""
 
     def put_firing(self, firing: Firing) -> None:
-        """Record it, in place of an earlier record of the same occurrence."""
+        """Record an outcome, replacing an earlier record of the same occurrence."""
         ...
 
     def firings(self, path: str, name: str, now: int, limit: int) -> Sequence[Firing]:
-        """Return the newest of a trigger that have not expired at `now` (seconds), newest first."""
+        """Return at most `limit` outcomes of a trigger that have not expired at `now` (seconds), newest first."""
         ...
 
 
 class RefusedDeliveries(Protocol):
-    """What could not start, kept for a while, until somebody fires it again or deletes it."""
+    """Refused deliveries, kept for a while, until somebody fires them again or deletes them."""
 
     def refuse(self, refused: RefusedDelivery) -> None:
-        """Keep it, in place of an earlier one with the same id."""
+        """Store a refused delivery, replacing an earlier one with the same id."""
         ...
 
     def refused(self, id: str, now: int) -> RefusedDelivery | None: ...
 
     def list_refused(self, now: int, limit: int, path: str | None = None) -> Sequence[RefusedDelivery]:
-        """Return those that have not expired at `now` (seconds), newest first."""
+        """Return at most `limit` that have not expired at `now` (seconds), newest first."""
         ...
 
     def forget_refused(self, id: str) -> None: ...
 
 
 class TriggerStore(Triggers, Firings, RefusedDeliveries, Protocol):
-    """All that is kept of triggers."""
+    """Triggers, the outcomes of their occurrences, and refused deliveries."""

@@ -1,6 +1,6 @@
-"""What the author wrote for a task of a kind with actions, checked once its templates are rendered.
+"""Checks the rendered inputs of a task whose kind has actions.
 
-Validation checks the same table (`KindSpec.actions`) where the action is written down.
+Validation checks the same table (`KindSpec.actions`) if the action is a literal.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from noetl_core.tools.base import BadInput, ToolCall
 
 
 def action_of(call: ToolCall) -> str:
-    """Return the action of the task. Raises `BadInput` for an unknown one, and for inputs that it lacks or does not take; null is
-    as if it were not written."""
+    """Return the action of the task. Raises `BadInput` for an unknown action, and for missing or unknown inputs; null counts as
+    missing."""
     known = KINDS[call.kind]
     word = str(call.inputs.get("action") or known.default_of("action"))
     action = known.actions.get(word)
@@ -43,7 +43,7 @@ def optional_text(call: ToolCall, name: str) -> str | None:
 
 
 def choice(call: ToolCall, name: str) -> str:
-    """Return one of the words that an input may be, or its default. Raises `BadInput`."""
+    """Return an input that is one of the words in its table, or its default. Raises `BadInput`."""
     known = KINDS[call.kind]
     value = call.inputs.get(name)
     value = known.default_of(name) if value is None else value

@@ -1,8 +1,8 @@
-"""`kind: artifact`: what executions make for others to read, by name (docs/tools/artifact.md).
+"""`kind: artifact`: publishes values for other executions to read by name (docs/tools/artifact.md).
 
-The object lies among the results of the execution that put it. Under the name there are two entries beside the values of
-`kind: kv`, in a bucket that no name of a `kv` bucket can be: that of the execution, and the latest. Only what is below
-`published_key` can be read by other executions.
+The object is stored with the results of the execution that puts it. The name has two entries in the store of `kind: kv`, in a
+bucket that no `kv` task can name: one for the execution, and the latest. Other executions can read only objects below
+`published_key`.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _VERSION: Final = re.compile(r"[0-9]{1,19}")
 _LATEST: Final = "latest"
 _GET_FORMATS: Final = ("auto", "text", "base64", "reference")
 AS_VALUE: Final = 1024 * 1024
-"""Bytes up to which JSON is given as its value at once."""
+"""The most bytes of JSON that are returned as a value."""
 _TRIES: Final = 100
-"""How often the latest version is looked at anew because another execution was first."""
+"""How often the latest version is read again after a conflict."""
 
 
 class ArtifactTool:
@@ -52,15 +52,15 @@ class ArtifactTool:
 
 def _put(call: ToolCall, store: KeyValues, name: str) -> dict[str, Any]:
     lasts = seconds(call, "ttl")
-    body = bodies.written(call, name, choice(call, "format"))
+    body = bodies.body_of(call, name, choice(call, "format"))
     limit = option(call, "max_bytes")
     if body.size > limit:
         raise bodies.too_large(call.kind, f"the artifact has {body.size} bytes, `spec.max_bytes` is {limit}")
     key = published_key(call.execution_id, f"{call.task_run_id}.{body.form}")
-    reference = bodies.stored(call, key, body.form, body.content_type, body.pieces)
+    reference = bodies.store(call, key, body.form, body.content_type, body.pieces)
     revision = sha256(call.task_run_id.encode()).hexdigest()[:16]
     known = store.get(_bucket(name), call.execution_id, _now() // SECOND)
-    at = _read(known)["at"] if known is not None and known.revision == revision else _now()  # a task that is repeated
+    at = _read(known)["at"] if known is not None and known.revision == revision else _now()  # a repeated task
     told = {"version": call.execution_id, "at": at, "reference": reference}
     expires = 0 if lasts is None else at // SECOND + max(1, round(lasts))
     entry = Entry(call.execution_id, json.dumps(told, separators=(",", ":")), revision, expires)
@@ -70,7 +70,7 @@ def _put(call: ToolCall, store: KeyValues, name: str) -> dict[str, Any]:
 
 
 def _make_latest(store: KeyValues, name: str, entry: Entry, at: int) -> None:
-    """Make a version the latest, unless a newer one is. Raises `ToolFailed`."""
+    """Make a version the latest, unless the latest is newer. Raises `ToolFailed`."""
     bucket, latest = _bucket(name), Entry(_LATEST, entry.value, entry.revision, entry.expires_at)
     for _ in range(_TRIES):
         there = store.get(bucket, _LATEST, at // SECOND)
@@ -119,15 +119,15 @@ def _data(call: ToolCall, reference: Mapping[str, Any], form: str) -> Any:
 
 
 def _referred(call: ToolCall, reference: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a reference that templates and tasks of this execution may read: of another's artifact, to a copy among its own
-    results. Raises `NotFound`, `ToolFailed`."""
+    """Return a reference that this execution may read: for an artifact of another execution, to a copy among its own results.
+    Raises `NotFound`, `ToolFailed`."""
     if call.published is None or (call.references is not None and call.references.owns(reference)):
         return dict(reference)
     own = str(reference["format"])
     mark = str(reference["checksum"]).removeprefix("sha256:")[:16]
     key = f"{call.execution_id}/artifact-copies/{call.task_run_id}-{mark}.{own}"
     kind = CONTENT_TYPES.get(own, bodies.BINARY)
-    return bodies.stored(call, key, own, kind, pieces(call.published, reference))
+    return bodies.store(call, key, own, kind, pieces(call.published, reference))
 
 
 def _facts(name: str, told: Mapping[str, Any], entry: Entry) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Blocking work that coroutines wait for: reading and writing stored objects, on threads beside the event loop."""
+"""Runs blocking work for coroutines, such as reading and writing stored objects, on threads beside the event loop."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ def begin(work: Callable[[], T]) -> Future[T]:
         return _pool.submit(work)
 
 
-async def ended(future: Future[T]) -> T:
-    """Wait for the end of work that has begun. Who waits may be cancelled; the work goes on."""
+async def wait_for(future: Future[T]) -> T:
+    """Wait for work that has begun and return its result. The waiting task may be cancelled; the work continues."""
     waiting = asyncio.wrap_future(future)
     waiting.add_done_callback(lambda one: one.cancelled() or one.exception())
     return await asyncio.shield(waiting)
 
 
-async def done(work: Callable[[], T]) -> T:
-    """Do `work` on a thread and return what it gives."""
-    return await ended(begin(work))
+async def run_blocking(work: Callable[[], T]) -> T:
+    """Do `work` on a thread and return its result."""
+    return await wait_for(begin(work))
 
 
 def _forked() -> None:

@@ -1,4 +1,5 @@
-"""Objects as tools write and read them: a value in a format, or what a reference names, of any size in constant memory."""
+"""Bodies of objects that tools write and read, of any size in constant memory: a value in a format, or the object of a
+reference."""
 
 from __future__ import annotations
 
@@ -7,10 +8,10 @@ import io
 import json
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from noetl_core.engine.outcome import Outcome
+from noetl_core.frozen import frozen
 from noetl_core.ports import ResultStore
 from noetl_core.result_refs import MANIFEST, MARK
 from noetl_core.result_streams import pieces
@@ -36,9 +37,9 @@ _OF_TYPE: Final = {
 _JSON: Final = frozenset({"json", "jsonl"})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Body:
-    """What is to be written: its size, its format, its type, its bytes."""
+    """A body to write: its size, format, content type and bytes."""
 
     size: int
     form: str
@@ -47,20 +48,20 @@ class Body:
 
 
 def ending_form(name: str) -> str | None:
-    """Return the format that the ending of a name says."""
+    """Return the format that the extension of a name states."""
     return _OF_ENDING.get(name.rpartition("/")[2].rpartition(".")[2].lower())
 
 
 def form_of(name: str, content_type: str) -> str:
-    """Return what an object is: by the ending of its name, else by its type."""
+    """Return the format of an object by the extension of its name, otherwise by its content type."""
     said = content_type.partition(";")[0].strip().lower()
     known = ending_form(name) or _OF_TYPE.get(said)
     return known or ("text" if said.startswith("text/") else "json" if said.endswith("+json") else "binary")
 
 
-def written(call: ToolCall, name: str, form: str) -> Body:
-    """Return what is to be written as `name`: the input `data` in the format that is asked for. A reference in that format is
-    copied as it is, without being loaded, unless its object holds references itself.
+def body_of(call: ToolCall, name: str, form: str) -> Body:
+    """Return the body to write as `name`: the input `data` in format `form`. The object of a reference in that format is copied
+    without being loaded, unless it contains references itself.
 
     Raises `BadInput`, `TooLarge`, `NotFound`.
     """
@@ -77,13 +78,13 @@ def written(call: ToolCall, name: str, form: str) -> Body:
     if form in ("auto", "reference"):
         form = own = ending or ("text" if isinstance(data, str) else "json")
         if isinstance(data, str) and form in ("csv", "jsonl"):
-            form = "text"  # rows that are text already
+            form = "text"  # JSON lines are already text
     body, content_type = _encoded(data, form)
     return Body(len(body), "bytes" if form == "base64" else own, content_type, [body])
 
 
 def _refers(results: ResultStore, reference: Mapping[str, Any]) -> bool:
-    """Return whether an object of JSON may hold references, which mean nothing to others: it is to be loaded as a value then."""
+    """Return whether a JSON object may contain references. It is then loaded as a value, because others cannot read them."""
     if reference.get("schema_hint") == MANIFEST:
         return True
     rest = b""
@@ -106,7 +107,7 @@ def _encoded(data: Any, form: str) -> tuple[bytes, str]:
 
 
 def value_of(kind: str, body: bytes, form: str) -> Any:
-    """Return the value that an object holds, for a task of `kind`. Raises `ToolFailed`."""
+    """Return the value of an object's body, for a task of `kind`. Raises `ToolFailed`."""
     if form in ("base64", "binary"):
         return b64encode(body).decode()
     try:
@@ -121,10 +122,10 @@ def value_of(kind: str, body: bytes, form: str) -> Any:
         raise ToolFailed(Outcome.failed("parse", f"{kind}: the object does not read as {form}: {why}", retryable=False)) from None
 
 
-def stored(call: ToolCall, key: str, form: str, content_type: str, body: Iterable[bytes]) -> dict[str, Any]:
-    """Write an object of the execution, piece by piece, and return its reference, which says its format.
+def store(call: ToolCall, key: str, form: str, content_type: str, body: Iterable[bytes]) -> dict[str, Any]:
+    """Write an object of the execution piece by piece, and return its reference, with its format.
 
-    Raises `ToolFailed`, which leaves nothing behind, where the call has to stop.
+    Raises `ToolFailed` if the call has to stop; nothing is stored then.
     """
     if call.results is None:
         raise ToolFailed(Outcome.failed("storage", f"{call.kind}: this worker has no result store", retryable=False))

@@ -1,4 +1,4 @@
-"""`kind: duckdb`: SQL over rows, and over what earlier tasks stored (formal specification 2.4, docs/tools/duckdb.md).
+"""`kind: duckdb`: SQL over rows, and over files stored by earlier tasks (formal specification 2.4, docs/tools/duckdb.md).
 
 `sources` maps a name to rows or to references to rows. Each becomes a table before the commands run (`duckdb_sources`). JSON
 (rows as a list of objects), JSON lines, CSV and Parquet are distinguished by the format or the key of the reference.
@@ -37,7 +37,7 @@ DEFAULT_MEMORY: Final = "1GB"
 DEFAULT_THREADS: Final = 2
 FETCH_ROWS: Final = 2_048
 IN_FILE: Final = 64 * 1024 * 1024
-"""Bytes of sources from which on the tables of a task are in a file."""
+"""Size of sources above which the tables of a task are kept in a file."""
 NO_ACCESS: Final = (
     "SQL of tasks reaches no files, network or extensions: `sources` gives it rows, references and s3://bucket/*.parquet, "
     "`attach` tables of PostgreSQL, and `to: parquet` makes a file of the result, which kind s3 puts into a bucket"
@@ -66,7 +66,7 @@ class DuckDBTool:
     inline = False
 
     def __init__(self, policy: AddressPolicy | None = None) -> None:
-        """`policy`: of addresses for `attach`; None: as the environment says, read at the first call."""
+        """`policy` applies to the addresses of `attach`; None: read from the environment at the first call."""
         self._policy = policy
         self._connections: Connections | None = None
         self._making = threading.Lock()
@@ -123,7 +123,7 @@ class DuckDBTool:
 def _run(
     connection: duckdb.DuckDBPyConnection, call: ToolCall, todo: Sequence[sql.Statement], limit: int, form: str | None, out: Path
 ) -> dict[str, Any]:
-    """Run every statement; return the result of the last one that gives rows."""
+    """Run every statement; return the result of the last one that returns rows."""
     answers = sql.Answers(call)
     asked: set[str] = set()
     every = [(statement, one) for statement in todo for one in connection.extract_statements(statement.text)]
@@ -147,7 +147,7 @@ def _run(
 
 
 def _bound(statement: duckdb.Statement, params: sql.Params) -> Any:
-    """Return what a statement is executed with. Raises `BadInput`."""
+    """Return the parameters of a statement. Raises `BadInput`."""
     wanted = statement.named_parameters
     if not isinstance(params, Mapping):
         return params if wanted else None
@@ -203,7 +203,7 @@ def _interrupted(stop: StopReason, call: ToolCall) -> Outcome | None:
 
 
 def failed(error: duckdb.Error, empty: Sequence[str] = ()) -> Outcome:
-    """Return the outcome of SQL that failed; `empty` are the sources without rows."""
+    """Return the outcome of failed SQL; `empty` are the sources without rows."""
     kind: ErrorKind = next((kind for known, kind in _KINDS if isinstance(error, known)), "unknown")
     name = type(error).__name__
     if any(words in str(error) for words in _FULL):

@@ -1,7 +1,7 @@
 """Tables of PostgreSQL in a DuckDB task (docs/tools/duckdb.md, "attach").
 
-DuckDB's own extension for PostgreSQL is not part of its distribution and is not fetched from the internet: what is attached is
-read by COPY into tables of the task's database, before its commands run. All of it is one snapshot of the other database.
+DuckDB's own PostgreSQL extension is not part of its distribution, and extensions are not downloaded. Attached tables are
+therefore copied with COPY into the task's database before its commands run, all from one snapshot of the other database.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def attach_databases(connection: duckdb.DuckDBPyConnection, call: ToolCall, conn
 
 
 def _queries(name: str, entry: Any) -> dict[str, Composed]:
-    """Return what is read, by the name of its table."""
+    """Return the data to read, by table name."""
     if not isinstance(entry, Mapping) or set(entry) - _KEYS:
         raise BadInput(f"`attach.{name}` must be a mapping of {', '.join(sorted(_KEYS))}")
     tables, queries = entry.get("tables") or [], entry.get("queries") or {}

@@ -1,6 +1,6 @@
-"""CSV out of DuckDB and into it through a pipe: whatever the size, memory holds some pieces and the disk nothing.
+"""CSV out of DuckDB and into it through a pipe, in constant memory and without files.
 
-Fields are quoted where they are text, so that an empty text is not a NULL: the form that PostgreSQL's COPY writes and reads.
+Text fields are quoted, so that an empty text is not a NULL. PostgreSQL's COPY writes and reads the same format.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import duckdb
 
 PIECE: Final = 1024 * 1024
 PIPE: Final = 65_536
-"""What Linux keeps of a pipe."""
+"""The capacity of a pipe on Linux."""
 MAX_LINE: Final = 16 * 1024 * 1024
 _SLICE_S: Final = 0.1
 _AS_POSTGRES_WRITES_IT: Final = (
@@ -55,7 +55,7 @@ def csv_of(connection: duckdb.DuckDBPyConnection, query: str, folder: Path) -> I
                 elif over:
                     break
                 elif ready:
-                    work.wait(0.001)  # nobody writes yet, or no longer
+                    work.wait(0.001)  # no writer at the moment
             work.result()
         finally:
             if not work.over:  # the reader gave up
@@ -70,8 +70,8 @@ def csv_of(connection: duckdb.DuckDBPyConnection, query: str, folder: Path) -> I
 def from_csv(
     connection: duckdb.DuckDBPyConnection, pieces: Iterable[bytes], columns: Mapping[str, str], statement: str, folder: Path
 ) -> None:
-    """Run `statement`, in which `{rows}` stands for rows of CSV without a header: `columns` are their types, by name. Raises
-    `duckdb.Error`, and what `pieces` raises."""
+    """Run `statement`, in which `{rows}` stands for the CSV rows of `pieces`, without a header; `columns` are their types, by
+    name. Raises `duckdb.Error`, and what `pieces` raises."""
     coming = iter(pieces)
     first = next((piece for piece in coming if piece), b"")
     if not first:
@@ -81,7 +81,7 @@ def from_csv(
     path = _pipe(folder)
     types = ", ".join(f"{text(name)}: {text(kind)}" for name, kind in columns.items())
     rows = f"read_csv({text(str(path))}, columns = {{{types}}}, {_AS_POSTGRES_WRITES_IT})"
-    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # so that opening the other end does not wait
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # opening the other end would block otherwise
     writer = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
     work = _Work(lambda: connection.execute(statement.format(rows=rows)))
     try:
@@ -112,7 +112,7 @@ def _pipe(folder: Path) -> Path:
 
 
 def _unread(reader: int) -> int:
-    """Return how many bytes wait in a pipe."""
+    """Return the number of unread bytes in a pipe."""
     waiting = array("i", [0])
     fcntl.ioctl(reader, termios.FIONREAD, waiting)
     return waiting[0]
@@ -147,7 +147,7 @@ class _Work:
     def _run(self) -> None:
         try:
             self._call()
-        except BaseException as error:  # of the library: whoever waits raises it
+        except BaseException as error:  # an error of the library: the waiting thread raises it
             self._error = error
         finally:
             self._over.set()

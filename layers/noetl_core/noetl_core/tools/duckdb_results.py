@@ -1,4 +1,4 @@
-"""The rows of a DuckDB task as a stored file: Parquet and CSV are written by DuckDB, JSON lines as results are."""
+"""The rows of a DuckDB task as a stored file. DuckDB writes Parquet and CSV; JSON lines are written by this module."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OPTIONS: Final = {"parquet": "FORMAT parquet", "csv": "FORMAT csv, HEADER true"
 
 
 def wanted_format(call: ToolCall) -> str | None:
-    """Return the format of the file that the task gives; None where it gives rows. Raises `BadInput`."""
+    """Return the format of the file that the task returns; None if it returns rows. Raises `BadInput`."""
     form = call.inputs.get("to")
     if form is not None and form not in FORMATS:
         raise BadInput(f"`to` {str(form)[:20]!r} is unknown: {', '.join(FORMATS)}")
@@ -32,7 +32,7 @@ def wanted_format(call: ToolCall) -> str | None:
 def write(
     connection: duckdb.DuckDBPyConnection, call: ToolCall, query: duckdb.Statement, params: Any, form: str, folder: Path
 ) -> dict[str, Any]:
-    """Write the rows of a query; return the reference to them. `folder` is one that the SQL may write to."""
+    """Write the rows of a query and return the reference. The SQL may write to `folder`."""
     if query.type != duckdb.StatementType.SELECT:
         raise BadInput(f"`to` writes the rows of the last statement, which must be a SELECT, not {query.type.name}")
     with stored(call, form) as out:
@@ -78,7 +78,7 @@ def _pieces(path: Path) -> Iterator[bytes]:
 
 @contextmanager
 def out_folder(connection: duckdb.DuckDBPyConnection, folder: Path) -> Iterator[Path]:
-    """Give the one folder that the SQL may write to, once it is closed to all others."""
+    """Restrict the SQL to one folder, and yield it."""
     place = folder / "out"
     place.mkdir()
     connection.execute(f"SET allowed_directories = [{text(str(place))}]")

@@ -1,7 +1,7 @@
 """The sources of a DuckDB task as tables (resolution 22).
 
-A source is a row, a list of rows, or a list of such lists; it becomes one table. Each part may be a reference: stored objects
-become tables without being read in this process, thousands of pages at a time, unless they contain references.
+A source is a row, a list of rows, or a list of such lists; it becomes one table. Each part may be a reference: DuckDB itself
+reads stored objects, thousands of pages at a time, unless they contain references.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from noetl_core.tools.net import AddressPolicy, AddressRefused
 from noetl_core.tools.secrets import flat, read_credential
 
 DOWNLOADS: Final = 16
-"""Objects that are downloaded at the same time."""
+"""Concurrent downloads."""
 BATCH: Final = 64
-"""Objects held in memory at most."""
+"""The most objects in memory."""
 LARGE: Final = 4 * 1024 * 1024
-"""Bytes from which on an object is a file of its own, which is written piece by piece."""
+"""A larger object becomes a file of its own, written piece by piece."""
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 NO_COLUMNS: Final = "_no_columns"
-"""The column of a table that has no rows: a table must have one."""
+"""The column of a table without rows, because a table needs one."""
 _OF_ROWS = re.compile(rb"\s*(\[\s*)?[{\]]")
 """How JSON text of a row or a list of rows begins; a list of lists begins differently."""
 
 
 def size_of(call: ToolCall) -> int:
-    """Return how many bytes the references of the sources state together, those within lists included."""
+    """Return the total size that the references in the sources state, including those within lists."""
     sources = call.inputs.get("sources")
     return sum(
         claimed(ref) for given in (sources.values() if isinstance(sources, Mapping) else ()) for ref in _references(given, call)
@@ -46,7 +46,7 @@ def size_of(call: ToolCall) -> int:
 
 
 def attach(connection: duckdb.DuckDBPyConnection, call: ToolCall, folder: Path) -> list[str]:
-    """Create a table for every source; return those without rows: nobody knows their columns. Raises `BadInput`,
+    """Create a table for every source; return those without rows, whose columns are unknown. Raises `BadInput`,
     `NotFound`, `TooLarge`."""
     sources = call.inputs.get("sources") or {}
     if not isinstance(sources, Mapping):
@@ -67,7 +67,8 @@ def attach(connection: duckdb.DuckDBPyConnection, call: ToolCall, folder: Path) 
 
 
 def _files(name: str, given: Any, call: ToolCall, place: Path) -> tuple[str, list[str]]:
-    """Return format and files of a source, none if it has no rows; what is not a local file already is downloaded to `place`."""
+    """Return format and files of a source, no file if it has no rows. Objects that are not local files are downloaded to
+    `place`."""
     uris = [given] if isinstance(given, str) else given if isinstance(given, list) and given else []
     if uris and all(isinstance(one, str) and one.startswith("s3://") for one in uris):
         try:
@@ -118,7 +119,7 @@ def _objects(name: str, uris: Sequence[str], call: ToolCall, place: Path) -> tup
 
 
 def _joined(name: str, form: str, paths: Sequence[str], place: Path) -> list[str]:
-    """Return the files of JSON with the small ones as one: the database keeps buffers of 32 MB for each file."""
+    """Join small JSON files, because the database needs buffers of 32 MB for each file."""
     small = [path for path in paths if Path(path).stat().st_size < LARGE]
     if not small:
         return list(paths)
@@ -132,7 +133,7 @@ def _joined(name: str, form: str, paths: Sequence[str], place: Path) -> list[str
 
 
 def _service(call: ToolCall) -> Any:
-    """Return the client that the credential of the task is for; None: the worker's own."""
+    """Return the client for the task's credential; None: the worker's own."""
     auth = call.inputs.get("auth")
     if not auth:
         return None
@@ -157,7 +158,7 @@ def _references(given: Any, call: ToolCall) -> list[Mapping[str, Any]]:
 
 
 def _listed(name: str, given: Any, call: ToolCall) -> list[Any] | None:
-    """Return the references in a list that is itself kept by reference; None where `given` is anything else."""
+    """Return the references in a stored list; None if `given` is anything else."""
     if call.references is None or not call.references.owns(given) or _format(given) != "json":
         return None
     found = call.references.opened(given, f"sources.{name}")
@@ -199,7 +200,7 @@ def _stored(name: str, refs: Sequence[Mapping[str, Any]], results: ResultStore, 
                     return None
                 paths += found
                 continue
-            # One file, however many pages: the database keeps buffers of 32 MB for each file of JSON.
+            # One file for all pages, because the database needs buffers of 32 MB for each JSON file.
             path, keys = place / str(number), [str(ref["key"]) for ref in some]
             with path.open("wb") as file:
                 pages = (pool.map(results.get, keys[n : n + BATCH]) for n in range(0, len(keys), BATCH))
@@ -227,7 +228,7 @@ def _local(results: ResultStore, ref: Mapping[str, Any], path: Path) -> str:
 
 
 def _holds_references(path: str) -> bool:
-    """Return whether a file contains what marks a reference."""
+    """Return whether a file contains the mark of a reference."""
     before = b""
     with Path(path).open("rb") as file:
         while piece := file.read(PIECE):
@@ -238,8 +239,8 @@ def _holds_references(path: str) -> bool:
 
 
 def _join(file: BinaryIO, form: str, bodies: Iterator[bytes], *, data: bool = False) -> bool | None:
-    """Write many objects as one: lines after lines, or the elements of JSON arrays as one array. Returns False when that
-    gives no rows, None when one of them is no list of rows, or contains references (`data`: it cannot)."""
+    """Concatenate objects: lines after lines, or the elements of JSON arrays as one array. Returns False if there are no rows,
+    None if an object is not a list of rows or contains references (`data`: it cannot)."""
     written = False
     for body in bodies:
         if (MARK in body and not data) or (form == "json" and not _OF_ROWS.match(body)):
@@ -267,9 +268,9 @@ def _format(ref: Mapping[str, Any]) -> str:
 
 
 def _read(connection: duckdb.DuckDBPyConnection, form: str, paths: list[str]) -> duckdb.DuckDBPyRelation:
-    # From text, so that the options are the documented ones of SQL; file names are ours or the store's, quoted all the same.
+    # SQL text, because its options are documented. File names are ours or the store's, and are quoted anyway.
     listed = "[" + ", ".join("'" + path.replace("'", "''") + "'" for path in paths) + "]"
-    # Every row is looked at for the types: a sample would round 1.5 to 2 where the first rows are whole, and lose late columns.
+    # Types come from all rows: a sample could round 1.5 to 2 if the first rows have integers, and miss columns of later rows.
     json_options = ", sample_size = -1"
     options = {
         "json": f"{json_options}, format = 'array'",

@@ -1,8 +1,8 @@
-"""An event loop: calls that wait for sockets share the thread that drives it, however many they are.
+"""An event loop that runs any number of calls which wait for sockets on the thread of their driver.
 
-It is asyncio's, turned by the driver of a run between its other work. The asyncio loops belong to the process: a run takes one
-and gives it back with what is kept on it (connections), so that the next run goes on with them, on whichever thread. One thread
-at a time turns a loop; a fork gets none.
+It is an asyncio loop that the driver of a run turns between its other work. The loops belong to the process: a run takes one and
+returns it with its connections, which the next run uses, on any thread. Only one thread at a time turns a loop; a forked process
+inherits none.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ Stopped = asyncio.CancelledError
 """The call is no longer needed. Raised where the coroutine waits."""
 
 MOST: Final = 512
-"""Coroutines on their way at once: each may need a file, and a Lambda function may have 1,024 open."""
+"""Maximum concurrent coroutines: each may need a file, and a Lambda function may have 1,024 open."""
 SLICE_S: Final = 0.5
-"""How often a call that is waited for is asked whether it is still needed."""
+"""How often a call is checked for whether it is still needed."""
 STOP_S: Final = 1.0
 """How long a coroutine may take to end once it is stopped."""
 
 
 class Kept(Protocol):
-    """What an owner keeps on an asyncio loop, from run to run."""
+    """State that an owner keeps on an asyncio loop between runs."""
 
     async def close(self) -> None: ...
 
 
 class KeptLoop:
-    """An asyncio loop, and what is kept on it by owner."""
+    """An asyncio loop, and the state that owners keep on it."""
 
     def __init__(self) -> None:
         self.aio = asyncio.SelectorEventLoop()
         self.kept: dict[object, Kept] = {}
 
     def turn(self, timeout: float) -> None:
-        """Run what is ready, after waiting for something at most `timeout` seconds or until the loop is told to stop."""
+        """Wait at most `timeout` seconds for an event, or until the loop is stopped, and run what is ready."""
         handle = self.aio.call_later(timeout, self.aio.stop) if timeout > 0 else self.aio.call_soon(self.aio.stop)
         outer = asyncio._get_running_loop()
-        asyncio._set_running_loop(None)  # whoever drives the run may be called from a coroutine of another loop
+        asyncio._set_running_loop(None)  # the driver of the run may be called from a coroutine of another loop
         try:
             self.aio.run_forever()
         finally:
@@ -57,7 +57,7 @@ class KeptLoop:
             asyncio._set_running_loop(outer)
 
     def close_kept(self, owner: object) -> None:
-        """Close what `owner` keeps here."""
+        """Close the state that `owner` keeps here."""
         kept = self.kept.pop(owner, None)
         if kept is not None:
             task = self.aio.create_task(kept.close())
@@ -74,15 +74,15 @@ class KeptLoop:
 
 _idle: list[KeptLoop] = []
 _dropped: weakref.WeakSet[Any] = weakref.WeakSet()
-"""Owners that are closed while something of theirs may be on a loop that is in use."""
+"""Closed owners that may still have state on loops in use."""
 _lock = threading.Lock()
 _abandoned: list[KeptLoop] = []
-"""Loops that are never closed: those of the parent of a fork, whose sockets are the parent's, and those of coroutines that did
-not let themselves be stopped."""
+"""Loops that are never closed: those inherited by a fork, whose sockets belong to the parent, and those with coroutines that
+could not be stopped."""
 
 
 def drop(owner: object) -> None:
-    """Close what `owner` keeps on loops: at once on idle ones, on others when they are given back."""
+    """Close the state that `owner` keeps on loops: at once on idle loops, on others when they are returned."""
     with _lock:
         loops, _idle[:] = list(_idle), []
         _dropped.add(owner)
@@ -111,7 +111,7 @@ os.register_at_fork(after_in_child=_forked)
 
 
 class LoopTask:
-    """A coroutine on its way. `result` is what it returned, `error` what it raised, once `done`."""
+    """A running coroutine. `result` is what it returned, `error` what it raised, once `done`."""
 
     __slots__ = ("_ended", "coroutine", "done", "error", "result", "task")
 
@@ -139,10 +139,10 @@ class EventLoop:
         self._aio = self._loop.aio
         self._tasks: set[LoopTask] = set()
         self._queue: deque[LoopTask] = deque()
-        """What begins once fewer than `most` are on their way."""
+        """Coroutines that begin once fewer than `most` are running."""
 
     def __bool__(self) -> bool:
-        """Return whether a coroutine is on its way, or is to begin."""
+        """Return whether a coroutine is running, or waits to begin."""
         return bool(self._tasks or self._queue)
 
     def __enter__(self) -> Self:
@@ -152,7 +152,8 @@ class EventLoop:
         self.close()
 
     def kept(self, owner: object, make: Callable[[], Kept]) -> Kept:
-        """Return what `owner` keeps on this loop, made at its first use. To be called by coroutines that run on it."""
+        """Return the state that `owner` keeps on this loop, created at its first use. Called by coroutines that run on the
+        loop."""
         assert self._loop is not None
         found = self._loop.kept.get(owner)
         if found is None:
@@ -160,7 +161,7 @@ class EventLoop:
         return found
 
     def start(self, coroutine: Coroutine[Any, Any, Any], ended: Ended | None = None) -> LoopTask:
-        """Run a coroutine in the turns that follow, once fewer than `most` are on their way. `ended` is called once with its
+        """Run a coroutine in the following turns, once fewer than `most` are running. `ended` is called once with its
         task."""
         task = LoopTask(coroutine, ended)
         if len(self._tasks) < self._most:
@@ -170,7 +171,7 @@ class EventLoop:
         return task
 
     def turn(self, timeout: float) -> None:
-        """Wait until a coroutine ends or `wake` is called, at most `timeout` seconds, and let everything go on that can."""
+        """Run what is ready until a coroutine ends or `wake` is called, at most `timeout` seconds."""
         if self._loop is not None:
             self._loop.turn(timeout)
 
@@ -206,7 +207,7 @@ class EventLoop:
             self._aio.call_soon_threadsafe(self._aio.stop)
 
     def close(self) -> None:
-        """Stop every coroutine, and give the asyncio loop back."""
+        """Stop every coroutine, and return the asyncio loop."""
         queue = list(self._queue)
         self._queue.clear()
         self.stop(*self._tasks, *queue)

@@ -1,17 +1,18 @@
-"""Access tokens for one execution: who shares a token is decided here."""
+"""Access tokens for one execution, by the scope in which each is shared."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from noetl_core.frozen import frozen
 
 if TYPE_CHECKING:
     from noetl_core.tools.grants import Grant, Token
     from noetl_core.tools.tokens import Tokens
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ExecutionTokens:
     """`tools.base.AccessTokens`, and `wait` for templates."""
 

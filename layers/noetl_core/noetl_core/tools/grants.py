@@ -1,4 +1,4 @@
-"""OAuth 2.0 as values: what is exchanged for an access token, and the token."""
+"""OAuth 2.0 as values: the grant that is exchanged for an access token, and the token."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from noetl_core.engine.outcome import ErrorInfo
 from noetl_core.instants import SECOND
 
 Sharing = Literal["local", "shared", "global"]
-"""Who shares a token: the execution, it and those that it calls and that called it, or all executions."""
+"""Who shares a token: one execution, its family of parents and children, or all executions."""
 MARGIN_S: Final = 60.0
-"""How long before its end a token is renewed, or a tenth of its life where that is less."""
+"""How long before its expiry a token is renewed, or a tenth of its lifetime if that is less."""
 
 
 class TokenRefused(Exception):
-    """There is no access token to be had. `error` is what the task fails with."""
+    """No access token could be obtained. `error` is the error of the task."""
 
     def __init__(self, error: ErrorInfo) -> None:
         super().__init__(error.message)
@@ -26,7 +26,7 @@ class TokenRefused(Exception):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Grant:
-    """What is exchanged for an access token, and where. Its texts may be secrets."""
+    """A grant that is exchanged for an access token, and the endpoint. Its texts may be secrets."""
 
     url: str
     body: Mapping[str, Any] | None = None
@@ -39,11 +39,11 @@ class Grant:
     expires_field: str = "expires_in"
     scope: Sharing = "global"
     renew: bool = True
-    """False: a token that has ended is an error, in the scope of an execution."""
+    """False: an expired token is an error, in the scope of an execution."""
     ttl_s: float | None = None
 
     def material(self) -> bytes:
-        """Return what tells this grant from every other. It contains secrets."""
+        """Return the identity of this grant. It contains secrets."""
         return json.dumps(asdict(self), sort_keys=True, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
@@ -57,7 +57,7 @@ class Token:
     own: bool = False
     """Whether this process has requested it."""
     accepted: bool = False
-    """Whether a service has taken it from this process."""
+    """Whether a service has accepted it from this process."""
 
     @property
     def value(self) -> str:
@@ -75,7 +75,7 @@ class Token:
         return given if isinstance(given, str) and given else None
 
     def secrets(self) -> list[Any]:
-        """Return what of the answer no log may show."""
+        """Return the parts of the answer that no log may show."""
         return [value for name, value in self.fields.items() if name.lower().endswith(("token", "secret"))]
 
     def renew_at(self) -> int:

@@ -1,9 +1,9 @@
 """`kind: http`: one request, one response (formal specification 5; docs/access.md says which addresses it refuses).
 
 Result: `{status, headers, data, url, elapsed_ms}`; `data` is the parsed body (`http_body.parse_body`), or with `spec.store` the
-reference to where it is stored (`http_storing`); header names are lower case. A status of 400 or more is an error whose kind
-follows from the number. `outcome.http {status, headers, retry_after?}` is present in either case, and `outcome.error.details` has
-the beginning of the body. Requests that change something send the task run id as `Idempotency-Key`.
+reference to the stored body (`http_storing`); header names are lower case. A status of 400 or more is an error whose kind follows
+from the number. `outcome.http {status, headers, retry_after?}` is present in either case, and `outcome.error.details` has the
+beginning of the body. Unsafe methods send the task run id as `Idempotency-Key`.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from noetl_core.engine.outcome import Outcome
+from noetl_core.frozen import frozen
 from noetl_core.tools.aws.signing import signing_of
 from noetl_core.tools.base import BadInput, ToolCall
-from noetl_core.tools.blocking import done
+from noetl_core.tools.blocking import run_blocking
 from noetl_core.tools.event_loop import EventLoop, Stopped
 from noetl_core.tools.execution_tokens import ExecutionTokens
 from noetl_core.tools.grants import Grant, Token, TokenRefused
@@ -39,11 +40,11 @@ class HttpTool:
     inline = False
 
     def __init__(self, policy: AddressPolicy | None = None) -> None:
-        """`policy` None: as the environment says, read at the first call."""
+        """`policy` None: read from the environment at the first call."""
         self._policy = policy
         self._client: HttpClient | None = None
         self._tokens: Tokens | None = None
-        """The tokens of calls that bring none (`ToolCall.tokens`)."""
+        """The tokens for calls without `ToolCall.tokens`."""
         self._lock = threading.Lock()
 
     def run(self, call: ToolCall) -> Outcome:
@@ -58,7 +59,7 @@ class HttpTool:
         exchange = _Exchange(loop, self._kept_client(), options, limits, _target(call, options, loop))
         if request.aws is not None:
             fields, url = request.aws, str(request.url)
-            signing = await done(lambda: signing_of(fields, url))
+            signing = await run_blocking(lambda: signing_of(fields, url))
             call.conceal(signing.secrets())
             request = replace(request, signing=signing)
         if request.grant is None:
@@ -81,12 +82,12 @@ class HttpTool:
             tokens.close()
 
     async def _with_token(self, call: ToolCall, exchange: _Exchange, request: Prepared, grant: Grant) -> Outcome:
-        """Send a request with an access token; once more with another token when the service takes this one no longer."""
+        """Send a request with an access token; once more with another token if the service no longer accepts this one."""
         tokens = call.tokens or ExecutionTokens(self._own_tokens, call.execution_id, lambda: None)
         token = await tokens.token(grant)
         outcome = await exchange.authorized(call, request, token)
         if _status(outcome) != 401 or not grant.renew or (token.own and not token.accepted):
-            return outcome  # a token that is new and was never taken is not what is wrong
+            return outcome  # another new token would be refused as well
         return await exchange.authorized(call, request, await tokens.token(grant, token))
 
     def _own_tokens(self) -> Tokens:
@@ -103,9 +104,9 @@ class HttpTool:
             return self._client
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Exchange:
-    """What the requests of one call have in common."""
+    """Shared by the requests of one call."""
 
     loop: EventLoop
     client: HttpClient
@@ -139,7 +140,7 @@ class _Exchange:
 
 
 def _target(call: ToolCall, options: Options, loop: EventLoop) -> Target | None:
-    """Return where the body of the answer is stored. Every attempt of a task run writes the same object."""
+    """Return where to store the body of the response. Every attempt of a task run writes the same object."""
     if options.store is None:
         return None
     if call.results is None:

@@ -1,12 +1,13 @@
-"""The `auth` of an http task: a credential's name, or a mapping, becomes headers, parameters of the query, or a grant."""
+"""Turns `auth` of an http task, a credential's name or a mapping, into headers, query parameters, a grant or a signature."""
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
+from noetl_core.frozen import frozen
 from noetl_core.tools.base import BadInput, ToolCall
 from noetl_core.tools.grants import Grant
 from noetl_core.tools.oauth2 import TYPES as GRANT_TYPES
@@ -17,20 +18,20 @@ TYPES: Final = "basic, bearer, header, query, oauth2, aws"
 AWS: Final = frozenset({"aws", "sigv4", "aws_sigv4"})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Auth:
-    """What a request carries so that a service lets it in."""
+    """The credentials that a request carries."""
 
     headers: Mapping[str, str] = field(default_factory=dict)
     query: Mapping[str, str] = field(default_factory=dict)
     grant: Grant | None = None
-    """What gives the access token."""
+    """The grant for the access token."""
     aws: Mapping[str, Any] | None = None
-    """With what the request is signed for a service of AWS."""
+    """The credentials that sign the request for an AWS service."""
 
 
 def read_auth(call: ToolCall) -> Auth:
-    """Return what `auth` says: a credential's name, its fields, or `{credential: name, type: ...}`. Raises `BadInput`,
+    """Return the meaning of `auth`: a credential's name, its fields, or `{credential: name, type: ...}`. Raises `BadInput`,
     `NotFound`."""
     auth = call.inputs.get("auth")
     if not auth:

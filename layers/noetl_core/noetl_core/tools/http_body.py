@@ -13,7 +13,7 @@ from noetl_core.tools.http_client import Response
 STEP: Final = 1 << 20
 EXCERPT_BYTES: Final = 2_000
 MEMBER: Final = b"\x1f"
-"""How a further member of a gzip file begins: it has as many as its writer liked (RFC 1952)."""
+"""How a member of a gzip file begins. A file may have any number of members (RFC 1952)."""
 _TEXT: Final = frozenset({"", "application/xml", "application/x-ndjson", "application/javascript"})
 
 
@@ -22,7 +22,7 @@ class BodyTooLarge(Exception):
 
 
 class BodyUnreadable(Exception):
-    """The body is not what the response says it is."""
+    """The body does not match the response's headers."""
 
 
 async def read_body(response: Response, limit: int) -> bytes:
@@ -51,14 +51,14 @@ async def read_beginning(response: Response, size: int) -> bytes:
 
 
 class Decoder:
-    """Takes a body as it is."""
+    """Passes a body through unchanged."""
 
     def pieces(self, raw: bytes) -> Iterator[bytes]:
         """Yield the next part of the body in pieces of limited size. Raises `BodyUnreadable`."""
         yield raw
 
     def end(self) -> bytes:
-        """Return what is left once everything has been taken. Raises `BodyUnreadable`."""
+        """Return the remaining data after the last piece. Raises `BodyUnreadable`."""
         return b""
 
 
@@ -99,7 +99,7 @@ class Decompressor(Decoder):
 
 
 def decoder_of(headers: Mapping[str, str]) -> Decoder:
-    """Return what decodes a body that came with `headers`. Raises `BodyUnreadable`."""
+    """Return the decoder for a body with these `headers`. Raises `BodyUnreadable`."""
     encoding = headers.get("content-encoding", "").strip().lower()
     if encoding in ("", "identity"):
         return Decoder()
@@ -128,7 +128,7 @@ def parse_body(body: bytes, content_type: str, form: str) -> Any:
         try:
             return _decode(body, charset, "strict" if kind == "" else "replace")
         except UnicodeDecodeError:
-            pass  # bytes without a type that are no text
+            pass  # untyped bytes that are not text
     return {"base64": base64.b64encode(body).decode()}
 
 
@@ -145,7 +145,7 @@ def _json(body: bytes) -> Any:
     try:
         value = json.loads(body, parse_constant=_no_constant)
         if b"\\ud" in body or b"\\uD" in body:
-            json.dumps(value, ensure_ascii=False).encode()  # half a surrogate pair is no text anybody can store
+            json.dumps(value, ensure_ascii=False).encode()  # text with half a surrogate pair cannot be stored
         return value
     except (ValueError, RecursionError) as error:
         raise BodyUnreadable(f"the body is not valid JSON: {error}") from error

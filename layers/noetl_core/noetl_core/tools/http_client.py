@@ -1,8 +1,8 @@
 """The HTTP client of the process: aiohttp, with checked addresses and limited times.
 
-Each asyncio loop keeps its connections in a session. It keeps no cookies and reads no proxy settings, so that executions cannot
-affect each other through it. Addresses are checked twice: names when they are resolved, and every address, however it was
-written, where a socket for it is made; so redirects, and names that change their address, pass it too.
+Each asyncio loop keeps its connections in a session. It stores no cookies and reads no proxy settings, so that executions cannot
+affect each other through it. Addresses are checked twice: when names are resolved, and when a socket is created, however the
+address was written. This covers redirects and DNS rebinding too.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, cast
 
@@ -26,11 +25,12 @@ from aiohttp.abc import AbstractStreamWriter
 from aiohttp.payload import Payload
 from yarl import URL
 
+from noetl_core.frozen import frozen
 from noetl_core.ports import Unavailable
-from noetl_core.tools.blocking import done
+from noetl_core.tools.blocking import run_blocking
 from noetl_core.tools.event_loop import EventLoop, drop
 from noetl_core.tools.http_content import Content, Streamed
-from noetl_core.tools.http_errors import ERRORS, named
+from noetl_core.tools.http_errors import ERRORS, as_httpx_error
 from noetl_core.tools.http_request import Request
 from noetl_core.tools.lookups import Resolver
 from noetl_core.tools.net import AddressPolicy, AddressRefused
@@ -39,19 +39,19 @@ IDLE_S: Final = 30.0
 MAX_CONNECTIONS: Final = 512
 """Half of the files that a Lambda function may have open."""
 MAX_HEAD_BYTES: Final = 100 * 1024
-"""The longest line of a response's head that is read."""
+"""The longest line of a response's header that is read."""
 MAX_HEADERS: Final = 1_000
 PORTS: Final = {"http": 80, "https": 443}
 PIECE_BYTES: Final = 64 * 1024
 LEAST_PIECE: Final = 1 << 20
 _OWN_HEADERS: Final = ("Accept", "Accept-Encoding", "User-Agent", "Content-Type")
-"""What aiohttp would add."""
+"""Headers that aiohttp would add."""
 _NUMERIC: Final = re.compile(r"[0-9.]+")
 _LEAST_S: Final = 0.001
 """aiohttp takes 0 for no limit."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TimeLimits:
     """Seconds for each operation, all of them before `deadline` (monotonic seconds)."""
 
@@ -86,11 +86,11 @@ def texts_of(headers: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
 
 
 class _Unasked(Exception):
-    """More came on a connection than was asked for: what comes next may be no answer to this request."""
+    """A connection received more than was requested: the next data may not be the answer to this request."""
 
 
 class _Sent(aiohttp.ClientRequest):
-    """A request that goes out on no connection on which an answer waits already."""
+    """A request that is never sent on a connection with pending data."""
 
     async def send(self, conn: Any) -> aiohttp.ClientResponse:
         if conn.protocol.should_close:
@@ -134,9 +134,9 @@ class _StreamedBody(Payload):
 
     async def write(self, writer: AbstractStreamWriter) -> None:
         content = cast(Streamed, self._value)
-        rest = await done(content.open)
+        rest = await run_blocking(content.open)
         sent = 0
-        while piece := await done(lambda: _next(rest)):
+        while piece := await run_blocking(lambda: _next(rest)):
             sent += len(piece)
             if sent > content.size:
                 break
@@ -169,7 +169,7 @@ async def _once(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerTy
     try:
         return await handler(request)
     except ERRORS as error:
-        raise named(error) from error
+        raise as_httpx_error(error) from error
 
 
 class Response:
@@ -180,23 +180,23 @@ class Response:
         self.request = request
         self.status = answer.status
         self.headers = texts_of(answer.raw_headers)
-        """By lower-case name; of a header that came several times, all values, with commas between."""
+        """By lower-case name; the values of a repeated header are joined with commas."""
 
     async def piece(self) -> bytes:
-        """Return the next bytes of the body, as they were sent; none at its end."""
+        """Return the next raw bytes of the body; none at its end."""
         try:
             return await self._answer.content.readany()
         except ERRORS as error:
-            raise named(error) from error
+            raise as_httpx_error(error) from error
 
     async def close(self) -> None:
-        """Keep the connection for another request, or close it when its answer was not read to its end."""
+        """Return the connection to the pool, or close it if the response was not read to its end."""
         self._answer.release()
         await self._done()
 
 
 class _Session:
-    """The connections of one asyncio loop. At the limit, those that are idle make room for others."""
+    """The connections of one asyncio loop. At the limit, idle connections are closed to make room."""
 
     def __init__(self, policy: AddressPolicy, most: int) -> None:
         self._policy, self._most = policy, most
@@ -242,7 +242,7 @@ class _Session:
             await self._close(session)
 
     async def _retire(self) -> None:
-        """Send what follows with another session: this one is closed as soon as nobody uses it."""
+        """Use another session for further requests, and close this one as soon as nobody uses it."""
         session, self._current = self._current, None
         if session is not None and not self._in_use[session]:
             await self._close(session)
@@ -257,7 +257,7 @@ class _Session:
         return len(self._sockets) >= self._most
 
     def _socket(self, address: aiohttp.AddrInfoType) -> socket.socket:
-        """Return a socket for an address to connect to, if it may be connected to. Nothing is connected to without."""
+        """Return a socket for an address, if the policy allows it. Every connection is made through this method."""
         host, port = address[4][:2]
         try:
             self._policy.check(ipaddress.ip_address(str(host).partition("%")[0]), int(port))
@@ -270,7 +270,7 @@ class _Session:
 
     def _opened(self) -> aiohttp.ClientSession:
         connector = aiohttp.TCPConnector(
-            limit=0,  # `places` says how many, and when who waits for one has waited too long
+            limit=0,  # `places` limits their number, and how long to wait for one
             resolver=self.resolver,
             use_dns_cache=False,
             keepalive_timeout=IDLE_S,
@@ -307,13 +307,13 @@ class HttpClient:
         await kept.place(limits)
         session = None
         try:
-            await asyncio.sleep(0)  # what has arrived on idle connections is looked at before one of them is taken
+            await asyncio.sleep(0)  # data that has arrived on idle connections is examined before one of them is used
             session = await kept.take()
             try:
                 url = await self._url(kept, request.url)
                 answer = await self._asked(session, url, request, limits, verify)
             except ERRORS as error:
-                raise named(error) from error
+                raise as_httpx_error(error) from error
             used = session
             return Response(answer, request, lambda: kept.give_back(used))
         except BaseException:
@@ -324,7 +324,7 @@ class HttpClient:
             raise
 
     def close(self) -> None:
-        """Close the connections: of idle loops at once, of others when their run is over."""
+        """Close the connections: those of idle loops at once, others when their run ends."""
         drop(self)
 
     async def _asked(
@@ -345,9 +345,9 @@ class HttpClient:
                 )
 
     async def _url(self, kept: _Session, url: httpx.URL) -> URL:
-        """Return the URL as aiohttp takes it: without credentials, which are headers, and spelled as it is."""
+        """Return the URL for aiohttp: not normalized, and without credentials, which are sent as headers."""
         host, port = url.raw_host.decode("ascii"), url.port or PORTS[url.scheme]
-        if _NUMERIC.fullmatch(host) and not _is_address(host):  # aiohttp would neither resolve nor take it
+        if _NUMERIC.fullmatch(host) and not _is_address(host):  # aiohttp would neither resolve nor accept it
             host = (await kept.resolver.addresses(host, port))[0]
         where = f"[{host}]" if ":" in host else host
         return URL(f"{url.scheme}://{where}:{port}{url.raw_path.decode('ascii')}", encoded=True)

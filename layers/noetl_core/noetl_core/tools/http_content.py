@@ -1,16 +1,16 @@
-"""The body of a request, as an http task means it: bytes, or a stream that is read again for every attempt."""
+"""The request body of an http task: bytes, or a stream that is opened again for every attempt."""
 
 from __future__ import annotations
 
 import base64
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from io import RawIOBase
 from typing import Any, Final, cast
 
 import httpx
 
+from noetl_core.frozen import frozen
 from noetl_core.ports import ResultStore, TooLarge
 from noetl_core.result_streams import pieces
 from noetl_core.tools.base import BadInput, ToolCall
@@ -20,7 +20,7 @@ READ: Final = 4 * 1024 * 1024
 FILE_KEYS: Final = frozenset({"content", "base64", "json", "filename", "content_type"})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Streamed:
     """A body of `size` bytes that `open` yields from the beginning. Reading it may block."""
 
@@ -31,7 +31,7 @@ class Streamed:
 Content = bytes | Streamed
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Stored:
     """An object of the result store whose bytes are sent as they are."""
 
@@ -92,8 +92,7 @@ def _json(value: Any) -> bytes:
 
 
 def _raw(call: ToolCall, value: Any, name: str) -> Any:
-    """Return a value with its references loaded, or the stored object that it is: one that a value cannot stand for, or that is
-    too large to be one."""
+    """Return a value with its references loaded, or the stored object itself if it is binary or too large to load."""
     references = call.references
     if references is None or call.results is None:
         return value
@@ -117,7 +116,7 @@ def _type_of(stored: _Stored) -> str | None:
 # --- files --------------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _File:
     """One file of a form."""
 
@@ -126,7 +125,7 @@ class _File:
     content_type: str | None
 
     def part(self) -> tuple[str, Any, str | None] | tuple[str, Any]:
-        """Return it as httpx takes it."""
+        """Return the arguments for httpx."""
         content: Any = self.content if isinstance(self.content, bytes) else cast(Any, _ObjectFile(self.content))
         return (self.name, content) if self.content_type is None else (self.name, content, self.content_type)
 
@@ -146,7 +145,7 @@ class _ObjectFile(RawIOBase):
         return self._at
 
     def read(self, size: int = -1) -> bytes:
-        """Return the next bytes: of the piece that is held, or of the next one."""
+        """Return the next bytes, of the current piece or of the next one."""
         start = self._at - self._buffer_at
         if not 0 <= start < len(self._buffer):
             key, end = str(self._stored.reference["key"]), min(self._at + READ, self._stored.size)

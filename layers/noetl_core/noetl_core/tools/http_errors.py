@@ -1,4 +1,4 @@
-"""What goes wrong with an exchange, in httpx's words: those are the codes that outcomes have."""
+"""Translates errors of an exchange to those of httpx, whose names are the codes of outcomes."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from noetl_core.ports import PortError
 from noetl_core.result_refs import Altered
 
 ERRORS: Final = (aiohttp.ClientError, HttpProcessingError, OSError)
-"""What aiohttp raises."""
+"""The errors that aiohttp raises."""
 
 
-def named(error: Exception) -> Exception:
-    """Return the error of httpx for one of aiohttp's; what reading the body of a request raised, as it is."""
+def as_httpx_error(error: Exception) -> Exception:
+    """Return the httpx error for one of aiohttp's; an error of reading the request body is returned unchanged."""
     if isinstance(error.__cause__, PortError | Altered):
         return error.__cause__
     if isinstance(error.__cause__, httpx.WriteTimeout):

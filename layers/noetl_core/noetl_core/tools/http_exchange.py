@@ -1,4 +1,4 @@
-"""One exchange of an http task: the request goes out, redirects are followed, and every failure is an outcome."""
+"""One exchange of an http task: it sends the request, follows redirects, and turns every failure into an outcome."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import httpx
 
 from noetl_core.engine.outcome import ErrorKind, Outcome
 from noetl_core.tools.aws.signing import Signing, signed
-from noetl_core.tools.blocking import done
+from noetl_core.tools.blocking import run_blocking
 from noetl_core.tools.event_loop import EventLoop, Stopped
 from noetl_core.tools.http_body import (
     EXCERPT_BYTES,
@@ -24,7 +24,7 @@ from noetl_core.tools.http_body import (
 )
 from noetl_core.tools.http_client import HttpClient, Response, TimeLimits
 from noetl_core.tools.http_options import Options
-from noetl_core.tools.http_redirects import BodyElsewhere, redirected, redirects
+from noetl_core.tools.http_redirects import BodyElsewhere, is_redirect, redirected_request
 from noetl_core.tools.http_request import Prepared, Request, build
 from noetl_core.tools.http_storing import Target, store_body
 from noetl_core.tools.net import AddressRefused
@@ -35,8 +35,8 @@ LONGEST_WAIT_S: Final = 366 * 24 * 3600.0
 async def attempt(
     loop: EventLoop, client: HttpClient, prepared: Prepared, options: Options, limits: TimeLimits, target: Target | None = None
 ) -> Outcome:
-    """Make one exchange and follow redirects; every failure of it is an outcome. The body of the answer is stored at `target`.
-    Raises port errors of what is sent or stored."""
+    """Make one exchange, following redirects; failures are outcomes. With `target`, the body of the response is stored there.
+    Raises port errors of the objects that are sent or stored."""
     try:
         return await _exchange(loop, client, prepared, options, limits, target)
     except Stopped:
@@ -71,13 +71,13 @@ async def _exchange(
             request = await _signed(request, prepared.signing)
         response = await client.send(loop, request, limits, verify=options.verify)
         try:
-            if not options.redirects or not redirects(response):
+            if not options.redirects or not is_redirect(response):
                 return await _outcome(response, options, prepared, started, target)
             if hop == options.redirects:
                 raise httpx.TooManyRedirects(f"more than {options.redirects} redirects")
         finally:
             await response.close()
-        request = redirected(response, prepared)
+        request = redirected_request(response, prepared)
     raise AssertionError("a redirect loop ends above")
 
 
@@ -86,9 +86,9 @@ def _origin(request: Request) -> tuple[str, str, int | None]:
 
 
 async def _signed(request: Request, signing: Signing) -> Request:
-    assert isinstance(request.content, bytes)  # `prepare` refuses to sign what is not at hand
+    assert isinstance(request.content, bytes)  # `prepare` refuses to sign a body that is not in memory
     body = request.content
-    headers = await done(lambda: signed(signing, request.method, str(request.url), request.headers, body))
+    headers = await run_blocking(lambda: signed(signing, request.method, str(request.url), request.headers, body))
     return Request(request.method, request.url, headers, body)
 
 
@@ -117,7 +117,8 @@ async def _outcome(response: Response, options: Options, prepared: Prepared, sta
 
 
 def _waits(headers: Mapping[str, str]) -> dict[str, float]:
-    """Return `retry_after`, in seconds, of a response that says when to come back: as a number, or as a date beside its own."""
+    """Return `retry_after`, in seconds, of a response with `Retry-After`: a number, or a date relative to that of the
+    response."""
     said = headers.get("retry-after", "").strip()
     if said.isascii() and said.isdigit():
         return {"retry_after": min(float(said), LONGEST_WAIT_S)}
@@ -133,7 +134,7 @@ async def _refused(response: Response, headers: Mapping[str, str], prepared: Pre
     try:
         said = excerpt(await read_beginning(response, EXCERPT_BYTES + 1))
     except BodyUnreadable as error:
-        said = f"({error})"  # the status says what happened; the body only explains it
+        said = f"({error})"  # the status suffices; the body only explains it
     details: dict[str, Any] = {"status": status, "body": said}
     if "retry-after" in headers:
         details["retry_after"] = headers["retry-after"]

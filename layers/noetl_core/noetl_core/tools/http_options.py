@@ -1,11 +1,11 @@
-"""The options of an http task: its `spec`, read and checked."""
+"""The options of an http task, checked."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
+from noetl_core.frozen import frozen
 from noetl_core.tools.base import BadInput, ToolCall
 
 DEFAULT_TIMEOUTS: Final = {"connect": 10.0, "read": 30.0, "write": 30.0, "pool": 30.0}
@@ -14,12 +14,12 @@ MAX_BODY_BYTES: Final = 64 * 1024 * 1024
 MAX_REDIRECTS: Final = 5
 MAX_STORED_BYTES: Final = 10 * 1024 * 1024 * 1024
 FORMATS: Final = ("json", "jsonl", "csv", "parquet", "text", "bytes")
-"""What a stored body may be."""
+"""The formats of a stored body."""
 RETRY_STATUSES: Final = frozenset({429, 502, 503, 504})
 RETRY_KEYS: Final = frozenset({"attempts", "delay", "statuses"})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Options:
     """`spec`, read and checked."""
 
@@ -30,7 +30,7 @@ class Options:
     verify: bool
     form: str
     store: str | None
-    """The format in which the body is stored, `true` for what it says of itself; None: it is read."""
+    """The format in which the body is stored, `true` for its own type; None: it is not stored but read."""
     ok_statuses: frozenset[int]
     raise_for_status: bool
     attempts: int

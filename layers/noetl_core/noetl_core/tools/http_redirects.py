@@ -1,4 +1,4 @@
-"""Redirects: where the next request goes and what it carries, by httpx's rules and stricter ones of our own."""
+"""Redirects: the next request is built by httpx's rules and stricter ones of our own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from noetl_core.tools.http_client import Response
 from noetl_core.tools.http_content import Streamed
 from noetl_core.tools.http_request import Prepared, Request
 
-logging.getLogger("httpx").setLevel(logging.WARNING)  # below it, it writes down URLs
+logging.getLogger("httpx").setLevel(logging.WARNING)  # at lower levels it logs URLs
 
 
 class BodyElsewhere(Exception):
@@ -18,7 +18,7 @@ class BodyElsewhere(Exception):
 
 
 class _Answered(httpx.BaseTransport):
-    """Answers with a head that has arrived already, so that httpx says what follows from it."""
+    """Returns a received response head, from which httpx derives the next request."""
 
     def __init__(self, response: Response) -> None:
         self._response = response
@@ -27,19 +27,19 @@ class _Answered(httpx.BaseTransport):
         return httpx.Response(self._response.status, headers={"Location": self._response.headers["location"]})
 
 
-def redirects(response: Response) -> bool:
-    """Return whether a response names another place to ask."""
+def is_redirect(response: Response) -> bool:
+    """Return whether a response is a redirect."""
     return response.status in (301, 302, 303, 307, 308) and "location" in response.headers
 
 
-def redirected(response: Response, prepared: Prepared) -> Request:
-    """Return the next request. Headers that were meant for one origin are not sent to another. Raises `BodyElsewhere`, and
-    `httpx.RemoteProtocolError` where the place is no URL."""
+def redirected_request(response: Response, prepared: Prepared) -> Request:
+    """Return the next request. Private headers of one origin are not sent to another. Raises `BodyElsewhere`, and
+    `httpx.RemoteProtocolError` if the location is not a URL."""
     sent = response.request
     with httpx.Client(transport=_Answered(response), trust_env=False, follow_redirects=False) as client:
         content = b"" if isinstance(sent.content, Streamed) else sent.content
         following = client.send(httpx.Request(sent.method, sent.url, headers=sent.headers, content=content)).next_request
-    assert following is not None  # `redirects` said so
+    assert following is not None  # checked by `redirects`
     before, after = sent.url, following.url
     if (before.scheme, before.host, before.port) != (after.scheme, after.host, after.port):
         if sent.content and following.method not in ("GET", "HEAD"):

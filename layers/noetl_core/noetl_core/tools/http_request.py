@@ -1,14 +1,15 @@
-"""From a task's inputs to a request: URL, parameters, headers, body, credentials. What cannot be sent safely is refused here."""
+"""Builds the request from a task's inputs (URL, parameters, headers, body, credentials) and refuses unsafe ones."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import httpx
 
+from noetl_core.frozen import frozen
 from noetl_core.tools.aws.signing import HEADERS as SIGNED
 from noetl_core.tools.aws.signing import Signing
 from noetl_core.tools.base import BadInput, ToolCall
@@ -18,7 +19,7 @@ from noetl_core.tools.http_content import Content, Streamed, content_of, mapping
 
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 METHODS: Final = SAFE_METHODS | {"POST", "PUT", "PATCH", "DELETE"}
-_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _OWN_HEADERS: Final = frozenset({"content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer"})
 """Headers that frame the message: a value that differs from the client's would be request smuggling."""
 MAX_URL: Final = 64 * 1024
@@ -30,13 +31,13 @@ _DEFAULTS: Final = {
     "connection": (b"Connection", b"keep-alive"),
     "user-agent": (b"User-Agent", b"noetl"),
 }
-"""Headers that every request has, by the name under which an author may say otherwise."""
+"""Headers of every request, by the name under which an author may override them."""
 _WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
-"""Methods whose requests say how long their body is, also when they have none."""
+"""Methods whose requests state the length of their body, even if empty."""
 _CONTROL: Final = re.compile("[\x00-\x1f\x7f]")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Request:
     """A request as it is sent."""
 
@@ -46,9 +47,9 @@ class Request:
     content: Content
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Prepared:
-    """A request as the author means it; `private` headers (lower case) are sent to their origin only."""
+    """A request as written by the author; `private` headers (lower case) are sent to their origin only."""
 
     method: str
     url: httpx.URL
@@ -56,9 +57,9 @@ class Prepared:
     content: Content | None
     private: frozenset[str]
     grant: Grant | None = None
-    """What gives the access token that it is to carry."""
+    """The grant for its access token, if it needs one."""
     aws: Mapping[str, Any] | None = None
-    """The fields of `auth` that say how it is signed."""
+    """The fields of `auth` for its signature."""
     signing: Signing | None = None
 
     def authorized(self, authorization: str) -> Prepared:
@@ -68,7 +69,7 @@ class Prepared:
 
     @property
     def where(self) -> str:
-        """The request as messages name it: without what may be secret."""
+        """The name of the request in messages, without anything that may be secret."""
         return f"{self.method} {self.url.copy_with(query=None, userinfo=b'')}"
 
 
@@ -154,7 +155,7 @@ def _headers(given: Any) -> dict[str, str]:
 
 def _value(name: str, value: Any) -> str:
     """Return the value of a header; refuse one that could begin another header."""
-    if not _NAME.fullmatch(name):
+    if not HEADER_NAME.fullmatch(name):
         raise BadInput(f"header name {name[:60]!r} is not a token")
     if name.lower() in _OWN_HEADERS:
         raise BadInput(f"header {name!r} is the client's own: leave it out")

@@ -1,23 +1,23 @@
-"""The body of a response, stored as it arrives: an object of any size, in constant memory."""
+"""Stores the body of a response as it arrives, of any size in constant memory."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
+from noetl_core.frozen import frozen
 from noetl_core.ports import ObjectWriter, ResultStore
-from noetl_core.tools.blocking import begin, ended
+from noetl_core.tools.blocking import begin, wait_for
 from noetl_core.tools.event_loop import EventLoop
 from noetl_core.tools.http_body import BodyTooLarge, decoder_of
 from noetl_core.tools.http_client import Response
 from noetl_core.tools.outlined import outlined
 
 AT_ONCE: Final = 4
-"""Bodies that one run stores at a time: each takes up to 64 MB of memory on its way to S3."""
+"""Bodies that one run stores concurrently. Each takes up to 64 MB of memory on its way to S3."""
 PIECE: Final = 1 << 20
 _BY_TYPE: Final = {
     "application/json": "json",
@@ -43,29 +43,29 @@ _TYPES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Target:
     """Where a body is stored: under `key`, and a suffix that says its format."""
 
     results: ResultStore
     key: str
     form: str | None
-    """The format; None: as the response says."""
+    """The format; None: that of the response."""
     loop: EventLoop
 
 
 class _Places:
-    """How many bodies are stored at once on one event loop."""
+    """Limits how many bodies are stored concurrently on one event loop."""
 
     def __init__(self) -> None:
         self.free = asyncio.Semaphore(AT_ONCE)
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: nothing is open."""
 
 
 def format_of(headers: Mapping[str, str], path: str) -> str:
-    """Return the format of a body by its content type, or by the name that was asked for where the type says little."""
+    """Return the format of a body by its content type, or by the requested name if the type is generic."""
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     found = _BY_TYPE.get(kind) or ("json" if kind.endswith("+json") else None)
     if found is None and kind in ("", "application/octet-stream", "binary/octet-stream", "text/plain"):
@@ -114,7 +114,7 @@ class _Out:
         return reference
 
     def close(self) -> None:
-        """Discard what is not finished, once the step under way has ended."""
+        """Discard what is not finished, once the current write has ended."""
         if self._step is not None:
             self._step.add_done_callback(lambda _: begin(self._discard))
 
@@ -123,7 +123,7 @@ class _Out:
 
     async def _do(self, step: Any) -> Any:
         self._step = begin(step)
-        return await ended(self._step)
+        return await wait_for(self._step)
 
     def _entered(self) -> ObjectWriter:
         if self._out is None:

@@ -1,27 +1,33 @@
-"""The one way a task's tool is called, so that every kind fails and keeps secrets in the same way.
+"""The only way to call a tool, so that every kind fails and keeps secrets in the same way.
 
-The tool gets its inputs under their canonical names, with secrets opened. Its answer - result, error, helpers, log lines - is
-scrubbed of the secret texts that went in: they must reach no log, object or event (docs/access.md). A result may contain
+The tool gets its inputs under their canonical names, with secrets opened. Its answer (result, error, helpers, log lines) is
+scrubbed of the secret texts that went in, because they must reach no log, object or event (docs/access.md). A result may contain
 `expr.Secret` values of its own, which the worker seals.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from noetl_core.dsl.kinds import canonical_inputs
 from noetl_core.engine.outcome import ERROR_KINDS, Outcome
 from noetl_core.expr import reveal
 from noetl_core.ports import Forbidden, NotFound, PortError, TooLarge
 from noetl_core.result_refs import Altered
-from noetl_core.tools.base import BadInput, EventedTool, SecretReader, Tool, ToolCall, ToolFailed
+from noetl_core.tools.base import BadInput, EventedTool, OutsideTool, SecretReader, Tool, ToolCall, ToolFailed
 from noetl_core.tools.scrub import Scrubber, holds_secret
 from noetl_core.tools.scrubbed_results import ScrubbedResults
 
 if TYPE_CHECKING:
     from noetl_core.tools.event_loop import EventLoop
+
+
+MOST_KEPT: Final = 4_096
+"""The most bytes of a tool's record of outside work, which every poll commits again."""
+LONGEST_LOOK_S: Final = 86_400
 
 
 def invoke(tool: Tool, call: ToolCall) -> Outcome:
@@ -36,8 +42,28 @@ def invoke(tool: Tool, call: ToolCall) -> Outcome:
     return scrubber.outcome(outcome) if scrubber else outcome
 
 
+def invoke_planned(tool: OutsideTool, call: ToolCall) -> Outcome:
+    """Return `Outcome.outside` with the data to record before the outside work begins, or why it cannot begin."""
+    opened, scrubber = _opened(tool, call)
+    if opened is None:
+        return _refused(call)
+    try:
+        outcome = _answered(call.kind, Outcome.outside(tool.planned(opened), 0))
+    except Exception as error:  # as above
+        outcome = _failed(call.kind, error)
+    return scrubber.outcome(outcome) if scrubber else outcome
+
+
+def invoke_stop(tool: OutsideTool, call: ToolCall) -> Outcome:
+    """End the outside work that `call` names. An exception of a tool becomes an outcome."""
+    try:
+        return _answered(call.kind, tool.stop(call))
+    except Exception as error:  # as above
+        return _failed(call.kind, error)
+
+
 async def invoke_evented(tool: EventedTool, call: ToolCall, loop: EventLoop) -> Outcome:
-    """Do what `invoke` does, beside other calls on `loop`."""
+    """Do what `invoke` does, concurrently with other calls on `loop`."""
     opened, scrubber = _opened(tool, call)
     if opened is None:
         return _refused(call)
@@ -49,8 +75,8 @@ async def invoke_evented(tool: EventedTool, call: ToolCall, loop: EventLoop) -> 
 
 
 def _opened(tool: Tool, call: ToolCall) -> tuple[ToolCall | None, Scrubber]:
-    """Return the call as the tool gets it, secrets opened, and what removes them from its answer; no call where the tool takes no
-    secrets and is given some."""
+    """Return the call for the tool, with secrets opened, and the scrubber for its answer; no call if a tool that may not take
+    secrets is given some."""
     scrubber = Scrubber()
     secret = holds_secret(call.inputs)
     given: Any = canonical_inputs(call.kind, call.inputs)
@@ -71,7 +97,7 @@ def _opened(tool: Tool, call: ToolCall) -> tuple[ToolCall | None, Scrubber]:
 
 
 def _takes_secrets(tool: Tool, given: Mapping[str, Any]) -> bool:
-    """Return whether the tool may be given the secrets among its inputs: what it stores must hold none."""
+    """Return whether the tool may get the secrets among its inputs: those that it stores must contain none."""
     stored = getattr(tool, "stored", None)  # `base.StoringTool`
     return getattr(tool, "takes_secrets", True) and not (
         stored is not None and any(holds_secret(given.get(name)) for name in stored(given))
@@ -83,7 +109,7 @@ def _refused(call: ToolCall) -> Outcome:
 
 
 def _failed(kind: str, error: Exception) -> Outcome:
-    """Return the outcome that an exception of a tool stands for."""
+    """Return the outcome for an exception of a tool."""
     if isinstance(error, ToolFailed):
         return _answered(kind, error.outcome)
     if isinstance(error, BadInput):
@@ -102,14 +128,16 @@ def _failed(kind: str, error: Exception) -> Outcome:
 
 
 def _answered(kind: str, outcome: Any) -> Outcome:
-    """Return what a tool answered, if it is a valid outcome. Kinds may come from plugins, and their mistakes must end the
-    task, not the worker."""
+    """Return the answer of a tool if it is a valid outcome, otherwise a failure: a defect of a plugin must end the task, not the
+    worker."""
     if (
         not isinstance(outcome, Outcome)
-        or outcome.status not in ("ok", "error", "unfinished")
+        or outcome.status not in ("ok", "error", "unfinished", "outside")
         or not isinstance(outcome.helpers, Mapping)
     ):
         return Outcome.failed("unknown", f"{kind}: the tool answered no outcome but {outcome!r:.200}", retryable=False)
+    if outcome.status == "outside" and (why := _not_kept(outcome)):
+        return Outcome.failed("unknown", f"{kind}: the tool keeps {why}", retryable=False)
     error = outcome.error
     if outcome.status == "error" and error is None:
         return Outcome.failed("unknown", f"{kind}: the tool failed without an error")
@@ -119,12 +147,24 @@ def _answered(kind: str, outcome: Any) -> Outcome:
     return replace(outcome, error=replace(error, kind=known, message=str(error.message)))
 
 
+def _not_kept(outcome: Outcome) -> str:
+    """Return why a tool's record of outside work is invalid; an empty text if it is valid."""
+    look_in = outcome.meta.get("look_in_s")
+    if isinstance(look_in, bool) or not isinstance(look_in, int | float) or not 0 <= look_in <= LONGEST_LOOK_S:
+        return f"no time at which to call it again but {look_in!r:.50}"
+    try:
+        size = len(json.dumps(outcome.result, allow_nan=False))
+    except (TypeError, ValueError):
+        return "what is not JSON"
+    return f"{size:,} bytes, and the log takes {MOST_KEPT:,}" if size > MOST_KEPT else ""
+
+
 def _reader(secrets: SecretReader, scrubber: Scrubber) -> SecretReader:
-    """Return `secrets` as a reader that records every value it reads as one that must not appear in the answer."""
+    """Return a reader over `secrets` that has every value it reads scrubbed from the answer."""
 
     def read(name: str) -> Mapping[str, Any]:
-        value = reveal(secrets(name))
+        value: Mapping[str, Any] = reveal(secrets(name))
         scrubber.learn(value)
-        return value  # type: ignore[no-any-return]
+        return value
 
     return read

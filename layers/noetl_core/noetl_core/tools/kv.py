@@ -1,6 +1,7 @@
 """`kind: kv`: small values that outlive their execution and that all playbooks share (docs/tools/kv.md).
 
-An entry belongs to a bucket. Its revision comes of the task run that wrote it, so a task that is repeated writes the same one.
+An entry belongs to a bucket. Its revision is derived from the task run that wrote it, so a repeated task writes the same
+one.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from noetl_core.tools.base import BadInput, ToolCall, ToolFailed
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _HALF: Final = re.compile("[\ud800-\udfff]")
-"""Half of a surrogate pair is no character that anybody can store."""
+"""Half of a surrogate pair cannot be stored."""
 MAX_KEY: Final = 512
 _NONE: Final = ""
-"""The revision of what is not there."""
+"""The revision of a missing entry."""
 
 
 class KvTool:
@@ -116,7 +117,7 @@ def _revision(call: ToolCall) -> str:
 
 def _text(value: Any) -> str:
     try:
-        check(value)  # whoever reads it, or lists its bucket, must be able to
+        check(value)  # readers, and lists of the bucket, must be able to return it
         return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except ValueError as error:
         raise BadInput(f"`value` is no JSON data: {error}") from error

@@ -1,8 +1,8 @@
-"""`kind: llm`: one answer of a language model behind an OpenAI-compatible chat endpoint (docs/tools/llm.md).
+"""`kind: llm`: one completion from a language model behind an OpenAI-compatible chat endpoint (docs/tools/llm.md).
 
 Requests go through `tools.http`: its addresses, credentials, time limits and errors. Result: `{text, data, model, finish_reason,
-usage {input_tokens, output_tokens}, tool_calls?}`; `data` is there where a `schema` was given. `outcome.meta.llm {model,
-input_tokens, output_tokens, usd?}` says what was used, also where it was in vain.
+usage {input_tokens, output_tokens}, tool_calls?}`; `data` is present if a `schema` is given. `outcome.meta.llm {model,
+input_tokens, output_tokens, usd?}` is the usage, also of failed tasks.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ DEFAULT_TIMEOUT_S: Final = 600.0
 CONNECT_S: Final = 10.0
 PATH: Final = "/chat/completions"
 OWN: Final = frozenset({"model", "messages", "temperature", "max_tokens", "response_format", "stream"})
-"""Fields of the request that are inputs here, or that an answer could not be read with."""
+"""Fields of the request that are inputs of this kind, or would make the answer unreadable."""
 NOT_FOR_HTTP: Final = frozenset({"base_url", "model", "price"})
-"""Fields of a credential that are this kind's."""
+"""Fields of a credential that this kind reads."""
 ASKED: Final = "Answer with JSON alone, without any other text. It must fit this JSON Schema:\n"
 AGAIN: Final = "That answer does not fit: {wrong}. Answer once more, with JSON alone that fits the schema."
 TOLD: Final = 500
@@ -38,7 +38,7 @@ _NO_QUOTA: Final = frozenset({"insufficient_quota", "billing_hard_limit_reached"
 
 @dataclass(slots=True)
 class Used:
-    """What the answers of one task used."""
+    """The usage of the answers of one task."""
 
     model: str
     price: tuple[float, float] | None
@@ -66,10 +66,10 @@ class Used:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked, and of whom."""
+    """The request, and its service."""
 
     call: ToolCall
-    """The call of `http` that asks; its body lacks the messages."""
+    """The `http` call that makes the request; its body lacks the messages."""
     body: Mapping[str, Any]
     messages: list[Any]
     schema: Mapping[str, Any] | None
@@ -77,7 +77,7 @@ class Question:
     used: Used = field(hash=False)
 
     def call_with(self, messages: list[Any], number: int) -> ToolCall:
-        """Return the request of an answer. Its key is that of the attempt: who asks again wants another answer."""
+        """Return the request for an answer. Its key is that of the attempt: a repeated request wants another answer."""
         headers = {"Idempotency-Key": f"{self.call.task_run_id}-{self.call.attempt}-{number}"}
         return replace(self.call, inputs={**self.call.inputs, "headers": headers, "json": {**self.body, "messages": messages}})
 
@@ -102,7 +102,7 @@ class LlmTool(ServiceTool):
 
 
 def read_question(call: ToolCall) -> Question:
-    """Return what a call asks. Raises `BadInput`."""
+    """Return the request of a call. Raises `BadInput`."""
     inputs, spec = call.inputs, call.spec
     auth, own = service_auth(call, NOT_FOR_HTTP)
     url, model = inputs.get("url") or own.get("base_url"), inputs.get("model") or own.get("model")
@@ -150,7 +150,7 @@ def _messages(inputs: Mapping[str, Any]) -> list[Any]:
 
 
 def _with_schema(messages: list[Any], body: dict[str, Any], schema: Any, form: Any) -> list[Any]:
-    """Tell the service what the answer must be: in `body`, or in the messages, which are returned."""
+    """Pass the schema to the service: in `body`, or in the messages, which are returned."""
     try:
         check_schema(schema)
     except BadSchema as error:
@@ -178,7 +178,7 @@ def _price(said: Any) -> tuple[float, float] | None:
 
 
 def _read(answered: Outcome, question: Question) -> tuple[Outcome, str, str]:
-    """Return the outcome, what the model said, and in which way that does not fit the schema."""
+    """Return the outcome, the model's text, and how it fails to match the schema."""
     if answered.error is not None:
         return _refused(answered), "", ""
     answer = answered.result["data"]
@@ -221,7 +221,7 @@ def _choice(answer: Any) -> Mapping[str, Any] | None:
 
 
 def _refused(answered: Outcome) -> Outcome:
-    """Return the failure of a request in this kind's words: what the service says, and what it means."""
+    """Return the failure of a request in this kind's terms: the service's message, and its meaning."""
     error = answered.error
     assert error is not None
     details = dict(error.details) if isinstance(error.details, Mapping) else {}
@@ -255,7 +255,7 @@ def _service_error(body: str) -> tuple[str, str]:
 
 
 def _measured(outcome: Outcome, used: Used) -> Outcome:
-    """Return the outcome with what was used, where there was an answer."""
+    """Return the outcome with its usage, if there was an answer."""
     if not (used.input_tokens or used.output_tokens):
         return outcome
     return replace(outcome, meta={**outcome.meta, "llm": used.as_dict()})

@@ -1,4 +1,4 @@
-"""Names looked up for coroutines: on a thread of their own, once for all who ask for the same name at the same time."""
+"""Name lookups for coroutines. Each runs on a thread of its own and is shared by all that request the same name meanwhile."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _Found = list[str] | Exception
 
 
 class Resolver(AbstractResolver):
-    """Gives aiohttp the addresses of hosts, as `policy` allows. It belongs to one asyncio loop, and remembers nothing.
+    """Resolves hosts for aiohttp to the addresses that `policy` allows. It belongs to one asyncio loop, and caches nothing.
 
-    Not asyncio's pool of threads: a name that does not resolve would hold up others, and the end of the process.
+    It does not use asyncio's thread pool, because a lookup that hangs would block others, and the end of the process.
     """
 
     def __init__(self, policy: AddressPolicy) -> None:
@@ -52,7 +52,7 @@ class Resolver(AbstractResolver):
             found = resolve(host, port, self._policy)
         except UnicodeError as error:
             found = OSError(str(error))
-        except Exception as error:  # raised by those who wait
+        except Exception as error:  # raised by the waiting callers
             found = error
 
         def tell() -> None:

@@ -1,5 +1,5 @@
-"""Processes that carry a mark in their environment, as those inherit that a command starts: whatever session and group they make
-for themselves, and whoever is their parent. Linux says what environment a process was started with; elsewhere none are found."""
+"""Finds and ends processes by a mark in their environment. All descendants of a command inherit it, whatever their session,
+process group or parent. Only Linux shows the environment of processes; elsewhere none are found."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from typing import Final
 
 MARK: Final = "NOETL_PROCESS_MARK"
 ROUNDS: Final = 50
-"""How often is looked for what was started while others were ended."""
+"""How often the search is repeated for processes that were started meanwhile."""
 PAUSE_S: Final = 0.002
 _PROCESSES: Final = Path("/proc")
 
 
 def new_mark() -> dict[str, str]:
-    """Return what marks a process and those that it starts: a variable that nobody else has."""
+    """Return a unique environment variable that marks a process and its descendants."""
     return {MARK: secrets.token_hex(16)}
 
 
 def end_marked(mark: Mapping[str, str]) -> None:
-    """End the processes with `mark`, by force, until there are none."""
+    """Kill the processes with `mark` until there are none."""
     wanted = b"\0".join(f"{name}={value}".encode() for name, value in mark.items())
     for _ in range(ROUNDS):
         if not sum(_end(process, wanted) for process in _running()):
@@ -41,8 +41,8 @@ def _running() -> Iterator[int]:
 
 
 def _end(process: int, wanted: bytes) -> bool:
-    """End a process if it has the mark. It is held on to before it is looked at: its number may be another's afterwards."""
-    with suppress(OSError):  # it is gone, or of another user
+    """Kill a process if it has the mark, through a handle that is taken before, because its pid may be reused."""
+    with suppress(OSError):  # it has ended, or belongs to another user
         held = os.pidfd_open(process)
         try:
             if wanted in (_PROCESSES / str(process) / "environ").read_bytes().split(b"\0"):

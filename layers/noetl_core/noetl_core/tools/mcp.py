@@ -1,4 +1,4 @@
-"""`kind: mcp`: a call of a tool of an MCP server over streamable HTTP (docs/tools/mcp.md).
+"""`kind: mcp`: calls a tool of an MCP server over streamable HTTP (docs/tools/mcp.md).
 
 Requests go through `tools.http`: its addresses, credentials, time limits and errors. Result of `call`: `{content, structured,
 text}`; of `list`: `{tools, count}`.
@@ -23,10 +23,10 @@ from noetl_core.tools.services import ServiceTool, service_auth
 DEFAULT_TIMEOUT_S: Final = 300.0
 CONNECT_S: Final = 10.0
 NOT_FOR_HTTP: Final = frozenset({"base_url"})
-"""Fields of a credential that are this kind's."""
+"""Fields of a credential that this kind reads."""
 TOLD: Final = 500
 NAMES: Final = 20
-"""Tools that an error names."""
+"""Maximum number of tools that an error names."""
 _NO_TOOL: Final = re.compile(
     r"unknown tool|tool.{0,200}(not found|does not exist|not exist)|no (such )?tool", re.IGNORECASE | re.DOTALL
 )
@@ -50,7 +50,7 @@ class McpTool(ServiceTool):
                 tools = await connection.tools()
                 outcome = Outcome.ok({"tools": tools, "count": len(tools)})
             else:
-                outcome = await _called(connection, tool, arguments or {})
+                outcome = await _call_tool(connection, tool, arguments or {})
         except ToolFailed as failed:
             outcome = failed.outcome
         await connection.close()
@@ -58,7 +58,7 @@ class McpTool(ServiceTool):
 
 
 def read_server(call: ToolCall) -> Server:
-    """Return the server of a call, and how it is asked. Raises `BadInput`."""
+    """Return the server of a call, and how to call it. Raises `BadInput`."""
     inputs, spec = call.inputs, call.spec
     auth, own = service_auth(call, NOT_FOR_HTTP)
     url = inputs.get("url") or own.get("base_url")
@@ -79,18 +79,18 @@ def read_server(call: ToolCall) -> Server:
 
 def _most(spec: Mapping[str, Any]) -> int:
     most = spec.get("max_response_bytes", MAX_BODY_BYTES)
-    return int(most) if isinstance(most, int | float) else MAX_BODY_BYTES  # `http` refuses what is no number
+    return int(most) if isinstance(most, int | float) else MAX_BODY_BYTES  # `http` refuses anything but a number
 
 
-async def _called(connection: Connection, tool: str, arguments: Mapping[str, Any]) -> Outcome:
+async def _call_tool(connection: Connection, tool: str, arguments: Mapping[str, Any]) -> Outcome:
     reply = await connection.call_tool(tool, arguments)
     if reply.failure is not None:
-        missing = reply.code in (INVALID_PARAMS, METHOD_NOT_FOUND) and await _missing(connection, tool)
+        missing = reply.code in (INVALID_PARAMS, METHOD_NOT_FOUND) and await _unknown_tool(connection, tool)
         return missing or reply.failure
     result = _result(reply)
     if reply.result.get("isError") is not True:
         return Outcome.ok(result)
-    if _NO_TOOL.search(result["text"][:TOLD]) and (missing := await _missing(connection, tool)):
+    if _NO_TOOL.search(result["text"][:TOLD]) and (missing := await _unknown_tool(connection, tool)):
         return missing
     said = f"mcp: the tool {tool[:64]} failed: {result['text'][:TOLD] or 'it does not say why'}"
     return Outcome.failed("client_error", said, retryable=False, code="tool_error", details=result)
@@ -105,11 +105,11 @@ def _result(reply: Reply) -> dict[str, Any]:
     return {"content": content, "structured": reply.result.get("structuredContent"), "text": "\n".join(texts)}
 
 
-async def _missing(connection: Connection, tool: str) -> Outcome | None:
+async def _unknown_tool(connection: Connection, tool: str) -> Outcome | None:
     """Return the failure of calling a tool that the server does not have, with the nearest name that it has."""
     try:
         names = [str(found.get("name")) for found in await connection.tools()]
-    except ToolFailed:  # what the server said of the call stands
+    except ToolFailed:  # keep the server's original error
         return None
     if tool in names:
         return None

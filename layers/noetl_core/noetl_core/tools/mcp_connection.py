@@ -1,8 +1,8 @@
-"""One task's requests to an MCP server over streamable HTTP: which revision it speaks, its session, what is asked.
+"""One task's requests to an MCP server over streamable HTTP: negotiation of the revision, the session, the requests.
 
-A server of revision 2025-11-25 or before is told `initialize`, and may give a session, which is deleted at the end. One that
-refuses `initialize` with a message of the protocol is asked `server/discover`: from 2026-07-28 on there are no sessions, and each
-request says its revision itself. No tool is called before that is clear, so none is called twice to find out.
+A server of revision 2025-11-25 or earlier gets `initialize`, and may open a session, which is deleted at the end. A server that
+refuses `initialize` with a protocol message gets `server/discover`: from 2026-07-28 on there are no sessions, and each request
+states its revision. No tool is called before the revision is known, so none is called twice.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from noetl_core import __version__
 from noetl_core.engine.outcome import Outcome
+from noetl_core.frozen import frozen
 from noetl_core.tools.base import ToolCall, ToolFailed
 from noetl_core.tools.event_loop import EventLoop
 from noetl_core.tools.http import HttpTool
@@ -29,18 +30,18 @@ MAX_PAGES: Final = 100
 GOODBYE_S: Final = 5.0
 """The longest that deleting a session may take."""
 LEAST_SECRET: Final = 16
-"""Characters from which on the name of a session is one that nobody guesses: it is masked as secrets are."""
+"""From this length on the id of a session counts as unguessable, and is masked like a secret."""
 MAX_LINES: Final = 100
 LINE: Final = 1_000
 _META: Final = "io.modelcontextprotocol/"
 _CLIENT: Final = {"name": "noetl", "version": __version__}
 _REFUSES: Final = frozenset({200, 400, 404, 405})
-"""Statuses with which a server that knows no `initialize` says so."""
+"""HTTP statuses of a server that does not know `initialize`."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Server:
-    """A server and how it is asked: `inputs` and `spec` are those of `http`."""
+    """A server and how to call it: `inputs` and `spec` are those of `http`."""
 
     inputs: Mapping[str, Any]
     spec: Mapping[str, Any]
@@ -50,7 +51,7 @@ class Server:
 
 
 class Connection:
-    """What one task asks of one server, within one time limit. Methods raise `ToolFailed`, and what `HttpTool` raises."""
+    """One task's requests to one server, within one time limit. Methods raise `ToolFailed`, and what `HttpTool` raises."""
 
     def __init__(self, http: HttpTool, server: Server, call: ToolCall, loop: EventLoop) -> None:
         self._http, self._server, self._call, self._loop = http, server, call, loop
@@ -60,7 +61,7 @@ class Connection:
         self._can_ask = True
 
     async def open(self) -> None:
-        """Find out how the server wants to be asked."""
+        """Find out how the server is to be called."""
         failed = await self._initialize()
         if failed is None:
             return
@@ -83,7 +84,7 @@ class Connection:
         await self._http.answer(self._request({"method": "DELETE", "headers": headers}, left), self._loop)
 
     async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> Reply:
-        """Return what comes of calling a tool; that the tool is not there is a reply too."""
+        """Return the result of calling a tool; an unknown tool is a reply, too."""
         params = {"name": name, "arguments": arguments}
         reply = await self._asked("tools/call", params)
         if self._revision != WITHOUT or reply.status != 400 or reply.code not in HEADERS_LACK:
@@ -93,7 +94,7 @@ class Connection:
         return await self._asked("tools/call", params, headers) if headers else reply
 
     async def tools(self) -> list[Mapping[str, Any]]:
-        """Return what the server says of its tools, all pages."""
+        """Return the server's description of its tools, all pages."""
         found: list[Mapping[str, Any]] = []
         cursor, left = None, self._server.max_bytes
         for _ in range(MAX_PAGES):
@@ -131,7 +132,7 @@ class Connection:
         return None
 
     async def _asked(self, method: str, params: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> Reply:
-        """Ask; once more in a new session where the server has ended this one."""
+        """Send a request; once more in a new session if the server has ended this one."""
         reply = await self._post(method, params, headers or {})
         if not self._session or reply.status != 404 or reply.code == METHOD_NOT_FOUND:
             return reply
@@ -184,7 +185,7 @@ class Connection:
         )  # fmt: skip
 
     def _notice(self, message: Mapping[str, Any]) -> None:
-        """Write what the server has to say into the task's log."""
+        """Write the server's log messages into the task's log."""
         params = message.get("params")
         params = params if isinstance(params, Mapping) else {}
         self._lines += 1

@@ -6,18 +6,20 @@ import base64
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Final
 
 from noetl_core import strict_json
 from noetl_core.engine.outcome import ErrorInfo, ErrorKind, Outcome
+from noetl_core.frozen import frozen
+from noetl_core.tools.http_request import HEADER_NAME
 
 METHOD_NOT_FOUND: Final = -32601
 INVALID_PARAMS: Final = -32602
 HEADERS_LACK: Final = frozenset({-32020, -32001})
 """The headers are not those that the request must have; the second number is that of drafts of the revision."""
 _UNSUPPORTED: Final = frozenset({-32022, -32021, -32042})
-"""Another revision, a capability of the client, a person at an address: what is not done here."""
+"""Another revision, a client capability, a person at an address: not supported here."""
 _MALFORMED: Final = frozenset({-32700, -32600})
 _BY_STATUS: Final = frozenset({"auth", "rate_limit", "timeout", "server_error"})
 """Kinds of error that an HTTP status says better than the message that comes with it."""
@@ -25,15 +27,14 @@ TOLD: Final = 500
 _LINES: Final = re.compile("\r\n|\n|\r")
 _CODE: Final = re.compile(r'"code"\s*:\s*(-?\d{1,9})')
 _PLAIN: Final = re.compile(r"(?! )[\x20-\x7e]+(?<! )")
-_TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 Notice = Callable[[Mapping[str, Any]], None]
-"""Takes a message that came before the answer."""
+"""Handles a message that came before the answer."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reply:
-    """What came of one request: a result, or a failure."""
+    """The reply to one request: a result, or a failure."""
 
     result: Mapping[str, Any] = field(default_factory=dict)
     failure: Outcome | None = None
@@ -44,7 +45,7 @@ class Reply:
 
 
 def read_reply(answered: Outcome, number: int, notice: Notice) -> Reply:
-    """Return what the answer of `http` says to request `number`; `notice` gets other messages of it."""
+    """Return the reply in the answer of `http` to request `number`; `notice` gets other messages of it."""
     if answered.error is not None:
         return _refused(answered)
     status, headers, data = (answered.result[name] for name in ("status", "headers", "data"))
@@ -95,14 +96,14 @@ def header_text(value: str) -> str:
 
 
 def mirrored(schema: Any, arguments: Any) -> dict[str, str]:
-    """Return the headers that arguments are to be sent in as well, as a tool's schema says (`x-mcp-header`)."""
+    """Return the headers in which arguments must also be sent, according to a tool's schema (`x-mcp-header`)."""
     found: dict[str, str] = {}
     properties = schema.get("properties") if isinstance(schema, Mapping) else None
     if not isinstance(properties, Mapping) or not isinstance(arguments, Mapping):
         return found
     for name, about in properties.items():
         value, header = arguments.get(name), about.get("x-mcp-header") if isinstance(about, Mapping) else None
-        if isinstance(header, str) and _TOKEN.fullmatch(header) and isinstance(value, str | int):
+        if isinstance(header, str) and HEADER_NAME.fullmatch(header) and isinstance(value, str | int):
             found[f"Mcp-Param-{header}"] = header_text(str(value).lower() if isinstance(value, bool) else str(value))
         else:
             found |= mirrored(about, value)
@@ -114,7 +115,7 @@ def _failed(kind: ErrorKind, said: str, *, retryable: bool | None = None, code: 
 
 
 def _streamed(text: str) -> list[Any]:
-    """Return the messages of an event stream. An event that its end cuts off is none. Raises `ValueError`."""
+    """Return the messages of an event stream. An incomplete event at the end is left out. Raises `ValueError`."""
     found = [event for event in events(text) if event]  # servers begin a stream with an empty event
     messages: list[Any] = []
     for n, event in enumerate(found):
@@ -139,7 +140,7 @@ def _answer(messages: list[Any], number: int, notice: Notice) -> Mapping[str, An
     return None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _RpcError:
     code: int
     said: str

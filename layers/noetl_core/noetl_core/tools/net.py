@@ -1,12 +1,10 @@
 """Which addresses a task may reach (docs/access.md). The decision is made on the address to connect to, not on how it was
 written.
 
-* Never: link-local (where clouds have their metadata services), other metadata addresses, unspecified addresses (they reach
-  this
+* Never: link-local (where clouds have their metadata services), other metadata addresses, unspecified addresses (they reach this
   machine), the Lambda runtime API on any address of this machine, multicast and reserved ranges.
 * Only where the deployment allows it (`NOETL_HTTP_ALLOW_PRIVATE`): loopback and private ranges. `1` allows all of them, a
-  comma
-  separated list of networks (`10.0.0.0/8,fd12::/16`) allows those.
+  comma-separated list of networks (`10.0.0.0/8,fd12::/16`) allows those.
 
 IPv4 inside IPv6 (mapped, NAT64, 6to4, Teredo) is judged as the IPv4 address that it reaches.
 """
@@ -16,10 +14,10 @@ from __future__ import annotations
 import ipaddress
 import os
 import socket
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
+from noetl_core.frozen import frozen
 from noetl_core.tools.base import BadInput
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -60,9 +58,9 @@ class AddressRefused(Exception):
     """The address is not allowed. Who acts: the author (another address) or the operator (`NOETL_HTTP_ALLOW_PRIVATE`)."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AddressPolicy:
-    """What is allowed beyond public addresses."""
+    """Addresses allowed beyond public ones."""
 
     allow_private: bool = False
     allowed: tuple[Network, ...] = ()
@@ -71,7 +69,7 @@ class AddressPolicy:
 
     @classmethod
     def from_environment(cls) -> AddressPolicy:
-        """Return the policy of the deployment. Raises `BadInput` for a setting that is none."""
+        """Return the policy of the deployment. Raises `BadInput` for an invalid setting."""
         said = os.environ.get("NOETL_HTTP_ALLOW_PRIVATE", "").strip()
         try:
             networks = (

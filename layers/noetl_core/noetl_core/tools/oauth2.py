@@ -1,7 +1,5 @@
-"""OAuth 2.0 (RFC 6749): which request gives an access token, and what its answer says.
-
-The grants are those that need nobody at a browser: client credentials, password, and refresh token.
-"""
+"""OAuth 2.0 (RFC 6749): the request for an access token, and its answer, for the grants that need no browser: client credentials,
+password, and refresh token."""
 
 from __future__ import annotations
 
@@ -10,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import quote_plus
 
+from noetl_core.dsl.fields.keychain import SCOPES
 from noetl_core.dsl.numbers import DELAY, BadNumber, duration
 from noetl_core.engine.outcome import ErrorInfo
 from noetl_core.instants import SECOND
@@ -17,9 +16,8 @@ from noetl_core.tools.base import BadInput
 from noetl_core.tools.grants import Grant, Sharing, Token, TokenRefused
 
 GRANTS: Final = ("client_credentials", "password", "refresh_token")
-SCOPES: Final = ("local", "shared", "global")
 LIFETIME_S: Final = 3600.0
-"""How long a token is taken for valid whose answer does not say it; one that is refused earlier is renewed then."""
+"""The lifetime of a token whose answer does not state one; if it is refused earlier, it is renewed then."""
 LONGEST_S: Final = 366 * 24 * 3600.0
 TYPES: Final = frozenset({"oauth2", "oauth"})
 _FORM: Final = ("username", "password", "refresh_token", "audience", "resource")
@@ -27,14 +25,14 @@ _FORM: Final = ("username", "password", "refresh_token", "audience", "resource")
 
 
 def is_grant(fields: Mapping[str, Any]) -> bool:
-    """Return whether `fields` are those of an OAuth 2.0 grant and not of a token that is there."""
+    """Return whether `fields` describe an OAuth 2.0 grant rather than an existing token."""
     kind = str(fields.get("type") or "").lower()
     return kind in TYPES and not (fields.get("access_token") or fields.get("token"))
 
 
 def grant_of(fields: Mapping[str, Any], what: str = "`auth`", scope: Sharing = "global") -> Grant:
-    """Return the grant that the fields of a credential, of `auth` or of a keychain entry describe. `what` is how messages call
-    them, `scope` who shares the token unless they say it. Raises `BadInput`."""
+    """Return the grant that the fields of a credential, of `auth` or of a keychain entry describe. `what` names them in
+    messages, `scope` is who shares the token by default. Raises `BadInput`."""
     url = fields.get("token_url") or fields.get("endpoint") or fields.get("token_endpoint")
     if not isinstance(url, str) or not url:
         raise BadInput(f"{what} of type oauth2 needs a `token_url`: the address that gives the token")
@@ -61,7 +59,7 @@ def grant_of(fields: Mapping[str, Any], what: str = "`auth`", scope: Sharing = "
 
 
 def _body(what: str, fields: Mapping[str, Any], allows: Any, headers: dict[str, str]) -> tuple[dict[str, Any] | None, bool]:
-    """Return the fields of the request's body, and whether they are sent as JSON. Who the client is may go into `headers`."""
+    """Return the fields of the request's body, and whether they are sent as JSON. The client's identity may go into `headers`."""
     written = "json" if "json" in fields else "data" if "data" in fields else None
     body: dict[str, Any] = {} if written is None else dict(_map(what, fields, written))
     as_json = written == "json" or any(n.lower() == "content-type" and "json" in v.lower() for n, v in headers.items())
@@ -88,7 +86,7 @@ def _grant_type(what: str, fields: Mapping[str, Any], body: Mapping[str, Any]) -
 
 
 def _client(what: str, fields: Mapping[str, Any], body: dict[str, Any], headers: dict[str, str], written: str | None) -> None:
-    """Say who the client is, in the body or in `Authorization` (RFC 6749 2.3.1)."""
+    """Add the client's identity, in the body or in `Authorization` (RFC 6749 2.3.1)."""
     client, secret = fields.get("client_id"), fields.get("client_secret")
     if client in (None, ""):
         if (
@@ -160,7 +158,7 @@ def _lifetime(said: Any, grant: Grant) -> float:
 
 
 def _at(data: Any, path: str) -> Any:
-    """Return what stands at a path of names with dots between them."""
+    """Return the value at a dotted path of names."""
     for name in path.split("."):
         data = data.get(name) if isinstance(data, dict) else None
     return data

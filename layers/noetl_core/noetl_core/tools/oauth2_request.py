@@ -1,5 +1,4 @@
-"""The request for an access token. It is an http task's own (`http_exchange`), so that it passes the same policy of addresses and
-fails in the same words."""
+"""Requests access tokens with the code of http tasks (`http_exchange`), so that the same address policy and errors apply."""
 
 from __future__ import annotations
 
@@ -24,11 +23,11 @@ REQUEST_S: Final = 30.0
 MAX_ANSWER_BYTES: Final = 1 << 20
 
 
-async def requested(loop: EventLoop, client: HttpClient, grant: Grant, last: Token | None, now: int) -> Token:
-    """Request a token; `last` is the one it is to follow. Raises `BadInput`, `TokenRefused`."""
+async def request_token(loop: EventLoop, client: HttpClient, grant: Grant, last: Token | None, now: int) -> Token:
+    """Request a token; `last` is the one that it replaces. Raises `BadInput`, `TokenRefused`."""
     newer = last.refresh_token if last is not None else None
     outcome = await _asked(loop, client, grant, newer)
-    if newer is not None and outcome.error is not None and outcome.error.code == 400:  # what the author stored is newer still
+    if newer is not None and outcome.error is not None and outcome.error.code == 400:  # the stored credential is even newer
         outcome = await _asked(loop, client, grant, None)
     if outcome.error is not None:
         raise TokenRefused(_explained(outcome.error, grant))

@@ -1,4 +1,4 @@
-"""Objects of JSON that are outlined as they are written, whoever wrote the text."""
+"""Outlines JSON objects while they are written, in any formatting."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ FORMS: Final = ("json", "jsonl")
 
 
 def outlined(out: ObjectWriter, results: ResultStore, form: str) -> ObjectWriter:
-    """Return `out`; of JSON and JSON lines one that makes an outline, for templates that read parts."""
+    """Return `out`, wrapped for JSON and JSON lines in a writer that also stores an outline, by which templates read parts."""
     return _Outlined(out, results, JsonOutline() if form == "json" else LineOutline()) if form in FORMS else out
 
 
 class _Outlined:
-    """`ObjectWriter` over `out`. What is masked on its way has no outline."""
+    """`ObjectWriter` over `out`. Content that is masked while written has no outline."""
 
     def __init__(self, out: ObjectWriter, results: ResultStore, outline: JsonOutline | LineOutline) -> None:
         self._out, self._results, self._outline, self._digest = out, results, outline, sha256()

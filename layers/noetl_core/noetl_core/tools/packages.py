@@ -1,7 +1,7 @@
-"""Packages that playbooks require, in the layers of a stack.
+"""Finds the packages that playbooks require in the layers of a stack.
 
 A layer has sets of packages as folders of `noetl_packages`, each with the `requirements.txt` that it was installed for. A set
-serves each playbook whose requirements are all among its own: so one set may serve many playbooks.
+serves every playbook whose requirements are a subset of its own.
 """
 
 from __future__ import annotations

@@ -40,11 +40,11 @@ class PostgresTool:
     inline = False
 
     def __init__(self, policy: AddressPolicy | None = None) -> None:
-        """`policy` None: as the environment says, read at the first call."""
+        """`policy` None: read from the environment at the first call."""
         self._connections = Connections(policy)
 
     def stored(self, inputs: Mapping[str, Any]) -> Collection[str]:
-        """Return the inputs that may be in the object that a COPY writes."""
+        """Return the inputs that may end up in the object that a COPY writes."""
         copy = inputs.get("copy")
         return ("copy", "params") if isinstance(copy, Mapping) and "to" in copy else ()
 
@@ -78,7 +78,7 @@ class PostgresTool:
 
 
 class _Work:
-    """What a call asks for, checked. Raises `BadInput`."""
+    """The checked inputs of a call. Raises `BadInput`."""
 
     def __init__(self, call: ToolCall) -> None:
         self.call = call
@@ -124,7 +124,7 @@ def _copy(cursor: psycopg.Cursor[tuple[Any, ...]], call: ToolCall, said: Mapping
         return copy_in(cursor, call, said)
     from noetl_core.tools.postgres_export import copy_out  # 10 ms: only a COPY needs it
 
-    return copy_out(cursor, call, said, _bound(call.inputs.get("params")))
+    return copy_out(cursor, call, said, sql.bound(call.inputs.get("params"), _value))
 
 
 def _run(cursor: psycopg.Cursor[tuple[Any, ...]], work: _Work) -> dict[str, Any]:
@@ -132,12 +132,12 @@ def _run(cursor: psycopg.Cursor[tuple[Any, ...]], work: _Work) -> dict[str, Any]
     if rows is not None:
         if not isinstance(rows, list) or len(todo) != 1:
             raise BadInput("`rows` must be a list, with one `command` that is run for each of them")
-        cursor.executemany(todo[0].text.encode(), [_bound(row) for row in rows])
+        cursor.executemany(todo[0].text.encode(), [sql.bound(row, _value) for row in rows])
         return sql.changed(cursor.rowcount)
     answers = sql.Answers(work.call)
     for statement in todo:
-        # Bytes are taken as they are: the text is the author's, values come as parameters only.
-        cursor.execute(statement.text.encode(), _bound(statement.params))
+        # Bytes are passed unchanged: the text is the author's, values come only as parameters.
+        cursor.execute(statement.text.encode(), sql.bound(statement.params, _value))
         while True:
             if cursor.description is not None:
                 names = [column.name for column in cursor.description]
@@ -152,16 +152,6 @@ def _run(cursor: psycopg.Cursor[tuple[Any, ...]], work: _Work) -> dict[str, Any]
 def _fetched(cursor: psycopg.Cursor[tuple[Any, ...]]) -> Any:
     while batch := cursor.fetchmany(FETCH_ROWS):
         yield from batch
-
-
-def _bound(params: Any) -> Any:
-    if params is None:
-        return None
-    if isinstance(params, Mapping):
-        return {str(name): _value(value) for name, value in params.items()}
-    if isinstance(params, list | tuple):
-        return [_value(value) for value in params]
-    raise BadInput(f"parameters must be a list or a mapping, not {type(params).__name__}")
 
 
 def _value(value: Any) -> Any:

@@ -18,10 +18,10 @@ from noetl_core.tools.net import AddressPolicy, resolve
 PORT: Final = "5432"
 LOOPBACK: Final = ipaddress.ip_address("127.0.0.1")
 TLS: Final = "require"
-"""Encrypted, without checking who answers; `sslmode: verify-full` checks that too."""
+"""Encrypted, without verifying the server; `sslmode: verify-full` does that, too."""
 
 
-def pinned(given: Mapping[str, str], policy: AddressPolicy) -> dict[str, str]:
+def pin_addresses(given: Mapping[str, str], policy: AddressPolicy) -> dict[str, str]:
     """Return libpq's parameters for `given`, with every address in them checked. Raises `AddressRefused`, `OSError`,
     `BadInput`."""
     hosts = (given.get("host") or os.environ.get("PGHOST", "")).split(",")

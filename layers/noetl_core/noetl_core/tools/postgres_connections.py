@@ -1,11 +1,11 @@
-"""Connections to PostgreSQL that a process keeps: one pool for each way to connect (server, database, user, password).
+"""Connections to PostgreSQL of a process: one pool for each way to connect (server, database, user, password).
 
-A connection is cleared when its task has ended (`DISCARD ALL`: settings, temporary tables, locks, listeners, cursors), so that it
-holds nothing while it waits and the next task finds nothing; it answers `SELECT 1` before it is used again. At most `MAX_OPEN`
-are open to one target, and a call waits for one of them. Those that nobody used for `IDLE_S` are closed.
+A connection is cleared when its task has ended (`DISCARD ALL`: settings, temporary tables, locks, listeners, cursors), so that an
+idle one holds nothing and the next task finds nothing; it must answer `SELECT 1` before it is used again. At most `MAX_OPEN` are
+open to one target, and a call waits for one of them. Connections that nobody used for `IDLE_S` are closed.
 
-Pools of the driver's own (psycopg_pool) say of a server that refuses no more than that the time is over; here its error is the
-task's.
+The driver's own pool (psycopg_pool) reports only a timeout if a server refuses connections; here the task gets the server's
+error.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from psycopg.conninfo import conninfo_to_dict
 
 from noetl_core.tools.base import BadInput, ToolCall
 from noetl_core.tools.net import AddressPolicy
-from noetl_core.tools.postgres_address import pinned
+from noetl_core.tools.postgres_address import pin_addresses
 from noetl_core.tools.secrets import flat, read_credential
 
 CONNECT_TIMEOUT_S: Final = 10
 MAX_OPEN: Final = 16
-"""Connections to one target. A server allows a hundred in all by default, and there are many workers."""
+"""The most connections to one target. A server allows a hundred by default, and there are many workers."""
 MAX_IDLE: Final = 8
-"""Connections that are kept, to all targets together."""
+"""The most idle connections, to all targets together."""
 IDLE_S: Final = 60.0
 WAIT_S: Final = 30.0
-"""How long a call waits for a connection, unless its own time ends sooner."""
+"""How long a call waits for a connection, unless its timeout is shorter."""
 SILENT_MS: Final = 20_000
-"""After which a server that does not confirm what it was sent counts as gone: a process may have been frozen meanwhile."""
+"""A server that does not acknowledge data for this long counts as gone: a frozen process may find dead connections."""
 _FIELDS: Final = {
     "host": "host", "hostname": "host", "hostaddr": "hostaddr", "port": "port", "dbname": "dbname", "database": "dbname",
     "db_name": "dbname", "user": "user", "username": "user", "password": "password", "sslmode": "sslmode",
@@ -47,14 +47,15 @@ Where = tuple[tuple[str, str], ...]
 
 
 class AllInUse(Exception):
-    """No connection to the target became free in time. Who acts: whoever runs so many tasks at once; a retry may help."""
+    """No connection to the target became free in time. Who acts: the operator who runs so many tasks at once; a retry may
+    help."""
 
 
 class Connections:
-    """Makes, keeps and closes connections. Thread-safe."""
+    """Opens, pools and closes connections. Thread-safe."""
 
     def __init__(self, policy: AddressPolicy | None = None) -> None:
-        """`policy` None: as the environment says, read at the first call."""
+        """`policy` None: read from the environment at the first call."""
         self._policy = policy
         self._idle: list[tuple[float, Where, Connection]] = []
         self._open: Counter[Where] = Counter()
@@ -126,12 +127,12 @@ class Connections:
 
     def _made(self, where: Where) -> Connection:
         self._policy = self._policy or AddressPolicy.from_environment()
-        target = pinned(dict(where), self._policy)
+        target = pin_addresses(dict(where), self._policy)
         given: dict[str, Any] = {
             "connect_timeout": CONNECT_TIMEOUT_S, "application_name": "noetl", "tcp_user_timeout": SILENT_MS, **target
         }  # fmt: skip
         connection = psycopg.connect(**given)
-        connection.prepare_threshold = None  # `DISCARD ALL` takes prepared statements away under the driver's feet
+        connection.prepare_threshold = None  # `DISCARD ALL` drops prepared statements that the driver relies on
         return connection
 
     def _keep(self, where: Where, connection: Connection) -> bool:
@@ -145,7 +146,7 @@ class Connections:
         return True
 
     def _close_idle(self) -> None:
-        """Close connections whose time is over, until none is kept."""
+        """Close expired connections, until none is kept."""
         while True:
             with self._freed:
                 if not self._idle:
@@ -166,7 +167,7 @@ def where_of(call: ToolCall) -> Where:
 
 
 def target_of(call: ToolCall, auth: Any, database: Any = None) -> Where:
-    """Return how to connect to what `auth` says, and to another database there. Raises `BadInput`, `NotFound`."""
+    """Return how to connect according to `auth`, and to another database there. Raises `BadInput`, `NotFound`."""
     if isinstance(auth, str) and ("=" in auth or "://" in auth):
         fields: Mapping[str, Any] = {"dsn": auth}
     elif isinstance(auth, str) and auth:

@@ -10,7 +10,7 @@ import base64
 import csv
 import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final
@@ -18,6 +18,7 @@ from typing import Any, Final
 import psycopg
 from psycopg.sql import SQL, Composed, Identifier, Literal
 
+from noetl_core.frozen import frozen
 from noetl_core.tools.base import BadInput, ToolCall
 from noetl_core.tools.row_sources import FORMATS, Part, Row, object_bytes, parts_of, rows_of
 
@@ -30,9 +31,9 @@ _NEW: Final = "noetl_new"
 _PLACE: Final = "noetl_place"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Load:
-    """What `copy` says of a table to fill."""
+    """The settings of `copy` for a table to fill."""
 
     table: str
     columns: Mapping[str, str] | None = None
@@ -46,7 +47,7 @@ class Load:
 
 @dataclass(slots=True)
 class Copied:
-    """What was copied: rows that were read, rows that the table took, and their columns."""
+    """What was copied: rows read, rows written, and their columns."""
 
     read: int = 0
     written: int = 0
@@ -54,7 +55,7 @@ class Copied:
 
 
 def load_of(said: Mapping[str, Any]) -> Load:
-    """Return what `copy` says, checked. Raises `BadInput`."""
+    """Return the checked settings of `copy`. Raises `BadInput`."""
     table, form = said.get("into"), said.get("format")
     if not isinstance(table, str) or not table.strip():
         raise BadInput("`copy.into` must name a table")
@@ -122,7 +123,7 @@ class Loading:
             self.rows(rows_of(part, self._call, name), name)
 
     def finish(self) -> Copied:
-        """Take what an upsert collected into the table."""
+        """Move the rows collected by an upsert into the table."""
         if self._load.mode != "upsert":
             self.copied.written = self.copied.read
         elif self._into is not None:
@@ -148,7 +149,11 @@ class Loading:
                     raise BadInput(f"row {number} of `{name}` has {more[:100]}, which the first row has not: name the `columns`")
                 if missing:
                     missing -= row.keys()
-                copy.write_row([_cell(row.get(source), oid) for source, oid in zip(sources, self._oids, strict=True)])
+                cells = [_cell(row.get(source), oid) for source, oid in zip(sources, self._oids, strict=True)]
+                try:
+                    copy.write_row(cells)
+                except psycopg.DataError as error:
+                    raise BadInput(f"row {number} of `{name}`: {_place(pairs, cells)}{error}") from error
         if missing:
             raise BadInput(f"no row of `{name}` has {', '.join(sorted(missing))}")
         self.copied.read += number
@@ -265,7 +270,7 @@ class Loading:
         return SQL("COPY {} ({}) FROM STDIN{}").format(self._into, _list(self._names), options)
 
     def _merge(self) -> None:
-        """Insert what came, and update the rows that are known by the keys. Of rows with the same keys the last one counts."""
+        """Insert new rows, and update those with existing keys. Of rows with the same keys the last one counts."""
         others = [name for name in self._names if name not in self._load.keys]
         update = SQL(", ").join(SQL("{0} = EXCLUDED.{0}").format(Identifier(name)) for name in others)
         action = SQL("UPDATE SET {}").format(update) if others else SQL("NOTHING")
@@ -302,7 +307,7 @@ def _list(names: Sequence[str]) -> Composed:
 
 
 def _cell(value: Any, oid: int) -> Any:
-    """Return a value as the text form of COPY takes it."""
+    """Return a value in the text form of COPY."""
     if value is None:
         return None
     if oid in (_JSON, _JSONB):
@@ -312,6 +317,12 @@ def _cell(value: Any, oid: int) -> Any:
     if isinstance(value, Mapping) or (isinstance(value, list) and any(isinstance(one, Mapping) for one in value)):
         return json.dumps(value, ensure_ascii=False)
     return value
+
+
+def _place(names: Iterable[str], cells: Sequence[Any]) -> str:
+    """Return which column has the null character, which no text of PostgreSQL holds."""
+    found = (column for column, cell in zip(names, cells, strict=True) if isinstance(cell, str) and "\0" in cell)
+    return next((f"column {column}: " for column in found), "")
 
 
 def _header(body: Iterator[bytes], delimiter: str, name: str) -> tuple[list[str], Iterator[bytes]]:

@@ -1,4 +1,4 @@
-"""What PostgreSQL's errors are as outcomes: the kind of a SQLSTATE (resolution 24), and the section `pg` for policies."""
+"""PostgreSQL's errors as outcomes: the kind of a SQLSTATE (resolution 24), and the section `pg` for policies."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ import psycopg
 
 from noetl_core.engine.outcome import ErrorKind, Outcome
 
-UNKNOWN_TABLE: Final = "42P01"
+_NOT_THERE: Final = {
+    "42P01": "a table that is filled must be there: CREATE TABLE IF NOT EXISTS in a task of kind postgres before it",
+    "42703": "columns of other names are mapped, capitals count: columns: {id: ID}",
+}
 _EXACT: Final[dict[str, ErrorKind]] = {
     "40001": "db_deadlock", "40P01": "db_deadlock", "57014": "db_timeout", "55P03": "db_timeout", "25P03": "db_timeout",
     "42601": "parse", "42501": "auth", "53200": "limit", "53100": "storage",
@@ -31,10 +34,9 @@ def unreachable(error: psycopg.Error) -> Outcome:
 
 def not_filled(error: psycopg.Error) -> Outcome:
     """Return the outcome of a table that could not be filled with rows."""
-    outcome = failed(error)
-    if outcome.error is None or error.sqlstate != UNKNOWN_TABLE:
+    outcome, remedy = failed(error), _NOT_THERE.get(error.sqlstate or "")
+    if outcome.error is None or remedy is None:
         return outcome
-    remedy = "a table that is filled must be there: CREATE TABLE IF NOT EXISTS in a task of kind postgres before it"
     return replace(outcome, error=replace(outcome.error, message=f"{outcome.error.message} ({remedy})"))
 
 
@@ -76,7 +78,7 @@ def _words(error: psycopg.Error) -> str:
 
 
 def _remedy(error: psycopg.Error) -> str:
-    """Return how parameters are written, where something else stands for one."""
+    """Return how to write parameters, if another notation was used."""
     words = _words(error)
     if (
         "placeholders" in words

@@ -47,7 +47,7 @@ def _query(said: Mapping[str, Any]) -> Composed:
         return SQL("SELECT {} FROM {}").format(listed, table_name(table))
     if not isinstance(query, str) or not query.strip():
         raise BadInput("`copy.query` must be SQL text")
-    return Composed([SQL(query.strip().rstrip(";"))])  # the author's text, as all SQL of a task
+    return Composed([SQL(query.strip().rstrip(";"))])  # the author's text, like all SQL of a task
 
 
 def _csv(cursor: Cursor, query: Composed, params: Any, out: ObjectWriter) -> tuple[list[str], int]:

@@ -1,4 +1,4 @@
-"""Parquet and DuckDB tables as what PostgreSQL's COPY takes and gives: CSV, with the types of the other side."""
+"""Converts Parquet and DuckDB tables to and from the CSV of PostgreSQL's COPY, with their types."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _TYPES: Final = {
     16: "BOOLEAN", 17: "BLOB", 20: "BIGINT", 21: "SMALLINT", 23: "INTEGER", 26: "BIGINT", 700: "FLOAT", 701: "DOUBLE",
     114: "JSON", 3802: "JSON", 1082: "DATE", 1083: "TIME", 1114: "TIMESTAMP", 1184: "TIMESTAMPTZ", 2950: "UUID",
 }  # fmt: skip
-"""PostgreSQL's type by its number -> DuckDB's; others are text."""
+"""PostgreSQL's type (OID) -> DuckDB's; others are text."""
 _NUMERIC: Final = 1700
 _DIGITS: Final = 38
-"""Of a decimal in DuckDB and Parquet."""
+"""The most digits of a decimal in DuckDB and Parquet."""
 _WORKING: Final[dict[str, Any]] = {"memory_limit": "512MB", "threads": 2}
 
 
 @contextmanager
 def parquet_rows(part: Part, call: ToolCall, columns: Mapping[str, str] | None) -> Iterator[tuple[list[str], Iterator[bytes]]]:
-    """Give the rows of a stored Parquet file as CSV, and the names of their columns (or of those in `columns`). Raises
+    """Yield the column names of a stored Parquet file (only those in `columns`, if given) and its rows as CSV. Raises
     `BadInput`."""
     with object_file(part, call) as path, working() as (connection, folder):
         source = f"read_parquet({text(str(path))})"
@@ -52,7 +52,7 @@ def _read(rows: Iterator[bytes], name: str) -> Iterator[bytes]:
 
 
 def as_text(connection: duckdb.DuckDBPyConnection, source: str, names: Sequence[str]) -> str:
-    """Return the select list that gives columns of DuckDB as PostgreSQL reads them."""
+    """Return the select list that converts DuckDB's columns to what PostgreSQL reads."""
     types = dict(zip((relation := connection.sql(f"SELECT * FROM {source}")).columns, relation.types, strict=True))
     return ", ".join(_as_text(quoted(name), types[name]) for name in names)
 
@@ -67,7 +67,7 @@ def _as_text(column: str, kind: Any) -> str:
 
 @contextmanager
 def working() -> Iterator[tuple[duckdb.DuckDBPyConnection, Path]]:
-    """Give a database in memory, which writes into a folder what it has no room for."""
+    """Yield an in-memory database, and the folder to which it spills."""
     with (
         scratch("noetl-duckdb-") as folder,
         duckdb.connect(":memory:", config=CLOSED | _WORKING | spilling(folder)) as connection,
@@ -92,12 +92,12 @@ def types_of(columns: Iterable[psycopg.Column]) -> dict[str, str]:
 
 
 def read_types(types: Mapping[str, str]) -> dict[str, str]:
-    """Return the types as which CSV of PostgreSQL is read; `as_read` makes them what they are."""
+    """Return the types with which PostgreSQL's CSV is read; `as_read` converts them to the final ones."""
     return {name: "VARCHAR" if kind in ("BLOB", "JSON") else kind for name, kind in types.items()}
 
 
 def as_read(types: Mapping[str, str]) -> str:
-    """Return the select list that makes of CSV as PostgreSQL writes it what `types` say."""
+    """Return the select list that converts CSV as PostgreSQL writes it to `types`."""
     return ", ".join(
         f"unhex({quoted(name)}[3:]) AS {quoted(name)}" if kind == "BLOB" else f"{quoted(name)}::{kind} AS {quoted(name)}"
         for name, kind in types.items()

@@ -1,4 +1,4 @@
-"""`kind: python`: code of an author in a process of its own (docs/tools/python.md, docs/access.md).
+"""`kind: python`: code of an author in a separate process (docs/tools/python.md, docs/access.md).
 
 The code sees every argument as a variable, those of the task before those of the step; `args`, `input_data` and `context` are
 mappings of all of them and of the run; `_run {execution_id, step, task, task_run_id, attempt}`. Its result is what a `return`
@@ -22,12 +22,12 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, Final
 
-from noetl_core.engine.outcome import Outcome
+from noetl_core.engine.outcome import ErrorKind, Outcome
 from noetl_core.expr import mask
 from noetl_core.ports import MissingPackages
 from noetl_core.tools.base import BadInput, ToolCall
 from noetl_core.tools.net import platform_endpoints
-from noetl_core.tools.python_reads import reads
+from noetl_core.tools.python_reads import reads_of
 from noetl_core.tools.sandbox.pool import Cancelled, CannotStart, Died, Expired, Overflow, Pool, Runner, start_server_ahead
 from noetl_core.tools.scrub import holds_secret
 
@@ -35,8 +35,8 @@ DEFAULT_TIMEOUT_S: Final = 900.0
 """The timeout when none is set: the longest time of a Lambda function."""
 DEFAULT_MEMORY_MB: Final = 1024
 ENVIRONMENT: Final = "NOETL_PYTHON_ENVIRONMENT"
-"""With 1, tasks import everything that the worker's own interpreter can: for programs that run playbooks beside modules of their
-own. No stack has it."""
+"""With 1, tasks import everything that the worker's own interpreter can: for programs whose tasks import
+their own modules. Stacks never set it."""
 SMALLEST_MEMORY_MB: Final = 64
 MAX_OUTPUT_CHARS: Final = 65_536
 MAX_RESULT_BYTES: Final = 64 * 1024 * 1024
@@ -129,14 +129,14 @@ class PythonTool:
 
 
 def start_ahead() -> None:
-    """Start what `python` needs before there is a tool, as `PythonTool.warm` does."""
+    """Start the fork server before there is a tool, as `PythonTool.warm` does."""
     start_server_ahead(_surroundings(network=False))
 
 
 def _task(call: ToolCall, args: dict[str, Any], timeout: float) -> dict[str, Any]:
     about = {"execution_id": call.execution_id, "step": call.step, "task": call.task}
     run = {**about, "task_run_id": call.task_run_id, "attempt": call.attempt}
-    read = reads(str(call.inputs.get("code")))
+    read = reads_of(str(call.inputs.get("code")))
     given = call.names.get("args") or {}
     if not (read.all_input or (read.all_args and not args)):
         given = {name: given[name] for name in given if name in read.words}
@@ -148,7 +148,7 @@ def _task(call: ToolCall, args: dict[str, Any], timeout: float) -> dict[str, Any
 
 
 def _plain(call: ToolCall, names: dict[str, Any]) -> dict[str, Any]:
-    """Return names of the run as values: secrets masked, references loaded. Raises `TooLarge`, `NotFound`, `BadInput`."""
+    """Return the run's names as values: secrets masked, references loaded. Raises `TooLarge`, `NotFound`, `BadInput`."""
     shown: dict[str, Any] = mask(names) if holds_secret(names) else names
     return shown if call.references is None else dict(call.references.load(shown, "of the run"))
 
@@ -186,7 +186,7 @@ def _packages(call: ToolCall) -> tuple[str, ...]:
 
 
 def _surroundings(*, network: bool, packages: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Return the settings that confine a runner, but for what the kernel can do."""
+    """Return the settings that confine a runner, apart from the kernel's capabilities."""
     engine = [p for p in sys.path if p and os.path.isabs(p)]  # noqa: PTH117 - texts in and out
     everything = os.environ.get(ENVIRONMENT) == "1"
     return {
@@ -216,11 +216,12 @@ def _digest(config: Mapping[str, Any]) -> str:
 def _outcome(answer: Mapping[str, Any]) -> Outcome:
     if answer.get("ok") is True:
         return Outcome.ok(answer.get("result"))
-    kind = answer["kind"] if answer.get("kind") in ("limit", "schema") else "python"
+    said = answer.get("kind")
+    kind: ErrorKind = said if said in ("limit", "schema") else "python"
     py = {"exception_type": str(answer.get("type", "Exception")), "message": str(answer.get("message", ""))}
     if answer.get("traceback"):
         py["traceback"] = str(answer["traceback"])
-    return Outcome.failed(kind, py["message"], retryable=False, code=py["exception_type"], py=py)  # type: ignore[arg-type]
+    return Outcome.failed(kind, py["message"], retryable=False, code=py["exception_type"], py=py)
 
 
 def _cancelled() -> Outcome:

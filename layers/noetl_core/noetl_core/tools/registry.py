@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Final, cast
 
 from noetl_core.ports import KeyValues, PackageFinder
-from noetl_core.tools.base import EventedTool, Tool
+from noetl_core.tools.base import EventedTool, OutsideTool, Tool
 
 ENTRY_POINTS: Final = "noetl.tools"
 """Kinds of plugins: an entry point of this group names the kind and a class (or factory) without arguments."""
@@ -39,9 +39,9 @@ FOR_LOOPS: Final[dict[str, str]] = {
     "cursor.sqs": "noetl_core.tools.cursors.sqs:SqsCalls",
     "cursor.dynamodb": "noetl_core.tools.cursors.dynamodb:DynamoDBCalls",
 }
-"""What loops ask of their sources where no kind of tasks does it."""
-PLUGINS: Final = {"quantum": "noetl-quantum", "snowflake": "noetl-snowflake"}
-"""Kinds that the language knows and a distribution of its own carries out."""
+"""Internal kinds by which loops call their sources; no task has them."""
+PLUGINS: Final = {"container": "noetl-container", "quantum": "noetl-quantum", "snowflake": "noetl-snowflake"}
+"""Kinds that the language knows and a separate distribution implements."""
 
 
 class UnknownKind(LookupError):
@@ -56,10 +56,11 @@ class ToolRegistry:
         self.packages: PackageFinder = deployed_packages
         """Finds the packages that playbooks require."""
         self.key_values: KeyValues | None = None
-        """What tasks keep beyond their execution; None where they may not."""
+        """Values that outlive executions; None if tasks may not use them."""
         self._tools: dict[str, Tool] = dict(tools or {})
         self._inline: dict[str, bool] = {}
         self._evented: dict[str, EventedTool | None] = {}
+        self._outside: dict[str, OutsideTool | None] = {}
         self._lock = threading.Lock()
 
     def get(self, kind: str) -> Tool:
@@ -67,7 +68,7 @@ class ToolRegistry:
         tool = self._tools.get(kind)
         if tool is None:
             with self._lock:
-                tool = self._tools.get(kind) or self._tools.setdefault(kind, _make(kind))
+                tool = self._tools.get(kind) or self._tools.setdefault(kind, make(kind))
         return tool
 
     def inline(self, kind: str) -> bool:
@@ -96,16 +97,25 @@ class ToolRegistry:
             self._evented[kind] = cast(EventedTool, tool) if hasattr(tool, "answer") else None
         return self._evented[kind]
 
+    def outside(self, kind: str) -> OutsideTool | None:
+        """Return the tool of `kind` if its work is done outside (`base.OutsideTool`)."""
+        if kind not in self._outside:
+            try:
+                tool = self.get(kind)
+            except UnknownKind:
+                return None
+            self._outside[kind] = cast(OutsideTool, tool) if hasattr(tool, "planned") else None
+        return self._outside[kind]
+
     def close(self) -> None:
-        """Close what the tools keep open (connections). They are opened again when they are used again."""
+        """Close the connections of the tools; they are opened again on demand."""
         for tool in list(self._tools.values()):
             close = getattr(tool, "close", None)
             if close is not None:
                 close()
 
     def warm(self, kinds: Iterable[str]) -> None:
-        """Let tools whose start takes a moment begin with it (those with a `warm` method; built-in: `python`), without
-        waiting."""
+        """Call `warm` of the tools that have it (built-in: `python`), which begins a slow start without waiting."""
         for kind in kinds:
             if kind == "python" or kind in self._tools:
                 warm = getattr(self.get(kind), "warm", None)
@@ -127,7 +137,8 @@ def deployed_packages(requirements: tuple[str, ...]) -> str:
     return deployed(requirements)
 
 
-def _make(kind: str) -> Tool:
+def make(kind: str) -> Tool:
+    """Return a new tool of `kind`. Raises `UnknownKind`."""
     target = BUILT_IN.get(kind) or FOR_LOOPS.get(kind)
     if target is not None:
         module, _, name = target.partition(":")

@@ -1,4 +1,4 @@
-"""Rows from what a task was given - rows, or references to rows - in constant memory.
+"""Reads the rows of an input (rows, or references to rows) in constant memory.
 
 A source is a row, a list of rows, a list of such lists, or a reference to any of these; or a list that mixes them. Stored objects
 are read piece by piece: JSON (an array of rows), JSON lines and CSV; Parquet needs a file (`files`).
@@ -10,27 +10,26 @@ import codecs
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
+from noetl_core.frozen import frozen
 from noetl_core.ports import ResultStore
-from noetl_core.result_refs import KIND
+from noetl_core.result_refs import FORMAT_OF_SUFFIX, KIND
 from noetl_core.result_streams import pieces
 from noetl_core.tools.base import BadInput, ToolCall
 
 FORMATS: Final = ("json", "jsonl", "csv", "parquet")
-_SUFFIXES: Final = {"json": "json", "jsonl": "jsonl", "ndjson": "jsonl", "csv": "csv", "parquet": "parquet"}
 MAX_ROW: Final = 64 * 1024 * 1024
-"""Bytes of one row; without a limit a file that is no lines would be held in memory as one."""
+"""Maximum bytes of one row; without a limit a file without line breaks would be held in memory."""
 
 Row = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Part:
-    """A part of a source: rows that are at hand, or a stored object with its format."""
+    """A part of a source: rows in memory, or a stored object with its format."""
 
     rows: Sequence[Row] | None = None
     reference: Mapping[str, Any] | None = None
@@ -53,7 +52,7 @@ def parts_of(given: Any, call: ToolCall, name: str, form: str | None = None) -> 
 
 
 def _stored(reference: Mapping[str, Any], call: ToolCall, name: str, form: str | None) -> list[Part]:
-    """Return the parts of a stored object: itself, but for a list that is kept in pages, or that consists of references."""
+    """Return the parts of a stored object: the object itself, or the parts of a list that has pages or consists of references."""
     assert call.references is not None
     if reference.get("schema_hint") != "manifest" and not _lists_references(reference, call):
         return [Part(reference=reference, form=form or format_of(reference))]
@@ -79,9 +78,9 @@ def _rows(item: Any, name: str) -> Iterator[Row]:
 
 
 def format_of(reference: Mapping[str, Any]) -> str:
-    """Return the format of a stored object, by what its reference says or the ending of its key. Raises `BadInput`."""
+    """Return the format of a stored object, from its reference or its key's extension. Raises `BadInput`."""
     suffix = str(reference.get("key", "")).rpartition(".")[2].lower()
-    form = str(reference.get("format") or _SUFFIXES.get(suffix, "json"))
+    form = str(reference.get("format") or FORMAT_OF_SUFFIX.get(suffix, "json"))
     if form not in FORMATS:
         raise BadInput(f"format {form!r} of {str(reference.get('key'))!r} is unknown: {', '.join(FORMATS[:-1])} or {FORMATS[-1]}")
     return form
@@ -95,7 +94,7 @@ def object_bytes(part: Part, call: ToolCall) -> Iterator[bytes]:
 
 @contextmanager
 def object_file(part: Part, call: ToolCall) -> Iterator[Path]:
-    """Give the stored object of a part as a file, which is gone after the block unless it was one before."""
+    """Yield the stored object of a part as a file. A temporary one is removed after the block."""
     assert part.reference is not None
     where = _results(call).url(str(part.reference["key"]))
     if "://" not in where:
@@ -116,7 +115,7 @@ def _results(call: ToolCall) -> ResultStore:
 
 
 def rows_of(part: Part, call: ToolCall, name: str) -> Iterator[Row]:
-    """Yield the rows of a part that is at hand, JSON or JSON lines; references in them are loaded."""
+    """Yield the rows of a part in memory, JSON or JSON lines; references in them are loaded."""
     if part.rows is not None:
         found: Iterator[Row] = iter(part.rows)
     else:
@@ -189,7 +188,7 @@ class _Text:
         self._held, self._at, self._where = "", 0, where
 
     def peek(self) -> str:
-        """Return the next character that is no space; empty at the end."""
+        """Return the next character that is not white space; empty at the end."""
         while True:
             while self._at < len(self._held):
                 if self._held[self._at] not in " \t\r\n":
@@ -211,10 +210,10 @@ class _Text:
             except (ValueError, RecursionError) as error:
                 if isinstance(error, RecursionError) or not self._more(wanted):
                     raise BadInput(f"{self._where} is no JSON: {error}") from error
-                wanted *= 2  # a value that is longer than a piece is not tried again for each of them
+                wanted *= 2  # a value longer than one piece is not parsed again for each piece
                 continue
             if end == len(self._held) and self._held[self._at] not in '{["' and self._more(1):
-                continue  # a number may go on
+                continue  # a number may continue
             self._at = end
             return value
 

@@ -1,4 +1,4 @@
-"""Where DuckDB keeps what does not fit into memory, how much of it there may be, and what all its databases are closed to."""
+"""Scratch folders, the spilling of DuckDB to them, and the restrictions of all its databases."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ REMEDY: Final = "a worker's disk is as large as the stack's parameter WorkerStor
 
 
 class DiskFull(Exception):
-    """The disk has no room for what a task needs. Who acts: whoever deploys (`WorkerStorage`), or the author: less at a time."""
+    """The disk has too little space for a task. Who acts: whoever deploys (`WorkerStorage`), or the author (less data at a
+    time)."""
 
 
 @contextmanager
 def scratch(prefix: str) -> Iterator[Path]:
-    """Give a folder that is gone after the block. Raises `DiskFull` where nothing more fits on the disk."""
+    """Yield a folder that is removed after the block. Raises `DiskFull`."""
     with TemporaryDirectory(prefix=prefix) as folder:
         try:
             yield Path(folder)
@@ -37,5 +38,5 @@ def scratch(prefix: str) -> Iterator[Path]:
 
 
 def spilling(folder: Path) -> dict[str, Any]:
-    """Return the settings of a DuckDB that writes into `folder` what it has no room for: up to nine tenths of the disk."""
+    """Return the settings of a DuckDB that spills to `folder`: up to nine tenths of the disk."""
     return {"temp_directory": str(folder / "spill")}

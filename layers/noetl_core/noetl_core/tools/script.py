@@ -1,5 +1,5 @@
-"""`script: {uri, source}` of a task, where it is no file: the text is fetched when the task runs, and the tool runs as with text
-that stands in the playbook."""
+"""`script: {uri, source}` of a task, if it is not a file: the text is fetched when the task runs, and the tool runs as with
+inline text."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ScriptedTool:
         return str(got.result["data"])
 
     def _from_s3(self, script: Mapping[str, Any]) -> str:
-        from noetl_core.tools.aws import rights  # 100 ms, with the next: only who asks AWS
+        from noetl_core.tools.aws import rights  # 100 ms, with the next: needed only to query AWS
         from noetl_core.tools.aws.clients import client
         from noetl_core.tools.aws.errors import errors_of
 
@@ -63,13 +63,14 @@ class ScriptedTool:
                 Outcome.failed("limit", f"script {script['uri']} is larger than {MAX_BYTES // 1024} KB", retryable=False)
             )
         try:
-            return body.decode("utf-8")  # type: ignore[no-any-return]
+            text: str = body.decode("utf-8")
+            return text
         except UnicodeDecodeError:
             raise ToolFailed(Outcome.failed("parse", f"script {script['uri']} is not text in UTF-8", retryable=False)) from None
 
 
 def _address(script: Mapping[str, Any]) -> str:
-    """Return the address of a script over HTTP: below `endpoint`, where what is sent along goes. Raises `BadInput`."""
+    """Return the URL of a script, below `endpoint`, to which credentials and headers are sent. Raises `BadInput`."""
     uri = str(script["uri"])
     if not script.get("endpoint"):
         return uri

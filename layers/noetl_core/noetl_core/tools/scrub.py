@@ -1,8 +1,8 @@
-"""Removes secrets from the answers of tools: the texts that went in, in the forms in which they appear by accident.
+"""Masks secrets in the answers of tools: the secret texts of the inputs, in the forms in which they appear by accident.
 
-This protects against accidents - an echo, an error message, a log line, an encoded header - not against an author who means
-to get a secret out: whoever may use a credential may send it anywhere. Who may use it is decided by the paths of the
-credential, and by who may register playbooks (docs/access.md).
+This protects against accidents (an echo, an error message, a log line, an encoded header), not against an author who wants to
+leak a secret: whoever may use a credential may send it anywhere. The paths of the credential, and the right to register
+playbooks, decide who may use it (docs/access.md).
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any, Final
 
 from noetl_core.engine.outcome import Outcome
 from noetl_core.expr import Secret, reveal
+from noetl_core.expr.secret import MASK
 from noetl_core.tools.shapes import LONG, Shape, basic, lowered, shapes_of
 
-MASK: Final = "***"
 SHORTEST: Final = 4
-"""A secret shorter than this cannot be told from ordinary text."""
+"""A secret shorter than this cannot be distinguished from ordinary text."""
 LONGEST_LIST: Final = 100_000
-"""Items of a list that are examined together, as the characters of a text."""
+"""The most items of a list that are examined together, as the characters of a text."""
 
 PUBLIC_FIELDS: Final = frozenset(
     {
@@ -68,15 +68,15 @@ PUBLIC_FIELDS: Final = frozenset(
     }
     | {"token_field", "expires_field", "service"}
 )
-"""Fields of a credential that say where to connect and as whom; they are no secrets."""
+"""Fields of a credential with the address and the user; they are not secrets."""
 
 
 _ATOMS: Final = frozenset({str, int, float, bool, type(None), bytes})
 
 
 def holds_secret(value: Any) -> bool:
-    """Return whether a `Secret` is anywhere in `value`. It is used for every call, also on pages of rows: no recursion, no
-    copies."""
+    """Return whether `value` contains a `Secret`. It is called for every call, also with pages of rows, so it neither recurses
+    nor copies."""
     stack = [value]
     while stack:
         one = stack.pop()
@@ -96,7 +96,7 @@ class Scrubber:
         self._short: set[str] = set()
         self._long: dict[str, Shape] = {}
         self._blocks: list[str] = []
-        """Of what holds none of these, nothing long needs to be masked."""
+        """Texts of which a long value must contain one to need masking."""
 
     def __bool__(self) -> bool:
         return bool(self._short or self._long)
@@ -129,7 +129,7 @@ class Scrubber:
             self._text(value.decode("latin-1"))
         elif isinstance(value, str):
             self._text(value)
-            for part in (*value.splitlines(), *value.split()):  # what a task prints is logged line by line; `Bearer <token>`
+            for part in (*value.splitlines(), *value.split()):  # output is logged line by line; `Bearer <token>`
                 if LONG <= len(part.strip()) < len(value):
                     self._text(part.strip())
         elif isinstance(value, int | float) and not isinstance(value, bool):
@@ -140,7 +140,7 @@ class Scrubber:
             shapes = shapes_of(text)
             self._add(shapes.broken, parts=True)
             self._add(shapes.whole, parts=False)
-            if not text.isascii():  # as bytes are searched
+            if not text.isascii():  # the form in which bytes are searched
                 self._add([text.encode("utf-8", "surrogatepass").decode("latin-1")], parts=True)
 
     def _add(self, texts: Sequence[str], *, parts: bool) -> None:
@@ -154,7 +154,7 @@ class Scrubber:
                 self._short.add(text)
 
     def text(self, text: str) -> str:
-        """Return `text` with every known secret masked, and with large parts of one masked."""
+        """Return `text` with every known secret, and large parts of one, masked."""
         if len(text) >= LONG and self._long:
             low = lowered(text)
             spans = [span for shape in self._long.values() for span in shape.spans(low)]
@@ -166,8 +166,8 @@ class Scrubber:
         return text
 
     def settled(self, text: str) -> int:
-        """Return how many characters of `text` can be masked and passed on although more follows: no secret stands across that
-        place, or begins before it and ends in what follows."""
+        """Return how many characters of `text` can be masked and passed on before more text follows: no secret spans that
+        position, or could begin before it and continue in the following text."""
         at = len(text) - 2 * max(
             [len(secret) for secret in self._short] + [shape.length for shape in self._long.values()], default=0
         )
@@ -202,8 +202,8 @@ class Scrubber:
         return value
 
     def _may_be_in(self, value: Any) -> bool:
-        """Return False when `value` certainly contains no secret. It tests all texts of the value together, which is fast for
-        pages of rows."""
+        """Return False if `value` certainly contains no secret. All its texts are tested together, which is fast for pages of
+        rows."""
         text = "\0".join(_texts(value))
         low = lowered(text)
         return any(block in low for block in self._blocks) or any(secret in text for secret in self._short)
@@ -214,7 +214,7 @@ class Scrubber:
         return self.text(text) != text
 
     def outcome(self, outcome: Outcome) -> Outcome:
-        """Return `outcome` without a secret in result, error, helpers or meta."""
+        """Return `outcome` with secrets masked in result, error, helpers and meta."""
         error = outcome.error
         if error is not None:
             code = self.value(error.code) if isinstance(error.code, str) else error.code
@@ -224,7 +224,7 @@ class Scrubber:
 
 
 def _spelling(items: Sequence[Any]) -> str:
-    """Return the text that a list of characters, of their numbers, or of pieces spells; empty for any other list."""
+    """Return the text that a list of characters, of code points, or of pieces spells; empty for any other list."""
     if not SHORTEST <= len(items) <= LONGEST_LIST:
         return ""
     kinds = set(map(type, items))

@@ -1,4 +1,4 @@
-"""The result store as a tool that is given secrets writes to it: they are masked in what it stores, whatever its size."""
+"""The result store for tools with secret inputs: it masks the secrets in stored objects of any size."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ STEP: Final = 1 << 20
 
 
 class ScrubbedResults:
-    """`ResultStore` over `results`. Of an object written piece by piece, what was written before a secret was known is not
-    searched for it."""
+    """`ResultStore` over `results`. Pieces of an object that were written before a secret was known are not searched for it."""
 
     def __init__(self, results: ResultStore, scrubber: Scrubber) -> None:
         self._results, self._scrubber = results, scrubber
@@ -28,7 +27,7 @@ class ScrubbedResults:
 
 
 class _ScrubbedWriter:
-    """`ObjectWriter` over `out`. It holds back what may be the beginning of a secret."""
+    """`ObjectWriter` over `out`. It holds back a possible beginning of a secret."""
 
     def __init__(self, out: ObjectWriter, scrubber: Scrubber) -> None:
         self._out, self._scrubber = out, scrubber

@@ -37,7 +37,7 @@ class SecretsTool:
 def read_credential(call: ToolCall, name: str) -> dict[str, Any]:
     """Return the fields of credential `name`, flat: `{type, data: {...}}` gives the fields of `data`, and `type`.
 
-    Raises `BadInput` where no credentials can be read, `NotFound` for an unknown name.
+    Raises `BadInput` if credentials are not available, `NotFound` for an unknown name.
     """
     if call.secrets is None:
         raise BadInput(f"credential {name!r} cannot be read here: this worker has no access to credentials")
@@ -49,7 +49,7 @@ def read_credential(call: ToolCall, name: str) -> dict[str, Any]:
 
 
 def flat(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a credential on one level, with `type` beside them."""
+    """Return the fields of a credential on one level, including `type`."""
     data = stored.get("data")
     if not isinstance(data, Mapping):
         return dict(stored)

@@ -1,4 +1,4 @@
-"""What kinds share that ask a service of a known form through `tools.http`: how they run, and their input `auth`."""
+"""Shared by kinds that call a service of a known protocol through `tools.http`: the base class, and the input `auth`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ServiceTool(ABC):
 
     @abstractmethod
     async def answer(self, call: ToolCall, loop: EventLoop) -> Outcome:
-        """Do the work of `run` beside others on `loop`."""
+        """Do the work of `run` concurrently with others on `loop`."""
 
     def close(self) -> None:
         """Close kept connections."""
@@ -35,8 +35,8 @@ class ServiceTool(ABC):
 
 
 def service_auth(call: ToolCall, own: frozenset[str]) -> tuple[dict[str, Any], Mapping[str, Any]]:
-    """Return the input `auth` for `http`, if there is one, and all fields of the credential: those named by `own` are the kind's,
-    and are not sent. Raises `BadInput`."""
+    """Return the input `auth` for `http`, if any, and all fields of the credential. The fields `own` belong to the kind and are
+    not sent. Raises `BadInput`."""
     auth = call.inputs.get("auth")
     if not auth:
         return {}, {}

@@ -1,4 +1,4 @@
-"""The forms that a secret takes on its way through tools, and the search for one, or a large part of it, in a text."""
+"""The forms that a secret may take in what tools handle, and the search for one, or a large part of it, in a text."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import codecs
 import html
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote, quote_plus
+
+from noetl_core.frozen import frozen
 
 LONG: Final = 8
 """From this length on, a text is found in either letter case, and in part."""
@@ -22,18 +23,17 @@ def lowered(text: str) -> str:
 
 
 class Shape:
-    """One form of a secret, in lower case. With `parts`, a piece of it counts when it has half its length and `LONG`
-    characters."""
+    """One form of a secret, in lower case. With `parts`, a piece of it counts if it has half its length and `LONG` characters."""
 
     __slots__ = ("_anchors", "_form", "_least", "blocks", "length")
 
     def __init__(self, form: str, *, parts: bool) -> None:
         self._form, self.length = form, len(form)
         self._least = max(LONG, len(form) // 2) if parts else len(form)
-        block = self._least // 2 if parts else len(form)  # every piece that counts holds one of these blocks whole
+        block = self._least // 2 if parts else len(form)  # every piece that counts contains one of these blocks
         self._anchors = [(at, form[at : at + block]) for at in range(0, len(form) - block + 1, block)]
         self.blocks = [block for _, block in self._anchors]
-        """One of them is in every text that holds a piece that counts."""
+        """Every text with a piece that counts contains one of them."""
 
     def spans(self, text: str) -> Iterator[tuple[int, int]]:
         """Yield the spans of `text` (in lower case) that count."""
@@ -50,8 +50,8 @@ class Shape:
 
 
 def alike(text: str, at: int, form: str, first: int, *, backwards: bool = False) -> int:
-    """Return how many characters from `at` on are those of `form` from `first` on, or before them. It compares in strides:
-    secrets may be large, and Python's loops are slow."""
+    """Return how many characters of `text` from `at` on (or before) equal those of `form` from `first` on. Compares in strides,
+    because secrets may be large."""
     left = min(at, first) if backwards else min(len(text) - at, len(form) - first)
     same, stride, grows = 0, 64, True
     while same < left:
@@ -67,7 +67,7 @@ def alike(text: str, at: int, form: str, first: int, *, backwards: bool = False)
     return same
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Shapes:
     """The forms of a text: parts of `broken` forms count too, `whole` forms count only as a whole."""
 

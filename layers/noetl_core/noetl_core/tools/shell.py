@@ -1,4 +1,4 @@
-"""`kind: shell`: a command, or the text of a script, where whoever runs the worker allows it (docs/tools/shell.md).
+"""`kind: shell`: a command, or the text of a script, where the operator of the worker allows it (docs/tools/shell.md).
 
 Templates are never part of a script: values come as environment variables, as arguments, or on standard input. The process gets
 an environment of its own, a scratch folder as its working directory and its home, and a process group, which ends with it.
@@ -18,18 +18,18 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import IO, Any, Final
 
 from noetl_core import strict_json
 from noetl_core.engine.outcome import ErrorKind, Outcome
+from noetl_core.frozen import frozen
 from noetl_core.tools.base import BadInput, ToolCall
 from noetl_core.tools.marked_processes import end_marked, new_mark
 from noetl_core.tools.sandbox import confine
 from noetl_core.tools.sandbox.folders import wipe
 
 ALLOWED: Final = "NOETL_ALLOW_SHELL"
-"""With 1, the worker that has it in its environment runs commands."""
+"""A worker runs commands only if this environment variable is 1."""
 REFUSED: Final = (
     "shell: commands are not allowed here: `noetl run --allow shell`, or NOETL_ALLOW_SHELL=1 in the environment of what runs the"
     " tasks; on a stack, its parameter AllowShell"
@@ -38,20 +38,20 @@ DEFAULT_TIMEOUT_S: Final = 900.0
 MAX_OUTPUT_CHARS: Final = 65_536
 MAX_RESULT_BYTES: Final = 16 * 1024 * 1024
 ERROR_CHARS: Final = 4_000
-"""What is kept of standard error."""
+"""The most bytes of standard error that are kept."""
 LONGEST_SCRIPT: Final = 100_000
 """The kernel takes 128 KB as one argument."""
 GRACE_S: Final = 2.0
-"""Between the request to end and the end by force."""
+"""Seconds between SIGTERM and SIGKILL."""
 DRAIN_S: Final = 0.5
-"""How long output is waited for that background processes of a script that has ended may still write."""
+"""How long the output of background processes is awaited after the script has ended (seconds)."""
 FIRST_SLICE_S, SLICE_S = 0.002, 0.05
 PIECE: Final = 64 * 1024
 KEPT: Final = ("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH")
-"""What the process gets of the worker's environment."""
+"""Variables that the process inherits from the worker."""
 SHELLS: Final[dict[str, tuple[str, ...]]] = {"sh": ("sh", "-e", "-c"), "bash": ("bash", "-e", "-o", "pipefail", "-c")}
 _SECRET: Final = re.compile(r"SECRET|TOKEN|PASSW|PASSPHRASE|CREDENTIAL|PRIVATE|API_?KEY|DATABASE_URL|_DSN$", re.IGNORECASE)
-"""Variables of the worker whose values are masked in what comes out, as those of credentials are."""
+"""Variables of the worker whose values are masked in the output, like those of credentials."""
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -72,14 +72,14 @@ class ShellTool:
         confine.not_dumpable()  # the process is of the same user: it must not read the memory and the environment of this one
         scratch = tempfile.mkdtemp(prefix="noetl-shell-")
         try:
-            return _carried_out(work, call, scratch)
+            return _run_process(work, call, scratch)
         finally:
             wipe(scratch)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Work:
-    """What is run, read and checked."""
+    """The checked inputs of a call."""
 
     command: list[str]
     env: dict[str, str]
@@ -93,7 +93,7 @@ class Work:
 
 
 def read_work(call: ToolCall) -> Work:
-    """Return what a call asks for. Raises `BadInput`."""
+    """Return the checked inputs of a call. Raises `BadInput`."""
     inputs, spec = call.inputs, call.spec
     codes = spec.get("ok_codes", [0])
     if not isinstance(codes, list) or not all(isinstance(c, int) and not isinstance(c, bool) for c in codes):
@@ -102,7 +102,7 @@ def read_work(call: ToolCall) -> Work:
     if form not in ("text", "json"):
         raise BadInput(f"`spec.output` {str(form)[:40]!r} is unknown: text or json")
     cwd = inputs.get("cwd")
-    if cwd is not None and not (isinstance(cwd, str) and os.path.isdir(cwd)):  # noqa: PTH112
+    if cwd is not None and not (isinstance(cwd, str) and os.path.isdir(cwd)):  # noqa: PTH112 - text in, as the process takes it
         raise BadInput(f"`cwd` {str(cwd)[:200]!r} is no folder here")
     return Work(
         command=_command(inputs),
@@ -155,7 +155,7 @@ def _environment(call: ToolCall) -> dict[str, str]:
 
 
 def _text(what: str, value: Any) -> str:
-    """Return a value as a process gets it: text as it is, true and false as words, what is not plain as JSON."""
+    """Return a value as text for a process: text unchanged, true and false as words, lists and mappings as JSON."""
     if isinstance(value, str):
         text = value
     else:
@@ -177,7 +177,7 @@ def _size(name: str, value: Any) -> int:
     return value
 
 
-def _carried_out(work: Work, call: ToolCall, scratch: str) -> Outcome:
+def _run_process(work: Work, call: ToolCall, scratch: str) -> Outcome:
     mark = new_mark()
     env = {"HOME": scratch, "TMPDIR": scratch, **work.env, **mark}
     deadline = time.monotonic() + work.timeout_s
@@ -210,7 +210,7 @@ def _carried_out(work: Work, call: ToolCall, scratch: str) -> Outcome:
 def _wait(
     process: subprocess.Popen[bytes], streams: _Streams, call: ToolCall, timeout_s: float, deadline: float
 ) -> Outcome | None:
-    """Wait until the process ends; return why it was not waited for any longer."""
+    """Wait until the process ends; return an outcome if it was stopped before."""
     pause = FIRST_SLICE_S
     while not _has_ended(process):
         if call.cancelled.wait(pause):
@@ -226,12 +226,12 @@ def _wait(
 
 
 def _has_ended(process: subprocess.Popen[bytes]) -> bool:
-    """Return whether the process has ended, without forgetting it: its group keeps its number until then."""
+    """Return whether the process has ended, without reaping it, so that the number of its group is not reused."""
     return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:
-    """End every process of the group: those that a script left in the background too. The first one is asked before."""
+    """End every process of the group, including background processes: by SIGTERM if the first one still runs, then by SIGKILL."""
     if not _has_ended(process):
         _signal(process.pid, signal.SIGTERM)
         until = time.monotonic() + GRACE_S
@@ -242,7 +242,7 @@ def _end_group(process: subprocess.Popen[bytes]) -> None:
 
 
 def _signal(group: int, number: int) -> None:
-    with suppress(ProcessLookupError, PermissionError):  # nobody is in it any more
+    with suppress(ProcessLookupError, PermissionError):  # the group is empty
         os.killpg(group, number)
 
 
@@ -270,7 +270,7 @@ def _outcome(work: Work, code: int, streams: _Streams) -> Outcome:
 
 
 def signal_name(number: int) -> str:
-    """Return what a signal is called; those of real time have no names of their own."""
+    """Return the name of a signal. Real-time signals have none in Python."""
     try:
         return signal.Signals(number).name
     except ValueError:
@@ -278,7 +278,7 @@ def signal_name(number: int) -> str:
 
 
 class _Streams:
-    """Feeds a process and reads what it writes, on threads: into the log up to a limit, and into what is kept."""
+    """Feeds a process and reads its output on threads, into the log and into memory, up to limits."""
 
     def __init__(self, process: subprocess.Popen[bytes], work: Work, call: ToolCall) -> None:
         assert process.stdin is not None and process.stdout is not None and process.stderr is not None
@@ -303,8 +303,8 @@ class _Streams:
             thread.join(max(0.0, until - time.monotonic()))
 
     def close(self) -> None:
-        """End the threads. The processes have ended, and with them the pipes, but for one of a session of its own without its
-        mark: nobody reads that any more, so what it writes on ends it (SIGPIPE)."""
+        """End the threads. The processes have ended and closed their pipes, except one that has left the session and dropped the
+        mark; its next write ends it (SIGPIPE)."""
         self.drain(DRAIN_S)
         self._closed.set()
         for thread, pipe in zip((self._writer, *self._readers), self._pipes, strict=True):
@@ -322,7 +322,7 @@ class _Streams:
         rest, ready = memoryview(self._work.stdin), select.poll()
         ready.register(pipe, select.POLLOUT)
         os.set_blocking(pipe.fileno(), False)
-        with suppress(OSError):  # it reads no more: its exit code says what came of that
+        with suppress(OSError):  # the process reads no more; its exit code tells whether that matters
             while rest and not self._closed.is_set():
                 if ready.poll(1000 * SLICE_S):
                     rest = rest[os.write(pipe.fileno(), rest) :]
@@ -343,7 +343,7 @@ class _Streams:
             self._say(rest, name)
 
     def _piece(self, pipe: IO[bytes]) -> bytes:
-        """Return what comes next; nothing at the end, or once the task has ended."""
+        """Return the next bytes; none at the end, or once the task has ended."""
         ready = select.poll()
         ready.register(pipe, select.POLLIN)
         while not self._closed.is_set():

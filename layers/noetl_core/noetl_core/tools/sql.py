@@ -1,8 +1,8 @@
-"""What the SQL kinds share: statements and their bound parameters as input, rows as plain data as output.
+"""Shared by the SQL kinds: statements with bound parameters as input, rows as plain data as output.
 
 The result of every SQL kind is `{"rows": [{column: value}], "columns": [name], "row_count": n}` of the last statement that
-gives rows; without one, `row_count` is the number of rows that the last statement changed. With `spec.each_statement`, what
-each of several statements gave stands in `commands` beside it, null for the one that the result is.
+returns rows; without one, `row_count` is the number of rows that the last statement changed. With `spec.each_statement`,
+`commands` also has the result of each of several statements, null for the one that is the result itself.
 Dates and times are ISO 8601 text, decimals are numbers (text where a float would lose digits), bytes `{base64: ...}`, NaN null.
 """
 
@@ -10,24 +10,24 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from noetl_core.frozen import frozen
 from noetl_core.tools.base import BadInput, ToolCall
 from noetl_core.tools.sandbox.plain import to_plain
 
 Params = Mapping[str, Any] | Sequence[Any] | None
 
 DEFAULT_MAX_ROWS: Final = 100_000
-"""Rows one task may return; `spec.max_rows` changes it. More is an error, never a silent cut."""
+"""The most rows of a result; `spec.max_rows` changes it. More rows are an error, never cut silently."""
 
 
 class TooManyRows(Exception):
     """The result has more rows than the task may return."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Statement:
     """SQL text with its bound parameters."""
 
@@ -88,7 +88,7 @@ def changed(count: int) -> dict[str, Any]:
 
 
 class Answers:
-    """What the statements of a task gave, one after the other."""
+    """Collects the results of a task's statements."""
 
     def __init__(self, call: ToolCall) -> None:
         each = call.spec.get("each_statement", False)
@@ -100,23 +100,23 @@ class Answers:
         self._count = 0
 
     def rows(self, answer: dict[str, Any]) -> None:
-        """A statement gave rows."""
+        """Add a statement that returned rows."""
         if self._last is not None and self._each:
             self._given[self._last[0]] = self._last[1]
         self._last = len(self._given), answer
         self._given.append(None)
 
     def changed(self, count: int) -> None:
-        """A statement gave no rows, and changed `count`."""
+        """Add a statement that returned no rows and changed `count`."""
         self._count = count
         self._given.append(changed(count) if self._each else None)
 
     def nothing(self) -> None:
-        """A statement that neither gives rows nor counts any."""
+        """Add a statement that neither returned nor changed rows."""
         self._given.append(changed(0))
 
     def result(self) -> dict[str, Any]:
-        """What all of them together gave."""
+        """Return the result of the task."""
         result = self._last[1] if self._last is not None else changed(self._count)
         if not self._each or len(self._given) < 2:
             return result
@@ -149,3 +149,14 @@ def _cell(value: Any, where: str) -> Any:
     if isinstance(value, list | tuple):
         return [_cell(v, where) for v in value]
     return to_plain(value, where)
+
+
+def bound(params: Any, value: Callable[[Any], Any]) -> Any:
+    """Return the parameters of a statement, a list or a mapping, with `value` applied to each. Raises `BadInput`."""
+    if params is None:
+        return None
+    if isinstance(params, Mapping):
+        return {str(name): value(one) for name, one in params.items()}
+    if isinstance(params, list | tuple):
+        return [value(one) for one in params]
+    raise BadInput(f"parameters must be a list or a mapping, not {type(params).__name__}")

@@ -1,4 +1,4 @@
-"""When a call that takes long is to stop: its time is up, or nobody needs its outcome any more."""
+"""Stops long calls at their timeout or when they are cancelled."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from noetl_core.tools.base import ToolCall, ToolFailed
 
 
 def stopper(call: ToolCall) -> Callable[[], None]:
-    """Return what raises `ToolFailed` once the call is cancelled or its time, which begins now, is up: to be called between the
-    pieces of the work."""
+    """Return a function to call between pieces of work: it raises `ToolFailed` once the call is cancelled or its timeout, counted
+    from now, has passed."""
     until = None if call.timeout_s is None else time.monotonic() + call.timeout_s
 
     def stop() -> None:

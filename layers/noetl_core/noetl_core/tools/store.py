@@ -27,7 +27,7 @@ CONTENT_TYPES: Final = {
     "parquet": "application/vnd.apache.parquet",
 }
 MAX_BYTES: Final = 512 * 1024 * 1024
-"""What one store task may write; `spec.max_bytes` lowers it."""
+"""The most bytes of a store task; `spec.max_bytes` lowers it."""
 _KEY = re.compile(r"[A-Za-z0-9_.=+-][A-Za-z0-9_.=+ -]*(/[A-Za-z0-9_.=+-][A-Za-z0-9_.=+ -]*)*")
 HINT_COLUMNS: Final = 20
 
@@ -86,7 +86,7 @@ class StoreTool:
 
 
 def _outline(data: Any, body: bytes, form: str, reference: Mapping[str, Any]) -> bytes | None:
-    """Return the outline of what is stored, where templates read it; none of what was masked."""
+    """Return the outline of stored data that templates may read in parts; None if secrets were masked in it."""
     checksum = reference["checksum"]
     if form not in ("json", "jsonl") or checksum != checksum_of(body):
         return None

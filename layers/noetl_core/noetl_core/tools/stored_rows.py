@@ -1,4 +1,4 @@
-"""Files of rows that tasks give: where they are stored, and the reference to them."""
+"""Files of rows that tasks return: the writer, and the reference."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FORMATS: Final = ("csv", "jsonl", "parquet")
 
 
 def stored(call: ToolCall, form: str) -> ObjectWriter:
-    """Return what writes the file of a task: a retry writes the same object. Raises `BadInput`."""
+    """Return the writer for the file of a task. A retry writes the same object. Raises `BadInput`."""
     if call.results is None:
         raise BadInput("this worker has no result store")
     out = call.results.writer(f"{call.execution_id}/store/{call.task_run_id}.{form}", CONTENT_TYPES[form])
@@ -22,6 +22,6 @@ def stored(call: ToolCall, form: str) -> ObjectWriter:
 
 
 def reference(written: Mapping[str, Any], form: str, rows: int, names: list[str]) -> dict[str, Any]:
-    """Return the reference to a file of rows, as `store` gives it."""
+    """Return the reference to a file of rows, in the form of `kind: store`."""
     hint = {"type": "list", "length": rows, "columns": names[:HINT_COLUMNS]}
     return {**written, "format": form, "rows": rows, "schema_hint": hint}

@@ -1,9 +1,9 @@
-"""Access tokens of the process: requested once, used by every call with the same grant, renewed before they end.
+"""Access tokens of the process: each is requested once, used by every call with the same grant, and renewed before it expires.
 
-A token is known by everything its request consists of, secrets included: who cannot make the request cannot name its token.
-Workers share tokens by `ports.TokenCache`, encrypted; what names one there is a digest under a key that only workers have.
-Requests are made on threads of their own: whoever waits for a token may go away without taking it from the others, and templates,
-which cannot wait on an event loop, ask in the same way as calls do.
+A token is identified by its whole request, including secrets: whoever cannot make the request cannot get its token. Workers share
+tokens through `ports.TokenCache`, encrypted, by a digest under a key that only workers have. Requests run on threads of their
+own, so that a cancelled caller does not abort the request for the others, and templates, which cannot await, get tokens in the
+same way.
 """
 
 from __future__ import annotations
@@ -27,19 +27,18 @@ from noetl_core.tools.event_loop import EventLoop
 from noetl_core.tools.grants import Grant, Token, TokenRefused
 from noetl_core.tools.http_client import HttpClient
 from noetl_core.tools.net import AddressPolicy
-from noetl_core.tools.oauth2_request import REQUEST_S, requested
+from noetl_core.tools.oauth2_request import REQUEST_S, request_token
 
 KEPT: Final = 256
 REFUSED_S: Final = 10
-"""For how long a refusal is the answer for all who ask in the same way, so that a loop with a wrong secret does not lock the
-client out."""
+"""How long a refusal is cached, so that a loop with a wrong secret does not lock the client out."""
 KEPT_ON_S: Final = 30 * 24 * 3600
-"""How long a stored token that has ended is kept for the refresh token beside it."""
+"""How long an expired token is stored for its refresh token."""
 POLL_S: Final = 0.2
 
 
 class Tokens:
-    """Gives access tokens. Thread-safe."""
+    """Provides access tokens. Thread-safe."""
 
     def __init__(
         self,
@@ -49,7 +48,7 @@ class Tokens:
         key: Callable[[], bytes] | None = None,
         now: Callable[[], int] = lambda: time.time_ns() // 1000,
     ) -> None:
-        """`policy` None: as the environment says. Tokens are shared with other workers where there is a cache, a sealer and a
+        """`policy` None: read from the environment. Tokens are shared with other workers if there are a cache, a sealer and a
         key."""
         self._policy, self._now = policy, now
         self._shared = _Shared(cache, sealer, key, now) if cache is not None and sealer is not None and key is not None else None
@@ -60,13 +59,12 @@ class Tokens:
         self._client: HttpClient | None = None
 
     async def token(self, grant: Grant, owner: str, refused: Token | None = None) -> Token:
-        """Return a token; another one than `refused`, which a service did not take. Raises `BadInput`, `TokenRefused`,
-        `PortError`."""
+        """Return a token other than `refused`, which a service did not accept. Raises `BadInput`, `TokenRefused`, `PortError`."""
         future = self._begun(grant, owner, refused)
         if future.done():
             return future.result()
         waiting = asyncio.wrap_future(future)
-        waiting.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # who asked may have gone away
+        waiting.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # the caller may have been cancelled
         return await asyncio.shield(waiting)
 
     def wait(self, grant: Grant, owner: str) -> Token:
@@ -107,15 +105,15 @@ class Tokens:
         return self._now() < (token.renew_at() if grant.renew else token.until)
 
     def _obtain(self, name: bytes, grant: Grant, held: Token | None, refused: Token | None, future: Future[Token]) -> None:
-        """Find or request the token, and tell those who wait."""
+        """Find or request the token, and complete `future`."""
         token: Token | None = None
         error: Exception | None = None
         try:
             token = self._found(name, grant, held, refused)
-        except Exception as raised:  # raised by those who wait
+        except Exception as raised:  # raised in the waiting callers
             error = raised
             if held is not None and held is not refused and self._now() < held.until and not isinstance(raised, BadInput):
-                token, error = held, None  # what could not be renewed in time still serves
+                token, error = held, None  # a token that could not be renewed early is still valid
         with self._lock:
             del self._under_way[name]
             if token is not None:
@@ -148,7 +146,7 @@ class Tokens:
                 self._client = HttpClient(self._policy or AddressPolicy.from_environment())
             client = self._client
         with EventLoop() as loop:
-            return loop.run(requested(loop, client, grant, last, self._now()), threading.Event())
+            return loop.run(request_token(loop, client, grant, last, self._now()), threading.Event())
 
 
 class _Shared:
@@ -158,8 +156,8 @@ class _Shared:
         self._cache, self._sealer, self._key, self._now = cache, sealer, key, now
 
     def token(self, name: bytes, serves: Callable[[Token], bool], request: Callable[[Token | None], Token]) -> Token:
-        """Return the stored token if it serves, else the one that `request` gives, which is stored. While another worker renews
-        it, wait for what comes of that."""
+        """Return the stored token if it serves, otherwise request and store one. While another worker renews it, wait for the
+        result."""
         key = hmac.new(self._key(), b"access token\0" + name, "sha256").hexdigest()
         until = time.monotonic() + REQUEST_S
         while True:
@@ -178,14 +176,14 @@ class _Shared:
             with suppress(PortError):
                 self._cache.end_renewal(key, seen)
             raise
-        with suppress(PortError):  # others request one of their own
+        with suppress(PortError):  # others then request one of their own
             kept_on = KEPT_ON_S if token.refresh_token else 0
             sealed = self._sealer.seal(json.dumps([dict(token.fields), token.since, token.until]).encode(), {"token": key})
             self._cache.write(key, StoredToken(sealed, token.until, token.until // SECOND + kept_on), seen)
         return token
 
     def _opened(self, key: str, stored: StoredToken | None) -> Token | None:
-        """Return the token of a stored item; None for one that cannot be opened any more: then one is requested."""
+        """Return the token of a stored item; None if it cannot be decrypted any more: then one is requested."""
         if stored is None:
             return None
         try:

@@ -1,8 +1,8 @@
-"""One activation of one run: what all parts of a worker share while they carry it out."""
+"""The state that all parts of a worker share while they carry out one activation of a run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -14,6 +14,7 @@ from noetl_core.expr import Scope
 from noetl_core.ports import Clock, RateLimits, ResultStore
 from noetl_core.run_history import RunHistory
 from noetl_core.worker.journal import Journal
+from noetl_core.worker.keychain import Keychain
 from noetl_core.worker.nodes import CtxLayer
 from noetl_core.worker.offload import Offload
 from noetl_core.worker.recorder import Recorder
@@ -30,7 +31,7 @@ class Activation:
     step_run: str
     view: RunView
     history: RunHistory
-    keychain: Mapping[str, Any]
+    keychain: Keychain
     clock: Clock
     journal: Journal
     lease: RunLease
@@ -39,18 +40,20 @@ class Activation:
     chunk: ChunkOfLoop | None = None
     """For a chunk run: the plan of the loop, and the index of the chunk as `chunk`."""
     deadline: int | None = None
-    """When the invocation ends (microseconds), if it does."""
+    """When the invocation ends (microseconds); None: never."""
     spread: SpreadRule | None = None
     """When a loop is handed over to other workers; None: never, where there are none."""
     rates: RateLimits | None = None
     """The rates that tasks share; None where the worker has no access to them."""
+    works_outside: Callable[[str], bool] = lambda _kind: False
+    """Returns whether tasks of a kind are outside work."""
     halt: Literal["", "pause", "deadline"] = ""
     ended: BoundaryEvent | None = None
 
     def __post_init__(self) -> None:
         self.execution_id = self.view.execution_id
         self.claimed_at = self.journal.seq - 1
-        """Position of the claim in the stream of the run: no other worker that has or had this run has the same."""
+        """Position of the claim in the stream of the run. It differs for every worker that ever held this run."""
         tainted = bool(self.playbook.keychain) or self.history.masked
         self.offload = Offload(self.results, self.resolve, self.playbook.executor, self.execution_id, tainted=tainted)
         self.recorder = Recorder(self.journal, self.clock, self.offload)
@@ -64,7 +67,7 @@ class Activation:
         }
 
     def end(self, kind: Callable[Keys, Any], /, *_: Keys.args, **data: Keys.kwargs) -> None:
-        """The run has come to its end, or to a suspension: to the boundary of payload type `kind`, dated when it is recorded."""
+        """End or suspend the run with a boundary of payload type `kind`; the time is set when it is recorded."""
         self.ended = new(kind, 0, *_, **data)
 
     def scope(self, ctx: CtxLayer, scope_iter: dict[str, Any]) -> Scope:
@@ -74,4 +77,4 @@ class Activation:
     def written(self, ctx: CtxLayer) -> dict[str, Any]:
         """Return the run's ctx writes for its boundary event; large values, which reducers may build, are stored behind
         references."""
-        return self.offload.each(ctx.writes, f"values/{self.step_run}-ctx")
+        return self.offload.store_each_if_large(ctx.writes, f"values/{self.step_run}-ctx")

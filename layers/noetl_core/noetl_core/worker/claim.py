@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from noetl_core.carried_over import carried_over
 from noetl_core.engine.records import MAX_TAKEOVERS, Command, RunEvent, StreamId
 from noetl_core.events.event import new
 from noetl_core.events.runs import StepResumed, StepStarted
 from noetl_core.events.table import TERMINAL
+from noetl_core.frozen import frozen
 from noetl_core.instants import SECOND
 from noetl_core.ports import Clock, CorruptLog, EventStore
 from noetl_core.run_history import RunHistory, deliver, read_run_history
@@ -18,7 +18,7 @@ from noetl_core.worker.journal import Fenced, Journal
 from noetl_core.worker.run_lease import RunLease
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Claim:
     """A claimed run: what its stream holds so far, and the journal that continues it."""
 
@@ -27,20 +27,20 @@ class Claim:
 
 
 class Claims:
-    """Claims runs for the worker called `worker`. `gone`: whether the worker of that name is known to have ended."""
+    """Claims runs for the worker named `worker`. `gone(name)` returns whether the worker of that name is known to have ended."""
 
     def __init__(self, store: EventStore, clock: Clock, worker: str, gone: Callable[[str], bool] | None) -> None:
         self._store, self._clock, self._worker, self._gone = store, clock, worker, gone
 
     def take(self, command: Command, deadline: int | None, lease: RunLease) -> Claim | Handled:
-        """Claim the run of a command, for `lease`, or return why that is not possible. Raises port errors, after which the queue
+        """Claim the run of a command for `lease`, or return why it cannot be claimed. Raises port errors, after which the queue
         delivers the command again."""
         stream = StreamId(command.execution_id, command.run_id)
         seq, mode = command.expected_seq, command.mode
         history = self._carried_over(command) if seq == 0 and mode == "first" else self._history(command, stream)
         while True:
             if history.next_seq > seq or mode == "takeover":
-                refusal = self._standing(history, command.asked)
+                refusal = self._refusal(history, command.asked)
                 if refusal is not None:
                     return refusal
                 seq, mode = history.next_seq, "takeover"
@@ -50,7 +50,7 @@ class Claims:
                 self._store, self._clock, stream, seq, command.expires_at, deadline, history.tally, history.aggregates
             )
             lease.journal = journal
-            journal.put(self._opening(command, mode, history))
+            journal.put(self._claim_event(command, mode, history))
             if mode == "resume":
                 deliver(history, command.mail)
             history.as_of = command.as_of if history.as_of is None else history.as_of
@@ -67,13 +67,13 @@ class Claims:
         return read_run_history(self._store, stream, self._carried_over(command))
 
     def _carried_over(self, command: Command) -> RunHistory:
-        """Return what a redrive keeps of the runs before this one."""
+        """Return the history that a redrive keeps of the runs before this one."""
         if command.carried_over is None or "runs" not in command.carried_over:
             return RunHistory()
         return carried_over(self._store, command.execution_id, command.carried_over)
 
-    def _standing(self, history: RunHistory, asked: bool) -> Handled | None:
-        """Return why the run cannot be taken over, by its stream; None when it can, at the next position."""
+    def _refusal(self, history: RunHistory, asked: bool) -> Handled | None:
+        """Return why the stream forbids a takeover; None when the run can be taken over at the next position."""
         if history.last is None:
             return Handled("dropped", "nothing to take over")
         if history.newest in TERMINAL:
@@ -87,7 +87,7 @@ class Claims:
             return Handled("dropped", "its workers keep dying; the control plane ends the run")
         return None
 
-    def _opening(self, command: Command, mode: str, history: RunHistory) -> RunEvent:
+    def _claim_event(self, command: Command, mode: str, history: RunHistory) -> RunEvent:
         as_of = command.as_of if history.as_of is None else history.as_of
         now = self._clock.now()
         if mode == "resume":

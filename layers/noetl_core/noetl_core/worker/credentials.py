@@ -13,18 +13,17 @@ from noetl_core.engine.failure_handlers import is_made_of, made_for
 from noetl_core.ports import Forbidden, NotFound, PlaybookVersion, ReadsSecrets
 
 Registered = Callable[[str], PlaybookVersion]
-"""Returns the registered version with the content of a digest; version 0 means that it is registered nowhere. Raises
-`NotFound`."""
+"""Returns the version that is registered with a content digest; version 0 means that none is. Raises `NotFound`."""
 
 
 @dataclass(slots=True)
-class Permitted:
-    """Credentials as the playbook with `digest` may read them.
+class PermittedCredentials:
+    """The credentials that the playbook with `digest` may read.
 
-    The check uses the playbook content that the execution pins. Whoever registered that content under its path had the right
-    to do so. It does not matter how the execution was started, by whom, or by which parent. A playbook text that only claims
-    a path can therefore read nothing that is reserved for that path. What tells a webhook of a failure reads as the registered
-    playbook that names the webhook and the credential.
+    The check uses the playbook content that the execution pins: registering that content under its path required the right to
+    do so. How, by whom or by which parent the execution was started does not matter. A playbook text that merely claims a path
+    can therefore read nothing that is reserved for the path. The generated playbook that calls a webhook after a failure has
+    the permissions of the registered playbook that names the webhook and the credential.
     """
 
     secrets: ReadsSecrets
@@ -36,24 +35,25 @@ class Permitted:
         """Return the credential. Raises `NotFound`, `Forbidden`, `Unavailable`."""
         found = self.secrets.get(name)
         paths = found.get("paths")
-        if paths is not None and not self._is_for(paths):
+        if paths is not None and not self._may_use(paths):
             said = ", ".join(map(str, paths)) if isinstance(paths, list) and paths else "no playbook that there is"
             raise Forbidden(f"credential {name!r} is kept for registered playbooks with a path like {said}")
         return found
 
-    def _is_for(self, paths: Any) -> bool:
+    def _may_use(self, paths: Any) -> bool:
         if not isinstance(paths, list) or self.registered is None:
             return False
         if self._version is None:
             try:
-                self._version = self._behind(self.registered(self.digest))
+                self._version = self._acting_version(self.registered(self.digest))
             except NotFound:
                 return False
         version = self._version
         return version.version > 0 and any(isinstance(p, str) and fnmatchcase(version.path, p) for p in paths)
 
-    def _behind(self, version: PlaybookVersion) -> PlaybookVersion:
-        """Return the playbook whose failure this one handles, if that is so, else this one. Raises `NotFound`."""
+    def _acting_version(self, version: PlaybookVersion) -> PlaybookVersion:
+        """Return the playbook version whose permissions apply: for a generated failure handler that of the failed playbook,
+        otherwise `version`. Raises `NotFound`."""
         digest = made_for(version.path, version.source) if version.version == 0 else None
         if digest is None or self.registered is None:
             return version

@@ -1,4 +1,4 @@
-"""The collection of a cursor loop: frames of claimed rows, of which only the one in use is in memory."""
+"""The collection of a cursor loop: frames of claimed rows. Only the frame in use is in memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from noetl_core.worker.view import Resolver
 
 @dataclass(slots=True)
 class Frame:
-    """One claimed frame: the indexes from `first` on. `rows` are the rows as the log has them: a list, or a reference to it."""
+    """One claimed frame: the indexes from `first` on. `rows` is the list of rows as recorded, or a reference to it."""
 
     ids: ClaimIds
     first: int
@@ -39,7 +39,7 @@ class FrameItems(Sequence[Any]):
         """The frame that was read last, with its rows and handles."""
 
     def add(self, claimed: LoopFrameClaimed) -> Frame | None:
-        """Add a frame as the log has it; None for the one that says that there are no more rows."""
+        """Add a recorded frame and return it; None for the empty frame that marks the end of the rows."""
         if not claimed["keys"]:
             return None
         ids = ClaimIds(claimed["claim"], claimed["failed"])
@@ -66,11 +66,11 @@ class FrameItems(Sequence[Any]):
         return self._rows(frame)[0][index - frame.first]
 
     def frame_of(self, index: int) -> Frame:
-        """Return the frame that has an iteration's row."""
+        """Return the frame that contains the row of an iteration."""
         return self.frames[bisect_right(self.frames, index, key=lambda frame: frame.first) - 1]
 
     def rows(self, frame: Frame, indexes: Iterable[int]) -> list[Row]:
-        """Return rows of a frame as their source knows them."""
+        """Return rows of a frame in the form that their source takes."""
         return list(self._claimed(frame, indexes))
 
     def _claimed(self, frame: Frame, indexes: Iterable[int]) -> Iterator[Row]:
@@ -80,7 +80,7 @@ class FrameItems(Sequence[Any]):
             yield Row(frame.keys[place], None, handles[place] if handles else None)
 
     def forget(self, frame: Frame) -> None:
-        """Keep no rows of a frame that is finished: they are read again if they must be."""
+        """Drop the cached rows of a finished frame; they are read again when needed."""
         if self._read is not None and self._read[0] is frame:
             self._read = None
 

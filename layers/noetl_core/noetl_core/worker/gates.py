@@ -1,4 +1,4 @@
-"""Gates as a worker reads them. An open gate is cached for a moment, so that the next step of a chain need not read it again."""
+"""Reads of gates by a worker. An open gate is cached briefly, so that the next step of a chain need not read it again."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from noetl_core.instants import SECOND
 from noetl_core.ports import Clock, Gate, Gates
 
 STANDS_S = 1
-"""How long a cached open gate is used. A running pipeline reads its gate with its periodic commits, every second, so it knows
-no newer one. Until then, a run that was fenced loses its claim, and a paused run goes one step further."""
+"""How long a cached open gate is used. This is no later than a running pipeline would notice: it reads its gate with its periodic
+commits, every second. Meanwhile a fenced run fails at its claim, and a paused execution runs at most one step more."""
 REMEMBERED = 1024
 
 
@@ -26,7 +26,7 @@ class RecentGates:
         self._gates, self._clock, self._several = gates, clock, several
         self._lock = Lock()
         self._open: OrderedDict[str, int] = OrderedDict()
-        """Execution -> when its gate was last found open, with no run stopped."""
+        """Execution -> when its gate was last read as open with no run stopped."""
 
     def gate(self, execution_id: str) -> Gate:
         now = self._clock.now()
@@ -38,7 +38,7 @@ class RecentGates:
         return gate
 
     def look_at(self, executions: Iterable[str]) -> None:
-        """Read the gates of several executions by one request, for commands that come together."""
+        """Read the gates of several executions by one request, for commands of one batch."""
         now = self._clock.now()
         wanted = {e for e in executions if now - self._open.get(e, 0) >= STANDS_S * SECOND}
         if self._several is not None and len(wanted) > 1:

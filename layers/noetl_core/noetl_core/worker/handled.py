@@ -1,18 +1,19 @@
-"""What became of a command."""
+"""The result of handling a command."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
+from noetl_core.frozen import frozen
 
-@dataclass(frozen=True, slots=True)
+
+@frozen
 class Handled:
-    """What became of a command.
+    """The result of handling a command.
 
-    The queue may delete the message in any case. What a dropped command asked for is done elsewhere. A command that is handed
-    back is one whose run another worker holds for `seconds` more; the sweeper has the run taken over later. A caller who
-    wants that sooner sends the command again. A loop of which other workers run the rest is `spread`; the reason says why.
+    The queue may delete the message in any case. `dropped`: the command is obsolete, or others carry it out. `hand_back`:
+    another worker holds the run for `seconds` more; the sweeper has the run taken over later, and a caller who wants that sooner
+    sends the command again. `spread`: other workers run the rest of the loop; the reason says why.
     """
 
     kind: Literal["done", "suspended", "spread", "dropped", "hand_back"]

@@ -1,4 +1,4 @@
-"""Inputs of tasks: a task gets values, whatever their size, in place of references (resolution 22)."""
+"""Loading of task inputs: a task gets values of any size in place of references (resolution 22)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from noetl_core.values import LoadBudget, LoadLimitExceeded, claimed
 from noetl_core.worker.view import Resolver
 
 
-class Unloaded(Exception):
+class InputsNotLoaded(Exception):
     """The inputs of a task cannot be loaded. The task ends with `outcome`."""
 
     def __init__(self, outcome: Outcome) -> None:
@@ -23,12 +23,11 @@ class Unloaded(Exception):
         self.outcome = outcome
 
 
-def loaded(kind: str, name: str, given: Mapping[str, Any], resolve: Resolver, limit: int) -> dict[str, Any]:
-    """Return the rendered inputs of task `name` with references replaced by their values; together at most `limit` bytes are
-    loaded.
+def load_inputs(kind: str, name: str, given: Mapping[str, Any], resolve: Resolver, limit: int) -> dict[str, Any]:
+    """Return the rendered inputs of task `name` with references replaced by their values, at most `limit` bytes in all.
 
-    Inputs for which the kind takes references keep them. If such an input is itself one reference to a mapping, that mapping
-    is loaded, because its keys are needed. Raises `Unloaded`.
+    Inputs in which the kind takes references keep them. If such an input is itself a reference to a mapping, that mapping is
+    loaded, because its keys are needed. Raises `InputsNotLoaded`.
     """
     if all(type(value) in SCALARS for value in given.values()):
         return dict(given)
@@ -44,12 +43,12 @@ def loaded(kind: str, name: str, given: Mapping[str, Any], resolve: Resolver, li
         for key, value in taken.items():
             whole[key] = _mapping(key, value, resolve, budget) if spec is not None and key in spec.maps else value
     except LoadLimitExceeded as full:
-        raise Unloaded(Outcome.failed("limit", _too_large(name, full), retryable=False)) from None
+        raise InputsNotLoaded(Outcome.failed("limit", _too_large(name, full), retryable=False)) from None
     except NotFound as error:
-        raise Unloaded(Outcome.failed("not_found", f"inputs of task {name}: {error}", retryable=False)) from None
+        raise InputsNotLoaded(Outcome.failed("not_found", f"inputs of task {name}: {error}", retryable=False)) from None
     except ValueError as error:
         hint = "a task of kind duckdb reads it as one of its sources"
-        raise Unloaded(Outcome.failed("schema", f"inputs of task {name}: {error}; {hint}", retryable=False)) from None
+        raise InputsNotLoaded(Outcome.failed("schema", f"inputs of task {name}: {error}; {hint}", retryable=False)) from None
     return {key: whole[key] for key in given}
 
 
@@ -70,7 +69,9 @@ class TaskReferences:
         return self._within(self._limit, ask)
 
     def load(self, value: Any, name: str, limit: int | None = None) -> Any:
-        return self._within(self._limit if limit is None else limit, lambda budget: self._resolve.apart(value, budget, (name,)))
+        return self._within(
+            self._limit if limit is None else limit, lambda budget: self._resolve.whole_uncached(value, budget, (name,))
+        )
 
     def _within(self, limit: int, ask: Callable[[LoadBudget], Any]) -> Any:
         try:
@@ -90,7 +91,7 @@ def _mapping(key: str, value: Any, resolve: Resolver, budget: LoadBudget) -> Any
 
 
 def _too_large(name: str, full: LoadLimitExceeded) -> str:
-    """Return an outcome that says which input was too large and what to do about it."""
+    """Return a message that names the input that is too large and says what to do."""
     where = path_text(full.path) or "what they hold"
     return (
         f"inputs of task {name}: with {where} they are {full.size} bytes, and max_input_bytes is {full.limit}; take only what the"

@@ -53,10 +53,10 @@ class Journal:
         self.flushed_at = clock.now()
         self.closed = self._released = False
         self.events = 0 if before is None else before.events
-        """Envelopes of the stream, those of before and those put here."""
+        """Number of envelopes in the stream, including those of earlier activations."""
         self._takeovers_without_progress = 0 if before is None else before.takeovers_without_progress
         self.aggregates = aggregates or RunAggregates()
-        """Of the stream, as `events`."""
+        """Aggregates of the whole stream, including earlier activations."""
 
     @property
     def seq(self) -> int:

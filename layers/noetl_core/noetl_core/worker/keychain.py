@@ -1,7 +1,7 @@
 """The keychain of a run: declared credentials, resolved in order when a template or a task reads one (docs/language/playbook.md).
 
-What an entry is follows from its kind. Nothing resolved is kept here: stored credentials and tokens are kept where they are read,
-for all runs of the process, so that a run goes on with a credential that was replaced, and a token that was renewed.
+The kind of an entry says how it is resolved. Nothing resolved is cached here: the stores of credentials and tokens cache for all
+runs of the process, so that a run sees a credential that was replaced and a token that was renewed.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from noetl_core.tools.oauth2 import grant_of
 from noetl_core.tools.scrub import Scrubber
 from noetl_core.tools.secrets import flat
 
-_SOLE: Final = ("value", "secret", "token", "password", "api_key", "key")
-"""Fields that a secret of one value may have."""
+_SINGLE_VALUE_FIELDS: Final = ("value", "secret", "token", "password", "api_key", "key")
+"""Names of the field of a secret that holds a single value."""
 
 
 class Keychain(Strict, Mapping[str, Any]):
     """`keychain.<name>.<field>` in templates: an entry is resolved when a template reads it, and its fields are secrets
-    (docs/access.md). `read` is the same for `auth` and its like."""
+    (docs/access.md). `read` resolves entries for `auth` and similar inputs."""
 
     called = "the keychain"
 
@@ -51,7 +51,7 @@ class Keychain(Strict, Mapping[str, Any]):
         names: Mapping[str, Any] | None = None,
         resolve: Resolve | None = None,
     ) -> None:
-        """`names` is what entries may read beside those above them, `resolve` what loads references in it."""
+        """`names` are what entries may read besides the entries above them; `resolve` loads references in them."""
         self._entries = {entry.name: entry for entry in playbook.keychain}
         self._playbook, self._secrets, self._tokens = playbook, secrets, tokens
         self._names, self._resolve = names or {}, resolve
@@ -59,7 +59,7 @@ class Keychain(Strict, Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         if name not in self._entries or self._secrets is None:
             raise KeyError(name)
-        return Secret(Fields(f"keychain.{name}", self._told(name, lambda entry: self._fields(entry))))
+        return Secret(Fields(f"keychain.{name}", self._resolved(name, lambda entry: self._fields(entry))))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._entries)
@@ -69,7 +69,7 @@ class Keychain(Strict, Mapping[str, Any]):
 
     def read(self, name: str) -> Mapping[str, Any]:
         """Return the credential that `auth` names: an entry of the keychain, or else a stored credential. An entry that gives an
-        access token is returned as its grant, so that who uses the token can renew it. Raises `KeyError`, `NotFound`,
+        access token is returned as its grant, so that the tool that uses the token can renew it. Raises `KeyError`, `NotFound`,
         `Forbidden`, `BadInput`."""
         if self._secrets is None:
             raise KeyError(name)
@@ -77,7 +77,7 @@ class Keychain(Strict, Mapping[str, Any]):
         if entry is None:
             return self._secrets.get(name)
         try:
-            return self._told(name, self._credential)
+            return self._resolved(name, self._credential)
         except NoCredential as missing:
             raise NotFound(missing.message) from None
         except CredentialRefused as refused:
@@ -93,36 +93,36 @@ class Keychain(Strict, Mapping[str, Any]):
         used = entries_used(self._playbook)
         for name in self._entries:
             if name in used:
-                self._told(name, self._credential)
+                self._resolved(name, self._credential)
 
     # --- entries by kind ------------------------------------------------------------------------------------------------
 
-    def _told(self, name: str, resolve: Callable[[KeychainEntry], Mapping[str, Any]]) -> Mapping[str, Any]:
-        """Return what an entry is resolved to, with errors that name it."""
+    def _resolved(self, name: str, resolve: Callable[[KeychainEntry], Mapping[str, Any]]) -> Mapping[str, Any]:
+        """Return the result of `resolve` for an entry; errors name the entry."""
         entry = self._entries[name]
         try:
             return resolve(entry)
         except NotFound as missing:
-            raise NoCredential(f"{_called(entry)}: {missing}") from None
+            raise NoCredential(f"{_label(entry)}: {missing}") from None
         except Forbidden as refused:
-            raise CredentialRefused(f"{_called(entry)}: {refused}") from None
+            raise CredentialRefused(f"{_label(entry)}: {refused}") from None
         except BadInput as wrong:
             said = str(wrong)
-            raise CredentialFailed(said if _called(entry) in said else f"{_called(entry)}: {said}", "schema") from None
+            raise CredentialFailed(said if _label(entry) in said else f"{_label(entry)}: {said}", "schema") from None
         except TokenRefused as unobtained:
-            raise CredentialFailed(f"{_called(entry)}: {unobtained.error.message}", _kind(unobtained)) from None
+            raise CredentialFailed(f"{_label(entry)}: {unobtained.error.message}", _kind(unobtained)) from None
 
     def _credential(self, entry: KeychainEntry) -> Mapping[str, Any]:
-        """Return an entry in the form of a stored credential: `{type, data}`, or as it is stored."""
+        """Return an entry in the form of a stored credential, `{type, data}`."""
         if entry.kind in ("static", "secret_manager"):
             return {"data": self._fields(entry)}
         if entry.kind not in ("bearer", "oauth2"):
             return self._stored(entry, self._options(entry))
         options = self._options(entry)
-        grant = self._granted(entry, options)
+        grant = self._grant_fields(entry, options)
         if grant is None:
             return {"type": "bearer", "data": self._token_of(entry, options)}
-        grant_of(grant, _called(entry), "local")  # so that mistakes are told where they are made
+        grant_of(grant, _label(entry), "local")  # reports mistakes here, where the entry is named
         return {"type": "oauth2", "data": grant}
 
     def _fields(self, entry: KeychainEntry) -> Mapping[str, Any]:
@@ -136,10 +136,10 @@ class Keychain(Strict, Mapping[str, Any]):
         return flat(self._stored(entry, options))
 
     def _options(self, entry: KeychainEntry) -> dict[str, Any]:
-        """Return the options of an entry, rendered: they may read the entries above it."""
+        """Return the rendered options of an entry; their templates may read the entries above it."""
         if entry.kind not in KEYCHAIN:
             return dict(entry.options)
-        scope = Scope({**self._names, "keychain": _Above(self, entry.name)}, resolve=self._resolve)
+        scope = Scope({**self._names, "keychain": _EarlierEntries(self, entry.name)}, resolve=self._resolve)
         rendered: dict[str, Any] = reveal(render(dict(entry.options), scope))
         return rendered
 
@@ -147,25 +147,25 @@ class Keychain(Strict, Mapping[str, Any]):
         assert self._secrets is not None
         name = options.get("credential", entry.name)
         if not isinstance(name, str) or not name:
-            raise BadInput(f"`credential` of {_called(entry)} must be the name of a stored credential")
+            raise BadInput(f"`credential` of {_label(entry)} must be the name of a stored credential")
         return self._secrets.get(name)
 
     def _secret(self, entry: KeychainEntry, options: Mapping[str, Any]) -> Mapping[str, Any]:
         assert self._secrets is not None
         if "map" in options:
             several = _mapping(entry, options["map"])
-            return {field: _sole(flat(self._secrets.get(str(name))), str(name), field) for field, name in several.items()}
+            return {field: _single_value(flat(self._secrets.get(str(name))), str(name), field) for field, name in several.items()}
         fields = flat(self._stored(entry, options))
         field = options.get("field")
         if field is None:
             return fields
         if field not in fields:
-            raise BadInput(f"{_called(entry)}: its secret has no field {str(field)[:80]!r}: it has {', '.join(sorted(fields))}")
+            raise BadInput(f"{_label(entry)}: its secret has no field {str(field)[:80]!r}: it has {', '.join(sorted(fields))}")
         return {str(field): fields[field], "value": fields[field]}
 
-    def _granted(self, entry: KeychainEntry, options: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return the fields of the grant that an entry describes, alone or with a stored credential; None for one that has its
-        token."""
+    def _grant_fields(self, entry: KeychainEntry, options: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return the fields of the grant that an entry, alone or with a stored credential, describes; None for an entry that
+        holds a token."""
         if "token" in options:
             return None
         stored: Mapping[str, Any] = {}
@@ -187,29 +187,29 @@ class Keychain(Strict, Mapping[str, Any]):
         fields = {"token": options["token"]} if "token" in options else dict(flat(self._stored(entry, options)))
         token = fields.get("token") or fields.get("access_token")
         if not token:
-            raise BadInput(f"{_called(entry)}: its credential has no field `token`: it has {', '.join(sorted(fields))}")
+            raise BadInput(f"{_label(entry)}: its credential has no field `token`: it has {', '.join(sorted(fields))}")
         return {**fields, "token": token, "access_token": token}
 
     def _token(self, entry: KeychainEntry, options: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the fields of an access token, which is requested if there is none."""
-        fields = self._granted(entry, options)
+        """Return the fields of an access token, which is requested if none is cached."""
+        fields = self._grant_fields(entry, options)
         if fields is None:
             return self._token_of(entry, options)
-        grant: Grant = grant_of(fields, _called(entry), "local")
+        grant: Grant = grant_of(fields, _label(entry), "local")
         if self._tokens is None:
-            raise BadInput(f"{_called(entry)}: this worker requests no tokens")
+            raise BadInput(f"{_label(entry)}: this worker requests no tokens")
         try:
             token = self._tokens.wait(grant)
         except TokenRefused as refused:
-            scrubber = Scrubber()  # what a service says of a request may repeat it
+            scrubber = Scrubber()  # a service may repeat the request in its answer
             scrubber.learn(fields)
             error = refused.error
             raise TokenRefused(type(error)(error.kind, scrubber.text(error.message), error.retryable, error.code)) from None
         return {**token.fields, "token": token.value, "access_token": token.value}
 
 
-class _Above(Strict, Mapping[str, Any]):
-    """The entries above one entry, as its templates see them."""
+class _EarlierEntries(Strict, Mapping[str, Any]):
+    """The keychain as the templates of one entry see it: the entries above it."""
 
     called = "the keychain above this entry"
 
@@ -229,22 +229,22 @@ class _Above(Strict, Mapping[str, Any]):
         return len(self._above)
 
 
-def _called(entry: KeychainEntry) -> str:
+def _label(entry: KeychainEntry) -> str:
     return f'keychain entry "{entry.name}"'
 
 
 def _mapping(entry: KeychainEntry, value: Any) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise BadInput(f"{_called(entry)} must be a mapping of names to values, not {type(value).__name__}")
+        raise BadInput(f"{_label(entry)} must be a mapping of names to values, not {type(value).__name__}")
     return value
 
 
-def _sole(fields: Mapping[str, Any], secret: str, field: str) -> Any:
-    """Return the value of a secret that stands for one field. Raises `BadInput`."""
+def _single_value(fields: Mapping[str, Any], secret: str, field: str) -> Any:
+    """Return the only value of a secret, for the entry's `field`. Raises `BadInput`."""
     values = {name: value for name, value in fields.items() if name != "type"}
     if len(values) == 1:
         return next(iter(values.values()))
-    for name in (field, *_SOLE):
+    for name in (field, *_SINGLE_VALUE_FIELDS):
         if name in values:
             return values[name]
     raise BadInput(f"secret {secret!r} has several fields and none called {field!r}: it has {', '.join(sorted(values))}")

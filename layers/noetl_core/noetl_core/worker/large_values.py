@@ -1,4 +1,4 @@
-"""Large values of a run, of which templates read parts by their outlines."""
+"""Large values of a run: templates read parts of them by their outlines."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import Any, Final
 
+from noetl_core.at_once import at_once
 from noetl_core.expr import TemplateError
 from noetl_core.expr.errors import LimitExceeded
 from noetl_core.expr.references import Path
 from noetl_core.outlines import Container, OutlinedPart, Page, PagedPart, Pages, Part, Span
 from noetl_core.ports import NotFound, ResultStore
 from noetl_core.result_refs import Altered, is_partly_readable
-from noetl_core.values import Values, at_once
+from noetl_core.values import Values
 
 KEPT_BYTES: Final = 16 * 1024 * 1024
-"""The most bytes of parts that are cached per run; the newest is, whatever its size."""
+"""The most bytes of parts that a run caches. The newest part is cached whatever its size."""
 
 Name = tuple[str, ...]
 """Key, checksum and outline of a reference."""
@@ -26,7 +27,7 @@ Name = tuple[str, ...]
 class LargeValues:
     """Opens values that have an outline, and loads and caches parts of them.
 
-    An object within `limit` is loaded whole, by `whole`, when parts of it come to half of its bytes. Of a larger one an
+    An object within `limit` is loaded whole, by `whole`, once the loaded parts come to half of its bytes. Of a larger object, one
     evaluation loads at most `limit` bytes.
     """
 
@@ -39,8 +40,7 @@ class LargeValues:
         self._lock = Lock()
 
     def open(self, ref: Mapping[str, Any]) -> Part | None:
-        """Return the value of a reference of the family, as a part of which nothing is loaded; None where all of it is to be
-        loaded."""
+        """Return the value of a reference of the family as a part with nothing loaded yet; None if it must be loaded whole."""
         if not is_partly_readable(ref):
             return None
         name = (str(ref["key"]), str(ref.get("checksum")), str(ref.get("outline")), str(ref.get("schema_hint")))
@@ -52,27 +52,27 @@ class LargeValues:
         return None if found is None else OutlinedPart(found, _Source(self, name, ref, found.size))
 
     def page(self, page: Page) -> list[Any] | Part:
-        """Return the items of a page that is behind a reference."""
+        """Return the items of a page, which is a reference."""
         items = self.open(page.reference or {})
         return self.whole(page.reference or {}) if items is None else items
 
-    def pays(self, name: Name, loaded: int, size: int) -> bool:
-        """Count bytes that are to be loaded of a value. Returns whether all of it had better be loaded."""
+    def should_load_whole(self, name: Name, loaded: int, size: int) -> bool:
+        """Count `loaded` bytes that are about to be loaded. Returns whether loading the whole value is cheaper."""
         with self._lock:
             self._loaded[name] += loaded
             return loaded > 0 and size <= self._limit and 2 * self._loaded[name] >= size
 
     def load(self, ref: Mapping[str, Any], name: Name, spans: Sequence[Span], path: Path, size: int) -> list[Any]:
-        """Return the items of spans of the object of `size` bytes."""
+        """Return the items of spans of an object of `size` bytes."""
         with self._lock:
             kept = {span: self._kept[name, span] for span in spans if (name, span) in self._kept}
             missing = [span for span in spans if span not in kept]
-        if self.pays(name, sum(span.size for span in missing), size):
+        if self.should_load_whole(name, sum(span.size for span in missing), size):
             value = self.whole(ref)
             for key in path:
                 value = value[key]
             return [span.of(value) for span in spans]
-        with reading(name[0]):
+        with template_errors(name[0]):
             found = dict(zip(missing, at_once(self._read, missing), strict=True))
         self._keep(name, {**found, **kept})
         return [found[span] if span in found else kept[span] for span in spans]
@@ -94,7 +94,7 @@ class LargeValues:
     def too_large(self, key: str, size: int) -> LimitExceeded:
         return too_large(key, size, self._limit)
 
-    def over(self, size: int) -> bool:
+    def exceeds_limit(self, size: int) -> bool:
         return size > self._limit
 
 
@@ -107,10 +107,10 @@ class _Source:
         self._used = 0
 
     def load(self, spans: Sequence[Span], path: Path) -> Sequence[Any]:
-        if self._values.over(self._size):
+        if self._values.exceeds_limit(self._size):
             new = set(spans) - self._read
             self._used += sum(span.size for span in new)
-            if self._values.over(self._used):
+            if self._values.exceeds_limit(self._used):
                 raise self._values.too_large(self._name[0], self._used)
             self._read |= new
         return self._values.load(self._ref, self._name, spans, path, self._size)
@@ -125,12 +125,12 @@ class _PageSource:
 
     def load(self, numbers: Sequence[int]) -> Sequence[list[Any] | Part]:
         pages = [self._pages.pages[number] for number in numbers]
-        if self._values.over(self._pages.size):
+        if self._values.exceeds_limit(self._pages.size):
             self._read |= set(pages)
             used = sum(page.size for page in self._read)
-            if self._values.over(used):
+            if self._values.exceeds_limit(used):
                 raise self._values.too_large(self._name[0], used)
-        elif self._values.pays(self._name, sum(page.size for page in pages), self._pages.size):
+        elif self._values.should_load_whole(self._name, sum(page.size for page in pages), self._pages.size):
             whole, firsts = self.whole(), self._pages.firsts
             return [whole[firsts[number] : firsts[number + 1]] for number in numbers]
         found = list(map(self._values.page, pages))
@@ -144,7 +144,7 @@ class _PageSource:
 
 
 def too_large(key: str, size: int, limit: int) -> LimitExceeded:
-    """Return the error of a template that would load too much."""
+    """Return the error for a template that would load too much."""
     return LimitExceeded(
         f"reference {key}: to read in it, a template would load {size} bytes, and {limit} are the most; read less of it (an item,"
         " a slice, its length), let the task that makes it return the part that is needed, read it with a task of kind duckdb as"
@@ -153,8 +153,8 @@ def too_large(key: str, size: int, limit: int) -> LimitExceeded:
 
 
 @contextmanager
-def reading(key: object) -> Iterator[None]:
-    """What cannot be read is an error of the template. Raises `TemplateError`."""
+def template_errors(key: object) -> Iterator[None]:
+    """Turn failures to read into errors of the template. Raises `TemplateError`."""
     try:
         yield
     except NotFound as missing:

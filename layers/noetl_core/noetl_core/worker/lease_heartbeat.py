@@ -12,7 +12,7 @@ HEARTBEAT_EVERY_S = 0.5
 
 
 class Leaseholder(Protocol):
-    """A run under way: its lease can be renewed, and what its tasks have written be shown."""
+    """A run in progress whose lease can be renewed and whose tasks' output can be shown."""
 
     def renew_lease(self) -> None: ...
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any
 
+from noetl_core.dsl.kinds import WAITING_KINDS
 from noetl_core.dsl.model import Loop
 from noetl_core.engine.loops import chunk_plan, chunk_range, slice_key
 from noetl_core.events.runs import StepSuspended
@@ -19,50 +20,51 @@ from noetl_core.worker.loop_spread import LoopSpread
 from noetl_core.worker.nodes import CtxLayer, LoopNode
 from noetl_core.worker.offload import NotJson, encode
 from noetl_core.worker.view import view_key
-from noetl_core.worker.waiting import WAITING_KINDS
 
 
 class LoopChunks:
-    """The chunks of an activation's loop, as its lead or as one of them sees them."""
+    """The chunks of an activation's loop, for the lead run and for chunk runs."""
 
     def __init__(self, activation: Activation, collections: LoopCollections) -> None:
         self._activation, self._collections = activation, collections
         self._began = 0
-        """When the chunk began here."""
+        """When this process began the chunk (microseconds)."""
 
-    def wanted(self, loop: Loop) -> bool:
-        """Parallel loops that ask for it; and, unless told otherwise, those whose body waits.
+    def is_wanted(self, loop: Loop) -> bool:
+        """Return whether the loop is to be distributed: a parallel loop that asks for it, or by default one whose body waits.
 
-        A sequential loop stays with one worker whatever it asks: its iterations follow each other and see each other's writes.
+        A sequential loop always stays with one worker, because each iteration sees the writes of those before.
         """
         if loop.cursor is not None or loop.mode != "parallel" or () in self._activation.history.collections:
-            return False  # what has begun here goes on here
+            return False  # a loop that has begun here stays here
         if loop.exec in ("local", "distributed"):
             return loop.exec == "distributed"
         return self._waits and loop.inner is None
 
     @property
     def _waits(self) -> bool:
-        return any(t.kind in WAITING_KINDS for t in self._activation.step.tasks)
+        return any(t.kind in WAITING_KINDS or self._activation.works_outside(t.kind) for t in self._activation.step.tasks)
 
-    def lead(self, loop: Loop, ctx: CtxLayer, outer: dict[str, Any]) -> None:
-        """The lead of a distributed loop: store the slices, then hand over to the control plane. Raises `LoopFailed`."""
+    def hand_over(self, loop: Loop, ctx: CtxLayer, outer: dict[str, Any]) -> None:
+        """As the lead of a distributed loop, store the slices, then hand over to the control plane. Raises `LoopFailed`."""
         activation, collections = self._activation, self._collections
-        items = collections.rendered(loop, ctx, outer)
+        items = collections.render_items(loop, ctx, outer)
         limit, size = collections.limit(loop, ctx, outer), collections.chunk_size(loop, ctx, outer)
-        collections.commit_every(loop, ctx, outer)  # what is wrong with it fails the loop here, not each of its chunks
-        plan = chunk_plan(len(items), limit, size, waits=self._waits, seconds=self._seen.get(activation.step.name)).as_dict()
+        collections.commit_every(loop, ctx, outer)  # a wrong value fails the loop here, not in each chunk
+        plan = chunk_plan(
+            len(items), limit, size, waits=self._waits, seconds=self._recent_seconds.get(activation.step.name)
+        ).as_dict()
         activation.end(StepSuspended, waits=[], loop=self._stored(loop, plan, items, ctx, outer))
 
-    def rest(self, node: LoopNode, spread: LoopSpread) -> LoopPlan:
-        """The plan for a loop whose first iterations have ended here; its slices are stored. Raises `LoopFailed`."""
+    def plan_rest(self, node: LoopNode, spread: LoopSpread) -> LoopPlan:
+        """Store the slices of the iterations that have not begun, and return the plan for them. Raises `LoopFailed`."""
         size = self._collections.chunk_size(node.loop, node.ctx, node.iter)
         seconds = spread.pace if spread.busy else spread.seconds
         plan = chunk_plan(len(node.items) - node.next, node.limit, size, busy=spread.busy, seconds=seconds)
         return self._stored(node.loop, plan.after(node.next, seconds), node.items, node.ctx, node.iter)
 
     def _stored(self, loop: Loop, plan: LoopPlan, items: Sequence[Any], ctx: CtxLayer, outer: dict[str, Any]) -> LoopPlan:
-        """Store the slices of `items`, and what templates see; return the plan with what chunks need to know of that."""
+        """Store the slices of `items` and the view of the templates. Return the plan with where chunks find them."""
         activation = self._activation
         if activation.claimed_at > 0:
             plan = {**plan, "claim": activation.claimed_at}
@@ -85,10 +87,10 @@ class LoopChunks:
             "view": view,
         }
 
-    def node(self, loop: Loop, ctx: CtxLayer, outer: dict[str, Any], chunk: ChunkOfLoop) -> LoopNode:
-        """The loop as a chunk run has it: its slice. Raises `LoopFailed`."""
+    def chunk_node(self, loop: Loop, ctx: CtxLayer, outer: dict[str, Any], chunk: ChunkOfLoop) -> LoopNode:
+        """Return the loop over the slice of a chunk run. Raises `LoopFailed`."""
         activation = self._activation
-        sliced_by = chunk.get("slices", activation.step_run)  # a redrive goes on with the slices of the run before
+        sliced_by = chunk.get("slices", activation.step_run)  # a redrive uses the slices of the earlier run
         key = slice_key(activation.execution_id, sliced_by, chunk["chunk"], chunk)
         try:
             items = json.loads(activation.results.get(key))
@@ -101,16 +103,16 @@ class LoopChunks:
         return node
 
     def remember_pace(self, node: LoopNode) -> None:
-        """Remember how long the iterations of a chunk took; the newer counts as much as all before."""
+        """Remember how long the iterations of a chunk took, as a moving average that weighs the newest by half."""
         ran = node.succeeded + node.failed - node.restored
         if ran <= 0:
             return
         step = self._activation.step.name
         took = (self._activation.clock.now() - self._began) / SECOND * min(node.limit, ran) / ran
-        self._seen[step] = (self._seen.get(step, took) + took) / 2
+        self._recent_seconds[step] = (self._recent_seconds.get(step, took) + took) / 2
 
     @property
-    def _seen(self) -> dict[str, float]:
-        """Seconds that an iteration took of late, by step: what this process saw of the playbook's chunks."""
-        seen: dict[str, float] = self._activation.playbook.memo.setdefault("iteration_s", {})
-        return seen
+    def _recent_seconds(self) -> dict[str, float]:
+        """Recent seconds per iteration, by step, of the chunks that this process ran of the playbook."""
+        recent: dict[str, float] = self._activation.playbook.memo.setdefault("iteration_s", {})
+        return recent

@@ -1,4 +1,4 @@
-"""What a loop goes by: its collection, rendered once and recorded, and its numbers."""
+"""The collection of a loop, rendered once and recorded, and its numbers."""
 
 from __future__ import annotations
 
@@ -44,15 +44,17 @@ class LoopCollections:
         self._activation = activation
 
     def collection(self, loop: Loop, path: Path, ctx: CtxLayer, outer: dict[str, Any]) -> Sequence[Any]:
-        """`loop.in`, rendered once and recorded; never rendered again."""
+        """Return `loop.in`: recorded when it is first rendered, afterwards read from the log."""
         activation = self._activation
         known = activation.history.collections.get(path)
         if known is not None:
             held = known["items"]
             return list(activation.resolve(held) if is_reference(held) else held)
-        items = self.rendered(loop, ctx, outer)
+        items = self.render_items(loop, ctx, outer)
         try:
-            stored = activation.offload.small(items, f"loops/{activation.step_run}/items{key_suffix(activation.chunk, path)}")
+            stored = activation.offload.store_if_large(
+                items, f"loops/{activation.step_run}/items{key_suffix(activation.chunk, path)}"
+            )
         except NotJson as error:
             raise LoopFailed("schema", f"loop.in is no JSON data: {error}") from None
         collected: LoopCollected = {"total": len(items), "items": stored}
@@ -61,8 +63,8 @@ class LoopCollections:
         activation.recorder.record(LoopCollected, **collected)
         return items
 
-    def rendered(self, loop: Loop, ctx: CtxLayer, outer: dict[str, Any]) -> list[Any]:
-        """`loop.in` as a list."""
+    def render_items(self, loop: Loop, ctx: CtxLayer, outer: dict[str, Any]) -> list[Any]:
+        """Return `loop.in` as a list."""
         activation = self._activation
         try:
             value = render(loop.in_, activation.scope(ctx, outer))
@@ -83,38 +85,38 @@ class LoopCollections:
                 remedy = "loop over parts of it, with a child playbook for each part (kind: playbook) or a loop inside the loop"
                 raise LoopFailed("limit", f"{found}: {remedy}")
             return [{"key": k, "value": v} for k, v in value.items()] if isinstance(value, Mapping) else list(value)
-        raise LoopFailed("schema", f"loop.in must give a list or a mapping, not {_shown(value)}")
+        raise LoopFailed("schema", f"loop.in must give a list or a mapping, not {_quoted(value)}")
 
     def limit(self, loop: Loop, ctx: CtxLayer, outer: dict[str, Any]) -> int:
-        """How many iterations run at once."""
-        return loop_limit(loop, self._whole(loop.max_in_flight, WINDOW, "max_in_flight", ctx, outer))
+        """Return how many iterations run at the same time."""
+        return loop_limit(loop, self._integer(loop.max_in_flight, WINDOW, "max_in_flight", ctx, outer))
 
     def chunk_size(self, loop: Loop, ctx: CtxLayer, outer: dict[str, Any]) -> int | None:
-        """How many iterations a chunk has, if the loop says so."""
-        return self._whole(loop.chunk_size, CHUNK_SIZE, "chunk_size", ctx, outer)
+        """Return how many iterations a chunk has, if the loop says so."""
+        return self._integer(loop.chunk_size, CHUNK_SIZE, "chunk_size", ctx, outer)
 
     def commit_every(self, loop: Loop, ctx: CtxLayer, outer: dict[str, Any]) -> int | None:
-        """How many iterations may end between two commits, if the loop says so."""
-        return self._whole(loop.commit_every, COMMIT_EVERY, "commit_every", ctx, outer)
+        """Return how many iterations may end between two commits, if the loop says so."""
+        return self._integer(loop.commit_every, COMMIT_EVERY, "commit_every", ctx, outer)
 
     def tolerated(self, loop: Loop, total: int, ctx: CtxLayer, outer: dict[str, Any]) -> int:
-        """How many of `total` iterations may fail."""
+        """Return how many of `total` iterations may fail."""
         count = self.number(loop.tolerated_count, TOLERATED_COUNT, "tolerated_count", ctx, outer) or 0
         percent = self.number(loop.tolerated_percent, TOLERATED_PERCENT, "tolerated_percent", ctx, outer) or 0
         return tolerated(count, percent, total)
 
-    def _whole(self, value: Any, allowed: Range, what: str, ctx: CtxLayer, outer: dict[str, Any]) -> int | None:
+    def _integer(self, value: Any, allowed: Range, what: str, ctx: CtxLayer, outer: dict[str, Any]) -> int | None:
         number = self.number(value, allowed, what, ctx, outer)
         return None if number is None else int(number)
 
     def number(self, value: Any, allowed: Range, what: str, ctx: CtxLayer, outer: dict[str, Any]) -> float | None:
-        """A number of the loop, if it says one."""
+        """Return a number of the loop, if it states one."""
         try:
             return value_of(value, allowed, f"{what} of the loop", self._activation.scope(ctx, outer))
         except TemplateError as error:
             raise LoopFailed(error.kind, str(error)) from None
 
 
-def _shown(value: Any) -> str:
-    """Return a value in the words of an author, for a message."""
+def _quoted(value: Any) -> str:
+    """Return a value and its type, for a message."""
     return "null" if value is None else f"{describe(value)} ({json.dumps(value, ensure_ascii=False, default=str)[:60]})"

@@ -1,8 +1,8 @@
 """A cursor loop: rows are claimed frame by frame until there are none (docs/language/loops.md, "Cursors").
 
-The order is: the results of a frame are committed, then its rows are settled at their source, then the next frame is claimed,
-then that is committed, then its iterations run. Each part may be done again by another worker: a claim has an id that is derived
-from its frame, a settlement names that id, and rows that this loop has done already are settled without being run again.
+In this order: the results of a frame are committed, its rows are settled at their source, the next frame is claimed, the claim is
+committed, its iterations run. Another worker may repeat each part: a claim has an id derived from its frame, a settlement names
+that id, and rows that this loop has already done are settled without running again.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from noetl_core.worker.offload import NotJson
 from noetl_core.worker.waiting_passes import SPARE_S
 
 PAUSES_S: Final = (0.5, 2.0, 5.0, 10.0)
-"""Pauses before a call of the source that failed is made again."""
+"""Pauses before a failed call of the source is repeated."""
 REPEATED: Final = 3
-"""So many claims in a row may bring nothing but rows that failed in this loop, before they count as no rows."""
+"""After so many claims in a row that bring only rows which failed in this loop, the source counts as empty."""
 
 CallSource = Callable[[str, Inputs, str, str], Outcome]
-"""`call(kind, inputs, what, key)` calls a tool for the loop itself: `what` it does, under the idempotency key `key`."""
+"""`call(kind, inputs, what, key)` calls a tool for the loop itself: `what` names the operation, `key` is the idempotency key."""
 
 
 class SourceFailed(Exception):
-    """The source did not do what the loop asked of it. The loop fails with `error`."""
+    """The source failed. The loop fails with `error`."""
 
     def __init__(self, error: Failure) -> None:
         super().__init__(error["message"])
@@ -55,19 +55,19 @@ class LoopFrames:
         self._source: Source | None = None
         self._size, self._lease_s = 1, 0.0
         self._claims = 0
-        """Frames that this run has claimed, that of no rows among them; those before a redrive were another run's."""
+        """Frames that this run has claimed, including the empty one; not those that an earlier run claimed before a redrive."""
         self._done: set[str] = set()
         self._failed: set[str] = set()
-        """Keys of rows that were run in this loop."""
+        """Keys of rows that this loop has done, and of those that failed in it."""
         self._unsettled: list[Frame] = []
         self._renewed_at = 0
 
     # --- beginning ------------------------------------------------------------------------------------------------------
 
     def begin(self, loop: Loop, cursor: Cursor, ctx: CtxLayer, outer: dict[str, Any]) -> LoopNode:
-        """Return the loop with the frames that the log has. Raises `LoopFailed`."""
+        """Return the loop with the recorded frames. Raises `LoopFailed`."""
         activation, collections = self._activation, self._collections
-        self._source = self._opened(cursor, ctx, outer)
+        self._source = self._open_source(cursor, ctx, outer)
         self._size = int(collections.number(loop.frame, FRAME, "frame", ctx, outer) or 1)
         self._lease_s = collections.number(cursor.lease_s, LEASE, "cursor.lease_s", ctx, outer) or 1.0
         node = LoopNode(loop, (), self._items, ctx, outer, limit=collections.limit(loop, ctx, outer))
@@ -78,10 +78,10 @@ class LoopFrames:
             self._claims += own
             if self._items.add(claimed) is None and own:
                 node.more = False
-        self._tolerate(node)
+        self._update_tolerance(node)
         return node
 
-    def _opened(self, cursor: Cursor, ctx: CtxLayer, outer: dict[str, Any]) -> Source:
+    def _open_source(self, cursor: Cursor, ctx: CtxLayer, outer: dict[str, Any]) -> Source:
         try:
             return source_of(cursor.kind, render(cursor.fields, self._activation.scope(ctx, outer)))
         except TemplateError as error:
@@ -92,8 +92,8 @@ class LoopFrames:
             raise LoopFailed("schema", str(error)) from None
 
     def take_up(self, node: LoopNode) -> None:
-        """Go on where another activation stopped: prolong the claims of rows that are still to be run. Rows that are ours no
-        longer are not run."""
+        """Continue after another activation: prolong the claims of rows that have not run. Rows that others hold now do not
+        run."""
         try:
             self._take_up(node)
         except SourceFailed as failed:
@@ -119,44 +119,44 @@ class LoopFrames:
     # --- the claims of the rows that run --------------------------------------------------------------------------------
 
     @property
-    def holds(self) -> bool:
-        """Whether rows are claimed: a pause waits until they are run."""
+    def has_claims(self) -> bool:
+        """Whether rows are claimed and not settled. A pause waits until they have run."""
         return bool(self._unsettled)
 
-    def keep(self, node: LoopNode) -> bool:
-        """Prolong the claims when a third of the lease has passed. Returns whether rows were found to be lost."""
+    def prolong_if_due(self, node: LoopNode) -> bool:
+        """Prolong the claims when a third of the lease has passed. Returns whether rows turned out to be lost."""
         now = self._activation.clock.now()
         if not self._unsettled or now - self._renewed_at < self._lease_s * SECOND / 3:
             return False
         self._renewed_at = now
         try:
-            lost = [self._prolong(node, frame, self._left(node, frame), self._lease_s) for frame in self._unsettled]
+            lost = [self._prolong(node, frame, self._unfinished(node, frame), self._lease_s) for frame in self._unsettled]
             return any(lost)
         except SourceFailed:
-            return False  # what runs goes on; a third of the lease later it is tried again
+            return False  # running iterations continue; it is tried again after a third of the lease
 
-    def keep_until(self, node: LoopNode, until: int) -> None:
+    def prolong_until(self, node: LoopNode, until: int) -> None:
         """Prolong the claims for a suspension that ends at `until` (microseconds)."""
         wait = max(0.0, (until - self._activation.clock.now()) / SECOND)
         for frame in self._unsettled:
             try:
-                self._prolong(node, frame, self._left(node, frame), self._lease_s + wait)
+                self._prolong(node, frame, self._unfinished(node, frame), self._lease_s + wait)
             except SourceFailed:
-                continue  # whoever resumes the run finds out whether the rows are still ours
+                continue  # the worker that resumes the run checks whether it still holds the rows
 
-    def _left(self, node: LoopNode, frame: Frame) -> list[int]:
+    def _unfinished(self, node: LoopNode, frame: Frame) -> list[int]:
         outcomes = node.outcomes or {}
         return [index for index in frame.indexes if index not in outcomes]
 
     def _prolong(self, node: LoopNode, frame: Frame, indexes: list[int], lease_s: float) -> bool:
-        """Prolong the claims of rows. Returns whether iterations ended, because others have their rows now."""
+        """Prolong the claims of rows. Returns whether iterations ended because others hold their rows now."""
         rows = self._items.rows(frame, indexes)
-        asked = self._ready.renew(frame.ids, rows, frame.key_type, lease_s)
+        asked = self._opened_source.renew(frame.ids, rows, frame.key_type, lease_s)
         if not asked:
             return False
         held: set[str] = set()
         for inputs in asked:
-            held.update(self._ready.held(self._result(inputs, "renew", frame.ids.claim), rows))
+            held.update(self._opened_source.held(self._result(inputs, "renew", frame.ids.claim), rows))
         begun = self._activation.history.begun
         lost = [i for i, row in zip(indexes, rows, strict=True) if row.key not in held and not node.running(i)]
         for index in lost:
@@ -178,7 +178,8 @@ class LoopFrames:
     # --- from frame to frame --------------------------------------------------------------------------------------------
 
     def advance(self, node: LoopNode) -> bool:
-        """Settle what has ended and claim the next frame. Returns whether there are rows to run. Raises `Fenced`, `Cancelled`."""
+        """Settle the rows that have run and claim the next frame. Returns whether there are rows to run. Raises `Fenced`,
+        `Cancelled`."""
         activation = self._activation
         try:
             self._settle_all(node)
@@ -199,15 +200,14 @@ class LoopFrames:
         return node.more
 
     def close(self, node: LoopNode) -> None:
-        """Settle what has ended, and give back what was not run. Raises `Fenced`, `Cancelled`."""
+        """Settle the rows that have run and release the others. Raises `Fenced`, `Cancelled`."""
         try:
             self._settle_all(node)
         except SourceFailed as failed:
             node.error = node.error or failed.error
 
-    def let_go(self, node: LoopNode) -> None:
-        """The run is being stopped: settle what has ended and give back the rest, as far as that is possible now. Where it is
-        not, the claims run out."""
+    def release(self, node: LoopNode) -> None:
+        """Settle and release rows of a run that is being stopped. If that fails, the claims expire."""
         try:
             self._settle_all(node)
         except (SourceFailed, Fenced):
@@ -251,13 +251,13 @@ class LoopFrames:
             node.more = False
         else:
             self._unsettled.append(frame)
-            self._tolerate(node)
+            self._update_tolerance(node)
 
     def _new_rows(self, claim: ClaimIds) -> tuple[Claimed, int]:
-        """Claim until there are rows that this loop has not run, or none. Rows that it has done already are settled, not run."""
+        """Claim until there are rows that this loop has not run, or none. Rows that it has already done are settled, not run."""
         repeated = fruitless = 0
         while True:
-            claimed = self._filled(claim)
+            claimed = self._claim_rows(claim)
             rows = [row for row in claimed.rows if row.key not in self._done and row.key not in self._failed]
             done = [row for row in claimed.rows if row.key in self._done]
             failed = [row for row in claimed.rows if row.key in self._failed]
@@ -266,19 +266,19 @@ class LoopFrames:
             if rows or not claimed.rows or (not done and fruitless >= REPEATED):
                 return Claimed(rows, claimed.key_type), repeated
 
-    def _filled(self, claim: ClaimIds) -> Claimed:
+    def _claim_rows(self, claim: ClaimIds) -> Claimed:
         rows: dict[str, Row] = {}
         key_type, asked = None, 0
         while len(rows) < self._size:
-            inputs = self._ready.claim(claim, self._size - len(rows), self._lease_s)
+            inputs = self._opened_source.claim(claim, self._size - len(rows), self._lease_s)
             try:
-                claimed = self._ready.claimed(self._result(inputs, "claim", claim.claim))
+                claimed = self._opened_source.claimed(self._result(inputs, "claim", claim.claim))
             except BadInput as error:
                 raise SourceFailed({"kind": "schema", "message": str(error), "retryable": False}) from None
             known = len(rows)
             rows.update((row.key, row) for row in claimed.rows)
             key_type, asked = claimed.key_type or key_type, asked + 1
-            if len(rows) == known or self._ready.fills:
+            if len(rows) == known or self._opened_source.fills:
                 break
         return Claimed(list(rows.values()), key_type)
 
@@ -287,7 +287,7 @@ class LoopFrames:
         if contains_secret(values):
             raise SourceFailed({"kind": "schema", "message": "claimed rows hold a secret: they are recorded, so they cannot"})
         try:
-            return activation.offload.small(list(values), f"loops/{activation.step_run}/{what}-{self._claims}")
+            return activation.offload.store_if_large(list(values), f"loops/{activation.step_run}/{what}-{self._claims}")
         except NotJson as error:
             raise SourceFailed(
                 {"kind": "schema", "message": f"claimed rows are no JSON data: {error}", "retryable": False}
@@ -296,7 +296,7 @@ class LoopFrames:
     # --- settling -------------------------------------------------------------------------------------------------------
 
     def _settle_all(self, node: LoopNode) -> None:
-        """Commit the results of the frames that ran, then settle their rows. Rows without an outcome go back."""
+        """Commit the results of the frames that ran, then settle their rows. Rows without an outcome are released."""
         self._activation.journal.flush()
         outcomes = node.outcomes or {}
         for frame in list(self._unsettled):
@@ -316,13 +316,13 @@ class LoopFrames:
 
     def _settle(self, claim: ClaimIds, settlement: Settlement, key_type: str | None) -> None:
         if settlement:
-            for inputs in self._ready.settle(claim, settlement, key_type):
+            for inputs in self._opened_source.settle(claim, settlement, key_type):
                 self._result(inputs, "settle", claim.claim)
 
     # --- the source -----------------------------------------------------------------------------------------------------
 
     @property
-    def _ready(self) -> Source:
+    def _opened_source(self) -> Source:
         assert self._source is not None
         return self._source
 
@@ -330,7 +330,7 @@ class LoopFrames:
         """Call the source. Raises `SourceFailed`, `Fenced`, `Cancelled`."""
         activation = self._activation
         for pause in (*PAUSES_S, None):
-            outcome = self._call(self._ready.kind, inputs, what, key)
+            outcome = self._call(self._opened_source.kind, inputs, what, key)
             activation.lease.check()
             if outcome.error is None:
                 break
@@ -340,6 +340,6 @@ class LoopFrames:
             activation.clock.sleep(pause)
         return outcome.result
 
-    def _tolerate(self, node: LoopNode) -> None:
-        """A share of the rows that may fail is one of those that were claimed so far."""
+    def _update_tolerance(self, node: LoopNode) -> None:
+        """Recompute how many rows may fail: a percentage refers to the rows claimed so far."""
         node.tolerated = self._collections.tolerated(node.loop, len(self._items), node.ctx, node.iter)

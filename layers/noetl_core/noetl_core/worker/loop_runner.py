@@ -1,4 +1,4 @@
-"""Loops of one activation: begun, windows kept full, iterations ended, closed."""
+"""Runs the loops of one activation: begins them, keeps their windows full, ends iterations, closes them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from noetl_core.worker.pipeline_passes import PipelinePasses
 
 
 class LoopRunner:
-    """The loops of one run. `ready` gets the passes over the pipeline that they hand out; `finish` hears of their ends."""
+    """The loops of one run. They append the passes to run to `ready`; `finish` takes the result of each."""
 
     def __init__(
         self, activation: Activation, passes: PipelinePasses, ready: deque[PipelinePass], call_source: CallSource
@@ -33,11 +33,11 @@ class LoopRunner:
         self._chunks = LoopChunks(activation, self._collections)
         self._results = LoopResults(activation)
         self._spread: LoopSpread | None = None
-        """Of the step's loop, where other workers may run a part of it."""
+        """Set for the step's loop if other workers may run part of it."""
         self._cursor: tuple[LoopFrames, LoopNode] | None = None
-        """Of the step's loop, where it claims its rows."""
+        """Set for the step's loop if it claims rows."""
         self._gate_read_at = 0
-        """When a commit that a loop asked for last read the gate (microseconds)."""
+        """When a `commit_every` commit last read the gate (microseconds)."""
 
     # --- beginning ------------------------------------------------------------------------------------------------------
 
@@ -46,9 +46,9 @@ class LoopRunner:
         activation = self._activation
         try:
             if activation.chunk is not None:
-                self._start(self._chunks.node(loop, ctx, outer, activation.chunk))
-            elif self._chunks.wanted(loop):
-                self._chunks.lead(loop, ctx, outer)
+                self._start(self._chunks.chunk_node(loop, ctx, outer, activation.chunk))
+            elif self._chunks.is_wanted(loop):
+                self._chunks.hand_over(loop, ctx, outer)
             elif loop.cursor is not None:
                 frames = LoopFrames(activation, self._collections, self._call_source)
                 self._cursor = frames, frames.begin(loop, loop.cursor, ctx, outer)
@@ -66,7 +66,7 @@ class LoopRunner:
         node.commit_every = collections.commit_every(loop, ctx, outer)
         rule = self._activation.spread
         if parent is None and rule is not None and may_spread(self._activation, loop):
-            collections.chunk_size(loop, ctx, outer)  # what is wrong with it fails the loop now, whether it is handed over or not
+            collections.chunk_size(loop, ctx, outer)  # a wrong value fails the loop now, handed over or not
             self._start(node, rule)
         else:
             self._start(node)
@@ -94,7 +94,9 @@ class LoopRunner:
         spread = self._spread if node.parent is None else None
         while True:
             while (
-                not self._activation.halt and not (spread is not None and spread.holds()) and (index := node.take()) is not None
+                not self._activation.halt
+                and not (spread is not None and spread.stops_new())
+                and (index := node.take()) is not None
             ):
                 self._begin_iteration(node, index)
             if self._cursor is None or not node.drained or self._activation.halt or not self._cursor[0].advance(node):
@@ -112,7 +114,7 @@ class LoopRunner:
         else:
             activation.recorder.record(LoopIterationStarted, path=list(path))
         if self._spread is not None and node.parent is None:
-            self._spread.begun(index)
+            self._spread.record_start(index)
         layer, scope = node.layer(), node.scope_iter(index)
         if node.loop.inner is None:
             self._ready.append(self._passes.begin(Pipeline(activation.step_run, path), layer, node, scope))
@@ -133,7 +135,7 @@ class LoopRunner:
         broke: bool = False,
         counts: Counts | None = None,
     ) -> None:
-        """End one iteration of `node`, with its `result` or its `error`. `counts` are those of the loop inside the iteration."""
+        """End one iteration of `node`, with its `result` or its `error`. `counts` are those of an inner loop."""
         done: LoopIterationCompleted = {"path": list(path), "status": "success" if error is None else "error"}
         if error is None:
             done["result"] = result
@@ -148,11 +150,11 @@ class LoopRunner:
         self._activation.recorder.record(LoopIterationCompleted, **done)
         node.live -= 1
         if self._spread is not None and node.parent is None:
-            self._spread.ended(path[-1])
+            self._spread.record_end(path[-1])
         node.settle(path[-1], done, layer.writes)
         self._results.turn_pages(node)
         if node.commit_every is not None:
-            self._commit_as_asked(node, node.commit_every)
+            self._commit_if_due(node, node.commit_every)
         self._fill(node)
 
     # --- claimed rows ---------------------------------------------------------------------------------------------------
@@ -160,41 +162,41 @@ class LoopRunner:
     @property
     def holds_claims(self) -> bool:
         """Whether rows of a cursor loop are claimed and not settled: a pause waits for them."""
-        return self._cursor is not None and self._cursor[0].holds
+        return self._cursor is not None and self._cursor[0].has_claims
 
-    def keep_claims(self, until: int | None = None) -> None:
-        """Prolong the claims of rows where it is time for that; for a suspension that ends at `until`, at once."""
+    def prolong_claims(self, until: int | None = None) -> None:
+        """Prolong the claims of rows if that is due; with `until`, the end of a suspension, at once."""
         if self._cursor is None:
             return
         frames, node = self._cursor
         if until is not None:
-            frames.keep_until(node, until)
-        elif frames.keep(node) and not node.live:
+            frames.prolong_until(node, until)
+        elif frames.prolong_if_due(node) and not node.live:
             self._fill(node)
 
-    def let_go(self) -> None:
-        """The run is being stopped: give back claimed rows."""
+    def release_claims(self) -> None:
+        """Release claimed rows, because the run is being stopped."""
         if self._cursor is not None:
-            self._cursor[0].let_go(self._cursor[1])
+            self._cursor[0].release(self._cursor[1])
 
     # --- handing over ---------------------------------------------------------------------------------------------------
 
-    def go_on(self) -> bool:
-        """Begin iterations again where none was to begin until those that run have ended, and all of these wait. Returns whether
-        that was so."""
+    def resume_postponed(self) -> bool:
+        """Cancel a decided hand-over, which waits for the running iterations, when all of these wait. Begin new iterations here
+        instead. Returns whether a hand-over was pending."""
         spread = self._spread
         if spread is None or not spread.decided or self._activation.halt:
             return False
-        spread.put_off()
+        spread.postpone()
         self._fill(spread.node)
         return True
 
     def _hand_over(self, node: LoopNode, spread: LoopSpread) -> None:
-        """Suspend the run on the chunks that are left. Its boundary says what the iterations that ended here brought, as that of
-        a chunk does."""
+        """Suspend the run on the remaining chunks. Its boundary carries the results of the iterations that ended here, like the
+        boundary of a chunk."""
         results = self._results
         try:
-            plan = self._chunks.rest(node, spread)
+            plan = self._chunks.plan_rest(node, spread)
         except LoopFailed as failed:
             self._activation.end(StepFailed, error=failed.error)
             return
@@ -206,8 +208,8 @@ class LoopRunner:
         done["ctx_writes"] = results.writes(node)
         self._activation.end(StepSuspended, **done)
 
-    def _commit_as_asked(self, node: LoopNode, every: int) -> None:
-        """Commit what has ended, where the loop wants more commits than one a second. The end of the run is a commit anyway."""
+    def _commit_if_due(self, node: LoopNode, every: int) -> None:
+        """Commit when `every` iterations have ended since the last commit. The end of the run commits anyway."""
         node.uncommitted += 1
         if node.uncommitted < every or (node.parent is None and node.over):
             return
@@ -215,7 +217,7 @@ class LoopRunner:
         activation = self._activation
         activation.journal.flush()
         now = activation.clock.now()
-        # The driver reads the gate with its own commits, which never come due beside these.
+        # The driver reads the gate with its periodic commits, which never become due between these.
         if now - self._gate_read_at >= FLUSH_EVERY_S * SECOND:
             activation.lease.read_gate()
             self._gate_read_at = now

@@ -3,16 +3,16 @@ runs")."""
 
 from __future__ import annotations
 
+from noetl_core.dsl.kinds import WAITING_KINDS
 from noetl_core.dsl.model import Loop
 from noetl_core.engine.loops import SpreadRule
 from noetl_core.instants import SECOND
 from noetl_core.worker.activation import Activation
 from noetl_core.worker.nodes import LoopNode
 from noetl_core.worker.processor import processor_seconds, processors
-from noetl_core.worker.waiting import WAITING_KINDS
 from noetl_core.worker.waiting_passes import SPARE_S
 
-FEWEST = 2
+MIN_ITERATIONS = 2
 """Fewer iterations than this are not worth a hand-over."""
 
 
@@ -30,7 +30,7 @@ def may_spread(activation: Activation, loop: Loop) -> bool:
         or loop.exec not in (None, "auto")
     ):
         return False
-    return not any(task.kind in WAITING_KINDS for task in activation.step.tasks)
+    return not any(task.kind in WAITING_KINDS or activation.works_outside(task.kind) for task in activation.step.tasks)
 
 
 class LoopSpread:
@@ -39,27 +39,27 @@ class LoopSpread:
     def __init__(self, activation: Activation, node: LoopNode, rule: SpreadRule) -> None:
         self._activation, self.node, self._rule = activation, node, rule
         self._from = max((*node.finished, *node.begun), default=-1) + 1
-        """From here on no earlier activation has begun an iteration: what is before it ends here."""
+        """First index that no earlier activation has begun. Iterations before it are not handed over."""
         self._since: dict[int, int] = {}
         self._took, self._ran = 0, 0
         self._measured_from = activation.clock.now()
         self._asked: tuple[int, float] | None = None
-        """When the processor was last looked at, and what it had been used."""
+        """When processor time was last measured, and its value."""
         self.busy = False
-        """Whether the processor is what holds the iterations up."""
+        """Whether the iterations are limited by the processor."""
         self.decided = False
 
-    def begun(self, index: int) -> None:
+    def record_start(self, index: int) -> None:
         self._since[index] = self._activation.clock.now()
 
-    def ended(self, index: int) -> None:
+    def record_end(self, index: int) -> None:
         since = self._since.pop(index, None)
         if since is not None:
             self._took, self._ran = self._took + self._activation.clock.now() - since, self._ran + 1
 
     @property
     def seconds(self) -> float:
-        """How long an iteration takes, with what it waits for the others."""
+        """Mean seconds per iteration, including waits for the others."""
         return self._took / SECOND / max(1, self._ran)
 
     @property
@@ -69,28 +69,28 @@ class LoopSpread:
 
     @property
     def seconds_left(self) -> float:
-        """How long the iterations that have not begun take here."""
+        """Estimated seconds for the iterations that have not begun, if they run here."""
         return (len(self.node.items) - self.node.next) * self.seconds / self.node.limit
 
-    def holds(self) -> bool:
-        """Return whether no iteration begins here any more. Decided once; what runs is finished."""
+    def stops_new(self) -> bool:
+        """Return whether no further iteration begins here. Decided once; running iterations end here."""
         node = self.node
         if not self.decided and self._ran and node.limit > 1 and node.next >= self._from and not node.stopping:
             now = self._activation.clock.now()
-            if len(node.items) - node.next >= FEWEST and now - self._measured_from >= self._rule.measured_s * SECOND:
+            if len(node.items) - node.next >= MIN_ITERATIONS and now - self._measured_from >= self._rule.measured_s * SECOND:
                 self.decided = self._too_long(now)
         return self.decided
 
     def _too_long(self, now: int) -> bool:
-        """Return whether what is left takes too long here."""
+        """Return whether the remaining iterations take too long here."""
         left, deadline = self.seconds_left, self._activation.deadline
         if left > self._rule.left_s and self._is_busy(now):
             return True
         return deadline is not None and left > (deadline - now) / SECOND - SPARE_S
 
     def _is_busy(self, now: int) -> bool:
-        """Return whether the processor is what holds the iterations up. Measured over a second or more, and at times only: a
-        short loop pays nothing for it."""
+        """Return whether the iterations are limited by the processor. Measured over at least a second, so that a short loop never
+        pays for it."""
         if not self._rule.busy:
             self.busy = True
         elif self._asked is None:
@@ -101,7 +101,7 @@ class LoopSpread:
             self.busy = self._asked[1] - used >= self._rule.busy * processors() * (now - before) / SECOND
         return self.busy
 
-    def put_off(self) -> None:
-        """Go on here and measure anew: what is left of the running iterations waits."""
+    def postpone(self) -> None:
+        """Continue here and measure anew, because the running iterations all wait."""
         self.decided, self._measured_from = False, self._activation.clock.now()
         self._took = self._ran = 0

@@ -17,17 +17,16 @@ from noetl_core.events.shapes import ChunkOfLoop, Counts, Failure, Wait
 Path = tuple[int, ...]
 
 RESULTS_PAGE = 1_000
-"""Results of one loop that are kept as objects; whole pages of them become bytes, and large pages become objects in the
-store."""
+"""Results of a loop per page. Only the last page is kept as Python objects; full pages become bytes, or objects in the store."""
 
 
 @dataclass(slots=True)
 class CtxLayer:
-    """ctx as one part of a run sees it, and what this part wrote.
+    """The view of ctx that one part of a run has, and the writes of this part.
 
     Without `through`, writes stay in this layer (an iteration of a parallel loop, resolution 10). With `through`, every write
-    also goes to the layer below at once (sequential loops write without restriction). A write makes a new view: what
-    templates gave of the one before stays as it was.
+    also goes to the layer below at once (sequential loops write without restriction). A write creates a new view, so that values
+    which templates took from the previous view do not change.
     """
 
     view: dict[str, Any]
@@ -56,7 +55,7 @@ class PipelinePass:
     """The run's args with those of the iteration, once they have been evaluated."""
     wait: Wait | None = None
     permit: tuple[str, int] | None = None
-    """The permit that its next task has of a rate: the id of its wait, and when it may be used (microseconds)."""
+    """The permit of its next task: the id of its wait, and when it may be used (microseconds)."""
 
     @property
     def path(self) -> Path:
@@ -69,8 +68,7 @@ class PipelinePass:
 
 @dataclass(slots=True)
 class LoopNode:
-    """A loop that is being run: the items that are still to be started, the running iterations, and the results and writes of
-    finished iterations, in index order."""
+    """A running loop: the items to start, the running iterations, and the results and writes of finished iterations by index."""
 
     loop: Loop
     path: Path
@@ -88,7 +86,7 @@ class LoopNode:
     next: int = 0
     live: int = 0
     results: dict[int, Any] = field(default_factory=dict)
-    """Results of finished iterations by index within `items`, as far as they are not in `pages`."""
+    """Results of finished iterations that are not yet in `pages`, by index within `items`."""
     pages: list[Any] = field(default_factory=list)
     """Complete pages of results, from the first index on: bytes, or references to them."""
     writes: list[tuple[int, Mapping[str, Any]]] = field(default_factory=list)
@@ -103,9 +101,9 @@ class LoopNode:
     finished: set[int] = field(default_factory=set)
     """Indexes that an earlier activation of the run finished."""
     more: bool = False
-    """Whether items may be added: the loop is not over with the last one."""
+    """Whether more items may be added."""
     outcomes: dict[int, Literal["done", "failed", "lost"]] | None = None
-    """In a cursor loop: what became of the iterations whose rows are not settled yet."""
+    """In a cursor loop: the outcomes of iterations whose rows are not settled yet."""
     lost: int = 0
     """Failed iterations whose row was no longer claimed: they do not fail the loop."""
     begun: set[int] = field(default_factory=set)
@@ -144,7 +142,7 @@ class LoopNode:
 
     @property
     def drained(self) -> bool:
-        """Whether it could go on only with more items."""
+        """Whether it can continue only with more items."""
         return self.more and self.live == 0 and self.next >= len(self.items) and not self.stopping
 
     def running(self, index: int) -> bool:
@@ -203,7 +201,7 @@ class LoopNode:
         return {**self.innermost, "total": self.innermost["total"] + left}
 
     def full_page(self) -> list[Any] | None:
-        """Return the next complete page of results, if there is one. The node does not keep it any longer."""
+        """Remove and return the next complete page of results, if there is one."""
         start = len(self.pages) * RESULTS_PAGE
         if len(self.results) < RESULTS_PAGE or any(n not in self.results for n in range(start, start + RESULTS_PAGE)):
             return None

@@ -1,4 +1,4 @@
-"""Values as the log may hold them: within the inline limit, else in the result store, behind a reference."""
+"""Conversion of values to what the log may hold: inline within the limit, otherwise a reference to the result store."""
 
 from __future__ import annotations
 
@@ -13,28 +13,27 @@ from noetl_core.outlines import outline_of
 from noetl_core.ports import ResultStore
 from noetl_core.result_refs import MARK, MASKED_NAME
 from noetl_core.values import with_outline
-from noetl_core.worker.view import Resolver, named
+from noetl_core.worker.view import Resolver, cache_key
 
 
 class NotJson(ValueError):
-    """A value that is no JSON data: NaN, a lone surrogate, an object. Who acts: the author."""
+    """A value is not JSON data: NaN, a lone surrogate, an object. Who acts: the author."""
 
 
 class Offload:
-    """Keeps the values of one activation, an execution's own or its family's, by the limits of its playbook."""
+    """Stores the large values of one activation, by the limits of its playbook."""
 
     def __init__(self, results: ResultStore, resolve: Resolver, executor: Executor, execution_id: str, *, tainted: bool) -> None:
         self._results, self._resolve, self._executor = results, resolve, executor
         self._execution_id = execution_id
         self.tainted = tainted
-        """Whether secrets may be about - read from the keychain, or given by a tool. Until then nothing needs masking."""
+        """Whether values may contain secrets, from the keychain or from a tool. Until then nothing needs masking."""
 
-    def small(self, value: Any, name: str) -> Any:
-        """Return `value` itself when it is within the inline limit, otherwise a reference to it under
-        `<execution_id>/<name>-...`.
+    def store_if_large(self, value: Any, name: str) -> Any:
+        """Return `value` itself when it is within the inline limit, otherwise store it under `<execution_id>/<name>-...` and
+        return a reference.
 
-        Raises `NotJson` for a value that the log cannot hold. A value with secrets in it is returned as it is: the log gets
-        it masked.
+        A value that contains secrets is returned as it is, and masked when it is recorded. Raises `NotJson`.
         """
         if (
             value is None
@@ -53,16 +52,16 @@ class Offload:
             raise
         first = executor.reference_first and type(value) in (list, dict) and value
         if not first and (len(body) <= executor.limits.max_payload_bytes or not value or type(value) is float):
-            return value  # numbers, and what is empty, are asked about as they stand
-        return self.referenced(value, body, name)
+            return value  # conditions test numbers and empty values directly
+        return self.store(value, body, name)
 
-    def each(self, values: Mapping[str, Any], name: str) -> dict[str, Any]:
-        """The values of a mapping, each as `small` keeps it under `<name>-<its place>`."""
-        return {key: self.small(value, f"{name}-{n}") for n, (key, value) in enumerate(values.items())}
+    def store_each_if_large(self, values: Mapping[str, Any], name: str) -> dict[str, Any]:
+        """Return the mapping with `store_if_large` applied to each value, under `<name>-<position>`."""
+        return {key: self.store_if_large(value, f"{name}-{n}") for n, (key, value) in enumerate(values.items())}
 
     def masked(self, value: Any) -> Any:
-        """Return what the log has in the place of a value with secrets in it: the value with their mask, or a reference to it
-        without them when it is over the inline limit."""
+        """Return the recorded form of a value that may contain secrets: the value with secrets masked, or, over the inline limit,
+        a reference to the value without them."""
         shown = mask(value)
         if shown is value or type(shown) not in (list, dict) or not contains_secret(value):
             return shown
@@ -70,26 +69,26 @@ class Offload:
             if len(encode(shown)) <= self._executor.limits.max_payload_bytes:
                 return shown
             rest = _without_secrets(value)
-            return self.referenced(rest, encode(rest), MASKED_NAME)
+            return self.store(rest, encode(rest), MASKED_NAME)
         except NotJson:
             return shown
 
-    def plain(self, value: Any, name: str) -> Any:
-        """As `small`, of what may be no JSON data: the nearest that is."""
+    def store_as_json(self, value: Any, name: str) -> Any:
+        """Like `store_if_large`, but converts a value that is not JSON data to the nearest that is."""
         try:
-            return self.small(value, name)
+            return self.store_if_large(value, name)
         except NotJson:
-            return self.small(nearest_json(value), name)
+            return self.store_if_large(nearest_json(value), name)
 
-    def referenced(self, value: Any, body: bytes, name: str) -> dict[str, Any]:
+    def store(self, value: Any, body: bytes, name: str) -> dict[str, Any]:
         """Store `body`, the JSON text of `value`, and return a reference to it."""
-        ref = self.object(body, name)
+        ref = self.put_object(body, name)
         ref = with_outline(self._results, ref, outline_of(value, body, ref["checksum"]))
-        ref["schema_hint"] = _hint(value)
-        self._resolve.remember(named(ref), value, MARK in body)
+        ref["schema_hint"] = _schema_hint(value)
+        self._resolve.remember(cache_key(ref), value, MARK in body)
         return ref
 
-    def object(self, body: bytes, name: str) -> dict[str, Any]:
+    def put_object(self, body: bytes, name: str) -> dict[str, Any]:
         """Store JSON text under `<execution_id>/<name>-<digest>.json` and return a reference to it.
 
         The key contains a digest of the content: a worker that was overtaken and still runs cannot overwrite what its
@@ -117,14 +116,14 @@ def nearest_json(value: Any) -> Any:
 
 
 def _without_secrets(value: Any) -> Any:
-    """Return data without its secrets: whoever reads one later finds nothing, and not the mask."""
+    """Return data with its secrets removed rather than masked, so that a later reader finds nothing in their place."""
     if isinstance(value, Mapping):
         return {key: _without_secrets(part) for key, part in value.items() if not isinstance(part, Secret)}
     return [_without_secrets(part) for part in value if not isinstance(part, Secret)] if isinstance(value, list) else value
 
 
-def _hint(value: Any) -> Any:
-    """A word on what is behind a reference."""
+def _schema_hint(value: Any) -> Any:
+    """Return the `schema_hint` of a reference to `value`."""
     if isinstance(value, list):
         return {"type": "list", "length": len(value)}
     return {"type": "object", "keys": list(value)[:20]} if isinstance(value, Mapping) else {"type": type(value).__name__}

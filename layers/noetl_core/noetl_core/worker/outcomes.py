@@ -1,4 +1,4 @@
-"""The one place where a worker judges an outcome, stores what is large of it, and records it."""
+"""The one place where a worker judges an outcome, stores its large values, and records it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from noetl_core.worker.nodes import PipelinePass
 from noetl_core.worker.offload import NotJson, nearest_json
 from noetl_core.worker.outcome_meta import meta_of
 from noetl_core.worker.pipeline_passes import PipelinePasses
-from noetl_core.worker.secret_results import kept_secret
+from noetl_core.worker.secret_results import with_secret_result
 from noetl_core.worker.task_log import TaskLog
 
 
@@ -30,16 +30,16 @@ class Outcomes:
         self._trace_id = activation.view.context.get("trace_id")
 
     def take(self, pass_: PipelinePass, task: Task, outcome: Outcome, started: int | None) -> None:
-        """Judge the outcome of the pass's task, record it, fold it. `started` is None where `TaskStarted` says it already."""
+        """Judge, record and fold the outcome of the pass's task. `started` is None if `TaskStarted` is already recorded."""
         pipe = pass_.pipe
         pass_.wait = None
         scope = self._passes.scope(pass_).over(pipe.locals(task))
-        if "attempt" in outcome.meta:  # else nothing was called
-            outcome = kept_secret(outcome, task)
-        outcome = self._kept(outcome, pipe.task_run(task), pipe.attempt)
+        if "attempt" in outcome.meta:  # a tool was called
+            outcome = with_secret_result(outcome, task)
+        outcome = self._storable(outcome, pipe.task_run(task), pipe.attempt)
         now = self._activation.clock.now()
         begun = now if started is None else started
-        if "attempt" not in outcome.meta:  # nothing was called: a wait that was answered, inputs in error
+        if "attempt" not in outcome.meta:  # no tool was called: an answered wait, or bad inputs
             outcome = replace(outcome, meta={**meta_of(pipe.attempt, begun, now, self._trace_id), **outcome.meta})
         try:
             event, directive = process(pipe, task, outcome, scope, now, begun)
@@ -54,9 +54,8 @@ class Outcomes:
         if directive.do == "retry":
             self._recorder.record(TaskRetried, **_retried(event.data, directive.delay))
 
-    def _kept(self, outcome: Outcome, task_run: str, attempt: int) -> Outcome:
-        """Return the outcome as the log may hold it: plain JSON, with large values behind references (formal specification
-        9.1)."""
+    def _storable(self, outcome: Outcome, task_run: str, attempt: int) -> Outcome:
+        """Return the outcome in its recorded form: JSON data, with references for large values (formal specification 9.1)."""
         offload = self._offload
         name = f"results/{task_run}" + ("" if attempt == 1 else f"-{attempt}")
         log = outcome.meta.get("log")
@@ -64,33 +63,33 @@ class Outcomes:
             more = f"{self._activation.execution_id}/logs/{task_run}-{attempt}.json"
             outcome = replace(outcome, meta={**outcome.meta, "log": log.record(self._activation.results, more)})
         try:
-            result = offload.small(outcome.result, name)
+            result = offload.store_if_large(outcome.result, name)
         except NotJson as wrong:
             failed = Outcome.failed("schema", f"the task's result is not JSON: {wrong}", retryable=False)
             return replace(failed, meta=nearest_json(outcome.meta))
         changed: dict[str, Any] = {} if result is outcome.result else {"result": result}
         if outcome.helpers:
-            changed["helpers"] = {k: offload.plain(v, f"{name}-{k}") for k, v in outcome.helpers.items()}
+            changed["helpers"] = {k: offload.store_as_json(v, f"{name}-{k}") for k, v in outcome.helpers.items()}
         if outcome.error is not None:
             error = outcome.error
             message = error.message[: LONGEST["message"]].encode("utf-8", "replace").decode()
-            changed["error"] = replace(error, message=message, details=offload.plain(error.details, f"{name}-details"))
+            changed["error"] = replace(error, message=message, details=offload.store_as_json(error.details, f"{name}-details"))
         return replace(outcome, **changed) if changed else outcome
 
     def _stored(self, event: TaskEvent, *, announced: bool) -> TaskEvent:
-        """Return the event with its large written values behind references. Raises `NotJson`."""
+        """Return the event with references for large written values. Raises `NotJson`."""
         offload, data = self._offload, event.data.copy()
         if announced:
             data.pop("started", None)
         name = f"values/{data['run']}-{data['attempt']}"
         if "set_iter" in data:
-            data["set_iter"] = offload.each(data["set_iter"], f"{name}-set_iter")
+            data["set_iter"] = offload.store_each_if_large(data["set_iter"], f"{name}-set_iter")
         if "set_ctx" in data:
-            data["set_ctx"] = offload.each(data["set_ctx"], f"{name}-set_ctx")
+            data["set_ctx"] = offload.store_each_if_large(data["set_ctx"], f"{name}-set_ctx")
         if "prev" in data:
-            data["prev"] = offload.small(data["prev"], f"{name}-prev")
+            data["prev"] = offload.store_if_large(data["prev"], f"{name}-prev")
         if "error" in data and "details" in data["error"]:
-            data["error"] = {**data["error"], "details": offload.small(data["error"]["details"], f"{name}-details")}
+            data["error"] = {**data["error"], "details": offload.store_if_large(data["error"]["details"], f"{name}-details")}
         return Event(event.name, event.ts, data)
 
 

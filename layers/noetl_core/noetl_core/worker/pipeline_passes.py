@@ -1,4 +1,4 @@
-"""Passes over the pipeline: begun from what the log says they have done, with what their templates see."""
+"""Begins passes over the pipeline from their recorded progress, and gives them the scope of their templates."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class PipelinePasses:
     def __init__(self, activation: Activation, seals: Seals | None) -> None:
         self._activation, self._seals = activation, seals
         self._opened: Mapping[tuple[int, ...], Mapping[str, Any]] | None = None
-        """What the newest suspension sealed, once it has been opened."""
+        """The decrypted secrets of the newest suspension, once they have been opened."""
 
     def begin(self, pipe: Pipeline, ctx: CtxLayer, parent: LoopNode | None, scope: dict[str, Any]) -> PipelinePass:
         """Start a new pass over the pipeline. Tasks that the log records as done are folded into it and not run again."""
@@ -37,7 +37,7 @@ class PipelinePasses:
         return pass_
 
     def _unseal(self, pass_: PipelinePass) -> None:
-        """Restore the secrets that a pass held when it was suspended. Where they cannot be decrypted they stay undefined."""
+        """Restore the secrets that a pass held when it was suspended. Secrets that cannot be decrypted stay undefined."""
         sealed = self._activation.history.sealed
         if self._seals is None or sealed is None:
             return
@@ -51,13 +51,13 @@ class PipelinePasses:
         return self._seals.seal(passes) if self._seals is not None and self._activation.offload.tainted else None
 
     def scope(self, pass_: PipelinePass) -> Scope:
-        """Return what the templates of a pass see. Arguments of the step that read the iterator are evaluated once per pass.
+        """Return the scope of a pass's templates. Arguments of the step that read the iterator are evaluated once per pass.
         Raises `TemplateError`."""
         activation = self._activation
         scope = activation.scope(pass_.ctx, pass_.iter)
         if not activation.step.each_args:
             return scope
         if pass_.args is None:
-            pass_.args = activation.view.args  # all there is for whoever records the failure
+            pass_.args = activation.view.args  # the scope in which the failure is recorded
             pass_.args = args_of_pass(activation.step, activation.view.args, scope)
         return scope.over({"args": pass_.args})

@@ -1,4 +1,4 @@
-"""What this process, and those that it started, have used of the processor."""
+"""Processor time of this process and its descendants."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 MIB_PER_CPU = 1769
-"""A function with so much memory has one processor (Lambda's documentation, "Configure function memory")."""
+"""A function with this much memory has one vCPU (Lambda's documentation, "Configure function memory")."""
 
 
 def processors() -> float:
@@ -18,8 +18,8 @@ def processors() -> float:
 
 
 def processor_seconds() -> float:
-    """Return the seconds of processor time of this process and its descendants, also of those that have ended. Without `/proc` it
-    is this process alone."""
+    """Return the seconds of processor time of this process and its descendants, including ended ones. Without `/proc`, of this
+    process alone."""
     ticks, parents = {}, {}
     for entry in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError, ValueError, IndexError):

@@ -1,7 +1,7 @@
 """Permits of rates: when the tasks of an activation may begin (docs/limits.md).
 
-Passes whose next task has a rate gather here; one request reserves permits for as many as ask. Each then sleeps until its own
-instant. A run that has nothing else to do is suspended while that is far away, and wakes a little before.
+Passes whose next task has a rate queue here; one request reserves permits for all of them. Each pass then sleeps until its own
+instant. A run with nothing else to do is suspended if that is far away, and wakes a little before.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from noetl_core.engine.rates import Pace
 from noetl_core.events.shapes import Wait
 from noetl_core.instants import SECOND
 from noetl_core.worker.activation import Activation
-from noetl_core.worker.inputs import Unloaded
+from noetl_core.worker.inputs import InputsNotLoaded
 from noetl_core.worker.nodes import PipelinePass
 from noetl_core.worker.task_inputs import Inputs, TaskInputs
 from noetl_core.worker.waiting_passes import WaitingPasses, placed_wait
@@ -34,22 +34,23 @@ class RatePermits:
         self._reserved_until: dict[str, int] = {}
         """Key -> when the last permit that this activation reserved may be used."""
         self._given: dict[int, tuple[str, Inputs]] = {}
-        """Of passes that wait: their inputs, and the wait that these are for."""
+        """Identity of a waiting pass -> the id of its wait, and the inputs of its task."""
 
-    def given(self, pass_: PipelinePass, task: Task) -> Inputs | None:
-        """Return the inputs with which the next task of a pass waits: they are there when its permit comes, whatever it took to
-        load them."""
+    def inputs_of_waiting(self, pass_: PipelinePass, task: Task) -> Inputs | None:
+        """Return the inputs of a waiting pass's next task. They are loaded before the permit is due, because loading takes
+        time."""
         wait_id, given = self._given.get(id(pass_), ("", None))
         return given if given is not None and wait_id == _wait_id(pass_, task) else None
 
-    def lets(self, pass_: PipelinePass, task: Task, rate: Rate, given: Inputs) -> bool:
-        """Return whether a pass may begin its next task now. Otherwise it asks for a permit, or waits until it may use it.
+    def may_begin(self, pass_: PipelinePass, task: Task, rate: Rate, given: Inputs) -> bool:
+        """Return whether a pass may begin its next task now. Otherwise queue it for a permit, or let it sleep until its permit is
+        due.
 
-        Raises `Unloaded`.
+        Raises `InputsNotLoaded`.
         """
         if self._activation.rates is None:
             message = f"task {task.name} has a rate, and the workers of pool {self._activation.step.pool} have no access to rates"
-            raise Unloaded(Outcome.failed("unsupported", f"{message}: let its step run in another pool", retryable=False))
+            raise InputsNotLoaded(Outcome.failed("unsupported", f"{message}: let its step run in another pool", retryable=False))
         key, pace = self._inputs.rate(pass_, task, rate)
         wait_id = _wait_id(pass_, task)
         self._given[id(pass_)] = (wait_id, given)
@@ -59,20 +60,20 @@ class RatePermits:
             if now < at:
                 self._sleep(pass_, task, key, wait_id, at)
                 return False
-            self._give_up(pass_, wait_id)
+            self._forget(pass_, wait_id)
             if now <= at + pace.late:
                 del self._given[id(pass_)]
                 return True
         self._asking.setdefault((key, pace), []).append(pass_)
         return False
 
-    def asked(self, now: int) -> bool:
-        """Return whether permits are to be reserved now: some pass asks, and what was reserved before is used up."""
+    def is_reservation_due(self, now: int) -> bool:
+        """Return whether permits are to be reserved now: passes are queued, and all permits reserved before have been due."""
         return any(self._reserved_until.get(key, 0) <= now for key, _ in self._asking)
 
-    def take(self) -> Sequence[tuple[PipelinePass, Outcome]]:
-        """Reserve permits for the passes that ask. Returns those that would wait longer than their execution lives. Raises
-        `Unavailable`."""
+    def reserve(self) -> Sequence[tuple[PipelinePass, Outcome]]:
+        """Reserve permits for the queued passes. Returns those that would wait longer than their execution may live, with their
+        outcome. Raises `Unavailable`."""
         activation = self._activation
         assert activation.rates is not None
         refused = []
@@ -97,14 +98,14 @@ class RatePermits:
         return refused
 
     def _permit(self, pass_: PipelinePass, wait_id: str) -> int | None:
-        """Return when the permit may be used that the pass has, from here or from before its run was suspended."""
+        """Return when the pass's permit may be used, if it has one; it may date from before a suspension."""
         if pass_.permit is not None and pass_.permit[0] == wait_id:
             return pass_.permit[1]
         known = self._activation.history.waits.get(wait_id)
         return None if known is None else known.get("permit")
 
-    def _give_up(self, pass_: PipelinePass, wait_id: str) -> None:
-        """Forget a permit: it is used, or it was not used in time."""
+    def _forget(self, pass_: PipelinePass, wait_id: str) -> None:
+        """Forget a permit that is used or expired."""
         pass_.permit = None
         self._activation.history.waits.pop(wait_id, None)
 
@@ -116,5 +117,5 @@ class RatePermits:
 
 
 def _wait_id(pass_: PipelinePass, task: Task) -> str:
-    """The same for an attempt of a task, wherever it waits; another attempt has another permit."""
+    """Return an id that is stable for an attempt of a task across workers; each attempt has a permit of its own."""
     return ids.wait_id(pass_.pipe.task_run(task), pass_.pipe.attempt, "rate")

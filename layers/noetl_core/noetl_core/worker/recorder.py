@@ -1,4 +1,4 @@
-"""Events of one activation on their way to its journal: what is secret is masked."""
+"""Writes the events of one activation to its journal, with secrets masked."""
 
 from __future__ import annotations
 
@@ -16,24 +16,23 @@ from noetl_core.worker.offload import Offload
 _VALUES: Final = frozenset({"result", "prev"})
 """Keys of payloads whose values may be large."""
 _WRITES: Final = frozenset({"set_ctx", "set_iter"})
-"""Keys that have mappings of such values."""
+"""Keys whose values are mappings of such values."""
 
 
 class Recorder:
-    """Writes what an activation has to say. `offload` knows whether secrets may be about, and what the log has in the place of a
-    value with secrets in it."""
+    """Records the events of an activation. `offload` knows whether values may contain secrets, and masks them."""
 
     def __init__(self, journal: Journal, clock: Clock, offload: Offload) -> None:
         self._journal, self._clock, self._offload = journal, clock, offload
 
     def record(self, kind: Callable[Keys, Any], /, *_: Keys.args, **data: Keys.kwargs) -> None:
-        """Write an event of payload type `kind` (`events.runs`) as the log may show it: secrets masked."""
+        """Write an event of payload type `kind` (`events.runs`), with its secrets masked."""
         event: Any = Event(kind.__name__, self._clock.now(), data)
         self.put(event)
 
     def put(self, event: RunEvent) -> None:
-        """Write an event that exists already, with its secrets masked. Events from which a later worker continues are marked
-        `masked` when they hide something."""
+        """Write an event with its secrets masked. An event from which a later worker continues is marked `masked` if it hides
+        something."""
         if self._offload.tainted and contains_secret(event.data):
             hidden = {"masked": True} if event.name in SAYS_MASKED else {}
             shown: Any = Event(event.name, event.ts, {**self._shown(event.data), **hidden})
@@ -41,7 +40,7 @@ class Recorder:
         self._journal.put(event)
 
     def _shown(self, data: Any) -> dict[str, Any]:
-        """Return the data of an event with its secrets masked, and large values that hold some kept elsewhere without them."""
+        """Return the data of an event with its secrets masked. A large value that contains secrets is stored without them."""
         shown: dict[str, Any] = {}
         kept = self._offload.masked
         for key, value in data.items():
@@ -54,5 +53,5 @@ class Recorder:
         return shown
 
     def masked(self, value: Any) -> Any:
-        """`value` with its secrets masked."""
+        """Return `value` with its secrets masked."""
         return mask(value) if self._offload.tainted else value

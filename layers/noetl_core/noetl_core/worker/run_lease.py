@@ -15,16 +15,16 @@ from noetl_core.worker.journal import FLUSH_EVERY_S, HEARTBEAT_S, Fenced, Journa
 from noetl_core.worker.task_log import TaskLog
 
 MOST_SHOWN = 20
-"""Of very many tasks that run at once, the newest are shown."""
+"""The most running tasks whose output is shown: the newest."""
 
 
 class Cancelled(Exception):
-    """The gate says stop. The control plane decides how the run ended."""
+    """The gate says stop. The control plane decides how the run ends."""
 
 
 @dataclass(slots=True, eq=False)
 class StartedTask:
-    """A task that has started. The lease heartbeat records `TaskStarted` when it takes long. `cancelled` belongs to its call."""
+    """A started task. The lease heartbeat records `TaskStarted` if the task takes long. `cancelled` is the flag of its call."""
 
     data: TaskStarted
     since: int
@@ -32,11 +32,11 @@ class StartedTask:
     announced: bool = False
     step: str = ""
     log: TaskLog | None = None
-    """What it writes, where that may be seen while it runs."""
+    """Its output, if that may be shown while it runs."""
 
 
 class RunLease:
-    """The lease of a run that this process carries out, and the tasks that are told when the run is to stop.
+    """The lease of a run that this process carries out, and its running tasks, which are cancelled when the run must stop.
 
     The runner's thread calls `check`; the lease heartbeat calls `renew_lease`; whoever ends the process calls `leave`. The claim
     sets the journal.
@@ -50,7 +50,7 @@ class RunLease:
         self.journal: Journal | None = None
         self.gate = "run"
         self.being_ended = False
-        """Whether the control plane is ending this very run, with a reason of its own: the next position is left to it."""
+        """Whether the control plane is ending this run with a reason of its own. The worker then writes no boundary."""
         self.cancelled = threading.Event()
         self._fenced: Fenced | None = None
         self._started_tasks: set[StartedTask] = set()
@@ -58,8 +58,8 @@ class RunLease:
 
     # --- tasks ----------------------------------------------------------------------------------------------------------
 
-    def begun(self, call: ToolCall, path: list[int], now: int) -> StartedTask:
-        """A task begins: the heartbeat announces it if it takes long."""
+    def task_started(self, call: ToolCall, path: list[int], now: int) -> StartedTask:
+        """Register a task that begins. The heartbeat records `TaskStarted` if the task takes long."""
         data: TaskStarted = {"task": call.task, "run": call.task_run_id, "attempt": call.attempt}
         if path:
             data["path"] = path
@@ -71,7 +71,7 @@ class RunLease:
                 started_task.cancelled.set()
         return started_task
 
-    def ended(self, started_task: StartedTask) -> int | None:
+    def task_ended(self, started_task: StartedTask) -> int | None:
         """Unregister a task that has ended or was abandoned. Returns when it started, or None if `TaskStarted` was already
         recorded."""
         with self._lock:
@@ -79,7 +79,7 @@ class RunLease:
             return None if started_task.announced else started_task.since
 
     def stop(self) -> None:
-        """Tell every running tool that its outcome is no longer needed."""
+        """Cancel every running call, because its outcome is no longer needed."""
         with self._lock:
             self.cancelled.set()
             for started_task in self._started_tasks:
@@ -88,17 +88,17 @@ class RunLease:
     # --- the gate and the fence -----------------------------------------------------------------------------------------
 
     def read_gate(self) -> None:
-        """Read the gate: what the control plane asks of the execution."""
+        """Read the gate: continue, pause or stop."""
         gate = self._gates.gate(self._execution_id)
         self.being_ended = self._run_id in gate.stopped_runs
         self.gate = "stop" if self.being_ended else gate.mode
         if self._undoing and gate.mode == "stop" and not self.being_ended:
-            self.gate = "run"  # what undoes a cancelled execution runs while the rest is stopped
+            self.gate = "run"  # compensations run while the rest of the execution is stopped
         if self.gate == "stop":
             self.stop()
 
     def check(self) -> None:
-        """Raise what the lease heartbeat found out: `Fenced`; or `Cancelled` when the gate says stop."""
+        """Raise `Fenced` if the lease heartbeat was fenced, or `Cancelled` if the gate says stop."""
         if self._fenced is not None:
             raise self._fenced
         if self.gate == "stop":
@@ -128,7 +128,7 @@ class RunLease:
             return  # the next heartbeat tries again; a lease that ends is taken over
 
     def show_output(self) -> None:
-        """Show what running tasks have written since the last look, if somebody may see it. The heartbeat thread calls this."""
+        """Publish the output that running tasks have written since the last call. The heartbeat thread calls this."""
         if self._output is None:
             return
         with self._lock:
@@ -137,11 +137,11 @@ class RunLease:
         if now == self._shown:
             return
         newest = sorted(writing, key=lambda task: task.since)[-MOST_SHOWN:]
-        self._output.show(StreamId(self._execution_id, self._run_id), [_running(task) for task in newest])
-        self._shown = now
+        if self._output.show(StreamId(self._execution_id, self._run_id), [_running(task) for task in newest]):
+            self._shown = now
 
     def hide_output(self) -> None:
-        """Show nothing any more: the log has it."""
+        """Withdraw the published output, because the log has it now."""
         if self._output is not None and self._shown:
             self._output.show(StreamId(self._execution_id, self._run_id), [])
 

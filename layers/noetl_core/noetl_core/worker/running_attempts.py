@@ -1,5 +1,5 @@
-"""Attempts of tasks that do not end at once: on the event loop of the driver's thread, or on threads of their own. The runner
-starts them, takes their outcomes, and abandons those that run on after their timeout."""
+"""Attempts that block: they run on the event loop of the driver's thread, or on threads of their own. The runner starts them,
+takes their outcomes, and abandons those that run past their timeout."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ GRACE_S = 1.0
 
 @dataclass(slots=True, eq=False)
 class RunningAttempt:
-    """An attempt under way. At `until` (microseconds) it is abandoned; None means never."""
+    """A running attempt. At `until` (microseconds) it is abandoned; None means never."""
 
     pass_: PipelinePass
     task: Task
@@ -34,7 +34,7 @@ class RunningAttempt:
     started_task: StartedTask
     until: int | None
     loop_task: LoopTask | None = None
-    """Its run on the event loop; None when it has a thread."""
+    """Its task on the event loop; None if it runs on a thread."""
     outcome: Outcome | BaseException | None = None
     """What the tool returned or raised, once it has ended."""
 
@@ -45,7 +45,7 @@ class RunningAttempts:
 
     def __init__(self, caller: ToolCaller) -> None:
         self.overdue_at: int | None = None
-        """None is to be given up before (microseconds)."""
+        """The earliest time at which an attempt must be abandoned (microseconds)."""
         self._caller = caller
         self._running: set[RunningAttempt] = set()
         self._ended: SimpleQueue[RunningAttempt] = SimpleQueue()
@@ -85,7 +85,7 @@ class RunningAttempts:
         def work() -> None:
             try:
                 attempt.outcome = self._caller.invoke(attempt.call, attempt.started_task)
-            except BaseException as error:  # the driver raises it: a task that vanished would be waited for, for ever
+            except BaseException as error:  # the driver raises it; otherwise it would wait for ever
                 attempt.outcome = error
             self._ended.put(attempt)
             if self._loop is not None:
@@ -94,8 +94,8 @@ class RunningAttempts:
         self._threads.submit(work)
 
     def next_ended(self, timeout: float) -> tuple[RunningAttempt, Outcome] | None:
-        """Return the next attempt that has ended, with its outcome, after waiting at most `timeout` seconds; None if there is
-        none. Raises what the tool raised; tools normally raise nothing."""
+        """Wait at most `timeout` seconds for the next attempt to end and return it with its outcome, or None. Raises what the
+        tool raised; tools normally raise nothing."""
         if self._loop and self._ended.empty():
             self._loop.turn(timeout)
             timeout = 0.0
@@ -104,7 +104,7 @@ class RunningAttempts:
         except Empty:
             return None
         if attempt not in self._running:
-            return None  # given up: what it brings now counts for nothing
+            return None  # abandoned: its outcome no longer counts
         self._running.discard(attempt)
         if isinstance(attempt.outcome, BaseException):
             raise attempt.outcome
@@ -112,8 +112,7 @@ class RunningAttempts:
         return attempt, attempt.outcome
 
     def give_up(self, now: int) -> list[RunningAttempt]:
-        """Abandon the attempts that run on after their timeout and return them: they are told that they are cancelled, and
-        nobody waits for them any longer."""
+        """Cancel and return the attempts that run past their timeout. Nobody waits for them any longer."""
         overdue = [a for a in self._running if a.until is not None and now >= a.until]
         for attempt in overdue:
             self._running.discard(attempt)

@@ -1,27 +1,27 @@
 """Secrets of a suspended run: they are encrypted (sealed) into its `StepSuspended` event, and the worker that resumes the run
 decrypts them (docs/access.md).
 
-The log shows only the mask of a secret. What a pass still needs of it - results by name, `_prev`, `_outcome`, `iter`, its
-writes to ctx - is stored beside, encrypted, and bound to the execution and the run.
+The log shows only the mask of a secret. The secrets that a pass still needs (in results by name, `_prev`, `_outcome`, `iter`, its
+writes to ctx) are stored beside, encrypted, and bound to the execution and the run.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from noetl_core.expr import Secret, contains_secret
+from noetl_core.frozen import frozen
 from noetl_core.ports import Sealer
 from noetl_core.worker.nodes import PipelinePass
 
 MARK = "\0secret"
-"""The only key of the mapping that stands for a secret in the encrypted text; other data never has it."""
+"""The only key of a mapping that represents a secret in the encrypted text. Other data never has this key."""
 Path = tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Seals:
     """Encrypts and decrypts the secrets of one run."""
 
@@ -35,7 +35,7 @@ class Seals:
         return self.sealer.seal(json.dumps(held).encode(), self._context) if held else None
 
     def open(self, sealed: str) -> dict[Path, Mapping[str, Any]]:
-        """Return what each pass held, by its path. Raises `CorruptLog`, `Unavailable`."""
+        """Return the secrets that each pass held, by its path. Raises `CorruptLog`, `Unavailable`."""
         held = json.loads(self.sealer.open(sealed, self._context))
         return {tuple(path): _from_json(parts) for path, parts in held}
 
@@ -45,7 +45,7 @@ class Seals:
 
 
 def restore(pass_: PipelinePass, held: Mapping[str, Any]) -> None:
-    """Give a pass back the values it held when it was suspended."""
+    """Restore the values that a pass held when it was suspended."""
     pipe = pass_.pipe
     pipe.results.update(held.get("results", {}))
     pipe.iter = {**pipe.iter, **held.get("iter", {})}
@@ -61,7 +61,7 @@ def _secrets_of(pass_: PipelinePass) -> dict[str, Any]:
     parts: dict[str, Any] = {
         "results": _only(pipe.results),
         "iter": _only(pipe.iter),
-        "ctx": _only(pass_.ctx.view),  # in a sequential loop also what earlier iterations wrote
+        "ctx": _only(pass_.ctx.view),  # in a sequential loop this includes writes of earlier iterations
     }
     parts = {name: part for name, part in parts.items() if part}
     for name, value in (("prev", pipe.prev), ("last", pipe.last)):
@@ -77,7 +77,7 @@ def _only(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _to_json(value: Any) -> Any:
-    """Return a value as JSON data, with marks around its secrets."""
+    """Return a value as JSON data in which `_MARK` mappings represent secrets."""
     if isinstance(value, Secret):
         return {MARK: _to_json(value._value)}
     if isinstance(value, Mapping):

@@ -1,8 +1,8 @@
-"""What a task whose result is declared secret gives: its secret parts as `Secret`, and nothing of them beside
-(docs/language/results.md).
+"""Outcomes of tasks whose result is declared secret: the secret parts become `Secret`, and are masked everywhere else in the
+outcome (docs/language/results.md).
 
-From here on such a result is treated as that of `kind: secrets`: templates of the pipeline read it, a suspension seals it, and
-events, objects and answers have its mask.
+Such a result is then treated like that of `kind: secrets`: templates of the pipeline read it, a suspension seals it, and events,
+objects and answers show its mask.
 """
 
 from __future__ import annotations
@@ -20,32 +20,34 @@ from noetl_core.expr.views import NO_VIEW, OF_RESPONSE, view
 from noetl_core.tools.scrub import Scrubber
 from noetl_core.worker.task_log import TaskLog
 
-SEARCHED: Final = 1_000
-"""The most secret texts that are looked for in what else the task gave; with more of them it is hidden whole."""
-SAID_BY_TOOL: Final = frozenset({"connection", "timeout", "rate_limit", "cancelled", "unsupported", "limit"})
-"""Kinds of errors whose messages are words of the tool itself, which knows no result yet."""
+MAX_SECRETS: Final = 1_000
+"""The most secret texts that are searched for in the rest of the outcome; with more of them the rest is hidden whole."""
+OWN_ERRORS: Final = frozenset({"connection", "timeout", "rate_limit", "cancelled", "unsupported", "limit"})
+"""Kinds of errors whose messages the tool writes itself, before it has a result."""
 PLAIN_HEADERS: Final = frozenset({"retry-after", "content-type", "content-length", "date", "server"})
 PLAIN_DETAILS: Final = frozenset({"retry_after"})
-"""Texts that policies wait by, and that tell nothing."""
+"""Texts that policies need for their delays and that reveal nothing."""
 
 
-def kept_secret(outcome: Outcome, task: Task) -> Outcome:
-    """Return the outcome of a tool as the pipeline has it."""
+def with_secret_result(outcome: Outcome, task: Task) -> Outcome:
+    """Return the outcome of a tool with its declared secrets wrapped; unchanged if the task declares none."""
     fields = secret_fields(task)
     if fields is None:
         return outcome
     if outcome.error is not None:
-        return _failed(outcome, outcome.error, task)
+        return _hidden_failure(outcome, outcome.error, task)
     if (outcome.result is None or type(outcome.result) is bool) and () in fields:
         return outcome
-    result, whole = _sealed(outcome.result, fields)
+    result, whole = _wrap_secret_fields(outcome.result, fields)
     secrets = _secrets_in(result)
     if any(references_in(secret) for secret in secrets):
         why = "is kept by reference, in an object that others can read: take it as a value, or without spec.result.secret"
         return replace(Outcome.failed("schema", f"the secret result of {task.called} {why}", retryable=False), meta=outcome.meta)
     scrubber = _scrubber(secrets)
     helpers = (
-        {name: _wrapped(section) for name, section in outcome.helpers.items()} if whole else _scrubbed(outcome.helpers, scrubber)
+        {name: _hide_texts(section) for name, section in outcome.helpers.items()}
+        if whole
+        else _scrubbed(outcome.helpers, scrubber)
     )
     meta = {name: value if name == "log" else _scrubbed(value, scrubber) for name, value in outcome.meta.items()}
     if isinstance(log := meta.get("log"), TaskLog):
@@ -53,58 +55,58 @@ def kept_secret(outcome: Outcome, task: Task) -> Outcome:
     return replace(outcome, result=result if whole else _scrubbed(result, scrubber), helpers=helpers, meta=meta)
 
 
-def _failed(outcome: Outcome, error: ErrorInfo, task: Task) -> Outcome:
-    """Return a failure that shows nothing of what the other side answered: which part of it is secret, nobody knows."""
+def _hidden_failure(outcome: Outcome, error: ErrorInfo, task: Task) -> Outcome:
+    """Return a failure that shows nothing of the service's answer, because any part of it may be secret."""
     message = error.message
-    if task.kind != "http" and error.kind not in SAID_BY_TOOL:
+    if task.kind != "http" and error.kind not in OWN_ERRORS:
         code = "" if error.code is None else f", {error.code}"
         message = f"{task.kind}: failed ({error.kind}{code}); its words are withheld, because the result of the task is secret"
-    hidden = replace(error, message=message, details=_wrapped(error.details))
-    helpers = {name: _wrapped(section) for name, section in outcome.helpers.items()}
+    hidden = replace(error, message=message, details=_hide_texts(error.details))
+    helpers = {name: _hide_texts(section) for name, section in outcome.helpers.items()}
     meta = dict(outcome.meta)
     if isinstance(log := meta.get("log"), TaskLog):
         meta["log"] = log.rewritten(lambda _line: MASK)
     return replace(outcome, error=hidden, helpers=helpers, meta=meta)
 
 
-def _wrapped(value: Any) -> Any:
-    """Return a section of a helper, or details of an error, with its texts secret; numbers stay, for policies and readers."""
+def _hide_texts(value: Any) -> Any:
+    """Return a helper section, or error details, with texts as secrets. Numbers stay readable for policies."""
     if value is None or type(value) in (bool, int, float):
         return value
     if not isinstance(value, Mapping):
         return Secret(value)
-    return {name: _field(name, field) for name, field in value.items()}
+    return {name: _hide_field(name, field) for name, field in value.items()}
 
 
-def _field(name: str, value: Any) -> Any:
+def _hide_field(name: str, value: Any) -> Any:
     if name == "headers" and isinstance(value, Mapping):
         return {header: text if header.lower() in PLAIN_HEADERS else Secret(text) for header, text in value.items()}
     plain = value is None or name in PLAIN_DETAILS or type(value) in (bool, int, float)
     return value if plain or isinstance(value, Secret) else Secret(value)
 
 
-def _sealed(result: Any, fields: Fields) -> tuple[Any, bool]:
-    """Return the result with its secret fields as secrets, and whether it is secret as a whole: where it is declared so, and
-    where it lacks a field - better too much than what has another name here."""
+def _wrap_secret_fields(result: Any, fields: Fields) -> tuple[Any, bool]:
+    """Return the result with its secret fields wrapped, and whether it is secret as a whole: if it is declared so, or if a
+    declared field is missing, because the secret may then have another name."""
     if () in fields:
         return _secret(result), True
     sealed = result
     for field in fields:
-        sealed, found = _at(sealed, field)
+        sealed, found = _wrap_at(sealed, field)
         if not found and isinstance(sealed, dict) and (body := view(sealed, "body")) is not NO_VIEW:
-            body, found = _at(body, field)
+            body, found = _wrap_at(body, field)
             sealed = {**sealed, "data": body}
         if not found:
             return _secret(result), True
     return sealed, False
 
 
-def _at(value: Any, path: tuple[str, ...]) -> tuple[Any, bool]:
-    """Return `value` with what stands at `path` as a secret, in each item of a list; and whether it is there."""
+def _wrap_at(value: Any, path: tuple[str, ...]) -> tuple[Any, bool]:
+    """Return `value` with the part at `path` as a secret, in each item of a list, and whether the part exists."""
     if not path or isinstance(value, Secret):
         return _secret(value), True
     if isinstance(value, list):
-        items = [_at(item, path) for item in value]
+        items = [_wrap_at(item, path) for item in value]
         return [item for item, _ in items], all(found for _, found in items)
     if not isinstance(value, dict) or is_reference(value):
         return value, False
@@ -113,7 +115,7 @@ def _at(value: Any, path: tuple[str, ...]) -> tuple[Any, bool]:
         name = OF_RESPONSE.get(name, name)
     if name not in value:
         return value, False
-    below, found = _at(value[name], path[1:])
+    below, found = _wrap_at(value[name], path[1:])
     return {**value, name: below}, found
 
 
@@ -129,7 +131,7 @@ def _secrets_in(value: Any) -> list[Secret]:
 
 
 def _scrubber(secrets: list[Secret]) -> Scrubber | None:
-    """Return what finds the secrets in other texts; None where there are too many of them."""
+    """Return a scrubber that finds the secrets in other texts; None if there are too many of them."""
     stack: list[Any] = [secret._value for secret in secrets]
     texts: list[Any] = []
     while stack:
@@ -138,7 +140,7 @@ def _scrubber(secrets: list[Secret]) -> Scrubber | None:
             stack.extend(value.values() if isinstance(value, Mapping) else value)
         elif not isinstance(value, bool):
             texts.append(value)
-        if len(texts) > SEARCHED:
+        if len(texts) > MAX_SECRETS:
             return None
     scrubber = Scrubber()
     scrubber.learn(texts)
@@ -146,7 +148,7 @@ def _scrubber(secrets: list[Secret]) -> Scrubber | None:
 
 
 def _scrubbed(value: Any, scrubber: Scrubber | None) -> Any:
-    """Return `value` with the secrets in its texts masked, numbers as they are; hidden where they cannot be looked for."""
+    """Return `value` with the secrets in its texts masked and numbers unchanged. Without a scrubber, texts are hidden whole."""
     if value is None or type(value) in (bool, int, float) or isinstance(value, Secret):
         return value
     if isinstance(value, Mapping):

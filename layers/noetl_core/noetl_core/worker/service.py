@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from noetl_core.dsl.kinds import WAITING_KINDS
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine.loops import SpreadRule
 from noetl_core.engine.records import Command, Event, StreamId
@@ -32,7 +33,7 @@ from noetl_core.tools.execution_tokens import ExecutionTokens
 from noetl_core.tools.registry import ToolRegistry
 from noetl_core.worker.activation import Activation
 from noetl_core.worker.claim import Claim, Claims
-from noetl_core.worker.credentials import Permitted, Registered
+from noetl_core.worker.credentials import PermittedCredentials, Registered
 from noetl_core.worker.handled import Handled
 from noetl_core.worker.journal import LEASE_S, Fenced
 from noetl_core.worker.keychain import Keychain
@@ -41,24 +42,24 @@ from noetl_core.worker.pipeline_passes import PipelinePasses
 from noetl_core.worker.run_lease import Cancelled, RunLease
 from noetl_core.worker.runner import Runner
 from noetl_core.worker.sealing import Seals
+from noetl_core.worker.stop_run import StopRun, was_ended
 from noetl_core.worker.tokens import LOCAL_URL, CallbackTokens
 from noetl_core.worker.tool_caller import ToolCaller
 from noetl_core.worker.turns import Share
 from noetl_core.worker.view import TEMPLATE_BYTES, Resolver, Views
-from noetl_core.worker.waiting import WAITING_KINDS
 
 if TYPE_CHECKING:
     from noetl_core.tools.tokens import Tokens
 
 WAITS = WAITING_KINDS | {"noop", "http", "postgres", "secrets", "store"}
-"""Kinds whose tasks wait for others rather than compute."""
-FEW = 100
-"""So many iterations take only milliseconds when their tools are cheap."""
+"""Kinds whose tasks wait for other systems rather than compute."""
+FEW_ITERATIONS = 100
+"""A chunk of at most so many iterations takes only milliseconds if its tools never block."""
 
 
 @dataclass(eq=False)
 class Worker:
-    """The data plane over its ports. Without `heartbeat` (in the simulator) no lease is renewed while a task runs."""
+    """The data plane over its ports. Without `heartbeat` (in the simulator), no lease is renewed while a task runs."""
 
     store: EventStore
     results: ResultStore
@@ -70,7 +71,7 @@ class Worker:
     registered: Registered | None = None
     name: str = "worker"
     gone: Callable[[str], bool] | None = None
-    """Returns whether the worker of that name is known to have ended: then its lease need not run out."""
+    """Returns whether the worker of that name is known to have ended; its runs are then taken over before their lease expires."""
     heartbeat: LeaseHeartbeat | None = field(default_factory=LeaseHeartbeat)
     sealer: Sealer | None = None
     token_cache: TokenCache | None = None
@@ -83,7 +84,7 @@ class Worker:
     callback_url: str = LOCAL_URL
     """The URL at which callbacks are answered, with `{token}` in it."""
     output: RunningOutput | None = None
-    """Where what running tasks write can be seen; None: nowhere."""
+    """Publishes the output of running tasks; None: it is not published."""
 
     def __post_init__(self) -> None:
         self.views = Views(self.store, self.results, self.playbooks)
@@ -93,7 +94,7 @@ class Worker:
         self._tokens: Tokens | None = None
 
     def tokens(self) -> Tokens:
-        """Return the access tokens of the process."""
+        """Return the cache of access tokens of the process."""
         with self._lock:
             if self._tokens is None:
                 from noetl_core.tools.tokens import Tokens  # 60 ms: only tasks and keychains with OAuth need it
@@ -102,7 +103,7 @@ class Worker:
             return self._tokens
 
     def close(self) -> None:
-        """Close what tools and tokens keep open."""
+        """Close the connections of tools and tokens."""
         self.tools.close()
         with self._lock:
             tokens, self._tokens = self._tokens, None
@@ -128,14 +129,16 @@ class Worker:
             claim = Claims(self.store, self.clock, self.name, self.gone).take(command, deadline, lease)
             if isinstance(claim, Handled):
                 return claim
+            if command.undoes is not None and command.undoes.get("stops"):
+                return self._stop(command.undoes["run"], claim, command, lease)
             return self._run(command, claim, deadline, lease)
         finally:
             with self._lock:
                 del self._at_work[stream]
 
     def leave(self, reason: str) -> None:
-        """End in an orderly way: take no more commands, and release every run that is under way, so that another worker need
-        not wait for its lease. If that cannot be written, the lease runs out."""
+        """Shut down: take no more commands, and release every run in progress, so that another worker need not wait for its
+        lease. If a release cannot be written, the lease expires."""
         with self._lock:
             self._leaving = True
             at_work = list(self._at_work.values())
@@ -144,11 +147,13 @@ class Worker:
                 lease.leave(reason)
 
     def share(self, command: Command) -> Share:
-        """Return how the command shares its process with others that run at the same time."""
+        """Return whether the command may run at the same time as others in its process."""
         if command.mode == "takeover":
             return "alone"
         playbook = self.playbooks(command.digest)
         known: dict[tuple[str, bool], Share] = playbook.memo.setdefault("shares", {})
+        if command.undoes is not None and command.undoes.get("stops"):
+            return "waits"
         body = (command.step, command.undoes is not None)
         if body not in known:
             step = playbook.body(command.step, undo=body[1])
@@ -157,8 +162,8 @@ class Worker:
         return known[body]
 
     def runs_inline(self, command: Command) -> bool:
-        """Return whether a command ends at once: a step without a loop, or a chunk of a few iterations, whose tools never
-        block and whose policies neither wait nor go back."""
+        """Return whether a command ends within milliseconds: a step without a loop, or a chunk of a few iterations, whose tools
+        never block and whose policies neither retry nor jump."""
         if command.undoes is not None:
             return False
         playbook = self.playbooks(command.digest)
@@ -170,15 +175,60 @@ class Worker:
             looped = step.loop is not None and (step.loop.inner is not None or step.loop.cursor is not None)
             quick = all(t.kind not in WAITING_KINDS and t.rate is None and self.tools.inline(t.kind) for t in step.tasks)
             known[command.step] = quick and not turns and not looped
-        few = command.chunk is not None and command.loop is not None and command.loop["chunk_size"] <= FEW
+        few = command.chunk is not None and command.loop is not None and command.loop["chunk_size"] <= FEW_ITERATIONS
         return known[command.step] and (few or playbook.by_name[command.step].loop is None)
+
+    def _stop(self, ended: str, claim: Claim, command: Command, lease: RunLease) -> Handled:
+        """Stop the outside work of the run `ended`."""
+        with self._renewed(lease):
+            try:
+                boundary = StopRun(self.store, self.tools, self.clock, command, lease.cancelled).carry_out(ended, claim.history)
+                counted: Any = {**boundary.data, "events": claim.journal.events + 1}
+                claim.journal.put(replace(boundary, data=counted))
+                claim.journal.close()
+            except Fenced as fenced:
+                return Handled("dropped", f"fenced: {fenced}")
+        return Handled("suspended" if boundary.name == "StepSuspended" else "done", boundary.name)
 
     # --- the run --------------------------------------------------------------------------------------------------------
 
     def _run(self, command: Command, claim: Claim, deadline: int | None, lease: RunLease) -> Handled:
+        activation, runner = self._activate(command, claim, deadline, lease)
+        with self._renewed(lease):
+            try:
+                refused = _refused_by(activation.keychain) if command.as_of == 0 and command.mode == "first" else None
+                return _end(activation, runner.run() if refused is None else new(StepFailed, 0, error=refused))
+            except Fenced as fenced:
+                lease.stop()
+                if was_ended(self.store, StreamId(command.execution_id, command.run_id)):
+                    runner.stop_begun()
+                return Handled("dropped", f"fenced: {fenced}")
+            except Cancelled:
+                if lease.being_ended:
+                    return Handled("dropped", "the control plane ends the run")
+                error: Failure = {"kind": "cancelled", "message": "the execution was stopped", "retryable": False}
+                try:
+                    return _end(activation, new(StepFailed, 0, error=error))
+                except Fenced as fenced:
+                    return Handled("dropped", f"fenced: {fenced}")
+
+    @contextmanager
+    def _renewed(self, lease: RunLease) -> Iterator[None]:
+        """Have the heartbeat renew a lease during the block."""
+        if self.heartbeat is not None:
+            self.heartbeat.add(lease)
+        try:
+            yield
+        finally:
+            if self.heartbeat is not None:
+                self.heartbeat.remove(lease)
+            lease.hide_output()
+
+    def _activate(self, command: Command, claim: Claim, deadline: int | None, lease: RunLease) -> tuple[Activation, Runner]:
+        """Return the activation of a claimed run, and its runner."""
         playbook = self.playbooks(command.digest)
         step = playbook.body(command.step, undo=command.undoes is not None)
-        secrets = None if self.secrets is None else Permitted(self.secrets, command.digest, self.registered)
+        secrets = None if self.secrets is None else PermittedCredentials(self.secrets, command.digest, self.registered)
         as_of = claim.history.as_of
         resolve = Resolver(
             self.store, self.results, command.execution_id, max(TEMPLATE_BYTES, playbook.executor.limits.max_input_bytes)
@@ -203,6 +253,7 @@ class Worker:
             deadline=deadline,
             spread=None if command.undoes is not None else self.spread,
             rates=self.rates,
+            works_outside=lambda kind: self.tools.outside(kind) is not None,
         )
         seals = Seals(self.sealer, command.execution_id, command.run_id) if self.sealer is not None else None
         key, url = self.callback_key, self.callback_url
@@ -212,31 +263,12 @@ class Worker:
             ToolCaller(activation, self.tools, keychain.read, tokens),
             CallbackTokens(playbook, step, command.execution_id, command.run_id, key, url),
         )
-        if self.heartbeat is not None:
-            self.heartbeat.add(lease)
-        try:
-            refused = _refused_by(keychain) if command.as_of == 0 and command.mode == "first" else None
-            return _end(activation, runner.run() if refused is None else new(StepFailed, 0, error=refused))
-        except Fenced as fenced:
-            lease.stop()
-            return Handled("dropped", f"fenced: {fenced}")
-        except Cancelled:
-            if lease.being_ended:
-                return Handled("dropped", "the control plane ends the run")
-            error: Failure = {"kind": "cancelled", "message": "the execution was stopped", "retryable": False}
-            try:
-                return _end(activation, new(StepFailed, 0, error=error))
-            except Fenced as fenced:
-                return Handled("dropped", f"fenced: {fenced}")
-        finally:
-            if self.heartbeat is not None:
-                self.heartbeat.remove(lease)
-            lease.hide_output()
+        return activation, runner
 
 
 def _refused_by(keychain: Keychain) -> Failure | None:
-    """Return why the execution cannot go on: the first step of an execution looks for the credentials of all steps, so that a
-    missing one ends it before anything was done."""
+    """Return why the execution cannot continue: the first run of an execution resolves the credentials of all steps, so that a
+    missing one fails it before anything is done."""
     try:
         keychain.check()
     except TemplateError as error:
@@ -245,14 +277,14 @@ def _refused_by(keychain: Keychain) -> Failure | None:
 
 
 def _chunk(command: Command) -> ChunkOfLoop | None:
-    """The chunk that a command is of."""
+    """Return the loop and the chunk of a command for a chunk run."""
     if command.loop is None or command.chunk is None:
         return None
     return {**command.loop, "chunk": command.chunk}
 
 
 def _end(activation: Activation, ended: BoundaryEvent) -> Handled:
-    """The boundary commit."""
+    """Write the boundary commit."""
     counted: Any = {**ended.data, "events": activation.journal.events + 1}
     spread = ended.name == "StepSuspended" and "succeeded" in ended.data
     if (ended.name != "StepSuspended" or spread) and (aggregates := activation.journal.aggregates.stated()) is not None:
@@ -266,7 +298,7 @@ def _end(activation: Activation, ended: BoundaryEvent) -> Handled:
 
 
 def _why(handed_over: StepSuspended) -> str:
-    """Return in words what a loop was handed over for."""
+    """Return why a loop was handed over, in words."""
     plan = handed_over["loop"]
     first, left = plan.get("first", 0), plan["total"] - plan.get("first", 0)
     return (

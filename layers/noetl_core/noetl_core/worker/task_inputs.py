@@ -1,4 +1,4 @@
-"""What the next task of a pass is called with: its templates rendered, its references loaded."""
+"""The inputs of the next task of a pass: templates rendered, references loaded."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from noetl_core.expr import Scope, TemplateError, contains_lost, render
 from noetl_core.expr.reading import GONE
 from noetl_core.ports import NotFound
 from noetl_core.worker.activation import Activation
-from noetl_core.worker.inputs import Unloaded, loaded
+from noetl_core.worker.inputs import InputsNotLoaded, load_inputs
 from noetl_core.worker.nodes import PipelinePass
 from noetl_core.worker.pipeline_passes import PipelinePasses
 from noetl_core.worker.tokens import CallbackTokens
@@ -30,7 +30,7 @@ class Inputs:
     spec: Mapping[str, Any]
     timeout: float | None
     names: Mapping[str, Any]
-    """What templates of the task see as `args`, `workload` and `ctx`."""
+    """`args`, `workload` and `ctx` as the templates of the task see them."""
 
 
 class TaskInputs:
@@ -42,10 +42,10 @@ class TaskInputs:
         self._raw = {
             t.name: {k: t.inputs[k] for k in KINDS[t.kind].raw if k in t.inputs} for t in activation.step.tasks if t.kind in KINDS
         }
-        """Inputs that are program text: never rendered."""
+        """Inputs that are program text, which is never rendered."""
 
     def of(self, pass_: PipelinePass, task: Task) -> Inputs:
-        """The inputs of the pass's next task. Raises `Unloaded`."""
+        """Return the inputs of the pass's next task. Raises `InputsNotLoaded`."""
         raw = self._raw.get(task.name)
         try:
             scope = self._passes.scope(pass_)
@@ -60,14 +60,14 @@ class TaskInputs:
             timeout = _timeout_of(task, scope) if task.timeout_s is not None or "timeout" in task.spec else None
             inputs, spec = self._loaded(task, inputs), self._loaded(task, spec) if spec else spec
         except TemplateError as error:
-            raise Unloaded(Outcome.failed(error.kind, f"inputs of task {task.name}: {error}")) from None
+            raise InputsNotLoaded(Outcome.failed(error.kind, f"inputs of task {task.name}: {error}")) from None
         except NotFound as error:
-            raise Unloaded(Outcome.failed("not_found", f"inputs of task {task.name}: {error}")) from None
+            raise InputsNotLoaded(Outcome.failed("not_found", f"inputs of task {task.name}: {error}")) from None
         names = {"args": scope["args"], "workload": self._activation.view.workload, "ctx": pass_.ctx.view}
         return Inputs({**inputs, **raw} if raw else inputs, spec, timeout, names)
 
     def rate(self, pass_: PipelinePass, task: Task, rate: Rate) -> tuple[str, Pace]:
-        """The key and the pace of the rate that the pass's next task shares. Raises `Unloaded`."""
+        """Return the key and the pace of the rate that the pass's next task shares. Raises `InputsNotLoaded`."""
         what = f"rate of task {task.name}"
         try:
             scope = self._passes.scope(pass_).over(pass_.pipe.locals(task))
@@ -75,12 +75,12 @@ class TaskInputs:
             per_second = value_of(rate.per_second, PER_SECOND, f"per_second in {what}", scope)
             burst = value_of(rate.burst, BURST, f"burst in {what}", scope)
         except TemplateError as error:
-            raise Unloaded(Outcome.failed(error.kind, f"{what}: {error}", retryable=False)) from None
+            raise InputsNotLoaded(Outcome.failed(error.kind, f"{what}: {error}", retryable=False)) from None
         assert per_second is not None
         return key, Pace(per_second, int(burst or 1))
 
     def _loaded(self, task: Task, given: Mapping[str, Any]) -> dict[str, Any]:
-        return loaded(task.kind, task.name, given, self._activation.resolve, self._limit)
+        return load_inputs(task.kind, task.name, given, self._activation.resolve, self._limit)
 
 
 def _timeout_of(task: Task, scope: Scope) -> float | None:

@@ -1,5 +1,4 @@
-"""The standard output and standard error of a task, as its event records them: the end of each inline, more behind a
-reference."""
+"""The standard output and standard error of a task. Its event records the end of each inline, and more behind a reference."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from noetl_core.ports import ResultStore
 TAIL = 4_096
 """Characters of each stream that go into the event."""
 KEPT = 1_048_576
-"""The last characters of each stream that are kept at all."""
+"""The most characters of each stream that are kept: the last."""
 
 
 class _Stream:
@@ -35,7 +34,7 @@ class _Stream:
             self.dropped += gone
 
     def end(self) -> str:
-        """The last `TAIL` characters, a line break behind each line."""
+        """Return the last `TAIL` characters, with a line break after each line."""
         found: list[str] = []
         left = TAIL
         for line in reversed(self.lines):
@@ -50,8 +49,8 @@ class _Stream:
 
 
 class TaskLog:
-    """`ToolCall.log` of one attempt. One thread at a time writes it; another may look at its end meanwhile, unless it is
-    `hidden`: then what may be shown is known only when the attempt has ended."""
+    """`ToolCall.log` of one attempt. One thread at a time writes it; another may read its end meanwhile, unless it is `hidden`:
+    then the secrets in it are known only when the attempt has ended."""
 
     def __init__(self, *, hidden: bool = False) -> None:
         self.hidden = hidden
@@ -63,7 +62,7 @@ class TaskLog:
             self._streams.setdefault(stream, _Stream()).add(line)
 
     def written(self) -> dict[str, int]:
-        """Return how many characters each stream has had."""
+        """Return how many characters were written to each stream."""
         with self._lock:
             return {name: stream.size + stream.dropped for name, stream in self._streams.items()}
 
@@ -87,7 +86,7 @@ class TaskLog:
         """Return `{stdout, stderr}` with the end of each stream. If there is more, `more` refers to an object `{stdout,
         stderr}`.
 
-        `dropped` counts the characters that were not kept at all.
+        `dropped` counts the characters that were not kept.
         """
         texts = {name: stream.text() for name, stream in self._streams.items()}
         out: dict[str, Any] = {name: text[-TAIL:] for name, text in texts.items()}

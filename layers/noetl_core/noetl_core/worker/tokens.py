@@ -1,4 +1,4 @@
-"""`callback.token` and `callback.url` in templates: what a task sends to whoever is to answer the next callback
+"""`callback.token` and `callback.url` in templates: a task sends them to whoever is to answer the next callback
 (docs/callbacks.md)."""
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from noetl_core.engine.pipeline import Pipeline
 from noetl_core.expr import Secret, TemplateError
 
 LOCAL_URL = "noetl-callback:{token}"
-"""The URL where there is no API: `noetl callback` accepts it like the token itself."""
+"""The URL if there is no API: `noetl callback` accepts it like the token itself."""
 KEYS = ("token", "url")
 
 
 class CallbackTokens:
-    """Creates the tokens of one run, only when a template reads one. `url` contains `{token}`."""
+    """Creates the tokens of one run, each only when a template reads it. `url` contains `{token}`."""
 
     def __init__(
         self,

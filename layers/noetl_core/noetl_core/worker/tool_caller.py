@@ -1,4 +1,4 @@
-"""Calling tools: a call of rendered inputs, the tool that answers it, and what is known of the attempt."""
+"""Calls tools: builds the call from rendered inputs, invokes the tool, and adds the metadata of the attempt."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from noetl_core.dsl.secret_results import secret_fields
 from noetl_core.engine.outcome import Outcome
 from noetl_core.instants import SECOND
 from noetl_core.tools.base import AccessTokens, SecretReader, Tool, ToolCall
-from noetl_core.tools.invoke import invoke, invoke_evented
+from noetl_core.tools.invoke import invoke, invoke_evented, invoke_planned, invoke_stop
 from noetl_core.tools.registry import ToolRegistry, UnknownKind
 from noetl_core.values import FamilyResults, PublishedResults
 from noetl_core.worker.activation import Activation
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
     from noetl_core.tools.event_loop import EventLoop
 
 MARGIN_S = 5
-"""What is left of the invocation when a tool must have ended, for the commit that records it."""
+"""A tool must end this long before the invocation does, so that its outcome can be committed."""
 WORKING_PART: Final = 0.7
-"""Of the time that a task has, after which one that can be resumed begins no further part of its work."""
+"""The share of its timeout after which a resumable task begins no further part of its work."""
 
 SOURCE_S = 60.0
-"""How long a call of a cursor's source may take."""
+"""How long a call of a cursor's source may take (seconds)."""
 
 
 class ToolCaller:
-    """Calls the tools of an activation. Thread-safe, but for `prepare`."""
+    """Calls the tools of an activation. Thread-safe, except `prepare`."""
 
     def __init__(self, activation: Activation, tools: ToolRegistry, credentials: SecretReader, tokens: AccessTokens) -> None:
         self._activation, self._tools, self._credentials, self._tokens = activation, tools, credentials, tokens
@@ -45,10 +45,10 @@ class ToolCaller:
         self._limit = activation.playbook.executor.limits.max_input_bytes
         self._trace_id = activation.view.context.get("trace_id")
         self.inline = tools.inline
-        """Whether tools of a kind run on the driver's thread: they never block."""
+        """Returns whether tools of a kind never block, so that they run on the driver's thread."""
 
     def prepare(self, pass_: PipelinePass, task: Task, given: Inputs) -> ToolCall:
-        """The call of the pass's next task, with its timeout inside the invocation's deadline."""
+        """Return the call of the pass's next task, with a timeout within the deadline of the invocation."""
         activation, pipe, timeout = self._activation, pass_.pipe, given.timeout
         resume_after = None
         if activation.deadline is not None:
@@ -81,7 +81,7 @@ class ToolCaller:
             names=given.names,
         )
 
-    def for_loop(self, kind: str, inputs: Mapping[str, Any], what: str, key: str) -> Outcome:
+    def call_for_loop(self, kind: str, inputs: Mapping[str, Any], what: str, key: str) -> Outcome:
         """Call a tool for the loop itself, not for a task, and wait for it."""
         activation = self._activation
         call = ToolCall(
@@ -102,26 +102,47 @@ class ToolCaller:
         """Run the tool."""
         tool = self._tool(call.kind)
         if "script" in call.inputs and call.kind in KINDS and KINDS[call.kind].script:
-            from noetl_core.tools.script import ScriptedTool  # 1 ms: only who fetches program text
+            from noetl_core.tools.script import ScriptedTool  # 1 ms: only for tasks that fetch program text
 
             tool = ScriptedTool(tool, self._tools)
-        return self.measured(invoke(tool, call), call, started_task)
+        return self.with_meta(invoke(tool, call), call, started_task)
 
     def punctual(self, call: ToolCall) -> bool:
-        """Return whether the call ends by its timeout, and when it is cancelled. One that fetches its program's text may not."""
+        """Return whether the call ends by its timeout and soon after it is cancelled. One that fetches program text may not."""
         return "script" not in call.inputs and self._tools.punctual(call.kind)
+
+    def works_outside(self, kind: str) -> bool:
+        """Return whether tasks of a kind are outside work."""
+        return self._tools.outside(kind) is not None
+
+    def plan(self, call: ToolCall) -> Outcome:
+        """Return what to record before the outside work of a call begins, or why it cannot begin."""
+        tool = self._tools.outside(call.kind)
+        assert tool is not None
+        return invoke_planned(tool, call)
+
+    def stop(self, call: ToolCall) -> Outcome:
+        """Stop the outside work of a call."""
+        tool = self._tools.outside(call.kind)
+        assert tool is not None
+        return invoke_stop(tool, replace(call, inputs={}))
+
+    def with_total_times(self, outcome: Outcome, call: ToolCall, since: int) -> Outcome:
+        """Return the outcome of outside work with the times of the whole work, not of the last poll."""
+        meta = meta_of(call.attempt, since, self._activation.clock.now(), self._trace_id)
+        return replace(outcome, meta={**outcome.meta, **meta})
 
     def evented(self, kind: str) -> bool:
         """Return whether tools of a kind run on an event loop, without a thread of their own."""
         return self._tools.evented(kind) is not None
 
     async def answer(self, call: ToolCall, started_task: StartedTask, loop: EventLoop) -> Outcome:
-        """Run the tool, of an evented kind, on `loop`."""
+        """Run a tool of an evented kind on `loop`."""
         tool = self._tools.evented(call.kind)
         assert tool is not None
-        return self.measured(await invoke_evented(tool, call, loop), call, started_task)
+        return self.with_meta(await invoke_evented(tool, call, loop), call, started_task)
 
-    def measured(self, outcome: Outcome, call: ToolCall, started_task: StartedTask) -> Outcome:
+    def with_meta(self, outcome: Outcome, call: ToolCall, started_task: StartedTask) -> Outcome:
         """Return the outcome with the metadata of the attempt: its times, its duration and its log."""
         meta = {**meta_of(call.attempt, started_task.since, self._activation.clock.now(), self._trace_id), **outcome.meta}
         if isinstance(call.log, TaskLog) and call.log:
@@ -136,7 +157,7 @@ class ToolCaller:
 
 
 class _Unsupported:
-    """Stands for a tool kind that is not installed here."""
+    """Answers for a kind that is not installed here."""
 
     inline = True
 

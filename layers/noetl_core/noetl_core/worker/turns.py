@@ -1,8 +1,8 @@
 """Turns: which commands of one process may run at the same time.
 
-Steps that wait (for HTTP, a database, a timer) run side by side. Steps that compute take a processor each, so that none runs
-into the end of the invocation because others share its processor. A takeover runs alone: whatever ended the worker before -
-its memory, a crash of an interpreter - may end this one too, and then it ends nobody else's.
+Steps that wait (for HTTP, a database, a timer) run concurrently. Steps that compute take a processor each, so that none misses
+the end of the invocation because others share its processor. A takeover runs alone: whatever killed the previous worker (memory,
+an interpreter crash) may kill this one too, and must then not affect other runs.
 """
 
 from __future__ import annotations
@@ -16,21 +16,22 @@ TURN_S = 2.0
 """How long a command waits for its turn before another worker gets it."""
 SPREAD_S = 5
 MAX_SPREAD_S = 20
-"""Over how many seconds commands that were handed over become visible again, at first and at most: all at once, they would meet
+"""Handed-over commands become visible again spread over this many seconds, at first and at most. All at once they would meet
 again in the next worker."""
 ALONE_TRIES = 5
-"""How often a takeover is handed over in the hope of a worker for itself. Then it shares one as what computes does."""
+"""How often a takeover is handed over in the hope of an idle worker. After that it shares one like a step that computes."""
 Share = Literal["waits", "computes", "alone"]
-"""How a command shares its process with others."""
+"""Whether a command may run at the same time as others in its process."""
 
 
 class NoTurn(Exception):
-    """Others are at work for longer than the command can wait. Nothing has been done; the queue delivers it to another worker."""
+    """Other commands keep the process busy for too long. Nothing has been done; the queue delivers the command to another
+    worker."""
 
 
 def hand_over_s(received: int, chance: float) -> int:
-    """Return for how many seconds a command without a turn stays invisible, by `chance` from 0 to 1. One that was received often
-    may stay so for longer, because then all workers are busy."""
+    """Return for how many seconds a command without a turn stays invisible; `chance` is a random number from 0 to 1. The range
+    grows with `received`, because a command that was received often shows that all workers are busy."""
     return round(chance * min(MAX_SPREAD_S, SPREAD_S + received))
 
 

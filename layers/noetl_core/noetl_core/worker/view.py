@@ -1,11 +1,10 @@
-"""What a run sees of its execution: a view that is fixed by its command, and the values of pointers and references."""
+"""The state of its execution that a run sees, fixed by its command, and the values of its pointers and references."""
 
 from __future__ import annotations
 
 import json
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
@@ -17,20 +16,21 @@ from noetl_core.engine.state import trigger_seen
 from noetl_core.events.shapes import CommandContext
 from noetl_core.expr import Pointer, TemplateError, is_reference
 from noetl_core.expr.references import Path
+from noetl_core.frozen import frozen
 from noetl_core.history import load_state
 from noetl_core.outlines import Part
 from noetl_core.ports import EventStore, NotFound, ResultStore
 from noetl_core.result_refs import is_partly_readable
 from noetl_core.values import LoadBudget, LoadLimitExceeded, Values, claimed
-from noetl_core.worker.large_values import LargeValues, reading, too_large
+from noetl_core.worker.large_values import LargeValues, template_errors, too_large
 
 KEPT_VIEWS = 4
 """Cached views of distributed loops: a worker process runs the chunks of several loops in turn."""
 KEPT_VALUES = 8
-"""Cached values of references per run; pages of a pagination are used once, so few are enough."""
+"""Cached values of references per run. Pages of results are read once, so few are enough."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunView:
     """Workload, ctx, args and finished steps as of the run's command (resolution 27)."""
 
@@ -41,7 +41,7 @@ class RunView:
     steps: Mapping[str, Any]
     trigger: Mapping[str, Any]
     context: CommandContext
-    """The same in the form of a command: plain data with stored pointers."""
+    """The same in the form that commands carry: plain data with stored pointers."""
 
 
 class Views:
@@ -68,7 +68,7 @@ class Views:
         return _view(command.execution_id, self._shared(shared, lambda: self._of_log(command, as_of)))
 
     def _shared(self, key: str, load: Callable[[], CommandContext]) -> CommandContext:
-        """Return what the chunks of a loop see, as this process keeps it, or load it."""
+        """Return the view of a loop's chunks, cached or else loaded."""
         with self._lock:
             known = self._kept.get(key)
             if known is not None:
@@ -99,13 +99,13 @@ def view_key(execution_id: str, step_run: str) -> str:
 
 
 TEMPLATE_BYTES = 64 * 1024 * 1024
-"""What a template of a worker loads at most behind one reference, unless `max_input_bytes` is more. As values in memory, JSON
-takes up to ten times its size."""
+"""The most bytes that a template loads of one reference, unless `max_input_bytes` is more. Decoded JSON takes up to ten times its
+size in memory."""
 
 
 class Resolver:
-    """`resolve` of a run's scopes: it loads pointers and references and caches the last few values. A template loads at most
-    `limit` bytes behind one reference; more is an error of the author."""
+    """`resolve` of a run's scopes: loads pointers and references and caches the last few values. A template that needs more than
+    `limit` bytes of one reference fails with an error for the author."""
 
     def __init__(self, store: EventStore, results: ResultStore, execution_id: str, limit: int = TEMPLATE_BYTES) -> None:
         self._limit = limit
@@ -117,12 +117,12 @@ class Resolver:
         self._lock = Lock()
 
     def open(self, ref: Mapping[str, Any]) -> Part | None:
-        """Return a large value, of which only what a template asks for is loaded; None where it is to be loaded whole, or is
-        at hand."""
-        if not is_partly_readable(ref) or self._at_hand(named(ref)) is not None or not self.family.owns(ref):
+        """Return a large value of which only the parts that a template reads are loaded; None if it is cached or must be loaded
+        whole."""
+        if not is_partly_readable(ref) or self._cached(cache_key(ref)) is not None or not self.family.owns(ref):
             return None
         with self._lock:
-            if self._large is None:  # it refers to this resolver, which is then freed by the garbage collector alone
+            if self._large is None:  # created late: it makes a reference cycle, which only the garbage collector frees
                 self._large = LargeValues(self._results, self._values, self._limit, self)
         return self._large.open(ref)
 
@@ -130,10 +130,10 @@ class Resolver:
         """Return the value of a pointer or a reference. The value may contain references. Data that only looks like a
         reference is returned as it is."""
         key = (ref.at["run"], ref.at["seq"]) if isinstance(ref, Pointer) else ref["key"]
-        with reading(key):
+        with template_errors(key):
             if not isinstance(ref, Pointer):
                 return self._opened(ref)[0] if self.family.owns(ref) else ref
-            kept = self._at_hand(key)
+            kept = self._cached(key)
             if kept is None:
                 kept = self.remember(key, self._values.at(ref.at))
             return kept[0]
@@ -143,8 +143,8 @@ class Resolver:
         `NotFound`, `ValueError`."""
         return self._values.whole(value, budget, self._opened)
 
-    def apart(self, value: Any, budget: LoadBudget, place: Path) -> Any:
-        """As `whole`, for use on other threads: nothing is cached. `place` is where the value stands."""
+    def whole_uncached(self, value: Any, budget: LoadBudget, place: Path) -> Any:
+        """Like `whole`, without the cache, for other threads. `place` is the path of the value, for errors."""
         return self._values.whole(value, budget, place=place)
 
     def behind(self, value: Any, deep: bool) -> Any:
@@ -157,14 +157,14 @@ class Resolver:
             raise TemplateError(str(error)) from None
 
     def remember(self, key: object, value: Any, nested: bool = True) -> tuple[Any, bool]:
-        """Cache a value that was just loaded or stored; `nested` says that it may contain references."""
+        """Cache a value that was just loaded or stored; `nested`: it may contain references."""
         with self._lock:
             self._kept[key] = value, nested
             while len(self._kept) > KEPT_VALUES:
                 self._kept.popitem(last=False)
         return value, nested
 
-    def _at_hand(self, key: object) -> tuple[Any, bool] | None:
+    def _cached(self, key: object) -> tuple[Any, bool] | None:
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)
@@ -175,7 +175,7 @@ class Resolver:
         return self._opened(ref, budget)[0]
 
     def _opened(self, ref: Mapping[str, Any], budget: LoadBudget | None = None) -> tuple[Any, bool]:
-        return self._at_hand(named(ref)) or self.remember(named(ref), *self._loaded(ref, budget))
+        return self._cached(cache_key(ref)) or self.remember(cache_key(ref), *self._loaded(ref, budget))
 
     def _loaded(self, ref: Mapping[str, Any], budget: LoadBudget | None) -> tuple[Any, bool]:
         if budget is not None:
@@ -188,6 +188,6 @@ class Resolver:
             raise too_large(ref["key"], full.size, full.limit) from None
 
 
-def named(ref: Mapping[str, Any]) -> tuple[str, Any]:
+def cache_key(ref: Mapping[str, Any]) -> tuple[str, Any]:
     """Return the cache key of a value: a task may write one object twice."""
     return ref["key"], ref.get("checksum")

@@ -1,5 +1,5 @@
-"""Tasks that the engine itself carries out: `wait`, `callback` and `playbook`. They occupy no worker: their answer is in the
-mail, or the run suspends."""
+"""Tasks that the engine itself carries out: `wait`, `callback` and `playbook`. They occupy no worker: either the mail has their
+answer, or the run is suspended."""
 
 from __future__ import annotations
 
@@ -19,9 +19,8 @@ from noetl_core.instants import SECOND, from_text, in_microseconds
 from noetl_core.json_schema import BadSchema, check_schema, problems
 from noetl_core.run_history import RunHistory
 
-WAITING_KINDS = frozenset({"wait", "callback", "playbook"})
 INLINE_WAIT_S = 5.0
-"""A wait or retry delay shorter than this is slept in the worker, because suspending and resuming costs more."""
+"""The worker sleeps through waits and retry delays shorter than this, because suspending and resuming costs more."""
 
 
 class BadWait(ValueError):
@@ -43,7 +42,7 @@ def wait_for(
     scope_iter: Mapping[str, Any],
     lives_until: int,
 ) -> Wait:
-    """The wait a task stands for: `{wait_id, kind, ...}`; the same on every execution of the same attempt.
+    """Return the wait of a task, `{wait_id, kind, ...}`. It is the same whenever the same attempt is executed.
 
     `lives_until` (microseconds) is when the execution ends at the latest; its log expires soon after. Raises `BadWait`.
     """
@@ -63,13 +62,13 @@ def wait_for(
         return {**wait, "result": inputs["result"]} if "result" in inputs else wait
     if kind == "callback":
         return _callback(inputs, wait_id, task_run, now)
-    # a policy's retry is another child: the first one has ended
+    # a retry starts another child, because the first one has ended
     child = ids.child_execution_id(execution_id, task_run if attempt == 1 else f"{task_run}-{attempt}")
     return _child({"wait_id": wait_id, "kind": "child", "child": child}, inputs, scope_iter)
 
 
 def _child(wait: Wait, inputs: Mapping[str, Any], scope_iter: Mapping[str, Any]) -> Wait:
-    """The wait with what is asked of a sub-playbook."""
+    """Return the wait with the request for a child execution."""
     if not inputs.get("path"):
         raise BadWait("kind playbook needs `path`: the catalog path of the playbook to run")
     try:
@@ -110,7 +109,7 @@ def _child(wait: Wait, inputs: Mapping[str, Any], scope_iter: Mapping[str, Any])
 
 
 def _occurrence(inputs: Mapping[str, Any]) -> Occurrence:
-    """Return the occurrence for which a child is run."""
+    """Return the occurrence for which a child execution is started."""
     given = _mapping(inputs, "backfill", "backfill")
     known = ("name", "scheduled_at", "previous_at")
     wrong = next((key for key in given if key not in known), None)

@@ -1,4 +1,4 @@
-"""Passes that do not go on at once: asleep here for a little, or waiting for as long as it takes, which suspends the run."""
+"""Passes that cannot continue at once: they sleep in this process for a short time, or wait and suspend the run."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from noetl_core.worker.pipeline_passes import PipelinePasses
 from noetl_core.worker.waiting import INLINE_WAIT_S, BadWait, TooLong, outcome_of, wait_for
 
 CHILD_DATA: tuple[Literal["args"], Literal["iter"], Literal["ctx"]] = ("args", "iter", "ctx")
-"""Of a wait for a child: what may be large."""
+"""Keys of a wait for a child whose values may be large."""
 SPARE_S = 30.0
-"""Left of the invocation at least when a task without a timeout of its own is started, or a pass wakes up here."""
+"""The least time that must be left of the invocation to start a task without a timeout, or to sleep in this process."""
 
 
 class WaitingPasses:
@@ -31,24 +31,24 @@ class WaitingPasses:
     def __init__(self, activation: Activation, passes: PipelinePasses) -> None:
         self._activation, self._passes = activation, passes
         self._sleeping: list[tuple[int, int, PipelinePass]] = []
-        """Passes that sleep here for a little, by when they wake."""
+        """Passes that sleep in this process, by when they wake."""
         self._waiting: list[PipelinePass] = []
-        """Passes that wait longer: the run is suspended once nothing else is left to do."""
+        """Passes that wait longer; the run is suspended once nothing else is left to do."""
         self._order = count()
         self.wake_at: int | None = None
         """When the next sleeping pass wakes (microseconds); None when none sleeps."""
 
     # --- sleeping -------------------------------------------------------------------------------------------------------
 
-    def woken(self, now: int) -> list[PipelinePass]:
-        """The passes that wake by now, in order."""
+    def take_woken(self, now: int) -> list[PipelinePass]:
+        """Remove and return the passes that wake by `now`, in order."""
         woken = []
         while self._sleeping and self._sleeping[0][0] <= now:
-            woken.append(self.next_woken())
+            woken.append(self.take_next())
         return woken
 
-    def next_woken(self) -> PipelinePass:
-        """Return the pass that wakes next, at once."""
+    def take_next(self) -> PipelinePass:
+        """Remove and return the pass that wakes next."""
         pass_ = heapq.heappop(self._sleeping)[2]
         self.wake_at = self._sleeping[0][0] if self._sleeping else None
         return pass_
@@ -56,12 +56,12 @@ class WaitingPasses:
     # --- beginning to wait ----------------------------------------------------------------------------------------------
 
     def retry_later(self, pass_: PipelinePass) -> None:
-        """A pass waits until its retry may run."""
+        """Let a pass wait until its retry may run."""
         self._add(pass_, self._retry_wait(pass_, pass_.pipe.not_before))
 
-    def ask(self, pass_: PipelinePass, task: Task, inputs: Mapping[str, Any], started: int) -> Outcome | None:
-        """Return the outcome of a task of kind `wait`, `callback` or `playbook` that the mail answers; otherwise None, and the
-        pass waits."""
+    def answer_or_wait(self, pass_: PipelinePass, task: Task, inputs: Mapping[str, Any], started: int) -> Outcome | None:
+        """Return the outcome of a task of kind `wait`, `callback` or `playbook` if the mail has its answer; otherwise let the
+        pass wait and return None."""
         activation, pipe = self._activation, pass_.pipe
         try:
             if contains_secret(inputs):
@@ -87,37 +87,41 @@ class WaitingPasses:
         if mail is not None:
             return outcome_of(wait, mail, activation.resolve)
         if wait["kind"] == "timer" and "result" in wait:
-            wait["result"] = activation.offload.small(wait["result"], f"values/{pipe.task_run(task)}-result")
+            wait["result"] = activation.offload.store_if_large(wait["result"], f"values/{pipe.task_run(task)}-result")
         for section in CHILD_DATA:
             if section in wait:
-                wait[section] = activation.offload.each(wait[section], f"values/{pipe.task_run(task)}-{section}")
+                wait[section] = activation.offload.store_each_if_large(wait[section], f"values/{pipe.task_run(task)}-{section}")
         wait = placed_wait(pass_, task, wait)
         activation.history.waits[wait["wait_id"]] = wait
         self._add(pass_, wait)
         return None
 
+    def wait_for(self, pass_: PipelinePass, wait: Wait) -> None:
+        """Let a pass wait until the run is suspended and resumed, however short the wait is."""
+        pass_.wait = wait
+        self._waiting.append(pass_)
+
     def sleep_until(self, pass_: PipelinePass, at: int) -> None:
-        """A pass sleeps here until `at`, however far that is; should the run be suspended before, it waits as `pass_.wait`
-        says."""
+        """Let a pass sleep here until `at`, however far away. If the run is suspended before, the pass waits for `pass_.wait`."""
         heapq.heappush(self._sleeping, (at, next(self._order), pass_))
         self.wake_at = self._sleeping[0][0]
 
     def lives_until(self, started: int) -> int:
-        """When the execution must have ended, at the latest."""
+        """Return when the execution must have ended (microseconds)."""
         lives_until = started + int(self._activation.playbook.executor.lifetime_s * SECOND)
         expires_at = self._activation.journal.expires_at
         return min(lives_until, expires_at * SECOND) if expires_at else lives_until
 
     def _add(self, pass_: PipelinePass, wait: Wait) -> None:
-        """Let a pass wait: in this process when the wait is short, otherwise as a wait of the suspension."""
+        """Let a pass wait: in this process if the wait is short, otherwise suspended."""
         pass_.wait = wait
         at = wait["at"] if wait["kind"] == "timer" else None
-        if at is not None and self.soon(at):
+        if at is not None and self.is_soon(at):
             self.sleep_until(pass_, at)
         else:
-            self._waiting.append(pass_)
+            self.wait_for(pass_, wait)
 
-    def soon(self, at: int) -> bool:
+    def is_soon(self, at: int) -> bool:
         """Return whether `at` is so near that this process may sleep until then."""
         if at - self._activation.clock.now() > INLINE_WAIT_S * SECOND:
             return False
@@ -131,14 +135,15 @@ class WaitingPasses:
 
     @property
     def latest(self) -> int:
-        """When the last wait whose end is known is over (microseconds); now, if none is."""
+        """When the last wait with a known end is over (microseconds); now, if there is none."""
         known = [pass_.wait["at"] for pass_ in self._waiting if pass_.wait is not None and pass_.wait["kind"] == "timer"]
         return max([self._activation.clock.now(), *known, *(at for at, _, _ in self._sleeping)])
 
     # --- suspending -----------------------------------------------------------------------------------------------------
 
     def suspend(self, ready: Iterable[PipelinePass]) -> None:
-        """Suspend the run on everything that is waited for; and on the halt, if that is why. `ready` could go on."""
+        """Suspend the run with the waits of all passes, and with the halt if there is one. `ready` are passes that could
+        continue."""
         activation = self._activation
         waits = [pass_.wait for pass_ in self._waiting if pass_.wait is not None]
         waits += [pass_.wait or self._retry_wait(pass_, at) for at, _, pass_ in self._sleeping]
@@ -156,7 +161,7 @@ class WaitingPasses:
 
 
 def placed_wait(pass_: PipelinePass, task: Task, wait: Wait) -> Wait:
-    """Return a wait with the task, and the iteration, that waits."""
+    """Return a wait with its task and iteration added."""
     placed: Wait = {**wait, "task": task.name}
     if pass_.path:
         placed["iteration"] = list(pass_.path)  # `path` is a child playbook's

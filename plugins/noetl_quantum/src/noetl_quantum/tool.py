@@ -16,7 +16,7 @@ from collections import Counter
 from hashlib import sha256
 from typing import Any, Final
 
-from noetl_core.engine.outcome import Outcome
+from noetl_core.engine.outcome import ErrorKind, Outcome
 from noetl_core.ports import NotFound
 from noetl_core.tools.base import BadInput, ToolCall
 from noetl_quantum import braket
@@ -55,8 +55,8 @@ class QuantumTool:
         except braket.NotInstalled as error:
             return Outcome.failed("unsupported", f"quantum: {error}", retryable=False)
         except _Stopped:
-            kind = "cancelled" if call.cancelled.is_set() else "timeout"
-            return Outcome.failed(kind, f"quantum: {kind} in the middle of the circuit", retryable=False)  # type: ignore[arg-type]
+            kind: ErrorKind = "cancelled" if call.cancelled.is_set() else "timeout"
+            return Outcome.failed(kind, f"quantum: {kind} in the middle of the circuit", retryable=False)
         return Outcome.ok(result) if action == "run" else self._submit(call, result, backend)
 
     def _submit(self, call: ToolCall, result: dict[str, Any], backend: str) -> Outcome:

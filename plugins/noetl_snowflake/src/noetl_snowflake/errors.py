@@ -34,9 +34,9 @@ def refused(error: of.Error) -> Outcome:
     return _failed(error, "auth" if reached and known in ("db_connection", "unknown") else known)
 
 
-def failed(error: of.Error) -> Outcome:
-    """Return the outcome of a statement that failed."""
-    return _failed(error, kind_of(error))
+def failed(error: of.Error, place: tuple[int, int] | None = None) -> Outcome:
+    """Return the outcome of a statement that failed; `place`: which one, of how many."""
+    return _failed(error, kind_of(error), place)
 
 
 def kind_of(error: of.Error) -> ErrorKind:
@@ -59,12 +59,14 @@ def kind_of(error: of.Error) -> ErrorKind:
     return "schema" if isinstance(error, of.ProgrammingError | of.DataError) else "unknown"
 
 
-def _failed(error: of.Error, kind: ErrorKind) -> Outcome:
-    details: dict[str, Any] = {"sqlstate": error.sqlstate, "query_id": error.sfqid}
+def _failed(error: of.Error, kind: ErrorKind, place: tuple[int, int] | None = None) -> Outcome:
+    number, of_all = place or (None, None)
+    details: dict[str, Any] = {"sqlstate": error.sqlstate, "query_id": error.sfqid, "statement": number}
+    where = f"statement {number} of {of_all}: " if number else ""
     words = str(error.raw_msg or error.msg or type(error).__name__)[:2000]
     return Outcome.failed(
         kind,
-        f"snowflake: {words}",
+        f"snowflake: {where}{words}",
         retryable=kind in _RETRYABLE,
         code=error.errno,
         details={name: value for name, value in details.items() if value and value != "n/a"},

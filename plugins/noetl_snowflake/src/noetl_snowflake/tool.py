@@ -10,24 +10,22 @@ import json
 import math
 import re
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from contextlib import closing
+from dataclasses import replace
 from typing import Any, Final
 
 import snowflake.connector
 
 from noetl_core.engine.outcome import Outcome
-from noetl_core.strict_json import parsed
 from noetl_core.tools import sql
 from noetl_core.tools.base import BadInput, ToolCall, ToolFailed
 from noetl_snowflake import errors, files
 from noetl_snowflake.login import arguments
+from noetl_snowflake.source import TAKES, as_inputs, types_of
 
-FETCH_ROWS: Final = 2_000
 LOGIN_S: Final = 60
 DEFAULT_TIMEOUT_S: Final = 3600.0
-_SEMI_STRUCTURED: Final = frozenset({5, 9, 10})
-"""Types of columns that Snowflake gives as JSON text: VARIANT, OBJECT, ARRAY."""
 _ASKS: Final = re.compile(
     r"(?:\s|--[^\n]*\n|/\*.*?\*/|\()*(select|with|show|desc|describe|call|values|list|ls|explain|execute)\b", re.I | re.S
 )
@@ -42,13 +40,24 @@ class SnowflakeTool:
 
     kind = "snowflake"
     inline = False
+    source = TAKES
 
     def stored(self, inputs: Mapping[str, Any]) -> Collection[str]:
         """Return the inputs that may be in the file that `to` writes."""
         return ("command", "commands", "params") if inputs.get("to") is not None else ()
 
     def run(self, call: ToolCall) -> Outcome:
-        work, login = _Work(call), arguments(call)
+        return self._done(_Work(call), call)
+
+    def export(self, call: ToolCall) -> Outcome:
+        """Write the rows of a source of `transfer` to a file (`base.SourceTool`)."""
+        asked = replace(call, inputs=as_inputs(call.inputs))
+        work = _Work(asked)
+        outcome = self._done(work, asked)
+        return outcome if outcome.error is not None else replace(outcome, result={**outcome.result, "types": work.types})
+
+    def _done(self, work: _Work, call: ToolCall) -> Outcome:
+        login = arguments(call)
         try:
             connection = snowflake.connector.connect(**login, **work.session())
         except snowflake.connector.Error as error:
@@ -60,7 +69,7 @@ class SnowflakeTool:
                 work.stop()
                 connection.commit()
             except snowflake.connector.Error as error:
-                return errors.failed(error)  # closing the connection rolls back
+                return errors.failed(error, work.place)  # closing the connection rolls back
             except sql.TooManyRows as error:
                 return Outcome.failed("limit", f"snowflake: {error}", retryable=False)
         return Outcome.ok(result)
@@ -75,14 +84,22 @@ class _Work:
         self._rows, self._to = call.inputs.get("rows"), call.inputs.get("to")
         if self._rows is not None and (not isinstance(self._rows, list) or len(self._statements) != 1 or self._to is not None):
             raise BadInput("`rows` must be a list, with one `command` that is run for each of them, and without `to`")
-        if self._to is not None and self._to not in files.FORMATS:
-            files.written(call, self._to, (), iter(()))
+        if self._to is not None:
+            files.check_format(self._to)
         self._most = sql.max_rows(call)
         said = call.spec.get("statement_timeout")
         if said is not None and (isinstance(said, bool) or not isinstance(said, int | float) or not 0 < said < 86_400 * 7):
             raise BadInput("`spec.statement_timeout` must be a number of seconds")
         self._each_s = said
         self._until = time.monotonic() + (DEFAULT_TIMEOUT_S if call.timeout_s is None else call.timeout_s)
+        self._number = 0
+        self.types: dict[str, str] = {}
+        """Those of the columns that `to` has written, as DuckDB calls them."""
+
+    @property
+    def place(self) -> tuple[int, int] | None:
+        """Return which statement runs, of how many; None where there is one, or none has begun."""
+        return (self._number, len(self._statements)) if self._number and len(self._statements) > 1 else None
 
     def session(self) -> dict[str, Any]:
         """Return the arguments of the connection beside who connects."""
@@ -111,32 +128,28 @@ class _Work:
         """Run the statements and return the result of the task."""
         if self._rows is not None:
             self.stop()
-            cursor.executemany(self._statements[0].text, [_bound(row) for row in self._rows])
+            cursor.executemany(self._statements[0].text, [sql.bound(row, _value) for row in self._rows])
             return sql.changed(cursor.rowcount or 0)
         answers, given = sql.Answers(self._call), None
         for number, statement in enumerate(self._statements, 1):
             self.stop()
-            cursor.execute(statement.text, _bound(statement.params), timeout=self._statement_s())
+            self._number = number
+            cursor.execute(statement.text, sql.bound(statement.params, _value), timeout=self._statement_s())
             names = [column[0] for column in cursor.description or ()]
             if names and names[0].startswith(_CHANGED):
                 answers.changed(cursor.rowcount or 0)
             elif not names or (names == ["status"] and not _ASKS.match(statement.text)):
                 answers.nothing()
             elif self._to is not None and number == len(self._statements):
-                given = files.written(self._call, self._to, names, self._batches(cursor))
+                columns = sql.unique(names)
+                self.types = types_of(columns, cursor.description)
+                given = files.written(self._call, self._to, columns, files.batches(cursor, self.stop))
             else:
-                rows = (row for batch in self._batches(cursor) for row in batch)
+                rows = (row for batch in files.batches(cursor, self.stop) for row in batch)
                 answers.rows(sql.table(names, rows, self._most))
         if self._to is not None and given is None:
             raise BadInput("`to` writes the rows of the last statement, which gives none")
         return given or answers.result()
-
-    def _batches(self, cursor: Any) -> Iterator[Sequence[Sequence[Any]]]:
-        """Yield the rows, some at a time, with JSON as its value."""
-        parts = [at for at, column in enumerate(cursor.description) if column[1] in _SEMI_STRUCTURED]
-        while batch := cursor.fetchmany(FETCH_ROWS):
-            self.stop()
-            yield [_with_json(row, parts) for row in batch] if parts else batch
 
     def _left(self) -> float:
         return self._until - time.monotonic()
@@ -145,28 +158,7 @@ class _Work:
         return max(1, math.ceil(self._left() if self._each_s is None else min(self._each_s, self._left())))
 
 
-def _with_json(row: Sequence[Any], parts: list[int]) -> list[Any]:
-    out = list(row)
-    for at in parts:
-        if isinstance(out[at], str):
-            try:
-                out[at] = parsed(out[at].encode())
-            except ValueError:
-                continue  # Snowflake writes `undefined`, which is no JSON
-    return out
-
-
-def _bound(params: Any) -> Any:
-    """Return parameters as the connector takes them: JSON as text, for PARSE_JSON."""
-    if params is None:
-        return None
-    if isinstance(params, Mapping):
-        return {str(name): _value(value) for name, value in params.items()}
-    if isinstance(params, list | tuple):
-        return [_value(value) for value in params]
-    raise BadInput(f"parameters must be a list or a mapping, not {type(params).__name__}")
-
-
 def _value(value: Any) -> Any:
+    """Return a parameter as the connector takes it: JSON as text, for PARSE_JSON."""
     nested = isinstance(value, dict) or (isinstance(value, list) and any(isinstance(one, dict | list) for one in value))
     return json.dumps(value, ensure_ascii=False) if nested else value

@@ -1,13 +1,16 @@
-// What can be done to an execution now.
+// What can be done to an execution now, and what it waits for, with the form that answers a callback.
 import { html, useState } from "../../vendor/preact.js";
-import { path, post } from "../../core/api.js";
-import { notify } from "../../core/notices.js";
+import { atRun, pages, post } from "../../core/api.js";
+import { dateTime, waitWords, oneLine, plural, shortId } from "../../core/format.js";
 import { useKeys } from "../../core/keys.js";
+import { notify } from "../../core/notices.js";
+import { useData } from "../../core/poll.js";
 import { href } from "../../core/router.js";
+import { Answer } from "../../components/answer.js";
 import { Dialog } from "../../components/dialog.js";
+import { Check, COMPENSATE, Field, JsonField } from "../../components/fields.js";
 import { Icon } from "../../components/icons.js";
-import { Refused } from "../../components/parts.js";
-import { JsonField } from "../../components/schema-form.js";
+import { bdi, Refused } from "../../components/parts.js";
 import { ENDED } from "../../components/status.js";
 import { Redrive } from "./redrive.js";
 
@@ -18,7 +21,7 @@ export function Actions({ run }) {
   const held = head.status === "paused" || head.status === "stuck";
   const act = async (what, body = {}) => {
     try {
-      const done = await post(`${path("executions", id)}/${what}`, body);
+      const done = await post(atRun(id, what), body);
       notify(`The execution is ${done.status}`);
       run.look();
     } catch (error) {
@@ -46,16 +49,14 @@ export function Actions({ run }) {
 function Cancel({ act, onClose }) {
   const [reason, setReason] = useState("");
   const [compensate, setCompensate] = useState(false);
-  const send = (event) => {
-    event.preventDefault();
+  const send = () => {
     act("cancel", { ...(reason ? { reason } : {}), ...(compensate ? { compensate } : {}) });
     onClose();
   };
-  const footer = html`<button class="button" onClick=${onClose}>Keep it</button><button class="button danger" form="cancel" type="submit">Cancel the execution</button>`;
-  return html`<${Dialog} title="Cancel the execution" onClose=${onClose} footer=${footer}><form id="cancel" class="form" onSubmit=${send}>
+  return html`<${Dialog} title="Cancel the execution" onClose=${onClose} leave="Keep it" send=${send} act="Cancel the execution" look="danger">
     <p>Nothing new starts, open runs and children end. A redrive can take it up again.</p>
-    <div class="field"><label for="reason">Reason, for the record</label><input id="reason" type="text" value=${reason} onInput=${(e) => setReason(e.currentTarget.value)} /></div>
-    <label class="field inline"><input type="checkbox" checked=${compensate} onChange=${(e) => setCompensate(e.currentTarget.checked)} />Then undo finished steps by their <code>compensate</code></label></form><//>`;
+    <${Field} id="reason" label="Reason, for the record" value=${reason} change=${setReason} />
+    <${Check} label=${COMPENSATE} checked=${compensate} change=${setCompensate} /><//>`;
 }
 
 function Signal({ run, onClose }) {
@@ -63,8 +64,7 @@ function Signal({ run, onClose }) {
   const [name, setName] = useState(waited);
   const [data, setData] = useState({});
   const [wrong, setWrong] = useState(null);
-  const send = async (event) => {
-    event.preventDefault();
+  const send = async () => {
     try {
       await post("events", { execution_id: run.id, name, data: data ?? null });
       notify(`The signal ${name} was sent`);
@@ -74,8 +74,38 @@ function Signal({ run, onClose }) {
       setWrong(error);
     }
   };
-  const footer = html`<button class="button" onClick=${onClose}>Close</button><button class="button primary" form="signal" type="submit">Send</button>`;
-  return html`<${Dialog} title="Send a signal" onClose=${onClose} footer=${footer}><form id="signal" class="form" onSubmit=${send}>
-    <div class="field"><label for="signal-name">Name</label><input id="signal-name" type="text" required value=${name} onInput=${(e) => setName(e.currentTarget.value)} /></div>
-    <${JsonField} id="signal-data" label="Data" hint="JSON; what it brings" value=${data} change=${setData} />${wrong ? html`<${Refused} error=${wrong} />` : null}</form><//>`;
+  return html`<${Dialog} title="Send a signal" onClose=${onClose} send=${send} act="Send">
+    <${Field} id="signal-name" label="Name" required value=${name} change=${setName} />
+    <${JsonField} id="signal-data" label="Data" hint="JSON; what it brings" value=${data} change=${setData} />${wrong ? html`<${Refused} error=${wrong} />` : null}<//>`;
+}
+
+const SHOWN = 5;
+
+export function Waits({ run }) {
+  const waits = run.head.waiting_for ?? [];
+  const [answering, setAnswering] = useState(null);
+  if (!waits.length || run.moment.at) return null;
+  return html`<section class="waits" aria-label="Waits for"><ul>${waits.slice(0, SHOWN).map((w) => html`<li key=${w.wait_id}><span>Waits for <b>${waitWords(w)}</b>${w.task ? html` in ${bdi(w.task, 60)}` : null}${w.description ? html`: ${bdi(w.description, 200)}` : null}${w.until ? html` <span class="soft">until ${dateTime(w.until)}</span>` : null}${w.kind === "limit" ? html`<${Held} wait=${w} />` : null}</span>
+      ${w.kind === "callback" && !w.signal ? html`<button class="button" onClick=${() => setAnswering(w)}>Answer…</button>` : null}</li>`)}</ul>
+    ${waits.length > SHOWN ? html`<p class="soft">and ${plural(waits.length - SHOWN, "other")}</p>` : null}
+    ${answering ? html`<${Answering} run=${run} wait=${answering} onClose=${() => setAnswering(null)} />` : null}</section>`;
+}
+
+/** Since when a place in a limit is waited for, and who holds those there are. */
+const Held = ({ wait }) => html` <span class="soft">${wait.position ? `as number ${wait.position} of those that wait` : null}${wait.since ? html` since ${dateTime(wait.since)}` : null}${wait.held_by.length ? html`, held by ${wait.held_by.map((id, i) => html`${i ? ", " : ""}<a href=${href(["executions", id])}>${shortId(id)}</a>`)}${wait.held > wait.held_by.length ? ", …" : ""}` : null}</span>`;
+
+function Answering({ run, wait, onClose }) {
+  const path = run.summary?.playbook.path;
+  const found = useData((signal) => listed(run.id, wait.wait_id, path, signal), [wait.wait_id]);
+  return html`<${Dialog} title=${oneLine(wait.description ?? "Answer", 120)} onClose=${onClose}>
+    ${found.loading ? html`<p class="soft">Reading what is asked…</p>` : html`<${Answer} callback=${found.data ?? wait} execution_id=${run.id} done=${() => { onClose(); run.look(); }} />`}<//>`;
+}
+
+/** The callback as the list of all that wait has it, with its schema. */
+async function listed(id, wait_id, path, signal) {
+  for await (const { callbacks } of pages("callbacks", { status: "waiting", path, limit: 100 }, { signal })) {
+    const found = callbacks.find((c) => c.execution_id === id && c.wait_id === wait_id);
+    if (found) return found;
+  }
+  return null;
 }

@@ -1,10 +1,11 @@
 // The history. Without filters any place of it is scrolled to at once, however long it is; with filters it is read from its end.
 import { html, useEffect, useMemo, useReducer, useRef, useState } from "../../vendor/preact.js";
-import { get, path } from "../../core/api.js";
-import { number, oneLine, time } from "../../core/format.js";
+import { atRun, get } from "../../core/api.js";
+import { number, time } from "../../core/format.js";
 import { put, route } from "../../core/router.js";
+import { Choice, Search } from "../../components/fields.js";
 import { Json } from "../../components/json.js";
-import { Empty, Refused } from "../../components/parts.js";
+import { bdi, Empty, Refused } from "../../components/parts.js";
 import { tone } from "../../components/status.js";
 import { Virtual } from "../../components/virtual.js";
 
@@ -20,11 +21,9 @@ export function Events({ run }) {
   const filters = { step: run.step ?? "", name: query.name ?? "", status: query.of ?? "" };
   const filtered = Object.values(filters).some(Boolean);
   return html`<div class="toolbar">
-      <label class="unseen" for="event-name">Name</label>
-      <input id="event-name" type="search" placeholder="Name, e.g. StepFailed" value=${filters.name} onChange=${(e) => put({ name: e.currentTarget.value.trim() })} />
-      <label class="unseen" for="event-status">Status</label>
-      <select id="event-status" onChange=${(e) => put({ of: e.currentTarget.value })}>${["", "error", "success", "in_progress", "paused"].map((s) => html`<option value=${s} selected=${s === filters.status}>${s || "Every status"}</option>`)}</select>
-      ${run.step ? html`<span class="tag"><span class="cut">step: ${run.step}</span></span><button class="button plain" onClick=${() => run.select("")}>every step</button>` : null}
+      <${Search} id="event-name" label="Name" placeholder="Name, e.g. StepFailed" value=${filters.name} onChange=${(e) => put({ name: e.currentTarget.value.trim() })} />
+      <${Choice} id="event-status" label="Status" options=${["", "error", "success", "in_progress", "paused"].map((s) => [s, s || "Every status"])} value=${filters.status} change=${(of) => put({ of })} />
+      <${OfStep} run=${run} />
       <span class="spring"></span><span class="soft">${number(run.head.count)} events</span>
     </div>
     ${filtered ? html`<${Found} key=${JSON.stringify(filters)} run=${run} filters=${filters} />` : html`<${All} run=${run} />`}
@@ -52,7 +51,7 @@ function All({ run }) {
       const kept = parts.current;
       kept.set(part, null);
       if (kept.size > KEPT) kept.delete(kept.keys().next().value);
-      get(`${path("executions", id)}/events`, { at: part * PART, limit: PART, fields: FIELDS }).then(
+      get(atRun(id, "events"), { at: part * PART, limit: PART, fields: FIELDS }).then(
         (page) => { kept.set(part, page.events); setError(null); drawn(); },
         (refused) => { kept.delete(part); setError(refused); },
       );
@@ -73,7 +72,7 @@ export function Found({ run, filters, fields = FIELDS, height = ROW, line = Line
       let [events, back] = more ? [found.events, found.back] : [[], null];
       const enough = events.length + FEW;
       for (let pages = 0; pages < PAGES && (pages === 0 || (back && events.length < enough)); pages++) {
-        const page = await get(`${path("executions", id)}/events`, { ...filters, ...(back ? { before: back, limit: PART } : { tail: PART }), fields });
+        const page = await get(atRun(id, "events"), { ...filters, ...(back ? { before: back, limit: PART } : { tail: PART }), fields });
         [events, back] = [[...page.events, ...events], page.back];
       }
       set({ events, back, error: null, busy: false });
@@ -94,8 +93,8 @@ function Line({ event, style, moment, n = "" }) {
   const current = event.event_id === moment.at;
   return html`<div class="line ${current ? "current" : ""}" style=${style} role="listitem" onClick=${() => put({ at: event.event_id, n })}>
     <span class="number soft">${time(event.timestamp)}</span>
-    <button class="button plain tone-${tone(event.status)}" style=${{ width: "190px", justifyContent: "flex-start", minHeight: "22px" }} aria-current=${current ? "true" : undefined}>${event.name}</button>
-    <span class="grow"><b><bdi>${oneLine(event.step ?? "", 50)}</bdi></b>${event.task ? html`<span class="soft"> / <bdi>${oneLine(event.task, 50)}</bdi></span>` : null}${event.iteration !== undefined ? html`<span class="soft"> @${[event.iteration].flat().join(".")}</span>` : null}${event.attempt > 1 ? html`<span class="tone-wait"> attempt ${event.attempt}</span>` : null}</span>
+    <button class="button plain name tone-${tone(event.status)}" aria-current=${current ? "true" : undefined}><span class="cut">${event.name}</span></button>
+    <span class="grow"><b>${bdi(event.step ?? "", 50)}</b>${event.task ? html`<span class="soft"> / ${bdi(event.task, 50)}</span>` : null}${event.iteration !== undefined ? html`<span class="soft"> @${[event.iteration].flat().join(".")}</span>` : null}${event.attempt > 1 ? html`<span class="tone-wait"> attempt ${event.attempt}</span>` : null}</span>
     <span class="soft">${event.source}</span></div>`;
 }
 
@@ -104,6 +103,9 @@ function Shown({ run }) {
   const { event } = run.moment;
   const value = useMemo(() => event?.data ?? null, [event]);
   if (!event) return null;
-  return html`<div class="toolbar" style=${{ maxHeight: "42%", overflow: "auto", display: "block", borderTop: "1px solid var(--line)" }}>
+  return html`<div class="below" tabindex="0" role="region" aria-label="The event of this moment">
     <p><b>${event.name}</b> <span class="soft mono">${event.event_id}</span></p><${Json} value=${value} open=${2} /></div>`;
 }
+
+/** The step that a list is of, and the way to all. */
+export const OfStep = ({ run }) => (run.step ? html`<span class="tag"><span class="cut">step: <bdi>${run.step}</bdi></span></span><button class="button plain" onClick=${() => run.select("")}>every step</button>` : null);

@@ -1,21 +1,21 @@
 // The graph of an execution, now or then, with the same as a tree beside it.
 import { html, useMemo, useState } from "../../vendor/preact.js";
-import { get, path } from "../../core/api.js";
+import { atRun } from "../../core/api.js";
 import { number } from "../../core/format.js";
-import { useData } from "../../core/poll.js";
-import { Icon } from "../../components/icons.js";
+import { useGet } from "../../core/poll.js";
+import { Search } from "../../components/fields.js";
 import { GraphView } from "../../components/graph-view.js";
-import { Busy, Refused } from "../../components/parts.js";
+import { Icon } from "../../components/icons.js";
+import { pending } from "../../components/parts.js";
 import { iconOf, tone } from "../../components/status.js";
 import { Virtual } from "../../components/virtual.js";
-import { ordered } from "./tree.js";
 
 const ROW = 26;
 
 export function Graph({ run }) {
   const { id, moment, steps, head } = run;
   // The layout once for each version of the playbook; then what each moment was like, or what the changes say of now.
-  const layout = useData((signal) => get(`${path("executions", id)}/graph`, { layout: 1 }, { signal }), [id, head.epoch]);
+  const layout = useGet(atRun(id, "graph"), { layout: 1 }, { deps: [head.epoch] });
   const graph = useMemo(() => {
     if (!layout.data) return null;
     if (!moment.at) return asNow(layout.data, steps);
@@ -24,8 +24,8 @@ export function Graph({ run }) {
   const [before, setBefore] = useState(null);
   if (graph && graph !== before) setBefore(graph); // while another moment is asked for, the one of before stays
   const shown = graph ?? before;
-  if (layout.error) return html`<${Refused} error=${layout.error} again=${layout.again} />`;
-  if (!shown) return html`<${Busy} what="Drawing" />`;
+  const wait = pending({ ...layout, data: shown }, "Drawing");
+  if (wait) return wait;
   return html`<div class="graph" data-at=${graph ? (moment.position ?? "now") : ""}>
     <${Outline} graph=${shown} selected=${run.step} select=${run.select} />
     <${GraphView} graph=${shown} selected=${run.step} select=${run.select} enter=${(step) => run.open(steps[step]?.loop ? "iterations" : "events", { step })}
@@ -73,7 +73,40 @@ export function Outline({ graph, selected, select }) {
       <span class="cut" title=${node.step}><bdi>${node.step}</bdi></span>${words ? html`<span class=${node.counts?.failed ? "tone-bad" : "soft"}>${words}</span>` : null}</div>`;
   };
   return html`<div class="outline">
-    <div class="find"><label class="unseen" for="find-step">Find a step</label><input id="find-step" type="search" placeholder="${number(graph.nodes.length)} steps…" value=${wanted} onInput=${(e) => setWanted(e.currentTarget.value)} /></div>
+    <div class="find"><${Search} id="find-step" label="Find a step" placeholder="${number(graph.nodes.length)} steps…" value=${wanted} onInput=${(e) => setWanted(e.currentTarget.value)} /></div>
     <${Virtual} count=${rows.length} height=${ROW} row=${row} current=${current} role="tree" aria-label="Steps" tabindex="0" aria-activedescendant=${current < 0 ? undefined : `step-${current}`} onKeyDown=${key} />
   </div>`;
+}
+
+/** The graph in words: `[{node, level}]`, each step once, in the order in which tokens come to them. A fan-out goes one level down. */
+function ordered(graph) {
+  const nodes = new Map(graph.nodes.map((node) => [node.step, node]));
+  const next = new Map();
+  for (const edge of graph.edges) {
+    if (edge.back) continue;
+    if (!next.has(edge.source)) next.set(edge.source, []);
+    if (!next.get(edge.source).includes(edge.target)) next.get(edge.source).push(edge.target);
+  }
+  const found = [];
+  const met = new Set();
+  const entries = graph.nodes.filter((n) => n.entry);
+  const stack = [...(entries.length ? entries : graph.nodes.slice(0, 1))].reverse().map((n) => [n.step, 1]);
+  const walk = () => {
+    while (stack.length) {
+      const [step, level] = stack.pop();
+      if (met.has(step) || !nodes.has(step)) continue;
+      met.add(step);
+      found.push({ node: nodes.get(step), level });
+      const targets = next.get(step) ?? [];
+      for (let i = targets.length - 1; i >= 0; i--) stack.push([targets[i], targets.length > 1 ? level + 1 : level]);
+    }
+  };
+  walk();
+  for (const node of graph.nodes) {
+    if (!met.has(node.step)) {
+      stack.push([node.step, 1]); // what no arc leads to from the entry
+      walk();
+    }
+  }
+  return found;
 }

@@ -1,8 +1,8 @@
 // What tasks wrote, as it comes.
 import { html, useEffect, useRef, useState } from "../../vendor/preact.js";
-import { get, path } from "../../core/api.js";
-import { oneLine, time } from "../../core/format.js";
-import { Busy, Empty, Refused } from "../../components/parts.js";
+import { atRun, get } from "../../core/api.js";
+import { time } from "../../core/format.js";
+import { bdi, Busy, Empty, Refused } from "../../components/parts.js";
 import { Status } from "../../components/status.js";
 
 const PAGE = 200;
@@ -21,7 +21,7 @@ export function Entries({ run, step, compact = false }) {
     if (busy.current || over.current) return;
     busy.current = true;
     try {
-      const page = await get(`${path("executions", run.id)}/logs`, { step, after: cursor.current, limit: PAGE });
+      const page = await get(atRun(run.id, "logs"), { step, after: cursor.current, limit: PAGE });
       cursor.current = page.cursor ?? cursor.current;
       over.current = page.cursor === null;
       set((f) => ({ logs: [...f.logs, ...page.logs], running: page.running ?? null, more: page.more, error: null, read: true }));
@@ -50,7 +50,7 @@ export function Entries({ run, step, compact = false }) {
 
 function Entry({ entry: e, at, status, id }) {
   return html`<article>
-    <header><span class="number soft">${time(at)}</span><b><bdi>${oneLine(e.step ?? "", 60)}</bdi></b><span class="soft">/ <bdi>${oneLine(e.task, 60)}</bdi></span>
+    <header><span class="number soft">${time(at)}</span><b>${bdi(e.step ?? "", 60)}</b><span class="soft">/ ${bdi(e.task, 60)}</span>
       ${e.iteration !== undefined ? html`<span class="soft">@${[e.iteration].flat().join(".")}</span>` : null}${e.attempt > 1 ? html`<span class="tone-wait">attempt ${e.attempt}</span>` : null}<${Status} value=${status} /></header>
     ${e.more ? html`<p class="soft">There is more before this: <code>noetl logs ${id} --full</code></p>` : null}
     ${e.stdout ? html`<pre><bdi>${e.stdout}</bdi></pre>` : null}${e.stderr ? html`<pre class="err"><bdi>${e.stderr}</bdi></pre>` : null}</article>`;

@@ -1,28 +1,25 @@
 // One execution. The address has what is selected (`step`, `i`) and the time cursor (`at`); all parts of the page stand on these.
 import { html, useEffect, useMemo } from "../../vendor/preact.js";
-import { get, path } from "../../core/api.js";
+import { atRun, get } from "../../core/api.js";
 import { dateTime, duration, oneLine, shortId } from "../../core/format.js";
 import { useKeys } from "../../core/keys.js";
-import { useData } from "../../core/poll.js";
+import { useData, useGet } from "../../core/poll.js";
 import { go, href, put, route } from "../../core/router.js";
-import { Label } from "../../components/label.js";
-import { Busy, Copy, Refused, When } from "../../components/parts.js";
+import { bdi, Busy, Copy, Failure, Label, Refused, When } from "../../components/parts.js";
 import { Status } from "../../components/status.js";
-import { Actions } from "./actions.js";
+import { Actions, Waits } from "./actions.js";
 import { Cost } from "./cost.js";
 import { Ctx } from "./ctx.js";
-import { Decisions } from "./decisions.js";
 import { Events } from "./events.js";
 import { useChanges } from "./follow.js";
 import { Graph } from "./graph.js";
 import { Inspector } from "./inspector.js";
 import { Iterations } from "./iterations.js";
 import { Logs } from "./logs.js";
-import { useMoment } from "./moment.js";
-import { Slider } from "./slider.js";
+import { Slider, useMoment } from "./moment.js";
 import { Steps } from "./steps.js";
 import { Timeline } from "./timeline.js";
-import { Waits } from "./waits.js";
+import { Decisions } from "./why.js";
 
 const VIEWS = { graph: [Graph, "Graph"], timeline: [Timeline, "Timeline"], steps: [Steps, "Steps"], iterations: [Iterations, "Iterations"], events: [Events, "Events"], logs: [Logs, "Logs"], ctx: [Ctx, "Ctx"], cost: [Cost, "Cost"], decisions: [Decisions, "Decisions"] };
 
@@ -32,9 +29,9 @@ export function Execution({ parts }) {
   const changes = useChanges(id);
   const moment = useMoment(id, query.at, query.n ? Number(query.n) : undefined);
   const head = changes.head;
-  const summary = useData((signal) => get(path("executions", id), {}, { signal }), [id, head?.status, head?.epoch]);
+  const summary = useGet(atRun(id), {}, { deps: [head?.status, head?.epoch] });
   const then = useData(
-    async (signal) => (moment.at ? { at: moment.at, graph: await get(`${path("executions", id)}/graph`, { at: moment.at }, { signal }) } : null),
+    async (signal) => (moment.at ? { at: moment.at, graph: await get(atRun(id, "graph"), { at: moment.at }, { signal }) } : null),
     [id, moment.at],
   );
   const names = Object.keys(VIEWS);
@@ -58,7 +55,7 @@ export function Execution({ parts }) {
   return html`<div class="page full execution">
     <${Head} run=${run} />
     ${changes.error ? html`<${Refused} error=${changes.error} again=${changes.look} />` : null}
-    <${Failure} run=${run} />
+    <${Stopped} run=${run} />
     <${Waits} run=${run} />
     <div class="bar"><nav class="tabs" aria-label="Views">${names.map((name) => html`<a href=${href(["executions", id, name], query)} aria-current=${(VIEWS[tab] ? tab : "graph") === name ? "page" : undefined}>${VIEWS[name][1]}</a>`)}</nav></div>
     <${Slider} head=${head} moment=${moment} />
@@ -95,14 +92,11 @@ function Head({ run }) {
   </header>`;
 }
 
-function Failure({ run }) {
+/** What it failed of, or why it cannot go on. */
+function Stopped({ run }) {
   const { head } = run;
-  if (head.status === "stuck") return html`<div class="failure"><div class="what"><strong>Stuck</strong><pre class="text">${head.reason ?? ""}</pre></div></div>`;
-  const error = head.error;
+  const error = head.status === "stuck" ? { kind: "Stuck", message: head.reason ?? "" } : head.error;
   if (!error) return null;
-  return html`<div class="failure">
-    <div class="what"><strong>${error.kind}</strong>${error.step ? html` in step <b><bdi>${oneLine(error.step, 80)}</bdi></b>` : null}${error.task ? html`, task <b><bdi>${oneLine(error.task, 80)}</bdi></b>` : null}
-      <pre class="text"><bdi>${oneLine(error.message, 600)}</bdi></pre></div>
-    ${error.step && run.step !== error.step ? html`<button class="button" onClick=${() => run.select(error.step)}>Show the step</button>` : null}
-  </div>`;
+  const { step, task } = error;
+  return html`<${Failure} error=${{ ...error, message: oneLine(error.message, 600), details: null }} where=${html`${step ? html` in step <b>${bdi(step, 80)}</b>` : null}${task ? html`, task <b>${bdi(task, 80)}</b>` : null}`} more=${step && run.step !== step ? html`<button class="button" onClick=${() => run.select(step)}>Show the step</button>` : null} />`;
 }

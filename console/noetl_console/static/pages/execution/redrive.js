@@ -1,12 +1,12 @@
 // Running what has ended again: from where, with what, and what of it runs, before it does.
 import { html, useEffect, useState } from "../../vendor/preact.js";
-import { get, path, post } from "../../core/api.js";
+import { atPlaybook, atRun, get, post } from "../../core/api.js";
 import { number, oneLine } from "../../core/format.js";
 import { notify } from "../../core/notices.js";
 import { Dialog } from "../../components/dialog.js";
 import { Editor } from "../../components/editor.js";
-import { Refused } from "../../components/parts.js";
-import { JsonField } from "../../components/schema-form.js";
+import { Field, JsonField } from "../../components/fields.js";
+import { bdi, Refused } from "../../components/parts.js";
 
 const PAUSE_MS = 350;
 
@@ -30,7 +30,7 @@ export function Redrive({ run, begin, onClose }) {
     const abort = new AbortController();
     const timer = setTimeout(async () => {
       try {
-        const done = await post(`${path("executions", run.id)}/redrive`, { ...body, preview: true }, abort);
+        const done = await post(atRun(run.id, "redrive"), { ...body, preview: true }, abort);
         setPlan(done.redrive);
         setWrong(null);
       } catch (error) {
@@ -43,11 +43,10 @@ export function Redrive({ run, begin, onClose }) {
     return () => (abort.abort(), clearTimeout(timer));
   }, [asked, unfit]);
 
-  const send = async (event) => {
-    event.preventDefault();
+  const send = async () => {
     setBusy(true);
     try {
-      await post(`${path("executions", run.id)}/redrive`, body);
+      await post(atRun(run.id, "redrive"), body);
       notify("It runs again");
       run.look();
       onClose();
@@ -59,7 +58,7 @@ export function Redrive({ run, begin, onClose }) {
   const edit = async () => {
     try {
       const { playbook } = run.summary;
-      const found = await get(`playbooks/${path(...playbook.path.split("/"))}`, { version: playbook.version || undefined });
+      const found = await get(atPlaybook(playbook.path), { version: playbook.version || undefined });
       setSource({ before: found.source, now: found.source });
     } catch (error) {
       setWrong(error);
@@ -69,20 +68,19 @@ export function Redrive({ run, begin, onClose }) {
     setBroken((b) => ({ ...b, [name]: Boolean(error) || (value !== undefined && (value === null || typeof value !== "object" || Array.isArray(value))) }));
     if (!error) set(value);
   };
-  const footer = html`<span class="spring"></span><button class="button" onClick=${onClose}>Close</button><button class="button primary" form="redrive" type="submit" disabled=${busy || unfit || !plan}>Redrive</button>`;
-  return html`<${Dialog} title="Redrive" onClose=${onClose} footer=${footer} wide=${source !== null}><form id="redrive" class="form" onSubmit=${send}>
-    <div class="field"><label for="redrive-from">From</label><input id="redrive-from" type="text" class="mono" placeholder="where it failed" value=${from} onInput=${(e) => setFrom(e.currentTarget.value.trim())} /><span class="hint"><code>STEP</code>, <code>STEP/TASK</code>, <code>STEP@617</code> or <code>STEP/TASK@617</code>; empty: where it failed</span></div>
+  return html`<${Dialog} title="Redrive" onClose=${onClose} send=${send} act="Redrive" disabled=${busy || unfit || !plan} wide=${source !== null}>
+    <${Field} id="redrive-from" label="From" class="mono" placeholder="where it failed" value=${from} change=${(text) => setFrom(text.trim())} hint=${html`<code>STEP</code>, <code>STEP/TASK</code>, <code>STEP@617</code> or <code>STEP/TASK@617</code>; empty: where it failed`} />
     <${JsonField} id="redrive-args" label="Arguments of the step to replace" hint=${'A JSON object such as {"rate": 2}; empty: as they were'} change=${json("args", setArgs)} rows="3" />
     <${JsonField} id="redrive-ctx" label="Keys of ctx to set" hint="A JSON object; objects merge. Empty: as it is" change=${json("ctx", setCtx)} rows="3" />
     ${source === null ? html`<div><button type="button" class="button" onClick=${edit} disabled=${!run.summary}>Edit the playbook…</button></div>` : html`<div class="field"><span class="label">Playbook${changed ? " (edited)" : ""}</span><${Editor} value=${source.before} language="yaml" label="Playbook" onChange=${(now) => setSource((s) => ({ ...s, now }))} /></div>`}
-    ${unfit ? html`<p class="tone-bad">Arguments and ctx are JSON objects.</p>` : wrong ? html`<${Refused} error=${wrong} />` : plan ? html`<${Plan} plan=${plan} />` : html`<p class="soft">Looking what would run again…</p>`}</form><//>`;
+    ${unfit ? html`<p class="tone-bad">Arguments and ctx are JSON objects.</p>` : wrong ? html`<${Refused} error=${wrong} />` : plan ? html`<${Plan} plan=${plan} />` : html`<p class="soft">Looking what would run again…</p>`}<//>`;
 }
 
 /** What would run again, and what is kept. */
 function Plan({ plan }) {
   const rows = [
-    ...plan.again.map((r) => ["again", html`<b><bdi>${oneLine(r.step, 60)}</bdi></b>${r.iterations ? html`: iterations ${oneLine(r.iterations.join(", ") || "none", 120)} <span class="soft">(${number(r.kept_iterations)} kept)</span>` : null}${r.tasks ? html`<span class="soft"> tasks ${oneLine(r.tasks.join(", "), 80)}</span>` : null}`]),
-    ...[["then", plan.then], ["waits", plan.waiting], ["kept", plan.kept]].filter(([, names]) => names.length).map(([word, names]) => [word, html`<bdi>${oneLine(names.join(", "), 200)}</bdi>`]),
+    ...plan.again.map((r) => ["again", html`<b>${bdi(r.step, 60)}</b>${r.iterations ? html`: iterations ${oneLine(r.iterations.join(", ") || "none", 120)} <span class="soft">(${number(r.kept_iterations)} kept)</span>` : null}${r.tasks ? html`<span class="soft"> tasks ${oneLine(r.tasks.join(", "), 80)}</span>` : null}`]),
+    ...[["then", plan.then], ["waits", plan.waiting], ["kept", plan.kept]].filter(([, names]) => names.length).map(([word, names]) => [word, html`${bdi(names.join(", "), 200)}`]),
   ];
   return html`<section aria-label="Preview" aria-live="polite"><h3>What would happen</h3><dl class="facts">${rows.map(([word, what]) => html`<dt>${word}</dt><dd>${what}</dd>`)}</dl></section>`;
 }

@@ -1,7 +1,7 @@
 // Steps as a table, now or then.
 import { html } from "../../vendor/preact.js";
-import { number, oneLine } from "../../core/format.js";
-import { Empty } from "../../components/parts.js";
+import { number, stored } from "../../core/format.js";
+import { bdi, Empty, Table } from "../../components/parts.js";
 import { Status } from "../../components/status.js";
 
 const MOST = 1000;
@@ -12,15 +12,13 @@ export function Steps({ run }) {
     ? Object.entries(state.steps).map(([name, s]) => ({ name, ...s }))
     : Object.entries(steps).map(([name, s]) => ({ name, ...s, tokens: (s.tokens ?? 0) + (s.parked ?? 0), result: summary?.steps[name]?.result }));
   if (!rows.length) return html`<div class="content"><${Empty} title="No step was reached">${moment.at ? "At this moment nothing had run." : "Nothing has run yet."}<//></div>`;
-  return html`<div class="content"><table>
-    <thead><tr><th scope="col">Step</th><th scope="col">Status</th><th scope="col" class="right">Runs</th><th scope="col" class="right">Open</th><th scope="col" class="right">Tokens</th><th scope="col">Loop</th><th scope="col">Result</th></tr></thead>
-    <tbody>${rows.slice(0, MOST).map((row) => html`<tr key=${row.name} aria-selected=${row.name === run.step} onClick=${() => run.select(row.name)}>
-      <td><button class="button plain" onClick=${() => run.select(row.name)}><bdi>${oneLine(row.name, 60)}</bdi></button></td>
+  return html`<div class="content"><${Table} heads=${["Step", "Status", ["Runs", "right"], ["Open", "right"], ["Tokens", "right"], "Loop", "Result"]}>
+    ${rows.slice(0, MOST).map((row) => html`<tr key=${row.name} aria-selected=${row.name === run.step} onClick=${() => run.select(row.name)}>
+      <td><button class="button plain" onClick=${() => run.select(row.name)}>${bdi(row.name, 60)}</button></td>
       <td><${Status} value=${row.status} /></td>
       <td class="right number">${number(row.visits)}</td><td class="right number">${row.open ? number(row.open) : ""}</td><td class="right number">${row.tokens ? number(row.tokens) : ""}</td>
       <td class="nowrap">${row.loop ? html`${number(row.loop.succeeded + row.loop.failed)}/${number(row.loop.total)}${row.loop.failed ? html` <b class="tone-bad">${number(row.loop.failed)} failed</b>` : null}` : ""}</td>
-      <td class="mono soft">${row.result === undefined || row.result === null ? "" : oneLine(row.result, 80)}</td>
-    </tr>`)}</tbody></table>
+      <td class="mono soft">${row.result === undefined || row.result === null ? "" : bdi(stored(row.result) || row.result, 80)}</td></tr>`)}<//>
     ${rows.length > MOST ? html`<p class="empty">The first ${number(MOST)} of ${number(rows.length)}; the tree beside the graph has all of them.</p>` : null}
   </div>`;
 }

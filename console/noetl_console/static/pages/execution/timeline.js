@@ -1,9 +1,9 @@
 // Runs over time: queued, at work, waiting. Of very many runs those that failed and the slowest.
 import { html, useMemo } from "../../vendor/preact.js";
-import { get, path } from "../../core/api.js";
-import { duration, number, oneLine } from "../../core/format.js";
-import { useData } from "../../core/poll.js";
-import { Busy, Empty, Refused } from "../../components/parts.js";
+import { atRun } from "../../core/api.js";
+import { duration, number } from "../../core/format.js";
+import { useGet } from "../../core/poll.js";
+import { bdi, Empty, pending } from "../../components/parts.js";
 import { tone } from "../../components/status.js";
 import { Virtual } from "../../components/virtual.js";
 
@@ -12,19 +12,18 @@ const HEIGHT = 26;
 const TICKS = 6;
 
 export function Timeline({ run }) {
-  const found = useData((signal) => get(`${path("executions", run.id)}/timeline`, { rows: ROWS }, { signal }), [run.id, run.version]);
-  const data = found.data;
+  const found = useGet(atRun(run.id, "timeline"), { rows: ROWS }, { deps: [run.version] });
+  const { data } = found;
   const rows = useMemo(() => (data ? rowsOf(data) : []), [data]);
-  if (found.error) return html`<${Refused} error=${found.error} again=${found.again} />`;
-  if (!data) return html`<${Busy} what="Reading the timeline" />`;
+  const wait = pending(found, "Reading the timeline");
+  if (wait) return wait;
   if (!rows.length) return html`<div class="content"><${Empty} title="No step has run yet" /></div>`;
   const whole = Math.max(data.duration_ms, 0.001);
   const at = run.moment.event ? Date.parse(run.moment.event.timestamp) - Date.parse(run.head.started_at) : null;
   const row = (i, style) => html`<${Row} key=${i} row=${rows[i]} style=${style} whole=${whole} at=${at} run=${run} />`;
-  return html`<div class="toolbar"><span class="legend"><span><i style=${{ background: "var(--idle-soft)", border: "1px solid var(--line)" }}></i>queued</span><span><i style=${{ background: "var(--ok)" }}></i>at work</span>
-      <span><i style=${{ background: "repeating-linear-gradient(135deg, var(--wait-soft) 0 4px, var(--wait) 4px 5px)" }}></i>waiting</span><span><i style=${{ background: "var(--bad)" }}></i>failed</span></span>
+  return html`<div class="toolbar"><span class="legend">${[["queued", "queued"], ["ok", "at work"], ["wait", "waiting"], ["bad", "failed"]].map(([look, words]) => html`<span><i class=${look}></i>${words}</span>`)}</span>
       <span class="spring"></span>${data.rows && data.rows.shown < data.rows.total ? html`<span class="soft">${number(data.rows.shown)} of ${number(data.rows.total)} runs: failed, open and slowest ones</span>` : html`<span class="soft">${number(rows.length)} runs</span>`}</div>
-    <div class="toolbar"><span style=${{ width: "210px" }}></span><div class="scale" aria-hidden="true">${Array.from({ length: TICKS }, (_, i) => html`<span style=${{ left: `${(100 * (i + 0.5)) / TICKS}%` }}>${duration((whole * (i + 0.5)) / TICKS)}</span>`)}</div></div>
+    <div class="toolbar"><div class="scale" aria-hidden="true">${Array.from({ length: TICKS }, (_, i) => html`<span style=${{ left: `${(100 * (i + 0.5)) / TICKS}%` }}>${duration((whole * (i + 0.5)) / TICKS)}</span>`)}</div></div>
     <${Virtual} count=${rows.length} height=${HEIGHT} row=${row} tabindex="0" role="list" aria-label="Runs over time" />`;
 }
 
@@ -43,9 +42,9 @@ function Row({ row, style, whole, at, run }) {
   const took = row.duration_ms === null ? "open" : duration(row.duration_ms);
   const failed = row.loop?.failed ? `, ${number(row.loop.failed)} of ${number(row.loop.total)} failed` : "";
   return html`<div class="line ${row.step === run.step ? "current" : ""}" role="listitem" style=${style} onClick=${() => run.select(row.step)}>
-    <button class="button plain tone-${tone(row.status)}" style=${{ width: "190px", justifyContent: "flex-start", minHeight: "22px" }}><span class="cut"><bdi>${oneLine(row.name, 40)}</bdi></span></button>
+    <button class="button plain name tone-${tone(row.status)}"><span class="cut">${bdi(row.name, 40)}</span></button>
     <div class="lane" role="img" aria-label=${`${row.status}, from ${duration(row.offset_ms)}, ${took}${failed}`} title=${`${row.step}: ${row.status}, ${took}${failed}`}>
       ${row.inside.length ? part(row, "whole") : null}${row.inside.length ? row.inside.map((s) => part(s, s.kind === "queued" ? "queued" : WAITS.has(s.kind) ? "wait" : tone(row.status))) : part(row, WAITS.has(row.kind) ? "wait" : tone(row.status))}
       ${at === null ? null : html`<span class="cursor" style=${{ left: `${(100 * at) / whole}%` }}></span>`}</div>
-    <span class="number soft right" style=${{ width: "76px" }}>${took}</span></div>`;
+    <span class="number soft took">${took}</span></div>`;
 }

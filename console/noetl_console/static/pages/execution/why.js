@@ -1,48 +1,52 @@
-// Why a step ran or did not, and why an execution came to what it did: causes, guards with what they read, arcs, what a join lacks.
+// Why: of a step, that it ran or did not, by guards with what they read, arcs, what a join lacks; of an execution, what it came to, with all
+// that was decided, and that decided again.
 import { html, useState } from "../../vendor/preact.js";
-import { get, path } from "../../core/api.js";
+import { atRun, pages } from "../../core/api.js";
 import { iteration, oneLine, plural, time } from "../../core/format.js";
-import { useData } from "../../core/poll.js";
+import { useGet } from "../../core/poll.js";
 import { href, put } from "../../core/router.js";
 import { Icon } from "../../components/icons.js";
-import { Json } from "../../components/json.js";
-import { Refused } from "../../components/parts.js";
+import { bdi, Failure, Refused } from "../../components/parts.js";
+import { Found, OfStep } from "./events.js";
 
-const AT_ONCE = 1000; // visits of an execution that is explained without being asked: all its decisions are read for it
 const DEEPEST = 6; // how far what lies behind is moved in
 const SHOWN = 60;
+// Of the list of decisions.
+const NAMES = "NextEvaluated,TokenParked,TokenExpired,StepSkipped,JoinClosed,FailureHandled,ExecutionFailing,ExecutionStuck,ExecutionRedriven";
+const FIELDS = "event_id,timestamp,name,status,step,data";
+const ROW = 27;
 
-/** Why the selected step ran or did not; where that takes long, when it is `asked`. */
+/** Why the selected step ran or did not. */
 export function useWhyStep(run) {
   const { step } = run;
   const now = run.steps[step];
-  const [asked, ask] = useState(() => Object.values(run.steps).reduce((sum, s) => sum + s.visits, 0) <= AT_ONCE);
-  return { ...useWhy(run, step, asked, [now?.status, now?.visits, now?.open, now?.tokens, now?.parked]), asked, ask };
+  return useWhy(run, step, [now?.status, now?.visits, now?.open, now?.tokens, now?.parked]);
 }
 
 /** It as a section of the inspector. */
 export function WhyStep({ run, why }) {
-  return html`<section aria-label="Why"><h3>Why${run.moment.at ? html` <span class="soft">as of then</span>` : null}<span class="spring"></span>${why.asked ? null : html`<button class="button plain" onClick=${() => why.ask(true)}>Explain</button>`}</h3>
-    ${why.asked ? html`<${Why} found=${why} run=${run} />` : null}</section>`;
+  return html`<section aria-label="Why"><h3>Why${run.moment.at ? html` <span class="soft">as of then</span>` : null}</h3>
+    <${Why} found=${why} run=${run} /></section>`;
 }
 
 /** The answer of `why`, of a step or (null) of the execution, as of the moment; what is now is asked again when one of `deps` changes. */
-export function useWhy(run, step, asked = true, deps = []) {
+function useWhy(run, step, deps = []) {
   const { at } = run.moment;
   const changing = [run.head.status, run.head.epoch, ...deps].map((each) => (at ? null : each));
-  return useData((signal) => (asked ? get(`${path("executions", run.id)}/why`, { step, at }, { signal }) : Promise.resolve(null)), [run.id, step, asked, at, ...changing]);
+  return useGet(atRun(run.id, "why"), { step, at }, { deps: changing });
 }
 
-export function Why({ found, run }) {
+function Why({ found, run }) {
   const [all, setAll] = useState(false);
   if (found.error) return html`<${Refused} error=${found.error} again=${found.again} />`;
   if (!found.data) return html`<p class="soft" role="status">Looking…</p>`;
-  const { causes, facts, more } = found.data;
+  const { causes, facts, more, partial } = found.data;
   const shown = all ? facts : facts.slice(0, SHOWN);
   return html`${causes.map((c, i) => html`<${Cause} key=${i} cause=${c} root=${i === 0 && causes.length > 1} run=${run} />`)}
     ${shown.length ? html`<ol class="why">${shown.map((f, i) => html`<${Fact} key=${i} fact=${f} run=${run} />`)}</ol>` : null}
     ${shown.length < facts.length ? html`<button class="button plain" onClick=${() => setAll(true)}>${plural(facts.length - shown.length, "more", "more")}</button>` : null}
-    ${more ? html`<p class="soft">${plural(more, "earlier visit is", "earlier visits are")} not shown.</p>` : null}`;
+    ${more ? html`<p class="soft">${plural(more, "earlier visit is", "earlier visits are")} not shown.</p>` : null}
+    ${partial?.unevaluated ? html`<p class="soft">${plural(partial.unevaluated, "condition is", "conditions are")} not evaluated again: the states of then are too far from what is read of a long log.</p>` : null}`;
 }
 
 /** A sentence, with the arcs and guards that it is about, its place in the playbook, and the moment at which it was decided. */
@@ -51,7 +55,7 @@ function Fact({ fact, run }) {
   const guards = fact.guards ?? [];
   const bad = fact.fact === "failed" || fact.fact === "dead_end";
   return html`<li class=${fact.depth ? "behind" : ""} style=${{ marginLeft: `${Math.min(fact.depth, DEEPEST) * 12}px` }}>
-    ${arcs.length && fact.fact !== "dead_end" ? html`<p class="soft"><${StepLink} step=${fact.step} run=${run} />: ${arcs.length > 1 ? "which of its arcs fired" : "its arc"}</p>` : html`<p class=${bad ? "tone-bad" : ""}><bdi>${oneLine(said(fact), 600)}</bdi></p>`}
+    ${arcs.length && fact.fact !== "dead_end" ? html`<p class="soft"><${StepLink} step=${fact.step} run=${run} />: ${arcs.length > 1 ? "which of its arcs fired" : "its arc"}</p>` : html`<p class=${bad ? "tone-bad" : ""}>${bdi(said(fact), 600)}</p>`}
     ${arcs.length ? html`<ul>${arcs.map((a) => html`<${Arc} arc=${a} run=${run} />`)}</ul>` : null}
     ${guards.length ? html`<ul>${guards.map((g) => html`<li><${Guard} guard=${g} /></li>`)}</ul>` : null}
     <p class="soft where">${fact.line ? html`<span>line ${fact.line}</span>` : null}${fact.event_id ? html`<button class="button plain" title="Go to that moment" onClick=${() => put({ at: fact.event_id, n: "" })}>${time(fact.timestamp)}</button>` : null}</p></li>`;
@@ -72,22 +76,77 @@ function Arc({ arc, run }) {
 /** A condition, whether it holds, and the values that it read. */
 function Guard({ guard }) {
   const word = guard.holds === null ? "cannot be told" : guard.holds ? "is true" : "is false";
-  return html`<div class="guard"><code><bdi>${oneLine(guard.when, 300)}</bdi></code> <b class=${guard.holds ? "tone-ok" : "tone-bad"}>${word}</b>
-    ${guard.error ? html`<p class="tone-bad"><bdi>${oneLine(guard.error, 300)}</bdi></p>` : null}
-    ${guard.reads.length ? html`<dl class="facts">${guard.reads.map((r) => html`<dt class="mono"><bdi>${oneLine(r.name, 80)}</bdi></dt><dd class="mono">${r.undefined ? html`<span class="tone-bad">undefined</span>` : html`<bdi>${oneLine(r.value, 300)}</bdi>`}${r.hint ? html` <span class="soft">(${r.hint})</span>` : null}</dd>`)}</dl>` : null}</div>`;
+  return html`<div class="guard"><code>${bdi(guard.when, 300)}</code> <b class=${guard.holds ? "tone-ok" : "tone-bad"}>${word}</b>
+    ${guard.error ? html`<p class="tone-bad">${bdi(guard.error, 300)}</p>` : null}
+    ${guard.reads.length ? html`<dl class="facts">${guard.reads.map((r) => html`<dt class="mono">${bdi(r.name, 80)}</dt><dd class="mono">${r.undefined ? html`<span class="tone-bad">undefined</span>` : html`${bdi(r.value, 300)}`}${r.hint ? html` <span class="soft">(${r.hint})</span>` : null}</dd>`)}</dl>` : null}</div>`;
 }
 
-const StepLink = ({ step, run }) => (step === run.step ? html`<b><bdi>${oneLine(step, 60)}</bdi></b>` : html`<button class="button plain step" onClick=${() => run.select(step)}><bdi>${oneLine(step, 60)}</bdi></button>`);
+const StepLink = ({ step, run }) => (step === run.step ? html`<b>${bdi(step, 60)}</b>` : html`<button class="button plain step" onClick=${() => run.select(step)}>${bdi(step, 60)}</button>`);
 
 /** An error on the way to a failure. */
 function Cause({ cause, root, run }) {
   const { step, task, line, column } = cause;
-  return html`<div class="failure"><div class="what"><strong>${cause.kind}</strong>${step ? html` in <${cause.execution_id ? Plain : StepLink} step=${step} run=${run} />` : null}${task ? html` / <bdi>${oneLine(task, 60)}</bdi>` : null}${cause.iteration ? ` @${iteration(cause.iteration)}` : ""}${root ? html` <span class="tag">the root</span>` : null}
-    <pre class="text"><bdi>${oneLine(cause.message, 600)}</bdi></pre>
-    <p class="soft">${[line ? `line ${line}${column ? `:${column}` : ""}` : "", cause.attempts > 1 ? plural(cause.attempts, "attempt") : ""].filter(Boolean).join(", ")}${cause.execution_id ? html` of <a href=${href(["executions", cause.execution_id], { step })}><bdi>${oneLine(cause.playbook ?? cause.execution_id, 80)}</bdi></a>` : null}</p>
-    ${cause.details ? html`<${Json} value=${cause.details} open=${1} />` : null}
-    ${cause.traceback?.length ? html`<ol class="trace mono">${cause.traceback.map((t) => html`<li><span class="soft">${t.file ? html`<bdi>${oneLine(t.file, 60)}</bdi>:` : "line "}${t.line ?? "?"}</span> <bdi>${oneLine(t.source, 200)}</bdi></li>`)}</ol>` : null}
-    ${[["stdout", "its last output"], ["stderr", "its last errors"]].map(([key, words]) => (cause[key] ? html`<p class="soft">${words}</p><pre class="text"><bdi>${cause[key]}</bdi></pre>` : null))}</div></div>`;
+  const where = html`${step ? html` in <${cause.execution_id ? Plain : StepLink} step=${step} run=${run} />` : null}${task ? html` / ${bdi(task, 60)}` : null}${cause.iteration ? ` @${iteration(cause.iteration)}` : ""}${root ? html` <span class="tag">the root</span>` : null}`;
+  return html`<${Failure} error=${{ ...cause, message: oneLine(cause.message, 600) }} where=${where}>
+    <p class="soft">${[line ? `line ${line}${column ? `:${column}` : ""}` : "", cause.attempts > 1 ? plural(cause.attempts, "attempt") : ""].filter(Boolean).join(", ")}${cause.execution_id ? html` of <a href=${href(["executions", cause.execution_id], { step })}>${bdi(cause.playbook ?? cause.execution_id, 80)}</a>` : null}</p>
+    ${cause.traceback?.length ? html`<ol class="trace mono">${cause.traceback.map((t) => html`<li><span class="soft">${t.file ? html`${bdi(t.file, 60)}:` : "line "}${t.line ?? "?"}</span> ${bdi(t.source, 200)}</li>`)}</ol>` : null}
+    ${[["stdout", "its last output"], ["stderr", "its last errors"]].map(([key, words]) => (cause[key] ? html`<p class="soft">${words}</p><pre class="text" tabindex="0"><bdi>${cause[key]}</bdi></pre>` : null))}<//>`;
 }
 
-const Plain = ({ step }) => html`<b><bdi>${oneLine(step, 60)}</bdi></b>`;
+const Plain = ({ step }) => html`<b>${bdi(step, 60)}</b>`;
+
+export function Decisions({ run }) {
+  const why = useWhy(run, null);
+  const filters = { name: NAMES, step: run.step ?? "" };
+  const said = why.data && (why.data.causes.length || why.data.facts.length);
+  return html`<div class="toolbar"><${Again} run=${run} /><span class="spring"></span>
+      <${OfStep} run=${run} /></div>
+    ${why.error || said ? html`<section class="because" aria-label="Why it came to this" tabindex="0"><h3>Why it came to this</h3><${Why} found=${why} run=${run} /></section>` : null}
+    <${Found} key=${JSON.stringify(filters)} run=${run} filters=${filters} fields=${FIELDS} height=${ROW} line=${Decision} label="Decisions" none="Nothing has been decided yet" />`;
+}
+
+function Decision({ event, style, run }) {
+  const [tone, words] = decided(event);
+  const current = event.event_id === run.moment.at;
+  return html`<div class="line ${current ? "current" : ""}" style=${style} role="listitem">
+    <button class="button plain number" title="Go to that moment" aria-current=${current ? "true" : undefined} onClick=${() => put({ at: event.event_id, n: "" })}>${time(event.timestamp)}</button>
+    ${event.step ? html`<button class="button plain name" title="Why" onClick=${() => run.select(event.step)}><b class="cut">${bdi(event.step, 60)}</b></button>` : html`<span class="name"></span>`}
+    <span class="grow ${tone}">${bdi(words, 300)}</span><span class="soft">${event.name}</span></div>`;
+}
+
+/** How a decision looks, and what it says. */
+function decided({ name, data = {} }) {
+  if (name === "NextEvaluated") {
+    if (data.error) return ["tone-bad", `its arcs could not be evaluated: ${data.error}`];
+    if (data.selected?.length) return ["", `→ ${data.selected.map((s) => s.step).join(", ")}`];
+    return data.unhandled ? ["tone-bad", `failed, and no arc took it: ${data.unhandled.message ?? data.unhandled.kind}`] : ["tone-idle", "no arc fired"];
+  }
+  if (name === "TokenParked") return ["tone-hold", "not admitted; its token waits for ctx to change"];
+  if (name === "TokenExpired") return ["tone-idle", `its token ended: ${data.reason ?? data.code}`];
+  if (name === "StepSkipped") return ["tone-idle", "not admitted, and skipped"];
+  if (name === "JoinClosed") return ["tone-idle", data.fired ? "its join fired; what comes late is dropped" : "its join is over and may fire again"];
+  return [/Failing|Stuck/.test(name) ? "tone-bad" : "", data.message ?? data.error?.message ?? data.reason ?? (name === "ExecutionRedriven" ? "the execution was redriven" : name)];
+}
+
+/** Every decision taken again from what the log says it was taken on. */
+function Again({ run }) {
+  const [state, set] = useState({ commits: 0, differences: 0, missing: 0, busy: false, over: false, error: null });
+  const ask = async () => {
+    const sum = { commits: 0, differences: 0, missing: 0, busy: true, over: false, error: null };
+    set({ ...sum });
+    try {
+      for await (const part of pages(atRun(run.id, "replay"), {}, { by: "after" })) {
+        sum.commits += part.commits;
+        sum.differences += part.differences.length;
+        sum.missing += part.missing.length;
+        set({ ...sum });
+      }
+      set({ ...sum, busy: false, over: true });
+    } catch (error) {
+      set({ ...sum, busy: false, error });
+    }
+  };
+  return html`<button class="button" disabled=${state.busy} onClick=${ask}>Take them again</button>
+    <span role="status" class=${state.differences ? "tone-bad" : "soft"}>${state.busy || state.over ? `${plural(state.commits, "commit")} decided again${state.over ? `: ${state.differences ? plural(state.differences, "difference") : "no difference"}${state.missing ? `; ${state.missing} cannot be, as results that they read are gone` : ""}` : "…"}` : ""}</span>
+    ${state.error ? html`<${Refused} error=${state.error} again=${ask} />` : null}`;
+}

@@ -4,21 +4,22 @@
 |---|---|---|---|
 | playbook version | `p#<path>` | `v#<version>` | |
 | latest version of a path | `latest` | `<path>` | moves |
-| what is said about a path | `about` | `<path>` | aliases, tags, whether it is deleted; `revision` |
+| record of a path | `about` | `<path>` | aliases, tags, whether it is deleted; `revision` |
 | content by digest | `d#<digest>` | `source` | written once (again when content that was only pinned is registered) |
 | head | `x#<execution_id>` | `head` | `list`, `listed_at`: the sparse index `heads`, by status, in partitions |
 | | | | `path_list`, `status_at`: the sparse index `heads_by_path`, in partitions |
-| search attribute | `w#<name>=<value>#<partition>` | as `listed_at` | its execution has, or had, this value: the head says |
+| search attribute | `w#<name>=<value>#<partition>` | as `listed_at` | its execution has or had this value (the head says) |
 | gate | `x#<execution_id>` | `gate` | |
 | due | `due#<partition>` | `<execution_id>` | `due_at`: the local index `by_due`; `looks`: attempts that did not end |
 | trigger | `trigger#<partition>` | `<path>#<name>` | written under its revision |
-| that triggers which take deliveries have changed | `trigger#news` | `revision` | `told`: another one after each change |
-| what became of an occurrence | `fired#<path>#<name>` | `<instant>#<occurrence>` | expires |
-| what could not start | `refused` | `<id>`, which begins with its instant | expires |
-| entry of a task | `kv#<bucket>` | `<key>` | `key_values`: only workers touch it, and nothing else by it |
-| limit | `limit#<0-15>` | `<key>` | who holds a place, and a revision for conditional writes (`limits`) |
-| who waits for a limit | `waits#<key>` | priority, instant, holder | in the order of their turns |
-| rate of tasks | `rate#<0-7>` | `<key>` | `free_at`: when nothing is reserved any more (`rates`); only workers write it |
+| change of triggers that take deliveries | `trigger#news` | `revision` | `told`: a new value after each change |
+| outcome of an occurrence | `fired#<path>#<name>` | `<instant>#<occurrence>` | expires |
+| refused delivery | `refused` | `<id>`, which begins with its instant | expires |
+| entry of a task | `kv#<bucket>` | `<key>` | `key_values`: only workers access it |
+| limit | `limit#<0-15>` | `<key>` | the holders of places, and a revision for conditional writes (`limits`) |
+| waiter for a limit | `waits#<key>` | priority, instant, holder | sorted by turn |
+| rate of tasks | `rate#<0-7>` | `<key>` | `free_at`: the end of the last reservation (`rates`); only workers write it |
+| output of running tasks | `running#<execution_id>` | `<run>` | `tasks`, expires (`output`); only workers write it |
 | access token | `token#<digest>` | `token` | encrypted (`tokens`); only workers write it, and only they can open it |
 """
 
@@ -34,14 +35,14 @@ from noetl_core.adapters.aws.table import IS_FREE, Item, Table
 from noetl_core.ports import Conflict, NotFound, PathRecord, PlaybookVersion, TooLarge
 
 MAX_SOURCE = 380 * 1024
-"""Bytes of a compressed playbook one item takes."""
+"""The most bytes of a compressed playbook in an item."""
 KEPT = 64
-"""Registered versions a process keeps. All starts of a playbook read one partition, which gives 3,000 units a second."""
+"""Registered versions that a process caches. All starts of a playbook read one partition, which gives 3,000 units a second."""
 ABOUT_S = 5.0
-"""How long a process goes by what it has read about a path, where that is good enough: so starts of a playbook read no item more
-each."""
+"""How long a process caches the record of a path for reads that need not be fresh, so that a start of a playbook costs no
+additional read."""
 MAX_KEY = 1024
-"""Bytes of a path; DynamoDB refuses requests with longer sort keys, which would come again and again."""
+"""The most bytes of a path. DynamoDB refuses longer sort keys, and such requests would be retried in vain."""
 
 IS_ONLY_PINNED = f"{IS_FREE} OR version = :pinned"
 IS_LATER = f"{IS_FREE} OR version < :version"
@@ -63,7 +64,7 @@ class DynamoPlaybookCatalog(Table):
             if latest is not None and latest.digest == digest:
                 summary = self.get_item("latest", path, consistent=False)
                 if summary is None or int(summary["version"]["N"]) < latest.version:
-                    self._announce(latest)  # whoever registered it died before this
+                    self._announce(latest)  # the process that registered it died before announcing it
                 return latest
             new = PlaybookVersion(path, latest.version + 1 if latest else 1, digest, source, now)
             item = {**_summary(new), "source": {"B": body}}
@@ -80,7 +81,7 @@ class DynamoPlaybookCatalog(Table):
         return self.by_digest(digest)
 
     def _announce(self, version: PlaybookVersion) -> None:
-        """Let `latest` be at least `version`."""
+        """Raise `latest` to `version`, unless it is newer."""
         summary = _summary(version)
         self.put(
             {"pk": {"S": "latest"}, "sk": {"S": version.path}, **summary},
@@ -126,7 +127,7 @@ class DynamoPlaybookCatalog(Table):
         if item is None:
             return None
         found = _version(item)
-        if found.version:  # what is only pinned may be registered
+        if found.version:  # content that is only pinned may be registered later
             self._kept[(pk, sk)] = found
             while len(self._kept) > KEPT:
                 self._kept.pop(next(iter(self._kept)), None)
@@ -144,7 +145,7 @@ class DynamoPlaybookCatalog(Table):
         return [_version(item) for item in self._below("latest", prefix)]
 
     def _below(self, pk: str, prefix: str) -> Sequence[Item]:
-        """The items of a partition whose sort keys start with `prefix`."""
+        """Return the items of a partition whose sort keys start with `prefix`."""
         values = {":pk": {"S": pk}}
         where = "pk = :pk"
         if prefix:

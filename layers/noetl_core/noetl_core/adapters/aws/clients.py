@@ -1,4 +1,4 @@
-"""The clients of the adapters (`noetl_core.aws_clients`), and their errors as those of the ports."""
+"""The clients of the adapters (`noetl_core.aws_clients`), and the translation of their errors to those of the ports."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def errors_of(what: str) -> Iterator[None]:
             raise TooLarge(f"{what}: {code}") from error
         raise
     except ParamValidationError:
-        raise  # a mistake of ours, which no retry heals
+        raise  # a defect of ours, which no retry repairs
     except BotoCoreError as error:
         raise Unavailable(f"{what}: {error}") from error
 

@@ -32,7 +32,7 @@ def drain(
                 handle(letter)
                 with errors_of("dead letters"):
                     client("sqs").delete_message(QueueUrl=url, ReceiptHandle=receipt)
-            except Exception:  # whatever one letter does must not hold up the others
+            except Exception:  # one letter must not block the others
                 log.exception("a dead letter of execution %s is kept", letter.execution_id)
                 continue
             handled += 1
@@ -59,7 +59,7 @@ def _letters(url: str) -> Iterator[tuple[DeadLetter, str]]:
 
 
 def read_letter(body: str) -> DeadLetter | None:
-    """Return a dead letter, if it is one of a command or a wake."""
+    """Return the dead letter of a command or a wake; None for any other message."""
     try:
         said = json.loads(body)
     except ValueError:

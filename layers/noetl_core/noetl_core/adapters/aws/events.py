@@ -4,13 +4,13 @@
 |---|---|---|---|
 | control stream | `m#<execution_id>` | `<seq>`, zero-padded | control plane |
 | run streams | `r#<execution_id>#<hash(run) mod 8>` | `<run_id>#<seq>` | the worker that holds the run; control, to fence |
-| snapshots | `s#<execution_id>` | `<seq>`; of older versions `snapshot`, the newest alone | control plane |
+| snapshots | `s#<execution_id>` | `<seq>`; older versions: `snapshot`, only the newest | control plane |
 
-Header attributes: `v`, `execution_id`, `ts`, `writer`; `lease_until` and `expires_at` where set; in run streams the tally of
-the stream, `events`, `in_vain` (takeovers without progress) and `aggregates` (of the iterations of a loop that goes on);
-`wake` only where true, because the filter of the stream selects by it; and `body`, or `body_key` where the body is in S3.
+Header attributes: `v`, `execution_id`, `ts`, `writer`; `lease_until` and `expires_at` if set; in run streams the tally of the
+stream: `events`, `in_vain` (takeovers without progress) and `aggregates` (of the iterations of a running loop); `wake` only if
+true, because the stream filter selects by its presence; and `body`, or `body_key` if the body is in S3.
 
-TTL deletes up to days late, in no order. So readers ignore expired items, and writers may overwrite them.
+TTL deletes up to days late, in no order. Therefore readers ignore expired items, and writers may overwrite them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Item = Mapping[str, Any]
 IS_FREE = "attribute_not_exists(pk) OR expires_at < :now"
 IS_OF_ANOTHER_REDUCER = f"{IS_FREE} OR reducer <> :reducer"
 NEWEST_ALONE = "snapshot"
-"""The sort key of the one snapshot that older versions kept. It is behind all positions."""
+"""The sort key of the only snapshot that older versions kept. It sorts after all positions."""
 
 
 def partition(stream: StreamId) -> str:
@@ -84,7 +84,7 @@ class DynamoEventStore:
                 raise
             held: Any = error.response.get("Item") or self._get(commit.stream, commit.seq)
             if held and held["writer"]["S"] == commit.writer:
-                return  # our own write, whose answer was lost
+                return  # our own earlier write, whose answer was lost
             existing = _decode(held, self._results) if held else None
             raise Conflict(f"{commit.stream} position {commit.seq} is taken", existing) from error
 
@@ -165,11 +165,12 @@ class DynamoEventStore:
             return None
         if self._lives(items[0]):
             return _decode(items[0], self._results)
-        whole = self.read(stream)  # a new log may begin under the remains of an expired one
+        whole = self.read(stream)  # a new log may begin among undeleted items of an expired one
         return whole[-1] if whole else None
 
-    def save_snapshot(self, snapshot: Snapshot) -> None:
-        body = zlib.compress(json.dumps(snapshot.state, separators=(",", ":")).encode(), 6)
+    def save_snapshot(self, snapshot: Snapshot) -> int:
+        text = json.dumps(snapshot.state, separators=(",", ":")).encode()
+        body = zlib.compress(text, 6)
         item: dict[str, Any] = {
             "pk": {"S": f"s#{snapshot.execution_id}"},
             "sk": {"S": f"{snapshot.seq:0{DIGITS}d}"},
@@ -194,6 +195,7 @@ class DynamoEventStore:
         except ClientError as error:
             if code_of(error) != "ConditionalCheckFailedException":
                 raise
+        return len(text)
 
     def load_snapshot(self, execution_id: str, upto: int | None = None) -> Snapshot | None:
         item = self._snapshot(execution_id, NEWEST_ALONE if upto is None else f"{upto:0{DIGITS}d}")
@@ -203,15 +205,16 @@ class DynamoEventStore:
             return None
         try:
             body = item["body"]["B"] if "body" in item else self._results.get(item["body_key"]["S"])
-            state = json.loads(zlib.decompress(body))
+            text = zlib.decompress(body)
+            state = json.loads(text)
         except (NotFound, ValueError, zlib.error):
             log.warning("the snapshot of execution %s does not read; its log is folded from the start", execution_id)
             return None
-        return Snapshot(execution_id, int(item["seq"]["N"]), int(item["reducer"]["N"]), state)
+        return Snapshot(execution_id, int(item["seq"]["N"]), int(item["reducer"]["N"]), state, len(text))
 
     def _snapshot(self, execution_id: str, last: str) -> Item | None:
-        """Return the newest item of a snapshot up to the sort key `last`. What has expired and is not deleted yet lies between
-        only where an execution's id is used again."""
+        """Return the newest snapshot item up to the sort key `last`. Expired items lie between only if the id of an execution was
+        used again."""
         pages = query_pages(
             "load snapshot",
             TableName=self._table,
@@ -226,7 +229,7 @@ class DynamoEventStore:
 def _decode(item: Item, results: ResultStore) -> Commit:
     """Return the commit of an item, which a client read or Lambda delivered (binary as base64).
 
-    Raises `NewerLog` for what newer code wrote, `CorruptLog` for what cannot be read.
+    Raises `NewerLog` if newer code wrote it, `CorruptLog` if it cannot be read.
     """
     try:
         run, _, position = item["sk"]["S"].rpartition("#")

@@ -23,7 +23,7 @@ class DynamoGates(Table):
         return self._gate(self.get_item(f"x#{execution_id}", "gate", consistent=False))
 
     def gates(self, executions: Iterable[str]) -> Mapping[str, Gate]:
-        """Return the gates of up to 100 executions by one request; of those it leaves out, none."""
+        """Return the gates of up to 100 executions by one request; unprocessed ones are missing."""
         keys = [{"pk": {"S": f"x#{execution_id}"}, "sk": {"S": "gate"}} for execution_id in dict.fromkeys(executions)]
         with errors_of("catalog read"):
             answer = client("dynamodb").batch_get_item(RequestItems={self.table: {"Keys": keys}})

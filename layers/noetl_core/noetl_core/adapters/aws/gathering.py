@@ -1,4 +1,4 @@
-"""Commands of many executions in full requests: what is scheduled side by side leaves together."""
+"""Gathers commands that are scheduled concurrently for many executions, to send them in full requests."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ log = logging.getLogger(__name__)
 
 
 class GatheringQueue:
-    """`CommandQueue` over `queue`. Within `gathering`, commands wait until a request of their pool is full. They are sent after
-    the commit that scheduled them; should this process end before, the sweeper sends them. Thread-safe."""
+    """`CommandQueue` over `queue`. Within `gathering`, commands wait until a request of their pool is full. The commit that
+    scheduled them is stored by then, so the sweeper sends them if this process dies. Thread-safe."""
 
     def __init__(self, queue: CommandQueue) -> None:
         self._queue = queue
         self._gathered: dict[str, list[Command]] | None = None
         self._unsent: Counter[str] = Counter()
-        """Commands by their execution, from when they are gathered until the queue has them: none is lost silently, wherever a
+        """Commands by execution, from when they are gathered until the queue has accepted them. None is lost silently when a
         thread is interrupted."""
         self._lock = Lock()
 
     @contextmanager
     def gathering(self) -> Iterator[set[str]]:
-        """Gather commands in the block, and send the rest of them at its end. Yields the executions whose commands were not
-        sent; it is complete behind the block."""
+        """Gather commands in the block, and send the rest at its end. Yields the set of executions whose commands were not sent,
+        which is complete after the block."""
         with self._lock:
             self._gathered, self._unsent = {}, Counter()
         unsent: set[str] = set()
@@ -43,7 +43,7 @@ class GatheringQueue:
             unsent.update(execution_id for execution_id, count in self._unsent.items() if count > 0)
 
     def send(self, commands: Sequence[Command], delay_s: int = 0) -> Sequence[Command]:
-        """As `CommandQueue.send`; of what is gathered, nothing counts as unsent here."""
+        """Like `CommandQueue.send`; gathered commands do not count as unsent."""
         full = None if delay_s else self._put(commands)
         if full is None:
             return self._queue.send(commands, delay_s)
@@ -51,7 +51,7 @@ class GatheringQueue:
         return []
 
     def flush(self) -> None:
-        """Send what is gathered, in requests that need not be full."""
+        """Send all gathered commands, in requests that need not be full."""
         with self._lock:
             rest = self._taken()
         self._send(rest)
@@ -63,7 +63,7 @@ class GatheringQueue:
         return rest
 
     def _put(self, commands: Sequence[Command]) -> list[Command] | None:
-        """Gather commands, and return those that fill requests; None: nothing is gathered now."""
+        """Gather commands, and return those that fill requests; None if nothing is being gathered."""
         full: list[Command] = []
         with self._lock:
             if self._gathered is None:

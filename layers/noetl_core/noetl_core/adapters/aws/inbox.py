@@ -1,4 +1,4 @@
-"""The inbox bucket: uploads are read or copied as their put left them; refused uploads are moved under `rejected/`."""
+"""The inbox bucket: the version of an object that was put is read or copied; refused uploads are moved under `rejected/`."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from noetl_core.result_refs import unchecked_reference
 REJECTED, SUFFIX = "rejected/", ".error.json"
 GONE = frozenset({"NoSuchKey", "NoSuchVersion", "404"})
 PARTS_FROM = 1024 * 1024 * 1024
-"""A larger object is copied in parts, several at a time (one request copies 5 GB at most). Its checksum is not known; it is
-larger than any value that is loaded."""
+"""A larger object is copied in parts, concurrently (one request copies at most 5 GB). Its checksum is unknown, which does not
+matter, because it is larger than any value that is loaded."""
 PART = 128 * 1024 * 1024
 
 
@@ -67,7 +67,7 @@ class S3Inbox:
         return digest.hexdigest()
 
     def reject(self, upload: Upload, error: Mapping[str, Any]) -> None:
-        aside = _aside(upload.key)
+        aside = _rejected_key(upload.key)
         with errors_of(f"reject {upload.key}"):
             client("s3").put_object(
                 Bucket=upload.bucket,
@@ -80,11 +80,11 @@ class S3Inbox:
                 client("s3").copy_object(Bucket=upload.bucket, Key=aside, CopySource=_object(upload), TaggingDirective="REPLACE")
                 if client("s3").head_object(Bucket=upload.bucket, Key=upload.key).get("VersionId", "null") == (
                     upload.version_id or "null"
-                ):  # what was put over it since is another upload
+                ):  # a newer version is another upload
                     client("s3").delete_object(Bucket=upload.bucket, Key=upload.key)
 
 
-def _aside(key: str) -> str:
+def _rejected_key(key: str) -> str:
     fits = len((REJECTED + key + SUFFIX).encode()) <= MAX_KEY
     return REJECTED + (key if fits else sha256(key.encode()).hexdigest())
 

@@ -6,8 +6,7 @@ import heapq
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain, groupby, islice
 from typing import Any
 from zlib import crc32
 
@@ -18,17 +17,18 @@ from noetl_core.adapters.aws.table import IS_FREE, Item, Table, query_pages
 from noetl_core.adapters.clock import SystemClock
 from noetl_core.engine.heads import is_found, search_text
 from noetl_core.engine.statuses import STATUSES, TERMINAL
+from noetl_core.frozen import frozen
 from noetl_core.instants import SECOND
 from noetl_core.ports import Clock, Due, Head
 
 PARTITIONS = 8
-"""Partition keys that the due items, and the heads of each status and each path, are spread over unless the stack says
-otherwise (IndexPartitions): one partition takes 1,000 write units a second, and an execution writes four of them for its due
-item and three for its head (docs/scaling.md)."""
+"""Default number of partition keys for the due items, and for the heads of each status and path (stack parameter
+IndexPartitions). A partition takes 1,000 write units a second, and an execution writes four for its due item and three for its
+head (docs/scaling.md)."""
 DUE_PAGE = 200
 HEADS_PAGE = 10
-"""The least number of heads read per request: a listing reads pages of many partitions, and further pages of those with the
-newest heads."""
+"""The least number of heads per request. A listing reads one page of each partition, then further pages of those with the newest
+heads."""
 LOOKS_AT_ONCE = 10
 """Connections a client keeps (botocore's default)."""
 
@@ -39,7 +39,7 @@ GOES_ON = f"{IS_NEWS} OR (updated_at = :updated_at AND NOT #status IN ({', '.joi
 LIVES = "(attribute_not_exists(expires_at) OR expires_at >= :now)"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Partition:
     """Heads of one status (and path) in one shard, from `since` to `newest`."""
 
@@ -117,14 +117,16 @@ class DynamoExecutionIndex(Table):
                 client("dynamodb").delete_item(TableName=self.table, Key={"pk": {"S": found_by}, "sk": {"S": listed_at}})
 
     def _find_by(self, head: Head, shard: int, listed_at: str) -> set[str]:
-        """Write what a head is found by, before the head, so that no head has an attribute by which it is not found. Return what
-        it was found by formerly. An item too many does no harm: who finds it looks at the head."""
+        """Write the search items of a head before the head, so that every attribute of a head is found. Return its previous
+        search items. A superfluous item is harmless, because readers check the head."""
         stored = self.head(head.execution_id)
         wanted, known = (
             {_attribute(name, search_text(value), shard) for name, value in search.items()}
             for search in (head.search or {}, (stored and stored.search) or {})
         )
-        for found_by in wanted if head.status in TERMINAL else wanted - known:  # at the end all, whoever removed one meanwhile
+        for found_by in (
+            wanted if head.status in TERMINAL else wanted - known
+        ):  # at the end all of them, in case another writer removed one
             item: dict[str, Any] = {"pk": {"S": found_by}, "sk": {"S": listed_at}, "execution_id": {"S": head.execution_id}}
             if head.expires_at:
                 item["expires_at"] = {"N": str(head.expires_at)}
@@ -140,7 +142,7 @@ class DynamoExecutionIndex(Table):
         before: str | None = None,
         where: Mapping[str, str] | None = None,
     ) -> Sequence[Head]:
-        newest = "~"  # behind every digit
+        newest = "~"  # sorts after every digit
         if before is not None:
             item = self.get_item(f"x#{before}", "head")
             if item is None:
@@ -150,18 +152,22 @@ class DynamoExecutionIndex(Table):
             found = self._found(where, f"{since or 0:020d}", newest)
             fits = (h for h in found if (status is None or h.status == status) and (path is None or h.path == path))
             return list(islice(fits, limit))
-        statuses = STATUSES if status is None else (status,)
+        statuses = sorted(STATUSES, key=TERMINAL.__contains__) if status is None else (status,)
         wanted = [_Partition(s, path, shard, f"{since or 0:020d}", newest) for s in statuses for shard in range(self._partitions)]
         size = max(HEADS_PAGE, limit if len(wanted) == self._partitions else limit // 4) + 1
         streams = [self._pages(partition, size) for partition in wanted]
-        with ThreadPoolExecutor(LOOKS_AT_ONCE) as pool:
-            first = list(pool.map(next, streams))
+        goes_on = sum(partition.status not in TERMINAL for partition in wanted)
+        with ThreadPoolExecutor(
+            LOOKS_AT_ONCE
+        ) as pool:  # running ones first: an execution that ends meanwhile is found among the ended ones
+            first = [*pool.map(next, streams[:goes_on]), *pool.map(next, streams[goes_on:])]
         heads = (_items(page, stream) for page, stream in zip(first, streams, strict=True))
-        listed = heapq.merge(*heads, key=lambda item: str(item["listed_at"]["S"]), reverse=True)
-        return [_head(item) for item in islice((i for i in listed if i["listed_at"]["S"] != newest), limit)]
+        listed = heapq.merge(*heads, key=_listed_at, reverse=True)
+        newest_each = (max(same, key=_recency) for at, same in groupby(listed, _listed_at) if at != newest)
+        return [_head(item) for item in islice(newest_each, limit)]
 
     def _found(self, where: Mapping[str, str], since: str, newest: str) -> Iterator[Head]:
-        """The heads with these attributes, newest first: those that the first attribute finds, as far as they have the rest."""
+        """Yield the heads with these attributes, newest first: the first attribute finds them, the others filter them."""
         name, value = next(iter(where.items()))
         streams = [
             query_pages(
@@ -189,7 +195,7 @@ class DynamoExecutionIndex(Table):
                 yield from (h for h in pool.map(self.head, some) if h is not None and is_found(h, where))
 
     def _pages(self, partition: _Partition, size: int) -> Iterator[Item]:
-        """The heads of a partition, newest first."""
+        """Yield the heads of a partition, newest first."""
         return query_pages(
             "catalog read",
             TableName=self.table,
@@ -204,21 +210,24 @@ class DynamoExecutionIndex(Table):
         return None if item is None else _head(item)
 
     def set_due(self, execution_id: str, at: int, seen: int | None = None) -> None:
-        self.put(self._due_item(execution_id, at), **({} if seen is None else _unmoved(seen)))
+        self.put(self._due_item(execution_id, at), **({} if seen is None else _if_still_due_at(seen)))
 
     def claim_due(self, due: Due, at: int) -> int | None:
         try:
             with errors_of("claim due"):
                 before = client("dynamodb").put_item(
-                    TableName=self.table, Item=self._due_item(due.execution_id, at, 1), ReturnValues="ALL_OLD", **_unmoved(due.at)
+                    TableName=self.table,
+                    Item=self._due_item(due.execution_id, at, 1),
+                    ReturnValues="ALL_OLD",
+                    **_if_still_due_at(due.at),
                 )
         except ClientError as error:
             if code_of(error) != "ConditionalCheckFailedException":
                 raise
             return None
         attempts = 1 + int(before.get("Attributes", {}).get("looks", {"N": "0"})["N"])
-        if attempts > 1:  # rare: what looked before has died; no read before every look to know it
-            self.put(self._due_item(due.execution_id, at, attempts), **_unmoved(at))
+        if attempts > 1:  # rare: an earlier attempt died; reading before every attempt would cost more
+            self.put(self._due_item(due.execution_id, at, attempts), **_if_still_due_at(at))
         return attempts
 
     def clear_due(self, execution_id: str) -> None:
@@ -249,7 +258,7 @@ class DynamoExecutionIndex(Table):
         )
 
     def _due_of(self, partition: str, items: Iterator[Item]) -> Iterator[Due]:
-        """What is due in a partition, the oldest first. What was put there when there were fewer partitions moves to its own."""
+        """Yield the due items of a partition, oldest first. An item from a time with fewer partitions is moved to its own."""
         for item in items:
             due = Due(int(item["due_at"]["N"]), item["sk"]["S"])
             if self._due_partition(due.execution_id) != partition:
@@ -268,18 +277,26 @@ class DynamoExecutionIndex(Table):
 
 
 def _attribute(name: str, value: str, shard: int) -> str:
-    """The partition key of what has this value of a search attribute."""
+    """Return the partition key of a value of a search attribute."""
     return f"w#{name}={value}#{shard}"
 
 
 def _items(page: Item, more: Iterator[Item]) -> Iterator[Item]:
-    """The items of a page and of those behind it, which are read as they are taken."""
+    """Yield the items of a page and of the following pages, which are read on demand."""
     for found in chain((page,), more):
         yield from found["Items"]
 
 
-def _unmoved(at: int) -> dict[str, Any]:
+def _if_still_due_at(at: int) -> dict[str, Any]:
     return {"ConditionExpression": "due_at = :seen", "ExpressionAttributeValues": {":seen": {"N": str(at)}}}
+
+
+def _listed_at(item: Item) -> str:
+    return str(item["listed_at"]["S"])
+
+
+def _recency(item: Item) -> tuple[int, bool]:
+    return int(item["updated_at"]["N"]), item["status"]["S"] in TERMINAL
 
 
 def _head(item: Item) -> Head:

@@ -1,4 +1,4 @@
-"""What the Lambda functions share: the time an invocation has left, a limit for calls that take too long, and one log line
+"""Shared by the Lambda functions: the time an invocation has left, a limit for calls that take too long, and one log line
 per failed record."""
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 
 class OutOfTime(BaseException):
-    """A call takes longer than it may. It is a `BaseException`, so that no error handler takes it for one of its own errors."""
+    """A call takes too long. It is a `BaseException`, so that no `except Exception` handles it."""
 
 
 class TimeLeft:
-    """The time that an invocation has left, less `spare_s`; without a context there is no limit."""
+    """The time that an invocation has left, minus `spare_s`; without a context there is no limit."""
 
     def __init__(self, context: LambdaContext | None, spare_s: float) -> None:
         self._context, self._spare_s = context, spare_s
@@ -35,10 +35,10 @@ class TimeLeft:
 
 @contextmanager
 def at_most(seconds: float) -> Iterator[None]:
-    """Raise `OutOfTime` in the code inside after `seconds`, wherever it is. A commit that is stored by then stays stored, as
-    after a crash.
+    """Raise `OutOfTime` in the block after `seconds`, at any point. As after a crash, a commit that is stored by then stays
+    stored.
 
-    This works in the main thread only; elsewhere, and without `seconds`, nothing is limited.
+    This works only in the main thread; in others, and for infinite `seconds`, nothing is limited.
     """
     if seconds == float("inf") or threading.current_thread() is not threading.main_thread():
         yield
@@ -57,8 +57,8 @@ def at_most(seconds: float) -> Iterator[None]:
 
 
 class LoggedBatch(BatchProcessor):
-    """Handles the messages of a queue separately: a failed one is delivered again, and is logged once, with the reason and
-    with what `about` says of it."""
+    """Handles the messages of a queue separately. A failed one is delivered again, and logged once with the reason and the fields
+    that `about` returns."""
 
     def __init__(self, logger: Logger, about: Callable[[Any], Mapping[str, Any]]) -> None:
         super().__init__(event_type=EventType.SQS, raise_on_entire_batch_failure=False)
@@ -72,7 +72,7 @@ class LoggedBatch(BatchProcessor):
 
 
 def log_failure(logger: Logger, about: Callable[[Any], Mapping[str, Any]], record: Any, error: BaseException | None) -> None:
-    """Log a message that failed, with what `about` says of its body."""
+    """Log a message that failed, with the fields that `about` returns for its body."""
     body = getattr(record, "body", "")
     try:
         said = dict(about(body))

@@ -77,7 +77,7 @@ def _key(bucket: str, key: str) -> dict[str, Any]:
 
 
 def _entry(item: Item, now: int) -> Entry | None:
-    """Return what an item holds; None once it has expired, which DynamoDB deletes hours later."""
+    """Return the entry of an item; None once it has expired, because DynamoDB deletes it later."""
     expires_at = int(item.get("expires_at", {"N": "0"})["N"])
     if 0 < expires_at <= now:
         return None
@@ -85,7 +85,7 @@ def _entry(item: Item, now: int) -> Entry | None:
 
 
 def _condition(expected: str, revision: str, now: int) -> dict[str, Any]:
-    """The entry has revision `expected` (empty: there is none), or is our own write of before."""
+    """Return the condition that the entry has revision `expected` (empty: is missing), or is our own earlier write."""
     values = {":mine": {"S": revision}, ":now": {"N": str(now)}}
     if expected:
         values[":expected"] = {"S": expected}
@@ -101,7 +101,7 @@ def _condition(expected: str, revision: str, now: int) -> dict[str, Any]:
 
 
 def _refused(error: ClientError, now: int) -> Exception:
-    """Return what a write that the table refused raises."""
+    """Return the exception for a write that the table refused."""
     if code_of(error) != "ConditionalCheckFailedException":
         return error
     item = cast(Item | None, error.response.get("Item"))  # botocore's types do not know this field

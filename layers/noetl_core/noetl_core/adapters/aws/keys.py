@@ -1,4 +1,4 @@
-"""The key of callback tokens, from the secret that the stack generated."""
+"""The signing key of callback tokens, from the secret that the stack generated."""
 
 from __future__ import annotations
 

@@ -13,9 +13,9 @@ from noetl_core.instants import DAY_S, SECOND
 from noetl_core.ports import LimitRecord, LimitWaiter
 
 PARTITIONS: Final = 16
-"""Partition keys that records are spread over: a place taken and freed is two writes, and a partition takes 1,000 a second."""
+"""Partition keys of the records. Taking and freeing a place is two writes, and a partition takes 1,000 a second."""
 KEPT_S: Final = 400 * DAY_S
-"""How long a record is kept that nobody writes: longer than an execution may live."""
+"""How long an unused record is kept. This is longer than the lifetime of any execution."""
 
 
 class DynamoLimitPlaces(Table):
@@ -26,7 +26,7 @@ class DynamoLimitPlaces(Table):
         return LimitRecord(key) if item is None else _record(item)
 
     def write(self, record: LimitRecord, now: int) -> bool:
-        in_use = bool(record.holders) or record.waiting
+        in_use = bool(record.holders or record.displaced) or record.waiting
         item: dict[str, Any] = {
             "pk": {"S": _partition(record.key)},
             "sk": {"S": record.key},
@@ -36,6 +36,8 @@ class DynamoLimitPlaces(Table):
             "revision": {"N": str(record.revision + 1)},
             "expires_at": {"N": str(now // SECOND + (KEPT_S if in_use else DAY_S))},
         }
+        if record.displaced:
+            item["displaced"] = {"S": json.dumps(record.displaced, separators=(",", ":"))}
         if not record.revision:
             return self.put(item, ConditionExpression="attribute_not_exists(pk)")
         seen = {":seen": {"N": str(record.revision)}}
@@ -86,6 +88,7 @@ def _record(item: Item) -> LimitRecord:
         int(item["most"]["N"]),
         item["waiting"]["BOOL"],
         int(item["revision"]["N"]),
+        json.loads(item["displaced"]["S"]) if "displaced" in item else {},
     )
 
 

@@ -1,4 +1,4 @@
-"""Adapters over what the environment names, each made once per process, for whoever wires a function."""
+"""Adapters for the resources that the environment names, each created once per process, for the wiring of functions."""
 
 from __future__ import annotations
 
@@ -25,6 +25,6 @@ def inbox() -> Inbox:
 
 
 def callback_key() -> Callable[[], bytes] | None:
-    """What callback tokens are made with; None where the role may not read it: the router, the sweeper, the python pool."""
+    """Return the key of callback tokens; None if the role may not read it (router, sweeper, python pool)."""
     secret = os.environ.get("CALLBACK_SECRET")
     return generated_key(secret) if secret else None

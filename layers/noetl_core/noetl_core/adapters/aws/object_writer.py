@@ -1,4 +1,4 @@
-"""Writes an object of any size to S3, in constant memory: one request for what is small, else parts that s3transfer uploads."""
+"""Writes an object of any size to S3 in constant memory: a small one by one request, otherwise in parts through s3transfer."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from noetl_core.ports import Unavailable
 from noetl_core.result_refs import unchecked_reference
 
 PART: Final = 16 * 1024 * 1024
-"""Bytes of a part: S3 takes 10,000 of them, 156 GB. Memory holds up to `WAITING` + `UPLOADING` parts."""
+"""Bytes of a part. S3 takes 10,000 parts, 156 GB. Memory holds up to `WAITING` + `UPLOADING` parts."""
 UPLOADING: Final = 2
 WAITING: Final = 1
 
 
 class S3ObjectWriter:
-    """`ObjectWriter` over a bucket. Not for several threads at once."""
+    """`ObjectWriter` over a bucket. Not thread-safe."""
 
     def __init__(self, bucket: str, key: str, content_type: str) -> None:
         check_key(key)
@@ -68,11 +68,11 @@ class S3ObjectWriter:
 
 
 class _Discarded(Exception):
-    """Ends an upload whose object is not wanted."""
+    """Aborts an upload."""
 
 
 class _Parts:
-    """One upload in parts. s3transfer reads them from here, and takes back what it has uploaded when reading fails."""
+    """One upload in parts. s3transfer reads them from here, and aborts the upload when reading fails."""
 
     def __init__(self, bucket: str, key: str, content_type: str) -> None:
         from s3transfer import manager  # 30 ms: only objects of more than one part need it
@@ -104,22 +104,22 @@ class _Parts:
         return taken
 
     def add(self, piece: bytes | Exception) -> None:
-        """Hand over what comes next, as soon as there is room for it."""
+        """Enqueue the next piece, once there is room for it."""
         while not self._upload.done():
             with suppress(Full):
                 self._pieces.put(piece, timeout=0.5)
                 return
-        self._end()  # it ended early: this raises why
+        self._end()  # the upload has failed: this raises the reason
 
     def finish(self, rest: bytes) -> None:
-        """Upload what is left and complete the object."""
+        """Upload the rest and complete the object."""
         if rest:
             self.add(rest)
         self.add(EOFError())
         self._end()
 
     def discard(self) -> None:
-        """Stop; nothing stays."""
+        """Abort; nothing is kept."""
         with suppress(_Discarded, Unavailable, ClientError, BotoCoreError):
             self.add(_Discarded())
             self._end()

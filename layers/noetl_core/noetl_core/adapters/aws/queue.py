@@ -1,7 +1,7 @@
 """Commands over SQS: a queue per pool, and the control queue for wakes.
 
-A command that its context makes too large is sent without it; the worker then folds the log. A command that is too large even
-so, because of its mail, is stored in the results bucket, and its message says where.
+A command that is too large because of its context is sent without it; the worker then folds the log. A command that is still too
+large, because of its mail, is stored in the results bucket, and the message refers to it.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from noetl_core.ports import Backlog, ResultStore, Unavailable, Waiting
 
 BATCH = 10
 MAX_MESSAGE = 200 * 1024
-"""Bytes of a message: five of them fit a request."""
+"""The most bytes of a message: five of them fit into a request."""
 MAX_BATCH_BYTES = 900 * 1024
-"""SQS takes 1 MiB a request, attributes included."""
+"""SQS takes 1 MiB per request, including attributes."""
 
 
 STORED = "stored_command"
@@ -107,7 +107,7 @@ class SqsCommandQueue:
             key = f"{command.execution_id}/commands/{command.run_id}-{command.expected_seq}-{command.mode}.json"
             stored = self._results.put(key, body.encode())["key"]
             said = {k: getattr(command, k) for k in ("execution_id", "run_id", "step", "expected_seq")}
-            body = json.dumps({STORED: stored, **said})  # enough to handle_dead_letter it by, should it become a dead letter
+            body = json.dumps({STORED: stored, **said})  # `said` is what handle_dead_letter needs
         return body
 
 
@@ -125,6 +125,6 @@ def read_command(message: str, results: ResultStore) -> Command:
 
 
 def about_command(message: str) -> dict[str, Any]:
-    """Return the execution and run of a message, for a log line. Raises `ValueError` for a message that is no JSON."""
+    """Return the execution and run of a message, for a log line. Raises `ValueError` for a message that is not JSON."""
     said = json.loads(message)
     return {"execution_id": said.get("execution_id"), "step": said.get("step"), "run": said.get("run_id")}

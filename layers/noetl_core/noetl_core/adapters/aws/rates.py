@@ -15,7 +15,7 @@ from noetl_core.instants import SECOND
 from noetl_core.ports import RateInUse
 
 PARTITIONS: Final = 8
-"""Partition keys that rates are spread over. A request reserves permits for up to two seconds, so one takes many busy rates."""
+"""Partition keys of the rates. A request reserves permits for up to two seconds, so one partition takes many busy rates."""
 
 
 class DynamoRateLimits(Table):
@@ -31,7 +31,7 @@ class DynamoRateLimits(Table):
                 return end - length
 
     def _moved(self, key: str, change: str, condition: str, now: int, length: int, interval: int) -> int | None:
-        """Return until when permits are reserved after a change; None where the condition does not hold."""
+        """Change the end of the reservations and return it; None if the condition does not hold."""
         values = {":now": now, ":interval": interval, ":forgotten": (now + length) // SECOND + FORGOTTEN_S}
         values |= {":end": now + length} if ":end" in change else {":length": length}
         try:

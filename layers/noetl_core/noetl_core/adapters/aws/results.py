@@ -38,7 +38,7 @@ class S3ResultStore:
     def get(self, key: str, start: int | None = None, end: int | None = None) -> bytes:
         first = start or 0
         if end is not None and end <= first:
-            return b""  # S3 has no way to say an empty range
+            return b""  # S3 cannot express an empty range
         wanted = {} if start is None and end is None else {"Range": f"bytes={first}-{'' if end is None else end - 1}"}
         try:
             with errors_of(f"get {key}"):

@@ -13,7 +13,7 @@ from noetl_core.adapters.cipher import decrypt, encrypt
 from noetl_core.ports import CorruptLog
 
 BROKEN = frozenset({"InvalidCiphertextException", "IncorrectKeyException", "ValidationException", "AccessDeniedException"})
-"""Errors that trying again does not help: an operator must act."""
+"""Errors that a retry does not cure: an operator must act."""
 
 
 class KmsSealer:

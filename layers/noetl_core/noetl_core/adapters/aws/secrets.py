@@ -17,8 +17,8 @@ from noetl_core.instants import SECOND
 from noetl_core.ports import Clock, NotFound
 
 MAX_AGE_S = 60
-"""How long a worker uses a credential that it has read. A template that reads it in a thousand iterations makes one request,
-and a credential that was replaced is in use after a minute."""
+"""How long a worker caches a credential. A template that reads it in a thousand iterations makes one request, and a replaced
+credential takes effect within a minute."""
 
 
 class SecretsManager:
@@ -60,17 +60,17 @@ class SecretsManager:
 
 
 class RecentSecrets:
-    """`ReadsSecrets` over AWS Secrets Manager for workers. Each credential is read at most once in `MAX_AGE_S`, by any number
-    of threads. A credential that does not exist is asked for each time.
+    """`ReadsSecrets` over AWS Secrets Manager for workers. Each credential is read at most once in `MAX_AGE_S`, by any number of
+    threads. A missing credential is requested each time.
 
-    Its age is counted by the machine's clock, which a process that was suspended, or restored from a snapshot, finds further on.
+    The age is measured by the machine's clock, which also advances while a process is suspended or stored in a snapshot.
     """
 
     def __init__(self, prefix: str, clock: Clock | None = None) -> None:
         self._prefix, self._clock = prefix, clock or SystemClock()
         self._lock = Lock()
         self._read: dict[str, tuple[int, str]] = {}
-        """Credential -> when it was read, and what it was."""
+        """Name -> when the credential was read, and its value."""
 
     def get(self, name: str) -> Mapping[str, Any]:
         with self._lock:

@@ -1,13 +1,12 @@
-"""Calls side by side in threads, each with a time limit of its own, for the messages and executions of one invocation.
+"""Concurrent calls in threads, each with a time limit of its own, for the messages and executions of one invocation.
 
-One that takes too long never holds up the others: it is interrupted (`OutOfTime` is raised in it) where that is safe, and when
-that does not end it, it is left behind. What a call that was left behind still writes is as good as what a crashed process
-wrote: commits are conditional.
+A call that takes too long never blocks the others: it is interrupted (`OutOfTime` is raised in it) at a safe point, and abandoned
+if it does not end. What an abandoned call still writes is harmless, because commits are conditional.
 
-An exception from another thread may arrive between any two steps of Python code. That is safe with our own locks, which are taken
-by `with` and implemented in C, and not in libraries: a connection pool that it leaves locked is locked for good. So a call is
-not interrupted within them; they have time limits of their own. A single call has the main thread, which cannot be left behind:
-a signal interrupts it wherever it is, and clients are made anew.
+An exception from another thread may arrive between any two bytecodes. That is safe with our own locks, which are taken by `with`
+and implemented in C, but not in libraries: it could leave a connection pool locked for good. Calls are therefore not interrupted
+within libraries, which have time limits of their own. A single call runs in the main thread, which cannot be abandoned: a signal
+interrupts it anywhere, and the clients are created anew.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ from noetl_core.adapters.aws.clients import forget_clients
 from noetl_core.adapters.aws.invocation import OutOfTime, at_most
 
 GRACE_S = 1.0
-"""How long a call that was told to end may take for it."""
+"""How long an interrupted call may take to end (seconds)."""
 LIBRARIES = frozenset({"aws_lambda_powertools", "aws_xray_sdk", "botocore", "http", "logging", "queue", "threading", "urllib3"})
-"""Code with locks that an exception from another thread may leave locked."""
+"""Packages whose locks an exception from another thread could leave locked."""
 NAME = "noetl-side-by-side"
 PULSE_S = 0.05
-"""How often whoever waits for the calls looks after what they gathered."""
+"""Interval of `pulse` while waiting for the calls (seconds)."""
 
 
 @dataclass(slots=True)
@@ -43,7 +42,7 @@ class _Running:
 
 
 class _Calls:
-    """The calls of one invocation: what waits, what runs, what became of the rest."""
+    """The calls of one invocation: waiting, running and ended ones."""
 
     def __init__(self, calls: Sequence[Callable[[], object]], limit_s: Callable[[], float], interrupt: bool) -> None:
         self._calls, self._limit_s, self._interrupt = calls, limit_s, interrupt
@@ -55,12 +54,12 @@ class _Calls:
         self.outcomes: dict[int, BaseException | None] = {}
 
     def work(self) -> bool:
-        """Make calls until none waits. Returns whether this thread is good for others."""
+        """Make calls until none waits. Returns whether this thread can be reused."""
         while (running := self._begin()) is not None:
             error: BaseException | None = None
             try:
                 self._calls[running.place]()
-            except BaseException as raised:  # whatever it is, it is this call's
+            except BaseException as raised:  # the outcome of this call
                 error = raised
             if not self._end(running, error):
                 return False
@@ -83,15 +82,16 @@ class _Calls:
             self.ended.set()
 
     def _end(self, running: _Running, error: BaseException | None) -> bool:
-        """Record how a call ended; False: it was interrupted, which its thread may hear of only now, so it does nothing more."""
+        """Record the outcome of a call. Returns False if it was interrupted: the exception may arrive only now, so its thread
+        ends."""
         with self._lock:
             if self._running.pop(running.place, None) is None:
                 return False
             self._record(running.place, error)
             return not running.interrupted
 
-    def hurry(self) -> int:
-        """Interrupt calls that take too long, and leave behind those that do not end; how many threads this has cost."""
+    def interrupt_overdue(self) -> int:
+        """Interrupt calls that take too long, and abandon those that do not end. Returns how many threads are lost by this."""
         now, lost = time.monotonic(), 0
         with self._lock:
             for running in list(self._running.values()):
@@ -109,7 +109,7 @@ class _Calls:
 
 
 class _Threads:
-    """Threads that are used again by the next invocation."""
+    """Threads that the next invocation reuses."""
 
     def __init__(self) -> None:
         self._asked: SimpleQueue[_Calls] = SimpleQueue()
@@ -117,7 +117,7 @@ class _Threads:
         self._lock = threading.Lock()
 
     def join(self, calls: _Calls, threads: int) -> None:
-        """Have so many threads work on `calls`."""
+        """Let this many threads work on `calls`."""
         with self._lock:
             new = max(0, threads - self._idle)
             self._idle = max(0, self._idle - threads)
@@ -132,7 +132,7 @@ class _Threads:
                 with self._lock:
                     self._idle += 1
         except OutOfTime:
-            return  # told when it had just ended: who told it has written down what became of it
+            return  # interrupted when it had just ended: the interrupter has recorded its outcome
 
 
 _threads = _Threads()
@@ -152,8 +152,8 @@ def side_by_side(
 ) -> list[BaseException | None]:
     """Make `calls`, `at_once` at a time, and return what each raised, in their order.
 
-    `limit_s` returns the seconds that a call which begins now may take; without `interrupt`, a longer one is left behind, but
-    not told to end. A single call is made in this thread. `pulse` is called while none ends.
+    `limit_s` returns the seconds that a call which begins now may take; without `interrupt`, a longer one is abandoned but not
+    interrupted. A single call is made in this thread. `pulse` is called while none ends.
     """
     if not calls:
         return []
@@ -163,7 +163,7 @@ def side_by_side(
     _threads.join(them, min(at_once, len(calls)))
     ended = 0
     while not them.ended.wait(PULSE_S):
-        if lost := them.hurry():
+        if lost := them.interrupt_overdue():
             _threads.join(them, lost)
         if pulse is not None and ended == len(them.outcomes):
             pulse()
@@ -186,7 +186,7 @@ def _alone(call: Callable[[], object], limit_s: float, interrupt: bool) -> BaseE
 
 
 def _is_safe(thread: threading.Thread) -> bool:
-    """Whether a thread is in our own code, and in no library's. It goes on from there: this thread runs meanwhile."""
+    """Return whether a thread is in our own code and not in a library. This holds for a moment, while this thread has the GIL."""
     frame = sys._current_frames().get(thread.ident or 0)
     while frame is not None and frame.f_code is not _Calls.work.__code__:
         if str(frame.f_globals.get("__name__", "")).partition(".")[0] in LIBRARIES:

@@ -1,9 +1,9 @@
-"""Lambda SnapStart: many environments go on from one snapshot of a process that has loaded its function.
+"""Lambda SnapStart: many environments start from one snapshot of a process that has loaded its function.
 
-What the snapshot holds, all of them hold: it is taken after the import of the handler, and by then nothing may be drawn, dated or
-connected. So it has modules and descriptions of services, no clients, credentials, nonces or names: those are made when they are
-first asked for, in the environment that asks. Numbers that must differ come from the kernel (`secrets`, `os.urandom`), which AWS
-seeds anew for each environment; the generator of `random` is seeded here.
+All environments share the contents of the snapshot, which is taken after the import of the handler. By then no random number may
+be drawn, no time read and no connection made. The snapshot has modules and service descriptions, but no clients, credentials,
+nonces or names: each environment creates those on first use. Numbers that must differ come from the kernel (`secrets`,
+`os.urandom`), which AWS seeds anew for each environment; the generator of `random` is seeded here.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from noetl_core.adapters.aws.clients import forget_clients, load_services
 
 
 def on_snapshots(*services: str, disconnect: Callable[[], None] | None = None) -> None:
-    """Have the runtime call us before the snapshot and after each restore, where the function starts from snapshots. `services`
-    are those whose clients it will need; `disconnect` closes what else may be connected by then."""
+    """Register the hooks before the snapshot and after each restore, if the function uses SnapStart. `services` are those whose
+    clients it needs; `disconnect` closes other connections."""
     if os.environ.get("AWS_LAMBDA_INITIALIZATION_TYPE") != "snap-start":
         return
-    from snapshot_restore_py import register_after_restore, register_before_snapshot  # 1 ms: Lambda's runtime alone has it
+    from snapshot_restore_py import register_after_restore, register_before_snapshot  # 1 ms: only Lambda's runtime has it
 
     register_before_snapshot(_prepare, services, disconnect)
     register_after_restore(renew)
@@ -33,6 +33,6 @@ def _prepare(services: Iterable[str], disconnect: Callable[[], None] | None) -> 
 
 
 def renew() -> None:
-    """Leave nothing of the snapshot in use that another environment could have, too, or that has aged in it."""
+    """Drop the parts of the snapshot that environments must not share, or that may be out of date."""
     random.seed()
     forget_clients()

@@ -15,7 +15,7 @@ IS_FREE = "attribute_not_exists(pk)"
 
 
 def query_pages(what: str, limit: int | None = None, **request: Any) -> Iterator[Item]:
-    """The pages of a query, read as they are taken. `limit`: how many items of all pages together are wanted at most."""
+    """The pages of a query, read on demand. `limit`: the maximum number of items over all pages."""
     left = limit
     while True:
         if left is not None:
@@ -30,7 +30,7 @@ def query_pages(what: str, limit: int | None = None, **request: Any) -> Iterator
 
 
 class Table:
-    """One table: what its adapters have in common."""
+    """One table: the base of its adapters."""
 
     def __init__(self, table: str) -> None:
         self.table = table

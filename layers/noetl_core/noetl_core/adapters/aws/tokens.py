@@ -14,7 +14,7 @@ from noetl_core.ports import StoredToken
 
 
 class DynamoTokenCache(Table):
-    """`TokenCache` on the catalog table: a write unit or two per access, and a worker accesses a token once until it ends."""
+    """`TokenCache` on the catalog table: one or two write units per access. A worker accesses a token once until it expires."""
 
     def read(self, key: str, now: int) -> StoredToken | None:
         item = self._update(
@@ -60,7 +60,7 @@ class DynamoTokenCache(Table):
     def _update(
         self, key: str, update: str, condition: str, values: dict[str, int | str], names: dict[str, str] | None = None
     ) -> Item | None:
-        """Update the item of a token, and return it; None where the condition does not hold."""
+        """Update the item of a token and return it; None if the condition does not hold."""
         request: dict[str, Any] = {"ExpressionAttributeNames": names} if names else {}
         if values:
             request["ExpressionAttributeValues"] = {

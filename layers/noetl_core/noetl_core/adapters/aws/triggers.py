@@ -1,4 +1,4 @@
-"""Triggers, what became of their occurrences, and what could not start, in the catalog table (its layout: `catalog`)."""
+"""Triggers, the outcomes of their occurrences, and refused deliveries, in the catalog table (its layout: `catalog`)."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from noetl_core.dsl.versions import version_of
 from noetl_core.ports import Firing, OtherRevision, RefusedDelivery, TriggerRecord
 
 PARTITIONS: Final = 8
-"""Partition keys that triggers are spread over: a schedule writes its record twice each time it fires."""
+"""Partition keys of the triggers. A schedule writes its record twice each time it fires."""
 NOT_EXPIRED: Final = "attribute_not_exists(expires_at) OR expires_at > :now"
 
 
 NEWS: Final = "trigger#news", "revision"
-"""Where it is told that the triggers which take deliveries have changed."""
+"""The item that records changes of the triggers which take deliveries."""
 TAKERS_S: Final = 60.0
-"""How long a process goes by the triggers that it has read, while nothing is told of a change. It is told of all, but for what a
-process does that dies between a change and telling of it."""
+"""How long a process caches triggers while no change is recorded. A change is missing only if a process dies before recording
+it."""
 
 
 class DynamoTriggers(Table):
@@ -65,7 +65,7 @@ class DynamoTriggers(Table):
             condition = "revision = :mine OR revision = :expected"
         taker = record.kind != Schedule.kind
         if taker:
-            self._tell()
+            self._record_change()
         try:
             with errors_of("trigger write"):
                 old = client("dynamodb").put_item(
@@ -77,10 +77,10 @@ class DynamoTriggers(Table):
                     ReturnValuesOnConditionCheckFailure="ALL_OLD",
                 )
         except ClientError as error:
-            raise _other(error) from error
+            raise _refusal(error) from error
         was = cast(Item | None, old.get("Attributes"))
         if taker or (was is not None and was["kind"]["S"] != record.kind):
-            self._tell()  # whoever has read in between reads again
+            self._record_change()  # a process that read between the two writes reads again
 
     def delete_trigger(self, path: str, name: str, expected: str) -> None:
         pk, sk = _key(path, name)
@@ -94,10 +94,10 @@ class DynamoTriggers(Table):
                     ReturnValuesOnConditionCheckFailure="ALL_OLD",
                 )
         except ClientError as error:
-            raise _other(error) from error
-        self._tell()
+            raise _refusal(error) from error
+        self._record_change()
 
-    def takers(self) -> Sequence[TriggerRecord]:
+    def delivery_triggers(self) -> Sequence[TriggerRecord]:
         news = self.get_item(*NEWS)
         told = "" if news is None else news["told"]["S"]
         kept = self._takers
@@ -108,8 +108,8 @@ class DynamoTriggers(Table):
         self._takers = told, read_at, found
         return found
 
-    def _tell(self) -> None:
-        """Let every process read anew which triggers take deliveries."""
+    def _record_change(self) -> None:
+        """Record a change, so that every process reads the triggers that take deliveries again."""
         pk, sk = NEWS
         self.put({"pk": {"S": pk}, "sk": {"S": sk}, "told": {"S": token_hex(8)}})
 
@@ -172,7 +172,7 @@ class DynamoTriggers(Table):
             client("dynamodb").delete_item(TableName=self.table, Key={"pk": {"S": "refused"}, "sk": {"S": id}})
 
     def _newest(self, pk: str, now: int, limit: int, path: str | None = None) -> Sequence[Item]:
-        """The last items of a partition that have not expired, read page by page as far as they are needed."""
+        """Return the newest unexpired items of a partition, reading only as many pages as needed."""
         values = {":pk": {"S": pk}, ":now": {"N": str(now)}}
         more: dict[str, Any] = {"FilterExpression": NOT_EXPIRED}
         if path is not None:
@@ -195,7 +195,7 @@ class DynamoTriggers(Table):
 
 
 def _key(path: str, name: str) -> tuple[str, str]:
-    """Where a trigger is; no name of a trigger has a `#`, so that keys of two triggers differ."""
+    """Return the key of a trigger. Names of triggers contain no `#`, so keys are unique."""
     return f"trigger#{crc32(path.encode()) % PARTITIONS}", f"{path}#{name}"
 
 
@@ -249,8 +249,8 @@ def _number(item: Item, name: str) -> int:
     return int(item[name]["N"]) if name in item else 0
 
 
-def _other(error: ClientError) -> Exception:
-    """Return what a write that the table refused raises."""
+def _refusal(error: ClientError) -> Exception:
+    """Return the exception for a write that the table refused."""
     if code_of(error) != "ConditionalCheckFailedException":
         return error
     item = cast(Item | None, error.response.get("Item"))  # botocore's types do not know this field

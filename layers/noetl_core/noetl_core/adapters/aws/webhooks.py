@@ -1,5 +1,4 @@
-"""Signed requests to webhooks, handed on through the inbox queue; of a large one the message says where it is in the results
-bucket."""
+"""Signed requests to webhooks, forwarded through the inbox queue. The message of a large one refers to the results bucket."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ from noetl_core.ports import ResultStore, WebhookDelivery
 
 WEBHOOK, STORED = "noetl_webhook", "stored"
 FOLDER = "hooks"
-"""Where large ones are in the results bucket."""
+"""Prefix of large requests in the results bucket."""
 
 
 class SqsWebhookSink:
@@ -22,7 +21,7 @@ class SqsWebhookSink:
     def __init__(self, queue: str, results: ResultStore) -> None:
         self._queue, self._results = queue, results
 
-    def hand_on(self, delivery: WebhookDelivery) -> None:
+    def forward(self, delivery: WebhookDelivery) -> None:
         named = {"path": delivery.path, "name": delivery.name, "id": delivery.id, "at": delivery.at}
         message = json.dumps({WEBHOOK: {**named, "event": delivery.event}}, separators=(",", ":"))
         if len(message) > MAX_MESSAGE:
@@ -35,8 +34,8 @@ class SqsWebhookSink:
 
 
 def read_webhook(message: Any, results: ResultStore) -> WebhookDelivery | None:
-    """Return the request in a message of the inbox queue, as JSON data; None where it is something else. Raises `NotFound` where
-    what it points to is gone, `Unavailable`."""
+    """Return the request in a message of the inbox queue; None for any other message. Raises `NotFound` if the stored request is
+    gone, `Unavailable`."""
     if not isinstance(message, dict) or set(message) != {WEBHOOK}:
         return None
     told = message[WEBHOOK]

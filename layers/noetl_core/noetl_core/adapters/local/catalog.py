@@ -56,7 +56,7 @@ def _head(row: Sequence[Any]) -> Head:
 
 
 def _searched(head: Head) -> str:
-    """Return the search attributes of a head as lines, in which one of them is found as a whole line."""
+    """Return the search attributes of a head as lines of text; a search matches a whole line."""
     return "".join(_line(name, search_text(value)) for name, value in (head.search or {}).items())
 
 
@@ -134,7 +134,7 @@ class SqlitePlaybookCatalog:
 
 
 class SqliteExecutionIndex:
-    """`ExecutionIndex` over a `Database`. What it writes belongs to a commit, and is durable with the next one."""
+    """`ExecutionIndex` over a `Database`. Its writes accompany commits, and become durable with the next one."""
 
     def __init__(self, database: Database, clock: Clock | None = None) -> None:
         self._db, self._clock = database, clock or SystemClock()

@@ -40,6 +40,7 @@ CREATE TABLE IF NOT EXISTS limits (key TEXT PRIMARY KEY, holders TEXT, most INTE
 CREATE TABLE IF NOT EXISTS limit_waiters (key TEXT, place TEXT, holder TEXT, most INTEGER, cancels TEXT,
   PRIMARY KEY (key, place));
 """
+_DISPLACED = "ALTER TABLE limits ADD COLUMN displaced TEXT DEFAULT '{}';"
 _PATHS = """
 CREATE TABLE IF NOT EXISTS paths (path TEXT PRIMARY KEY, revision INTEGER, record TEXT);
 """
@@ -76,6 +77,7 @@ CREATE TABLE IF NOT EXISTS gates (execution_id TEXT PRIMARY KEY, mode TEXT, stop
     + _TRIGGERS
     + _TRIGGER_STARTS
     + _LIMITS
+    + _DISPLACED
     + _PATHS
     + _SNAPSHOTS
 )
@@ -102,6 +104,7 @@ ALTER TABLE snapshots RENAME TO newest_snapshots;
 INSERT INTO snapshots SELECT execution_id, seq, reducer, state, expires_at FROM newest_snapshots;
 DROP TABLE newest_snapshots;
 """,
+    12: _DISPLACED,
 }
 """Statements that upgrade a store from one version to the next."""
 _NO_STORAGE = frozenset(
@@ -114,8 +117,8 @@ _NO_STORAGE = frozenset(
         sqlite3.SQLITE_NOLFS,
     }
 )
-"""Errors that waiting does not repair. Extended codes have them in the lowest byte."""
-SCHEMA_VERSION = 12
+"""Errors that waiting does not repair. They are the lowest byte of extended codes."""
+SCHEMA_VERSION = 13
 MEMORY = ":memory:"
 WAL_TRIES, WAL_PAUSE_S = 100, 0.05
 WAL_PAGES = 8000
@@ -126,8 +129,8 @@ _OF_AN_EXECUTION = ("commits", "snapshots", "gates", "due", "heads")
 
 
 class WriteAheadLog:
-    """The file that SQLite appends to, and what of it the disk has. SQLite syncs it itself before it copies it into the
-    database, and before it begins it anew."""
+    """The file to which SQLite appends, and whether it is synced. SQLite itself syncs it before a checkpoint, and before it
+    starts the file over."""
 
     def __init__(self, database: Path) -> None:
         self._path = Path(f"{database.resolve()}-wal")
@@ -137,7 +140,7 @@ class WriteAheadLog:
         """Whether something was written since the last sync began."""
 
     def sync(self) -> None:
-        """Sync what is written. Threads that come meanwhile share the next sync."""
+        """Sync the file. Threads that call this meanwhile share the next sync."""
         with self._lock:
             if not self.unsynced:
                 return
@@ -151,7 +154,7 @@ class WriteAheadLog:
                 raise
 
     def _open(self) -> None:
-        """Open the file, which stays the same as long as the database is open, and sync its name."""
+        """Open the file, which stays the same while the database is open, and sync its directory entry."""
         self._handle = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
         folder = os.open(self._path.parent, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -176,13 +179,13 @@ class Database:
     power cut. `busy_s`: how long to wait for another process's write. A file that cannot be written is opened `read_only`.
     Raises `StorageFailed`, `CorruptLog`.
 
-    For `power` this class syncs the write-ahead log itself: a sync makes all that was written before durable, whoever wrote it,
-    so writes that nobody is told of yet (`later`) share the next one.
+    For `power` this class syncs the write-ahead log itself: a sync makes all earlier writes durable, including those of other
+    processes. Writes that nobody depends on yet (`later`) therefore share the next sync.
     """
 
     def __init__(self, path: str | Path = MEMORY, durable: Literal["process", "power"] = "process", busy_s: float = 30) -> None:
         self.path = str(path)
-        self.read_only = self.path != MEMORY and _only_read(Path(path))
+        self.read_only = self.path != MEMORY and _is_read_only(Path(path))
         self._lock = threading.Lock()
         self._log = WriteAheadLog(Path(path)) if durable == "power" and self.path != MEMORY else None
         try:
@@ -194,7 +197,7 @@ class Database:
         if self.path != MEMORY:
             path.parent.mkdir(parents=True, exist_ok=True)
         self._connection = sqlite3.connect(
-            _to_read(path) if self.read_only else self.path,
+            _read_only_uri(path) if self.read_only else self.path,
             uri=self.read_only,
             isolation_level=None,
             check_same_thread=False,
@@ -211,7 +214,7 @@ class Database:
             self._upgrade()
 
     def _upgrade(self) -> None:
-        """Create the tables or upgrade them, unless another process has done so meanwhile."""
+        """Create or upgrade the tables, unless another process has already done so."""
         self._connection.execute("BEGIN IMMEDIATE")
         (version,) = self._connection.execute("PRAGMA user_version").fetchone()
         steps = "".join(_UPGRADES[v] for v in range(version, SCHEMA_VERSION)) if version else _SCHEMA
@@ -231,24 +234,24 @@ class Database:
                 self._connection.execute("PRAGMA journal_mode=WAL")
                 return
             except sqlite3.OperationalError as error:
-                if _no_storage(error):
+                if _is_storage_failure(error):
                     raise
-                time.sleep(WAL_PAUSE_S)  # two processes making the file at once: here SQLite does not wait by itself
+                time.sleep(WAL_PAUSE_S)  # two processes create the file at once: SQLite does not wait in this case
         self._connection.execute("PRAGMA journal_mode=WAL")
 
     def _failure(self, error: sqlite3.DatabaseError | OSError) -> Exception:
-        """Return an error of SQLite or of the system in the words of the ports."""
+        """Return the port error for an error of SQLite or of the system."""
         if not isinstance(error, sqlite3.OperationalError | OSError):
             return CorruptLog(f"the local store {self.path}: {error}")
         if self.read_only:
             return StorageFailed(f"the local store {self.path} can only be read: {error}")
-        failure = StorageFailed if isinstance(error, OSError) or _no_storage(error) else Unavailable
+        failure = StorageFailed if isinstance(error, OSError) or _is_storage_failure(error) else Unavailable
         return failure(f"the local store {self.path}: {error}")
 
     def write(self, statement: str, values: Sequence[Any] = (), *, later: bool = False) -> int:
-        """Execute and commit one statement; return how many rows it wrote. With `later` it is durable after the next write
-        without, or after `sync`. Raises `sqlite3.IntegrityError` for a duplicate key, `Unavailable` when another process holds
-        the file too long, and `StorageFailed` when the disk is full."""
+        """Execute and commit one statement; return how many rows it wrote. With `later`, it becomes durable with the next write
+        without `later`, or with `sync`. Raises `sqlite3.IntegrityError` for a duplicate key, `Unavailable` when another process
+        holds the file too long, and `StorageFailed` when the disk is full."""
         try:
             with self._lock:
                 rows = self._connection.execute(statement, values).rowcount
@@ -263,7 +266,7 @@ class Database:
         return rows
 
     def sync(self) -> None:
-        """Let nothing that was written be lost by a power cut, if this store is opened for that. Raises `StorageFailed`."""
+        """Make all writes durable against a power cut, if this store is opened with `power`. Raises `StorageFailed`."""
         if self._log is not None and self._log.unsynced:
             try:
                 self._log.sync()
@@ -282,8 +285,8 @@ class Database:
         return bool(self.rows("SELECT 1 FROM commits WHERE execution_id=? LIMIT 1", (execution_id,)))
 
     def forget_expired(self, now: int, limit: int = 100) -> list[str]:
-        """Delete what expired before `now` (microseconds), as TTL does in the cloud; return which executions, at most
-        `limit`."""
+        """Delete at most `limit` executions that expired before `now` (microseconds), as TTL does in DynamoDB; return their
+        ids."""
         gone = [
             row[0]
             for row in self.rows(
@@ -305,19 +308,18 @@ class Database:
                 self._log.close()
 
 
-def _no_storage(error: sqlite3.Error) -> bool:
+def _is_storage_failure(error: sqlite3.Error) -> bool:
     return error.sqlite_errorcode & 0xFF in _NO_STORAGE
 
 
-def _only_read(path: Path) -> bool:
-    """Return whether there is a database that this process may not write, or whose folder (with its write-ahead log) it may
-    not write."""
+def _is_read_only(path: Path) -> bool:
+    """Return whether the database exists and this process may not write it or its folder, which holds the write-ahead log."""
     return path.exists() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
 
 
-def _to_read(path: Path) -> str:
-    """Return the name with which to open a file that must not be written. Its write-ahead log, if there is one, is read with
-    it; without one SQLite must be told that nobody writes, because it would create one."""
+def _read_only_uri(path: Path) -> str:
+    """Return the URI to open a read-only file. A non-empty write-ahead log is read too; without one SQLite is told `immutable`,
+    because it would create one."""
     log = Path(f"{path}-wal")
     still = "" if log.exists() and log.stat().st_size else "&immutable=1"
     return f"file:{quote(str(path.absolute()))}?mode=ro{still}"

@@ -64,12 +64,12 @@ class SqliteEventStore:
         return False
 
     def sync(self) -> None:
-        """Let no commit be lost by a power cut, if the database is opened for that."""
+        """Make all commits durable against a power cut, if the database is opened with `power`."""
         self._db.sync()
 
     def _settle(self, commit: Commit, row: Sequence[object]) -> bool:
-        """Decide about a position that is taken: False when our own earlier write holds it, True when an expired item did and
-        it is ours now; otherwise raise `Conflict`."""
+        """Resolve a conflict at a taken position: return False if our own earlier write holds it, True if the holder was expired
+        and is now replaced; otherwise raise `Conflict`."""
         existing = self.read(commit.stream, after=commit.seq - 1, limit=1)
         if existing and existing[0].writer == commit.writer:
             return False
@@ -98,14 +98,13 @@ class SqliteEventStore:
         return self._commit(stream, rows[0]) if rows else None
 
     def newest(self, execution_id: str) -> int:
-        """Return the time of the newest commit of an execution (microseconds), by the clock of its writer; 0 when there is
-        none."""
+        """Return the time of the newest commit of an execution (microseconds, by the clock of its writer); 0 if there is none."""
         (row,) = self._db.rows("SELECT max(ts) FROM commits WHERE execution_id=?", (execution_id,))
         return row[0] or 0
 
     @staticmethod
     def _commit(stream: StreamId, row: Sequence[Any]) -> Commit:
-        """Return the commit of a row with `_COLUMNS`; their types are those of the table."""
+        """Return the commit of a row of `_COLUMNS`."""
         seq, ts, writer, wake, lease_until, expires_at, v, body, events, lost, aggregates = row
         tally = None if events is None else Tally(events, lost, None if aggregates is None else json.loads(aggregates))
         try:
@@ -114,7 +113,8 @@ class SqliteEventStore:
             raise CorruptLog(f"position {seq} of {stream}: {error}") from error
         return Commit(stream, seq, ts, writer, events_held, bool(wake), lease_until, expires_at, v, tally)
 
-    def save_snapshot(self, snapshot: Snapshot) -> None:
+    def save_snapshot(self, snapshot: Snapshot) -> int:
+        text = json.dumps(snapshot.state, separators=(",", ":")).encode()
         self._db.write(
             "INSERT INTO snapshots VALUES (?,?,?,?,?) ON CONFLICT (execution_id, seq) DO UPDATE SET"
             " reducer=excluded.reducer, state=excluded.state, expires_at=excluded.expires_at"
@@ -123,12 +123,13 @@ class SqliteEventStore:
                 snapshot.execution_id,
                 snapshot.seq,
                 snapshot.reducer,
-                zlib.compress(json.dumps(snapshot.state, separators=(",", ":")).encode(), 1),
+                zlib.compress(text, 1),
                 snapshot.state.get("expires_at") or 0,
                 self._now() - 1,
             ),
             later=True,
         )
+        return len(text)
 
     def load_snapshot(self, execution_id: str, upto: int | None = None) -> Snapshot | None:
         rows = self._db.rows(
@@ -139,20 +140,20 @@ class SqliteEventStore:
             return None
         seq, reducer, stored = rows[0]
         try:
-            state = json.loads(stored if isinstance(stored, str) else zlib.decompress(stored))  # older versions stored a text
+            text = stored if isinstance(stored, str) else zlib.decompress(stored)  # older versions stored a text
+            state = json.loads(text)
         except (ValueError, zlib.error):
-            return None  # the log is folded from the start
-        return Snapshot(execution_id, seq, reducer, state)
+            return None  # then the log is folded from its start
+        return Snapshot(execution_id, seq, reducer, state, len(text))
 
 
 class ObservedEventStore(SqliteEventStore):
-    """Tells an observer of every commit that stands. Once `closed` it takes none: how a task fails because the process ends
-    is not its outcome.
+    """Notifies an observer of every stored commit. Once `closed` it refuses commits: a task that fails because the process ends
+    has no outcome.
 
-    In a database that survives a power cut, a commit is durable before anything that follows from it is seen: a task begins
-    behind a sync (that of its claim), and who waits for this process is told behind one. So the end of a run and its routing,
-    which nobody sees before the next task begins, do not wait for a sync of their own. The runner syncs before it has nothing
-    to do, and before it returns.
+    In a database that survives a power cut, a commit is durable before any of its consequences is visible: a task begins after a
+    sync (that of its claim), and callers are answered after one. The end of a run and its routing, which are invisible until the
+    next task begins, therefore need no sync of their own. The runner syncs before it becomes idle and before it returns.
     """
 
     observer: Callable[[Commit], None] | None = None

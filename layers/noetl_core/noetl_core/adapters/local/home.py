@@ -1,4 +1,4 @@
-"""Where the state of this machine is: a folder `.noetl`, searched upwards as git searches `.git`."""
+"""Finds the folder `.noetl` with the state of this machine, upwards from the working directory as git finds `.git`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ NAME = ".noetl"
 
 
 def home() -> Path:
-    """Return the folder that `NOETL_HOME` names; otherwise the nearest `.noetl` in the working directory or above; otherwise
-    `.noetl` in the working directory, where none exists yet.
+    """Return the folder that `NOETL_HOME` names; otherwise the nearest `.noetl` in the working directory or above; otherwise a
+    new one in the working directory.
 
-    A folder of another user is not taken. The search ends at the user's home and at the border of the file system.
+    A folder of another user is ignored. The search ends at the user's home and at file system boundaries.
     """
     named = os.environ.get(VARIABLE)
     if named:
@@ -23,7 +23,7 @@ def home() -> Path:
 
 
 def _above(here: Path) -> list[Path]:
-    """Yield the folders above that may belong to the same work."""
+    """Return the folders above in which to search."""
     last = Path(os.environ.get("HOME") or "/")
     device = here.stat().st_dev
     found: list[Path] = []
@@ -39,6 +39,6 @@ def _usable(folder: Path, here: Path) -> bool:
 
 
 def shown(path: Path) -> str:
-    """Return a path as people read it: relative where it is inside the working directory."""
+    """Return a path for messages: relative if it is inside the working directory."""
     here = Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)

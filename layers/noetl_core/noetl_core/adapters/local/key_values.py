@@ -60,7 +60,7 @@ class SqliteKeyValues:
         return entries
 
     def _check(self, written: int, bucket: str, entry: Entry, now: int) -> None:
-        """Raise `OtherRevision` for a write that was refused, unless it is our own of before."""
+        """Raise `OtherRevision` for a refused write, unless our own earlier write is stored."""
         there = None if written else self.get(bucket, entry.key, now)
         if not written and (there is None or there.revision != entry.revision):
             raise OtherRevision(there.revision if there else None)

@@ -45,7 +45,7 @@ def _make(path: Path) -> None:
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(secrets.token_bytes(KEY_BYTES))
-            os.link(draft, path)  # fails where there is one already, and is there whole or not at all
+            os.link(draft, path)  # atomic, and fails if the file already exists
         except FileExistsError:
             pass
         finally:

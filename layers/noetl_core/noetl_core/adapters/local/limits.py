@@ -16,25 +16,26 @@ class SqliteLimitPlaces:
         self._db = database
 
     def read(self, key: str) -> LimitRecord:
-        rows = self._db.rows("SELECT key, holders, most, waiting, revision FROM limits WHERE key=?", (key,))
+        rows = self._db.rows("SELECT key, holders, most, waiting, revision, displaced FROM limits WHERE key=?", (key,))
         return _record(rows[0]) if rows else LimitRecord(key)
 
     def write(self, record: LimitRecord, now: int) -> bool:
-        values = (json.dumps(record.holders), record.most, record.waiting, record.revision + 1)
+        values = (json.dumps(record.holders), record.most, record.waiting, record.revision + 1, json.dumps(record.displaced))
         if record.revision:
             written = self._db.write(
-                "UPDATE limits SET holders=?, most=?, waiting=?, revision=? WHERE key=? AND revision=?",
+                "UPDATE limits SET holders=?, most=?, waiting=?, revision=?, displaced=? WHERE key=? AND revision=?",
                 (*values, record.key, record.revision),
             )
         else:
             written = self._db.write(
-                "INSERT OR IGNORE INTO limits (holders, most, waiting, revision, key) VALUES (?,?,?,?,?)", (*values, record.key)
+                "INSERT OR IGNORE INTO limits (holders, most, waiting, revision, displaced, key) VALUES (?,?,?,?,?,?)",
+                (*values, record.key),
             )
         return written == 1
 
     def records(self, now: int) -> Sequence[LimitRecord]:
         rows = self._db.rows(
-            "SELECT key, holders, most, waiting, revision FROM limits WHERE holders<>'{}' OR waiting ORDER BY key"
+            "SELECT key, holders, most, waiting, revision, displaced FROM limits WHERE holders<>'{}' OR waiting ORDER BY key"
         )
         return [_record(row) for row in rows]
 
@@ -55,6 +56,6 @@ class SqliteLimitPlaces:
         return [LimitWaiter(*row) for row in rows]
 
 
-def _record(row: tuple[str, str, int, int, int]) -> LimitRecord:
-    key, holders, most, waiting, revision = row
-    return LimitRecord(key, json.loads(holders), most, bool(waiting), revision)
+def _record(row: tuple[str, str, int, int, int, str]) -> LimitRecord:
+    key, holders, most, waiting, revision, displaced = row
+    return LimitRecord(key, json.loads(holders), most, bool(waiting), revision, json.loads(displaced))

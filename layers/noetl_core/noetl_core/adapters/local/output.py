@@ -1,4 +1,4 @@
-"""What running tasks have written, in a file for each run beside the store: other processes that show the execution read it."""
+"""The output of running tasks, in one file for each run beside the store, for other processes that show the execution."""
 
 from __future__ import annotations
 
@@ -14,24 +14,25 @@ from noetl_core.ports import RunningTask
 
 
 class FileRunningOutput:
-    """The files of `folder`. A process writes them for the runs that it holds; what a killed one leaves is not shown."""
+    """`RunningOutput` in `folder`. A process writes the files of the runs that it holds; those of a killed one are not shown."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._name = name_of()
 
-    def show(self, run: StreamId, tasks: Sequence[RunningTask]) -> None:
+    def show(self, run: StreamId, tasks: Sequence[RunningTask]) -> bool:
         file = self._folder / f"{run.execution_id}-{sha256(str(run.run_id).encode()).hexdigest()[:16]}.json"
         try:
             if not tasks:
                 file.unlink(missing_ok=True)
-                return
+                return True
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             made = file.with_suffix(f".{os.getpid()}")
             made.write_text(json.dumps({"process": self._name, "tasks": tasks}))
             made.replace(file)
         except OSError:
-            return  # a full disk stops no task for the sake of what is only looked at
+            return False  # showing output must not fail a task, even if the disk is full
+        return True
 
     def of(self, execution_id: str) -> list[RunningTask]:
         found: list[RunningTask] = []

@@ -1,8 +1,8 @@
-"""Installs packages for the interpreter that runs this, with uv (or pip, where uv is not), or with uv for another one: those that
-playbooks require, in this machine's `.noetl`.
+"""Installs the packages that playbooks require into this machine's `.noetl`: with uv, or with pip if there is no uv, for this
+interpreter; with uv for another platform.
 
-Only wheels are installed: no code of a package runs outside the sandbox of tasks. The index, its address and its password are
-uv's configuration (`UV_INDEX_URL`, ...).
+Only wheels are installed, so that no code of a package runs outside the sandbox of tasks. The index and its password are uv's
+configuration (`UV_INDEX_URL`, ...).
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ _lock = threading.Lock()
 
 
 class Platform(NamedTuple):
-    """What packages are installed for, where it is not the interpreter that installs them."""
+    """The target platform of packages, if it is not this interpreter."""
 
     python: str
-    """Its version, such as `3.13`."""
+    """The version of Python, such as `3.13`."""
     machine: str
-    """As the names of wheels have it: `aarch64` or `x86_64`."""
+    """The machine as in the names of wheels: `aarch64` or `x86_64`."""
 
 
 class LocalPackages:
-    """Sets of packages below a folder, installed when they are asked for first. Thread-safe."""
+    """Sets of packages below a folder, each installed at its first use. Thread-safe."""
 
     def __init__(self, folder: Path, platform: Platform | None = None) -> None:
-        """`platform` None: for the interpreter that runs this."""
+        """`platform` None: for this interpreter."""
         self._folder, self._platform = folder / "packages", platform
 
     def folder(self, requirements: Sequence[str]) -> Path:
-        """Return where a set is, or will be: its mark is that of the requirements and of the interpreter."""
+        """Return the folder of a set, whose name is derived from the requirements and the interpreter."""
         version = f"{sys.implementation.cache_tag}-{os.uname().machine}"
         if self._platform is not None:
             version = f"for-{self._platform.python}-{self._platform.machine}"
@@ -58,7 +58,7 @@ class LocalPackages:
 
 
 def installed(requirements: Sequence[str], folder: Path, platform: Platform | None = None) -> None:
-    """Make `folder` with what `requirements` ask for: all of it, or nothing. Raises `MissingPackages`."""
+    """Install `requirements` into a new `folder`, all or nothing. Raises `MissingPackages`."""
     wanted = ", ".join(requirements)
     draft = folder.with_name(f"{folder.name}.{os.getpid()}")
     shutil.rmtree(draft, ignore_errors=True)

@@ -1,8 +1,7 @@
 """Names of processes: which process holds a run of a local store, and whether it is known to have ended.
 
-A name has the process id, the time when the process began (ids are used again), and its place: the machine, its boot, its pid
-namespace. Nothing is known of a process that this one cannot see, on another machine or in another container: its lease must
-run out.
+A name consists of the process id, the start time of the process (ids are reused), and its place: the machine, its boot, its pid
+namespace. Nothing is known about a process on another machine or in another container: its lease must expire.
 """
 
 from __future__ import annotations
@@ -10,18 +9,19 @@ from __future__ import annotations
 import os
 import re
 import socket
-from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
+
+from noetl_core.frozen import frozen
 
 _NAME = re.compile(r"local-(\d+)(?:\.(\d*)@(\w*)\.(\w*)\.(\w*))?")
 _PROC = Path("/proc")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Place:
-    """Where a process runs, as far as the system tells: the machine, its boot, the pid namespace."""
+    """Where a process runs, as far as known: the machine, its boot, the pid namespace."""
 
     machine: str
     boot: str
@@ -36,7 +36,7 @@ def name_of(pid: int | None = None) -> str:
 
 
 def pid_of(name: str) -> int | None:
-    """Return the process id of that name, if it is of this place."""
+    """Return the process id in a name, if it is of this place."""
     found = _NAME.fullmatch(name)
     if found is None or Place(*found.group(3, 4, 5)) != _here():
         return None
@@ -44,21 +44,21 @@ def pid_of(name: str) -> int | None:
 
 
 def has_ended(name: str) -> bool:
-    """Return whether the process of that name is known to have ended. False where that cannot be known."""
+    """Return whether the process of that name is known to have ended; False if that is unknown."""
     found = _NAME.fullmatch(name)
     if found is None:
         return False
     began, machine, boot, pids = found.group(2, 3, 4, 5)
     here = _here()
     if began is not None and Place(machine, boot, pids) != here:
-        return bool(boot) and machine == here.machine and boot != here.boot  # nothing outlives the machine's start
+        return bool(boot) and machine == here.machine and boot != here.boot  # no process survives a reboot
     pid = int(found[1])
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
         return True
     except PermissionError:
-        pass  # there is one, of somebody else
+        pass  # the process exists and belongs to another user
     now = _began(pid)
     return now == "" or (bool(began) and now is not None and now != began)
 
@@ -75,8 +75,7 @@ def _here() -> Place:
 
 
 def _began(pid: int) -> str | None:
-    """Return when a process began, in ticks of the kernel since the boot; empty for one that has ended and was not reaped,
-    None where that cannot be read."""
+    """Return the start time of a process in clock ticks since the boot; empty for a zombie, None if it cannot be read."""
     stat = _text(_PROC / str(pid) / "stat")
     if not stat:
         return None

@@ -6,14 +6,14 @@ import heapq
 import itertools
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from noetl_core.engine.records import Command
+from noetl_core.frozen import frozen
 from noetl_core.instants import SECOND
 from noetl_core.ports import Backlog, Clock, Waiting
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Delivery:
     """One message: a command, or a wake (`command` None) of `execution_id`."""
 
@@ -29,7 +29,7 @@ class LocalQueue:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._heap: list[tuple[int, int, Delivery]] = []
-        """When each message becomes visible, its order among those of the same instant, and the message."""
+        """A heap: when each message becomes visible, its order among messages of the same instant, and the message."""
         self._order = itertools.count()
         self.changed = threading.Condition()
 
@@ -56,7 +56,7 @@ class LocalQueue:
             return sum(1 for *_, d in self._heap if (None if d.command is None else d.command.pool) == pool)
 
     def backlog(self) -> Backlog:
-        """Return what the queue of this process holds, without received messages. There are never dead letters."""
+        """Return the numbers of messages, without received ones. There are never dead letters."""
         with self.changed:
             now = self._clock.now()
             counts: dict[str, list[int]] = {"default": [0, 0], "": [0, 0]}

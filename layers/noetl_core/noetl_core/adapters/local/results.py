@@ -64,7 +64,7 @@ class FileResultStore:
 
 
 class _FileWriter:
-    """`ObjectWriter` that writes a draft beside the file, and puts it in its place."""
+    """`ObjectWriter` that writes a draft beside the file and then renames it."""
 
     def __init__(self, key: str, path: Path, synced: bool) -> None:
         self._key, self._path, self._synced = key, path, synced
@@ -117,7 +117,7 @@ class LazyTempResultStore(FileResultStore):
         self._synced = False
 
     @property
-    def _root(self) -> Path:  # type: ignore[override]
+    def _root(self) -> Path:  # type: ignore[override]  # an attribute there, made at its first use here
         with self._making:
             if self._folder is None:
                 self._folder = Path(tempfile.mkdtemp(prefix="noetl-results-")).resolve()

@@ -1,4 +1,4 @@
-"""Triggers, what became of their occurrences, and what could not start, in SQLite."""
+"""Triggers, the outcomes of their occurrences, and refused deliveries, in SQLite."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class SqliteTriggers:
             self._check(path, name, None)
 
     def _check(self, path: str, name: str, mine: str | None) -> None:
-        """Raise `OtherRevision` for a write that was refused, unless what it wanted is so already (`mine`: its revision)."""
+        """Raise `OtherRevision` for a refused write, unless its result (`mine`, its revision) is already stored."""
         there = self.trigger(path, name)
         revision = None if there is None else there.revision
         if revision != mine:
@@ -63,7 +63,7 @@ class SqliteTriggers:
         )
         return [_record(row) for row in rows]
 
-    def takers(self) -> Sequence[TriggerRecord]:
+    def delivery_triggers(self) -> Sequence[TriggerRecord]:
         return [record for record in self.triggers() if record.kind != Schedule.kind]
 
     def put_firing(self, firing: Firing) -> None:

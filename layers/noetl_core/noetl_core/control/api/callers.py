@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+from noetl_core.frozen import frozen
 
 Caller = Mapping[str, Any]
 """Who asks, as API Gateway says: its `requestContext`."""
@@ -29,21 +30,21 @@ SECRETS: Final = "secrets:read"
 RIGHTS: Final = {
     READS: "see executions, their histories and values",
     STARTS: "start registered playbooks, and backfills of them",
-    INLINE: "start, or go on with, a playbook given by its text",
+    INLINE: "start, or continue with, a playbook given by its text",
     OPERATES: "cancel, pause, resume, redrive, signal",
     SEES: "see and validate playbooks",
     WRITES: "register playbooks; move aliases, tag, delete",
     ANSWERS: "see the tokens of callbacks, and answer",
-    CREDENTIALS_READ: "see which credentials there are",
-    CREDENTIALS_WRITE: "keep and forget credentials",
-    SECRETS: "see what credentials hold",
+    CREDENTIALS_READ: "list credentials",
+    CREDENTIALS_WRITE: "store and delete credentials",
+    SECRETS: "see the contents of credentials",
 }
 FORMER: Final = {SECRETS: "secrets", ANSWERS: "callbacks"}
 """What scopes and groups of some rights were called before; still understood."""
 ANYBODY: Final = "*"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rights:
     """What is known of callers' rights.
 
@@ -88,7 +89,7 @@ class Rights:
 
 
 def name_of(caller: Caller) -> str:
-    """Return who asks, as far as the gateway says: the name or id in a token, an ARN, or an empty text."""
+    """Return the caller, as far as the gateway names it: the name or id in a token, an ARN, or an empty text."""
     claims = (caller.get("authorizer") or {}).get("claims")
     if isinstance(claims, Mapping):
         found = next((claims[k] for k in ("cognito:username", "username", "client_id", "sub") if claims.get(k)), "")

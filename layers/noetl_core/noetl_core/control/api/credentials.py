@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from aws_lambda_powertools.event_handler.openapi.params import Body, Path
 from pydantic import Field
 
-from noetl_core.client import view_shapes
+from noetl_core.client import service_shapes
 from noetl_core.control.api.callers import CREDENTIALS_READ, CREDENTIALS_WRITE, SECRETS
 from noetl_core.control.api.parameters import JsonBody, Text, asked
 from noetl_core.control.api.resolver import Resolver
@@ -36,7 +36,7 @@ def add(app: Resolver) -> None:
         "GET",
         "/api/credentials",
         "Credentials, and which playbooks they are for",
-        view_shapes.Credentials,
+        service_shapes.Credentials,
         right=CREDENTIALS_READ,
     )
     def list_credentials(prefix: Annotated[str | None, asked("that begin so")] = None) -> Any:
@@ -46,7 +46,7 @@ def add(app: Resolver) -> None:
         "POST",
         "/api/credentials",
         "Keep a credential, in place of the one of that name",
-        view_shapes.Credential,
+        service_shapes.Credential,
         right=CREDENTIALS_WRITE,
         status=HTTPStatus.CREATED,
     )
@@ -57,7 +57,7 @@ def add(app: Resolver) -> None:
         "GET",
         "/api/credentials/{name+}",
         "Type and fields of a credential, not what they hold",
-        view_shapes.Credential,
+        service_shapes.Credential,
         right=CREDENTIALS_READ,
     )
     def get_credential(
@@ -71,6 +71,6 @@ def add(app: Resolver) -> None:
             app.demand(SECRETS)
         return operations.credential(name, include_data=shown)
 
-    @app.operation("DELETE", "/api/credentials/{name+}", "Forget a credential", view_shapes.Deleted, right=CREDENTIALS_WRITE)
+    @app.operation("DELETE", "/api/credentials/{name+}", "Forget a credential", service_shapes.Deleted, right=CREDENTIALS_WRITE)
     def delete_credential(name: Name) -> Any:
         return operations.delete_credential(name)

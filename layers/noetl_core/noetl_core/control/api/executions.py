@@ -88,7 +88,7 @@ def add(app: Resolver) -> None:
 
     @app.operation("GET", "/api/executions", "Executions, newest first", shapes.Executions, right=READS)
     def list_executions(
-        status: Annotated[shapes.ExecutionStatus | None, asked("of this status")] = None,
+        status: Annotated[shapes.ListedStatus | None, asked("of this status")] = None,
         path: Annotated[str | None, asked("of this playbook")] = None,
         since: Annotated[str | None, asked("started at this instant (ISO 8601) or later")] = None,
         limit: Annotated[Limit | None, asked("at most so many")] = None,

@@ -30,7 +30,8 @@ def add(app: Resolver) -> None:
     def get_stats(
         path: Annotated[str | None, asked("of this playbook")] = None,
         since: Annotated[
-            str | None, asked("started at this instant (ISO 8601) or later; in the last 24 hours by default")
+            str | None,
+            asked("started at this instant (ISO 8601) or later; by default any, and of those that have ended the last 24 hours"),
         ] = None,
         label: Annotated[str | None, asked("with this label, key:value or key; several separated by commas")] = None,
     ) -> Any:

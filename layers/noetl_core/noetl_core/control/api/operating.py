@@ -51,7 +51,7 @@ class Which(JsonBody):
     """Which executions a batch is for."""
 
     ids: Annotated[list[Text], Field(min_length=1, max_length=100)] | None = Field(default=None, description="these")
-    status: shapes.ExecutionStatus | None = Field(default=None, description="of this status")
+    status: shapes.ListedStatus | None = Field(default=None, description="of this status")
     path: Text | None = Field(default=None, description="of this playbook")
     since: Text | None = Field(default=None, description="started at this instant (ISO 8601) or later")
     until: Text | None = Field(default=None, description="started at this instant or before")

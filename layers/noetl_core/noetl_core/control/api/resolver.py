@@ -6,7 +6,6 @@ import json
 import logging
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import unquote
@@ -19,6 +18,7 @@ from noetl_core.control.api.callers import Caller
 from noetl_core.control.api.reading import RequestReading
 from noetl_core.control.api.responses import responses
 from noetl_core.control.api.service import Service
+from noetl_core.frozen import frozen
 
 SEVERAL = ("path", "name")
 """Parts of a path that have slashes in them: of a playbook, of a credential."""
@@ -28,7 +28,7 @@ logging.getLogger("aws_lambda_powertools.event_handler").setLevel(logging.INFO)
 """Its debug lines show the arguments of routes: tokens, payloads, credentials."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Operation:
     """A route: its method, the pattern of its path, and the right a caller needs (none: anybody who may call the API at all)."""
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
-from noetl_core.client.view_shapes import ErrorBody
+from noetl_core.client.service_shapes import ErrorBody
 
 GATEWAY = (401, 403, 429)
 """What API Gateway answers before the service is asked."""

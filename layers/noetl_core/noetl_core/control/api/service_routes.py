@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from aws_lambda_powertools.event_handler import Response
 
-from noetl_core.client import limit_shapes, view_shapes
+from noetl_core.client import limit_shapes, service_shapes
 from noetl_core.control.api.callers import READS
 from noetl_core.control.api.page import page
 from noetl_core.control.api.parameters import asked
@@ -21,15 +21,15 @@ def add(app: Resolver) -> None:
     """Add them."""
     operations = app.service.operations
 
-    @app.operation("GET", "/api/health", "Liveness, versions, wiring", view_shapes.Health)
+    @app.operation("GET", "/api/health", "Liveness, versions, wiring", service_shapes.Health)
     def get_health() -> Any:
         return operations.health()
 
-    @app.operation("GET", "/api/queue", "Backlog, in flight and dead letters of every queue", view_shapes.Backlog, right=READS)
+    @app.operation("GET", "/api/queue", "Backlog, in flight and dead letters of every queue", service_shapes.Backlog, right=READS)
     def get_queue() -> Any:
         return operations.queue()
 
-    @app.operation("GET", "/api/runtime", "Pools, their limits, and the tool kinds", view_shapes.Runtime, right=READS)
+    @app.operation("GET", "/api/runtime", "Pools, their limits, and the tool kinds", service_shapes.Runtime, right=READS)
     def get_runtime() -> Any:
         return operations.runtime()
 

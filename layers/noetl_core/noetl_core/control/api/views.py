@@ -14,7 +14,7 @@ from noetl_core.control.api.parameters import ExecutionId, JsonBody, Limit, Step
 from noetl_core.control.api.resolver import Resolver
 from noetl_core.control.operations import execution_id
 from noetl_core.control.refusals import BadRequest
-from noetl_core.control.views import MAX_SPANS, SPANS
+from noetl_core.control.timelines import MAX_SPANS, SPANS
 from noetl_core.engine.aggregates import MAX_CELLS
 
 VIEW = "/api/executions/{execution_id}/"

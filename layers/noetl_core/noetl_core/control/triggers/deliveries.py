@@ -9,16 +9,16 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from noetl_core.control.core import Control
 from noetl_core.control.triggers.notifications import EventDelivery, QueueDelivery
-from noetl_core.control.triggers.start import refuse, start_triggered
+from noetl_core.control.triggers.start import log_refusal, refuse, start_triggered
 from noetl_core.control.triggers.webhooks import short_id
 from noetl_core.control.uploads import MAX_UPLOAD, copied
 from noetl_core.engine import ids
 from noetl_core.event_patterns import matches
+from noetl_core.frozen import frozen
 from noetl_core.ports import Firing, Forbidden, Inbox, NotFound, TooLarge, TriggerRecord, Upload, WebhookDelivery
 
 log = logging.getLogger(__name__)
@@ -27,7 +27,7 @@ INLINE: Final = 8 * 1024
 """Bytes of an event up to which it is in the log itself, and in every command. A larger one is stored beside it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UploadDelivery:
     """An object that was put into a bucket. `inbox` is where it can be read."""
 
@@ -43,7 +43,7 @@ class NobodyTakes(Exception):
     """No trigger that is switched on reads the queue, so the message stays in it. Who acts: whoever switched it off."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Deliveries:
     """Takes what comes. `bucket` is the inbox bucket's name, in which triggers look unless they name another one."""
 
@@ -71,6 +71,8 @@ class Deliveries:
             except Exception as error:  # whatever keeps one trigger from it must not keep the others
                 log.error("trigger %s of %s: a delivery is to come again: %s", record.name, record.path, error)
                 failed.append(error)
+        for firing in done:
+            log_refusal(firing)
         if failed:
             raise failed[0]
         return done
@@ -82,7 +84,7 @@ class Deliveries:
             found = self.control.triggers.trigger(delivery.path, delivery.name)
             records = [found] if found is not None else []
         elif records is None:
-            records = self.control.triggers.takers()
+            records = self.control.triggers.delivery_triggers()
         on = [record for record in records if record.kind == kind and record.enabled]
         if isinstance(delivery, QueueDelivery) and not any(record.source["queue"] == delivery.queue for record in on):
             raise NobodyTakes(

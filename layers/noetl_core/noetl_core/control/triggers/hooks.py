@@ -15,13 +15,14 @@ from fnmatch import fnmatchcase
 from hashlib import sha256
 from http import HTTPStatus
 from threading import Lock
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from noetl_core.control.triggers.signatures import DECOY, is_signed, scheme_of
 from noetl_core.control.triggers.webhooks import challenge_of, delivery_id, event_of
 from noetl_core.dsl.sources import CREDENTIALS, Webhook
 from noetl_core.engine import ids
 from noetl_core.event_patterns import matches
+from noetl_core.frozen import frozen
 from noetl_core.instants import SECOND
 from noetl_core.ports import (
     Clock,
@@ -38,6 +39,8 @@ from noetl_core.ports import (
 
 log = logging.getLogger(__name__)
 
+ROUTE: Final = "/api/hooks/"
+"""Below it is the address of each webhook: its playbook's path and its name."""
 MAX_BODY: Final = 4 * 1024 * 1024
 """Bytes of a request's body: what reaches a function through API Gateway when a third of it is the cost of base64."""
 MAX_PART: Final = 512
@@ -56,11 +59,15 @@ NOBODY: Final = {"code": "unauthorized", "message": "no webhook has this address
 
 Find = Callable[[str, str], TriggerRecord | None]
 """Returns the trigger of a path and a name."""
-About = Callable[[str], PathRecord]
-"""Returns what is said about a path; as it was some seconds ago is good enough."""
 
 
-@dataclass(frozen=True, slots=True)
+class About(Protocol):
+    """Returns what is said about a path; not `fresh`: as it was some seconds ago is good enough."""
+
+    def __call__(self, path: str, *, fresh: bool = True) -> PathRecord: ...
+
+
+@frozen
 class Answer:
     """What a sender is told."""
 
@@ -114,7 +121,7 @@ class Hooks:
         asked = challenge_of(hook.source, event)
         if asked is not None:
             return Answer(HTTPStatus.OK, asked)
-        if self.about(path).deleted_at is not None:
+        if self._is_deleted(path):
             return _refused(HTTPStatus.GONE, "deleted", f"the playbook {path} is deleted: nothing starts from it")
         if not hook.enabled:
             return _refused(HTTPStatus.CONFLICT, "disabled", f"the trigger {name} of {path} is switched off")
@@ -122,9 +129,14 @@ class Hooks:
         if wanted and not matches(wanted, event):
             return Answer(HTTPStatus.ACCEPTED, {"status": "ignored"})
         delivery = WebhookDelivery(path, name, delivery_id(hook.source, headers, event, body), event, self.clock.now())
-        self.sink.hand_on(delivery)
+        self.sink.forward(delivery)
         started = ids.execution_id_from_key(ids.occurrence_key(path, name, delivery.id))
         return Answer(HTTPStatus.ACCEPTED, {"status": "accepted", "delivery": delivery.id, "execution_id": started})
+
+    def _is_deleted(self, path: str) -> bool:
+        """Return whether nothing starts from a playbook. What was deleted some seconds ago may still start; what was just brought
+        back does, because some senders never try again what is answered as gone."""
+        return self.about(path, fresh=False).deleted_at is not None and self.about(path).deleted_at is not None
 
     def _secrets(self, path: str, name: str, hook: TriggerRecord | None) -> Sequence[bytes]:
         """Return the secrets of a webhook, none where its credential is missing or is no secret, as read in the last

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 from urllib.parse import unquote_plus
 
 from noetl_core import strict_json
+from noetl_core.frozen import frozen
 from noetl_core.instants import from_text, in_microseconds, to_rfc3339
 from noetl_core.ports import Upload
 
 ENVELOPE: Final = frozenset({"id", "source", "detail-type", "detail", "time"})
 """What every event of EventBridge has."""
 CREATED: Final = ("aws.s3", "Object Created")
+PUT: Final = "ObjectCreated:"
+"""What the names of S3's notifications about puts begin with; some emulators write `s3:` before it."""
+TEST: Final = "s3:TestEvent"
+"""What S3 sends to a queue when a bucket's notifications are set up."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EventDelivery:
     """An event of EventBridge."""
 
@@ -33,7 +37,7 @@ class EventDelivery:
         return _instant(self.event["time"])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class QueueDelivery:
     """A message of a queue that triggers read."""
 
@@ -54,14 +58,17 @@ class NoNotification(ValueError):
 
 
 def uploads_in(message: Any) -> list[Upload]:
-    """Return the puts in a notification of S3, or in an event about a put. Raises `NoNotification`."""
+    """Return the puts in a notification of S3, or in an event about a put. What S3 says of deletions, tags and the like is about
+    no put. Raises `NoNotification`."""
     try:
         if is_event(message):
             created = (message["source"], message["detail-type"]) == CREATED
             return [_created(message["detail"], _instant(message["time"]))] if created else []
-        return [_upload(record) for record in message.get("Records", ())]  # a test notification has none
+        if message.get("Event") == TEST:
+            return []
+        return [_upload(record) for record in message["Records"] if _is_put(record)]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise NoNotification(f"it does not read as a notification of S3: {error!r}") from None
+        raise NoNotification(f"it reads neither as a notification of S3 nor as an event of EventBridge: {error!r}") from None
 
 
 def is_event(message: Any) -> bool:
@@ -110,6 +117,10 @@ def _instant(text: Any) -> int:
         return in_microseconds(from_text(str(text)))
     except (ValueError, OverflowError):
         return 0
+
+
+def _is_put(record: Mapping[str, Any]) -> bool:
+    return str(record.get("eventName", PUT)).removeprefix("s3:").startswith(PUT)
 
 
 def _upload(record: Mapping[str, Any]) -> Upload:

@@ -15,7 +15,7 @@ from noetl_core.control.refusals import BadRequest
 from noetl_core.control.registration import set_due
 from noetl_core.control.triggers.deliveries import small
 from noetl_core.control.triggers.schedules import facts_of
-from noetl_core.control.triggers.start import record_firing, start_triggered
+from noetl_core.control.triggers.start import record_skipped, refused_id, start_triggered
 from noetl_core.control.triggers.webhooks import short_id
 from noetl_core.dsl.model import Schedule
 from noetl_core.dsl.sources import Uploads
@@ -55,10 +55,10 @@ def listed(control: Control, path: str | None = None, kind: str | None = None) -
     else:
         abouts = [*control.catalog.all_about()] if paths else []
     deleted = {about.path: about.deleted_at for about in abouts}
-    return [as_listed(record, deleted.get(record.path)) for record in records]
+    return [as_listed(control, record, deleted.get(record.path)) for record in records]
 
 
-def as_listed(record: TriggerRecord, deleted_at: int | None) -> shapes.Trigger:
+def as_listed(control: Control, record: TriggerRecord, deleted_at: int | None) -> shapes.Trigger:
     """Return a trigger as lists show it; `deleted_at`, since when its playbook starts nothing."""
     shown: shapes.Trigger = {
         "path": record.path,
@@ -72,6 +72,8 @@ def as_listed(record: TriggerRecord, deleted_at: int | None) -> shapes.Trigger:
         shown["starts"] = record.starts
     if deleted_at is not None:
         shown["deleted_at"] = to_rfc3339(deleted_at)
+    if control.ways_in is not None and (why := control.ways_in.unreached(record.kind, record.source)) is not None:
+        shown["unreached"] = why
     if record.kind != Schedule.kind:
         return shown
     state = ScheduleState.read(record.state)
@@ -91,7 +93,7 @@ def described(control: Control, path: str, name: str) -> shapes.TriggerDetails:
     firings = control.triggers.firings(path, name, control.clock.now() // SECOND, SHOWN_FIRINGS)
     deleted_at = control.catalog.about(path).deleted_at
     return {
-        **as_listed(record, deleted_at),
+        **as_listed(control, record, deleted_at),
         "payload": dict(record.payload),
         "upcoming": _upcoming(record) if record.kind == Schedule.kind and record.enabled and deleted_at is None else [],
         "firings": [_as_shown(firing) for firing in firings],
@@ -105,12 +107,15 @@ def _upcoming(record: TriggerRecord) -> list[str]:
     return [name_of(at) for at in islice(occurrences(schedule_of(record.source), state.next_at - 1), SHOWN_OCCURRENCES)]
 
 
-def _as_shown(firing: Firing) -> shapes.Firing:
+def _as_shown(firing: Firing, refused: str | None = None) -> shapes.Firing:
+    """Return what became of an occurrence as answers show it; `refused` is the id of what could not start, where it is known."""
     shown: shapes.Firing = {"id": firing.occurrence, "at": to_rfc3339(firing.at), "result": firing.result}
     if firing.execution_id is not None:
         shown["execution_id"] = firing.execution_id
     if firing.reason:
         shown["reason"] = firing.reason
+    if firing.result == "refused":
+        shown["refused"] = refused or refused_id(firing.path, firing.name, firing.occurrence, firing.at)
     return shown
 
 
@@ -123,7 +128,7 @@ def switch(control: Control, path: str, name: str, *, on: bool) -> shapes.Trigge
         record = found(control, path, name)
         if record.enabled == on:
             set_due(control, record)
-            return as_listed(record, control.catalog.about(path).deleted_at)
+            return as_listed(control, record, control.catalog.about(path).deleted_at)
         state = record.state
         if record.kind == Schedule.kind:
             state = _switched(control, record, on=on).plain()
@@ -134,17 +139,14 @@ def switch(control: Control, path: str, name: str, *, on: bool) -> shapes.Trigge
         except OtherRevision:
             continue
         set_due(control, new)
-        return as_listed(new, control.catalog.about(path).deleted_at)
+        return as_listed(control, new, control.catalog.about(path).deleted_at)
     raise Unavailable(f"trigger {name} of {path} is contended: {MOST_ROUNDS} rounds were not enough")
 
 
 def _switched(control: Control, record: TriggerRecord, *, on: bool) -> ScheduleState:
     state = ScheduleState.read(record.state)
     for occurrence in (*state.starting, *state.waiting):
-        key = ids.occurrence_key(record.path, record.name, name_of(occurrence))
-        if occurrence in state.waiting or control.load(ids.execution_id_from_key(key)).seq < 0:
-            why = "the trigger was switched off"
-            record_firing(control, record, name_of(occurrence), occurrence, "skipped", reason=why)
+        record_skipped(control, record, occurrence, "skipped", "the trigger was switched off")
     state = replace(state, waiting=(), starting=())
     return switched_on(schedule_of(record.source), state, control.clock.now()) if on else state
 
@@ -173,8 +175,12 @@ def fire(
         instant = _occurrence(schedule, at)
         return _as_shown(start_triggered(control, record, name_of(instant), instant, facts_of(schedule, instant)))
     now = control.clock.now() // SECOND * SECOND
-    occurrence = f"fired:{key or control.clock.nonce()}"
-    return _as_shown(start_triggered(control, record, occurrence, now, facts_of(schedule, now)))
+    return _as_shown(start_triggered(control, record, _fired(control, key), now, facts_of(schedule, now)))
+
+
+def _fired(control: Control, key: str | None) -> str:
+    """Return the id of what somebody fires: the same for the same key."""
+    return short_id(f"fired:{key or control.clock.nonce()}")
 
 
 def _fire_with(
@@ -194,7 +200,7 @@ def _fire_with(
             "body.event",
             "what its templates read as trigger.event: `--event @FILE`",
         )
-    occurrence = short_id(f"fired:{key or control.clock.nonce()}")
+    occurrence = _fired(control, key)
     execution_id = ids.execution_id_from_key(ids.occurrence_key(record.path, record.name, occurrence))
     facts = {"event": small(control, event, execution_id)}
     return start_triggered(control, record, occurrence, control.clock.now() // SECOND * SECOND, facts)
@@ -246,7 +252,7 @@ def fire_refused(control: Control, id: str) -> shapes.Firing:
     firing = handle_again(control, refused) if refused.kind == KIND else _fire_again(control, refused)
     if firing.result == "started":
         control.triggers.forget_refused(id)
-    return _as_shown(firing)
+    return _as_shown(firing, id)
 
 
 def _fire_again(control: Control, refused: RefusedDelivery) -> Firing:

@@ -14,7 +14,7 @@ from typing import Any
 from noetl_core.control.core import MAX_QUEUE_DELAY_S, Control
 from noetl_core.control.operate import NotNow, cancel
 from noetl_core.control.registration import set_due
-from noetl_core.control.triggers.start import record_firing, refuse, start_triggered
+from noetl_core.control.triggers.start import log_refusal, record_skipped, refuse, start_triggered
 from noetl_core.dsl.model import Schedule
 from noetl_core.engine.ids import trigger_id
 from noetl_core.engine.occurrences import name_of, previous_occurrence
@@ -49,7 +49,7 @@ def fire_due(control: Control, path: str, name: str) -> None:
             break
         for skipped in decided.skipped:  # before they are forgotten; one that is decided anew is recorded anew
             result: Any = "missed" if skipped.missed else "skipped"
-            record_firing(control, record, name_of(skipped.occurrence), skipped.occurrence, result, reason=skipped.reason)
+            record_skipped(control, record, skipped.occurrence, result, skipped.reason)
         try:
             control.triggers.put_trigger(
                 replace(record, state=decided.state.plain(), revision=control.clock.nonce()), record.revision
@@ -73,6 +73,7 @@ def _decide(control: Control, key: str, schedule: Schedule, state: ScheduleState
 
 def _start(control: Control, record: TriggerRecord, schedule: Schedule, state: ScheduleState, occurrence: int) -> ScheduleState:
     firing = start_triggered(control, record, name_of(occurrence), occurrence, facts_of(schedule, occurrence))
+    log_refusal(firing)
     return has_started(state, occurrence, firing.execution_id)
 
 
@@ -129,7 +130,7 @@ def give_up(control: Control, path: str, name: str, reason: str) -> None:
         schedule = schedule_of(record.source)
         for occurrence in state.starting:
             facts = {"kind": record.kind, "name": name, "id": name_of(occurrence), **facts_of(schedule, occurrence)}
-            refuse(control, record, name_of(occurrence), occurrence, facts, "stuck", reason)
+            log_refusal(refuse(control, record, name_of(occurrence), occurrence, facts, "stuck", reason))
         stopped = replace(state, starting=(), stopped=reason)
         off = replace(record, enabled=False, state=stopped.plain(), revision=control.clock.nonce())
         try:

@@ -10,8 +10,9 @@ import hmac
 import re
 from base64 import b64decode
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+from noetl_core.frozen import frozen
 
 TOLERANCE_S: Final = 300
 """How old a signature may be, and how far ahead of this clock: what Stripe and Slack recommend."""
@@ -21,7 +22,7 @@ MOST_PRESENTED: Final = 10
 """Signatures of one request that are looked at: a sender that changes its secret signs with two."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Scheme:
     """How a sender signs. Names of headers are in lower case."""
 

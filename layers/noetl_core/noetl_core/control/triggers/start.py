@@ -14,20 +14,20 @@ from noetl_core.control.refusals import code_of
 from noetl_core.dsl.diagnostics import InvalidPlaybook
 from noetl_core.dsl.model import Schedule
 from noetl_core.engine import ids
+from noetl_core.engine.occurrences import name_of
 from noetl_core.engine.state import trigger_seen
 from noetl_core.engine.workload import BadWorkload
 from noetl_core.events.shapes import Triggered
 from noetl_core.expr import Scope, TemplateError, render
 from noetl_core.instants import DAY_S, SECOND
-from noetl_core.ports import Firing, NotFound, RefusedDelivery, TooLarge, TriggerRecord
+from noetl_core.ports import CorruptLog, Firing, NotFound, RefusedDelivery, TooLarge, TriggerRecord
+from noetl_core.ports.triggers import REFUSED_KEPT_S
 from noetl_core.values import Values
 
 log = logging.getLogger(__name__)
 
 FIRINGS_KEPT_S: Final = 7 * DAY_S
 """How long it is known what became of an occurrence."""
-REFUSED_KEPT_S: Final = 14 * DAY_S
-"""How long what could not start can be fired again."""
 NEVER = (BadWorkload, InvalidPlaybook, UnknownPool, NotFound, TemplateError, TooLarge)
 """Trying again does not help: somebody must act first."""
 
@@ -69,10 +69,9 @@ def refuse(
     control: Control, record: TriggerRecord, occurrence: str, at: int, trigger: Mapping[str, Any], code: str, reason: str
 ) -> Firing:
     """Keep what can never start, for people to look at and to fire again."""
-    log.error("trigger %s of %s: occurrence %s cannot start: %s", record.name, record.path, occurrence, reason)
     expires_at = control.clock.now() // SECOND + REFUSED_KEPT_S
     refused = RefusedDelivery(
-        refused_id(record, occurrence, at),
+        refused_id(record.path, record.name, occurrence, at),
         record.path,
         record.name,
         record.kind,
@@ -85,6 +84,12 @@ def refuse(
     )
     control.triggers.refuse(refused)
     return record_firing(control, record, occurrence, at, "refused", reason=reason)
+
+
+def log_refusal(firing: Firing) -> None:
+    """Log what could not start, where nobody asked for it and is answered."""
+    if firing.result == "refused":
+        log.error("trigger %s of %s: %s cannot start: %s", firing.name, firing.path, firing.occurrence, firing.reason)
 
 
 def record_firing(
@@ -104,7 +109,21 @@ def record_firing(
     return firing
 
 
-def refused_id(record: TriggerRecord, occurrence: str, at: int) -> str:
+def record_skipped(control: Control, record: TriggerRecord, at: int, result: Any, reason: str) -> None:
+    """Record that an occurrence of a schedule does not start, unless somebody has started it by hand."""
+    occurrence = name_of(at)
+    execution_id = ids.execution_id_from_key(ids.occurrence_key(record.path, record.name, occurrence))
+    try:
+        started = control.load(execution_id).seq >= 0
+    except CorruptLog:
+        started = True
+    if started:
+        record_firing(control, record, occurrence, at, "started", execution_id=execution_id)
+    else:
+        record_firing(control, record, occurrence, at, result, reason=reason)
+
+
+def refused_id(path: str, name: str, occurrence: str, at: int) -> str:
     """Return the id of a refused delivery: of its instant, so that later ones come later, and of its occurrence."""
-    mark = blake2b(ids.occurrence_key(record.path, record.name, occurrence).encode(), digest_size=6).hexdigest()
+    mark = blake2b(ids.occurrence_key(path, name, occurrence).encode(), digest_size=6).hexdigest()
     return f"{at // SECOND:010d}-{mark}"

@@ -14,20 +14,8 @@ from typing import Any, Final
 from urllib.parse import parse_qs
 
 from noetl_core import strict_json
-from noetl_core.dsl.sources import PROOFS
+from noetl_core.dsl.sources import headers_of
 
-USUAL: Final = ("content-type", "user-agent")
-SHOWN: Final[Mapping[str, tuple[str, ...]]] = {
-    "github": (
-        "x-github-event",
-        "x-github-delivery",
-        "x-github-hook-id",
-        "x-github-hook-installation-target-type",
-        "x-github-hook-installation-target-id",
-    ),
-    "stripe": (),
-    "slack": ("x-slack-retry-num", "x-slack-retry-reason"),
-}
 MOST_FIELDS: Final = 1_000
 """Fields of a form in a body."""
 _ID: Final = re.compile(r"[A-Za-z0-9_.:=+@-]{1,128}", re.ASCII)
@@ -39,8 +27,7 @@ def event_of(source: Mapping[str, Any], headers: Mapping[str, str], body: bytes)
     The body is the value of JSON, the fields of a form (of a form with one field `payload`, as GitHub and Slack send it, the
     value of that), or text. One that is not UTF-8 is base64, and `encoding` says so.
     """
-    wanted = [*USUAL, *SHOWN.get(source["form"], ()), *source["headers"]]
-    shown = {name: headers[name] for name in wanted if name in headers and name not in PROOFS}
+    shown = {name: headers[name] for name in headers_of(source) if name in headers}
     try:
         read = _body(headers.get("content-type", ""), body.decode())
         if source["form"] == "slack" and isinstance(read, dict):

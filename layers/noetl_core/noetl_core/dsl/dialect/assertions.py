@@ -1,6 +1,7 @@
 """`assert` beside a task or a step -> rules that fail the task when a condition does not hold.
 
-`expects` is asked before the tool runs, by a task of its own; everything else after it has succeeded.
+`expects` is checked before the
+tool runs, by a task of its own; everything else after it has succeeded.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _PATH: Final = re.compile(r"[A-Za-z_]\w*(\.\w+|\[\d+\])*\Z")
 _OK: Final = "outcome.status == 'ok'"
 _HINT: Final = 'assert: [{ that: "{{ ... }}", message: ... }]'
 Check = tuple[str, str]
-"""A condition, and what is said when it does not hold."""
+"""A condition, and the message if it does not hold."""
 
 
 def rewrite_assert(e: Edits, holder: Node, task: Node, subject: Subject, what: str) -> list[Check]:
@@ -51,7 +52,7 @@ def expecting(name: str, checks: list[Check]) -> dict[str, Any]:
 
 
 def _checks(r: Reader, node: Node, subject: Subject, place: str) -> tuple[list[Check], list[Check]]:
-    """Return what must hold of the result, and what must be there before."""
+    """Return the conditions on the result, and what must exist before."""
     value = node.value
     if isinstance(value, dict) and ("expects" in value or "returns" in value):
         known = r.keys(node, ("expects", "returns", *_LISTS, *_MESSAGE), place)
@@ -94,7 +95,7 @@ def _one(r: Reader, node: Node, subject: Subject, place: str, message: str | Non
 
 
 def _present(r: Reader, node: Node | None, place: str, subject: Subject, base: str) -> Iterator[Check]:
-    """Yield that each named value is there; a template is a condition of its own."""
+    """Yield a condition that each named value exists; a template is itself a condition."""
     if node is None:
         return
     for item in node.value if isinstance(node.value, list) else [node]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from noetl_core.dsl.load import Node
 from noetl_core.dsl.reader import Reader
 from noetl_core.expr import TemplateError, compile_text, is_template
+from noetl_core.frozen import frozen
 
-_WHOLE: Final = re.compile(r"\s*\{\{[-+]?(.*?)[-+]?\}\}\s*\Z", re.DOTALL)
+EXPRESSION: Final = re.compile(r"\s*\{\{[-+]?(.*?)[-+]?\}\}\s*\Z", re.DOTALL)
 _NAME: Final = re.compile(r"\w+")
 _STATUS_OF_ERROR: Final = re.compile(r"error\s*\.\s*(?:status_code|status|http_status)\b")
 STATUS: Final = "(outcome.http.status | default(0))"
@@ -28,7 +28,7 @@ _WORDS: Final[Mapping[str, str]] = {
 """What authors call parts of an outcome, unless the playbook binds the name itself."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Subject:
     """The task that a condition is about."""
 
@@ -36,9 +36,9 @@ class Subject:
     names: Collection[str] = ()
     """The step and the task: their names mean the result."""
     bound: Collection[str] = ()
-    """Names that mean something else in this playbook."""
+    """Names with another meaning in this playbook."""
     policy: Node | None = None
-    """The policy that it has if it says nothing itself."""
+    """The policy that applies if it has none of its own."""
 
     @property
     def body(self) -> str:
@@ -54,7 +54,7 @@ def expression_of(r: Reader, node: Node, what: str, subject: Subject) -> str | N
         r.report("E112", node, f"{what} must be an expression, not {r.word(node)}", 'write "{{ ... }}"')
         return None
     text = value if is_template(value) else f"{{{{ {value.strip()} }}}}"
-    found = _WHOLE.match(text)
+    found = EXPRESSION.match(text)
     try:
         compiled = compile_text(text)
     except TemplateError as error:
@@ -70,7 +70,7 @@ def expression_of(r: Reader, node: Node, what: str, subject: Subject) -> str | N
     reads = {starts[read.line - 1] + read.column - 1 for read in compiled.reads}
     for at in sorted(reads, reverse=True):
         text = text[:at] + _renamed(text[at:], subject)
-    inner = _WHOLE.match(text)
+    inner = EXPRESSION.match(text)
     assert inner is not None
     return " ".join(inner[1].split())
 
@@ -97,7 +97,7 @@ def braced(expression: str) -> str:
 
 
 def all_of(*parts: str | None) -> str:
-    """Return the conjunction of the parts that there are."""
+    """Return the conjunction of the given parts."""
     given = [part for part in parts if part]
     return given[0] if len(given) == 1 else " and ".join(_grouped(part) for part in given)
 

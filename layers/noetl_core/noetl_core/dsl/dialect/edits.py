@@ -1,4 +1,4 @@
-"""Changes of a document, made where it is read and told to whoever rewrites its text.
+"""Changes to a document, made while it is read and reported to whoever rewrites its text.
 
 The reader changes its own nodes and reads on; `noetl migrate` listens and makes each change in the text, so that what is
 accepted and what is written out cannot differ.
@@ -25,7 +25,7 @@ class Edit:
     holder: Node
     key: str | int
     to: Node | None = None
-    """Where the value goes (`move`), or what comes there (`put`, `insert`, `own`)."""
+    """The target of the value (`move`), or the new value (`put`, `insert`, `own`)."""
     name: str = ""
     """The key that it has there (`move`)."""
     first: bool = False
@@ -90,7 +90,7 @@ class Edits:
         return copy
 
     def without_empty(self, holder: Node, keys: Iterable[str]) -> None:
-        """Take out keys after which nothing is written."""
+        """Remove keys without a value."""
         for key in keys:
             child = holder.get(key)
             if child is not None and child.value is None:

@@ -7,6 +7,7 @@ from typing import Final
 from noetl_core.dsl.dialect.assertions import expecting, rewrite_assert
 from noetl_core.dsl.dialect.conditions import Subject, all_of, any_of, braced, expression_of, negated
 from noetl_core.dsl.dialect.edits import Edits
+from noetl_core.dsl.dialect.outputs import rewrite_outputs
 from noetl_core.dsl.dialect.tasks import TIMES, TasksOf, last_tasks, plain_seconds, rewrite_pipeline, subject_of, without_slash
 from noetl_core.dsl.dialect.writes import readers_of, rewrite_set
 from noetl_core.dsl.fields.policies import SUGAR
@@ -14,7 +15,7 @@ from noetl_core.dsl.load import Node
 from noetl_core.dsl.variants import bound_names
 
 NOTHING: Final = ("end", "stop", "complete", "finish", "continue", "ignore", "none", "skip", "drop", "warn", "log", "terminate")
-"""Words for what happens anyway when no arc matches."""
+"""Words for the default behaviour when no arc matches."""
 FAILURE: Final = ("error", "fail", "failure", "raise", "abort")
 WINDOW_SPELLINGS: Final = dict.fromkeys(("max_concurrency", "concurrency", "max_parallel"), "max_in_flight")
 LOOP_SPELLINGS: Final = {"collection": "in", "items": "in", "element": "iterator", "item": "iterator", **WINDOW_SPELLINGS}
@@ -32,6 +33,7 @@ def rewrite_playbook(e: Edits, root: Node) -> None:
     workflow = e.own(root, "workflow")
     steps = [e.own(workflow, n) for n in range(len(workflow.value))]
     steps = [step for step in steps if isinstance(step.value, dict)]
+    rewrite_outputs(e, root, steps)
     readers, bound = readers_of(e.r, root, steps), frozenset(bound_names(root))
     _workbook(e, root, TasksOf(None, readers, bound))
     executor = _executor(e, root)
@@ -143,7 +145,7 @@ def _listed(e: Edits, step: Node) -> None:
 
 
 def _left_over(e: Edits, step: Node, tasks: TasksOf, one: list[Node]) -> None:
-    """Report what stands beside a step and is about one of its tasks, where it cannot be said which."""
+    """Report keys beside a step that concern one of its tasks, if it is unclear which."""
     for key, message in (
         ("retry", "says not which of its tasks is tried again"),
         ("assert", "has no task whose result it could be about"),

@@ -1,4 +1,4 @@
-"""Rules that stand before those of a task's own policy."""
+"""Rules that precede those of a task's own policy."""
 
 from __future__ import annotations
 

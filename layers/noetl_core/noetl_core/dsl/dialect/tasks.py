@@ -1,4 +1,4 @@
-"""One task: what stands beside `spec` and belongs below it, or the other way round, and keys that mean something else here."""
+"""One task: keys beside `spec` that belong below it, or the other way round, and keys with another meaning here."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ def without_slash(e: Edits, holder: Node, key: str) -> None:
 
 
 def _script(e: Edits, task: Node) -> None:
-    """Write what `source` says of a script beside it, by the names of the canonical form."""
+    """Move the keys below a script's `source` up beside it, under their canonical names."""
     node = task.value["script"]
     if not isinstance(node.value, dict):
         return

@@ -33,7 +33,7 @@ class Readers:
     """By name: the steps that write it, to `ctx` or without a scope."""
 
     def only(self, step: str, name: str) -> bool:
-        """Return whether nothing but the tasks of `step` reads a name."""
+        """Return whether only the tasks of `step` read a name."""
         if name in self.as_ctx or name in self.executor or self.writers.get(name, {step}) != {step}:
             return False
         outside = any(name in names for other, names in self.below.items() if other != step)

@@ -1,6 +1,6 @@
 """Every mapping of the language as data: its fields, and what each of them is.
 
-`types` defines fields and blocks of fields, `playbook` has the root and the executor, `value_schema` what inputs must be, `flow`
+`types` defines fields and blocks of fields, `playbook` has the root and the executor, `value_schema` the form of inputs, `flow`
 steps, loops and routers, `cursor` what loops claim, `policies` the policy of tasks and admission, `limits` what executions
 share, `keychain` the credentials, `triggers` what starts a playbook, `sources` what comes from outside for it, `failures` who is
 told of a failed execution, `tools` what every task may say, `kind` what describes a tool kind, and `kinds` the inputs and

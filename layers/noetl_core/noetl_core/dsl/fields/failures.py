@@ -1,4 +1,4 @@
-"""`executor.spec.on_failure`: what is told that an execution has failed."""
+"""`executor.spec.on_failure`: who is notified that an execution has failed."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from noetl_core.dsl.fields.types import Block, Field, Flag, Text
 
 ON_FAILURE: Final = Block(
     "on_failure",
-    "What is told that an execution of the playbook has failed: a playbook, an address or a topic. It takes the place of what the"
-    " stack tells by default.",
+    "Who is notified that an execution of the playbook has failed: a playbook, an address or a topic. It replaces the"
+    " stack's default.",
     "../failures.md",
     Field("playbook", Text(), "The playbook that is started, as `path`, `path@3` or `path@prod`."),
     Field("webhook", Text(), "The address to which the failure is posted as JSON."),
     Field("sns", Text(), "The topic to which the failure is published: a name or an ARN."),
-    Field("credential", Text(), "Of a `webhook`: the credential that it needs, as `auth` of `kind: http` takes it."),
-    Field("disabled", Flag(), "true tells nobody, not what the stack tells by default either."),
+    Field("credential", Text(), "For `webhook`: the credential, as `auth` of `kind: http` takes it."),
+    Field("disabled", Flag(), "true notifies nobody, not even the stack's default."),
     prefix="on_failure of ",
 )
 

@@ -49,19 +49,19 @@ _NESTED: Final = Shape("loop", "a loop")
 _MODE: Final = Field(
     "mode",
     Choice(("sequential", "parallel", "cursor")),
-    "Whether the iterations run one after the other or at the same time; `cursor` beside `cursor` is `parallel`.",
+    "Whether the iterations run one after the other or concurrently; `cursor`, in a loop with a `cursor`, means `parallel`.",
     default=_LOOP.mode,
 )
 _IN_FLIGHT: Final = Field(
     "max_in_flight",
     WINDOW,
-    "How many iterations of a parallel loop run at the same time.",
+    "The maximum number of concurrent iterations of a parallel loop.",
     default=_LOOP.max_in_flight,
 )
 _CHUNK: Final = Field(
     "chunk_size",
     CHUNK_SIZE,
-    "How many elements of a distributed loop a worker gets at once.",
+    "The number of elements of a distributed loop that a worker gets at once.",
     otherwise="chosen by how long iterations take",
     link="loops.md#where-iterations-run",
 )
@@ -71,14 +71,14 @@ LOOP_FAILURE: Final = Block(
     "What failed iterations do to the loop.",
     "loops.md#failures",
     FAILURE_MODE._replace(
-        doc="What a failed iteration does: after it `fail_fast` begins no other, `best_effort` runs all of them.",
+        doc="What a failed iteration does: `fail_fast` starts no further iterations, `best_effort` runs all of them.",
         otherwise="that of the step",
     ),
-    Field("tolerated_count", TOLERATED_COUNT, "How many iterations of a `fail_fast` loop may fail.", otherwise="none"),
+    Field("tolerated_count", TOLERATED_COUNT, "The number of iterations of a `fail_fast` loop that may fail.", otherwise="none"),
     Field(
         "tolerated_percent",
         TOLERATED_PERCENT,
-        "Which part of the iterations of a `fail_fast` loop may fail, in per cent.",
+        "The percentage of the iterations of a `fail_fast` loop that may fail.",
         otherwise="none",
     ),
     prefix="failure of ",
@@ -86,12 +86,12 @@ LOOP_FAILURE: Final = Block(
 
 LOOP_POLICY: Final = Block(
     "loop_policy",
-    "How the iterations of a loop run, and what comes of them.",
+    "How the iterations of a loop run, and what happens to their writes and failures.",
     "loops.md#loops",
     Field(
         "exec",
         Choice(("auto", "local", "distributed")),
-        "Whether one worker runs the whole loop, or many share it in chunks; `auto`: one begins, and hands over what takes long.",
+        "Whether one worker runs the whole loop or many share it in chunks; `auto`: one begins, and hands over if it takes long.",
         otherwise="`auto`",
         link="loops.md#where-iterations-run",
     ),
@@ -101,7 +101,7 @@ LOOP_POLICY: Final = Block(
     Field(
         "reducers",
         Shape("reducers", f"a mapping of keys of `ctx` to one of {', '.join(f'`{word}`' for word in REDUCERS)}"),
-        "How the values combine that iterations of a parallel loop write to the same key of `ctx`.",
+        "How values that iterations of a parallel loop write to the same key of `ctx` are combined.",
         link="loops.md#ctx-in-a-parallel-loop",
     ),
     Field(
@@ -123,7 +123,7 @@ LOOP_POLICY: Final = Block(
 
 LOOP_SPEC: Final = Block(
     "loop_spec",
-    "Options of a loop. Any option of a tool kind may stand here, too: as a default for the tasks of the loop.",
+    "Options of a loop. Any option of a tool kind may also be set here, as a default for the tasks of the loop.",
     "loops.md#loops",
     _MODE,
     _IN_FLIGHT,
@@ -131,11 +131,11 @@ LOOP_SPEC: Final = Block(
     Field(
         "commit_every",
         COMMIT_EVERY,
-        "How many iterations end at most before a worker commits them: 1 commits each. A crash repeats what is not committed.",
+        "The maximum number of ended iterations before a worker commits them; 1 commits each. A crash repeats uncommitted ones.",
         otherwise="all that end within a second",
         link="loops.md#commits",
     ),
-    Field("frame", FRAME, "How many rows a cursor claims at once.", default=_LOOP.frame, link="loops.md#cursors"),
+    Field("frame", FRAME, "The number of rows that a cursor claims at once.", default=_LOOP.frame, link="loops.md#cursors"),
     Field("policy", LOOP_POLICY, "Where iterations run, how their writes combine, and how many may fail."),
     prefix="spec of ",
     layered=True,
@@ -154,7 +154,7 @@ LOOP: Final = Block(
     Field("cursor", Part(CURSOR), "Claims the elements from a source, instead of `in`.", link="loops.md#cursors"),
     Field("iterator", Name("an iterator"), "The name of the element: templates read `iter.<name>`.", required=True),
     Field("spec", LOOP_SPEC, "Options and policy of the loop."),
-    Field("loop", _NESTED, "A loop inside of each element.", link="loops.md#nested-loops"),
+    Field("loop", _NESTED, "A loop inside each element.", link="loops.md#nested-loops"),
     _MODE._replace(doc="The same as `spec.mode`.", same_as="spec.mode", default=UNSET),
     _IN_FLIGHT._replace(doc="The same as `spec.max_in_flight`.", same_as="spec.max_in_flight", default=UNSET),
     legacy={"as": "the element's name is iterator"},
@@ -164,12 +164,12 @@ LOOP: Final = Block(
 
 JOIN: Final = Block(
     "join_count",
-    "A join that runs on a certain token.",
+    "A join that fires on the n-th token.",
     "arcs.md#joins",
     Field(
         "count",
         JOIN_COUNT,
-        "The step runs when so many tokens have come; later ones are dropped.",
+        "The step runs when this many tokens have arrived; later ones are dropped.",
         required=True,
         label="count of join of {}",
     ),
@@ -183,7 +183,7 @@ STEP_LIFECYCLE: Final = Block(
     Field(
         "timeout_s",
         TIMEOUT,
-        "Seconds that one run may take from its scheduling on, waits included.",
+        "Seconds that one run may take from when it is scheduled, waits included.",
         otherwise="`timeouts.step_s` of the executor",
     ),
     Field("deadline_s", TIMEOUT, "Seconds after the start of the execution by which a run must have ended."),
@@ -218,7 +218,7 @@ STEP_POLICY: Final = Block(
         "What a failed iteration does to the loops of the step.",
         link="loops.md#failures",
     ),
-    Field("task", Part(TASK_POLICY), "The task policy of the tasks of the step that have none.", link="policies.md#task-policy"),
+    Field("task", Part(TASK_POLICY), "The task policy for tasks of the step without one.", link="policies.md#task-policy"),
     CONCURRENCY_OF_STEP,
     Field("resources", RESOURCES, "The worker pool that runs the step."),
     Field(
@@ -241,13 +241,13 @@ STEP_POLICY: Final = Block(
 
 STEP_SPEC: Final = Block(
     "step_spec",
-    "Options of a step. Any option of a tool kind may stand here, too: as a default for the tasks of the step.",
+    "Options of a step. Any option of a tool kind may also be set here, as a default for the tasks of the step.",
     "steps.md#spec-of-a-step",
     Field(
         "join",
         Shape("join", "`all`, `any` or `{count: n}`"),
         "How tokens that meet at the step become one run.",
-        otherwise="each token makes a run of its own",
+        otherwise="each token causes a run of its own",
         link="arcs.md#joins",
     ),
     Field("pool", Name("a pool"), "The worker pool that runs the step.", otherwise="that of the executor"),
@@ -257,11 +257,13 @@ STEP_SPEC: Final = Block(
 )
 
 _TIME: Final = "spec.policy.lifecycle.timeout_s"
-_ARGS_OF_STEP: Final = Field("args", Values(), "Defaults for the arguments of the token; those that the token brings win.")
+_ARGS_OF_STEP: Final = Field(
+    "args", Values(), "Defaults for the arguments of the token; the token's own arguments take precedence."
+)
 
 COMPENSATION: Final = Block(
     "compensation",
-    "What undoes a finished run of a step when the execution fails.",
+    "Undoes a finished run of a step when the execution fails.",
     "compensation.md#compensation",
     Field("loop", _NESTED, "Repeats the tasks for each element of a collection.", link="compensation.md#loops"),
     Field("tool", _PIPELINE, "The tasks that undo the step.", required=True),
@@ -269,10 +271,10 @@ COMPENSATION: Final = Block(
 
 STEP: Final = Block(
     "step",
-    "A step takes a token, runs its tasks and makes tokens along its arcs. It has `tool` or `next`, or both.",
+    "A step takes a token, runs its tasks and produces tokens along its arcs. It has `tool` or `next`, or both.",
     "steps.md#steps",
-    Field("step", Name("a step"), "Its name, which is unique in the workflow. Arcs lead to it by this name.", required=True),
-    Field("desc", Prose(), "Says to people what the step is for."),
+    Field("step", Name("a step"), "Its name, unique in the workflow. Arcs refer to it by this name.", required=True),
+    Field("desc", Prose(), "Describes the step for readers."),
     Field(
         "spec",
         STEP_SPEC,
@@ -280,7 +282,7 @@ STEP: Final = Block(
         link="steps.md#spec-of-a-step",
     ),
     Field("loop", Part(LOOP), "Repeats the tasks for each element of a collection.", link="loops.md"),
-    Field("tool", _PIPELINE, "What the step runs: one tool, or tasks in their order.", link="tasks.md"),
+    Field("tool", _PIPELINE, "What the step runs: one tool, or a list of tasks in order.", link="tasks.md"),
     Field(
         "next",
         Shape("router", "a router"),
@@ -324,7 +326,7 @@ _ARGS_OF_ARC: Final = Field("args", Values(), "The arguments of the token; the s
 
 ARC: Final = Block(
     "arc",
-    "One way for a token to go on.",
+    "One possible way for a token.",
     "arcs.md#arcs",
     Field("step", Text(), "The step that the token goes to.", required=True),
     Field(
@@ -339,24 +341,24 @@ ARC: Final = Block(
     SET_CTX._replace(doc="Values to write to `ctx` when the arc fires."),
     SET._replace(doc="Another way to write `set_ctx`: `ctx.a: value`."),
     Field("spec", Anything("anything"), "Options of the arc. Accepted without effect.", effect=False, label="spec of {}"),
-    Field("desc", Prose(), "Says to people what the arc is for."),
+    Field("desc", Prose(), "Describes the arc for readers."),
     legacy={"then": "a guard and its target stand in one arc", "else": "an arc without when comes last"},
 )
 
 ROUTER_POLICY: Final = Block(
     "router_policy",
-    "How tokens of a router are told apart and put in order.",
+    "How tokens of a router are deduplicated and ordered.",
     "arcs.md#dedupe-and-priority",
     Field(
         "priority",
         PRIORITY,
-        "Of tokens that may move at the same time the one with the higher number goes first.",
+        "If several tokens may move at the same time, the one with the higher number goes first.",
         default=_ROUTER.priority,
     ),
     Field(
         "dedupe",
         Shape("dedupe", "true, false, or a template", template=True),
-        "true makes the same token - same target, same arguments - only once; an expression says what to compare instead.",
+        "true creates the same token (same target, same arguments) only once; an expression gives the value to compare.",
         default=_ROUTER.dedupe,
     ),
     Field("partitioning", Anything("anything"), "How tokens are shared among workers. Accepted without effect.", effect=False),
@@ -371,7 +373,7 @@ ROUTER_SPEC: Final = Block(
     Field(
         "mode",
         Choice(("exclusive", "inclusive")),
-        "Which arcs fire: the first one that matches, or every one that matches.",
+        "Which arcs fire: the first one that matches, or all that match.",
         default=_ROUTER.mode,
         link="arcs.md#fan-out",
     ),
@@ -382,13 +384,13 @@ ROUTER_SPEC: Final = Block(
         otherwise="`end`",
         link="migrate.md#no-arc-matches",
     ),
-    Field("policy", ROUTER_POLICY, "The priority of the tokens, and which of them are made only once."),
+    Field("policy", ROUTER_POLICY, "The priority of the tokens, and their deduplication."),
     prefix="spec of ",
 )
 
 ROUTER: Final = Block(
     "router",
-    "Says where the token goes when a step has ended.",
+    "Determines where the token goes when a step has ended.",
     "arcs.md#arcs",
     Field("spec", ROUTER_SPEC, "How the arcs fire."),
     ROUTER_SPEC["mode"]._replace(doc="The same as `spec.mode`.", same_as="spec.mode", default=UNSET),

@@ -1,6 +1,6 @@
-"""The entries of the keychain: what all of them have, and the fields of each kind.
+"""The entries of the keychain: the common fields, and the fields of each kind.
 
-Any other kind is a label of its author's: its entry names a stored credential, and its keys are free.
+Any other kind is the author's own label: its entry names a stored credential, and its keys are free.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ _MAP: Final = Values(whole=True)
 
 NAME: Final = Field("name", Name("a credential"), "Templates read its fields as `keychain.<name>.<field>`.", required=True)
 KIND: Final = Field(
-    "kind", Text(), "What sort of credential it is, such as `postgres_credential` or `oauth2`.", required=True, link=KINDS_AT
+    "kind", Text(), "The kind of credential, such as `postgres_credential` or `oauth2`.", required=True, link=KINDS_AT
 )
-STORED: Final = Field("credential", _TEXT, "The name that the credential is stored under.", otherwise="that of the entry")
+STORED: Final = Field("credential", _TEXT, "The name under which the credential is stored.", otherwise="that of the entry")
 SCOPE: Final = Field(
     "scope",
     Choice(SCOPES),
-    "Who shares what was fetched: this execution, it and those that it calls (`shared`), or all executions (`global`).",
+    "Who shares what was fetched: this execution, also those that it calls (`shared`), or all executions (`global`).",
     default="local",
     label="scope of {}",
 )
-TTL: Final = Field("ttl", Duration(DELAY), "How long what was fetched may be used.", otherwise="as long as its source says")
+TTL: Final = Field("ttl", Duration(DELAY), "How long what was fetched may be used.", otherwise="as given by its source")
 RENEW: Final = Field(
     "auto_renew",
     Flag(),
-    "false lets an expired token fail instead of fetching another one.",
+    "false lets calls with an expired token fail instead of fetching a new one.",
     default=True,
     label="auto_renew of {}",
 )
-_DESC: Final = Field("desc", Prose(), "Says to people what the credential is for.")
+_DESC: Final = Field("desc", Prose(), "Describes the credential for readers.")
 _ALSO: Final = (
     another(TTL, "expires_in"),
     another(TTL, "cache_ttl"),
@@ -65,7 +65,7 @@ def _elsewhere(name: str, what: str) -> Field:
     return Field(name, Anything("anything"), f"{what} Accepted without effect.", effect=False, label=f'"{name}" of {{}}')
 
 
-_TOKEN_URL: Final = Field("token_url", _TEXT, "The address that gives the token.")
+_TOKEN_URL: Final = Field("token_url", _TEXT, "The address that issues the token.")
 _REQUEST: Final = (
     *also(_TOKEN_URL, "endpoint", "url", "token_endpoint"),
     Field(
@@ -76,7 +76,7 @@ _REQUEST: Final = (
         label="method of {}",
     ),
     Field("headers", _MAP, "Headers of the request for the token."),
-    Field("params", _MAP, "Parameters of the query of the request for the token."),
+    Field("params", _MAP, "Query parameters of the request for the token."),
     *also(
         Field("data", _MAP, "The body of the request for the token, sent as a form.", otherwise="made of the other fields"),
         "form",
@@ -84,16 +84,16 @@ _REQUEST: Final = (
     ),
     *also(Field("json", _MAP, "The body of the request for the token, sent as JSON."), "payload"),
     *also(
-        Field("token_field", _TEXT, "Where the token stands in the answer; dots lead into it.", default="access_token"),
+        Field("token_field", _TEXT, "The path of the token in the answer, separated by dots.", default="access_token"),
         "token_path",
         "token_key",
     ),
-    Field("expires_field", _TEXT, "Where the answer says in how many seconds the token expires.", default="expires_in"),
+    Field("expires_field", _TEXT, "The path in the answer of the seconds until the token expires.", default="expires_in"),
 )
 
 STATIC: Final = Block(
     "static_credential",
-    "Values that stand in the playbook, usually templates over the workload. Other keys are values, too.",
+    "Values given in the playbook, usually templates over the workload. Other keys are values, too.",
     KINDS_AT,
     *_ALWAYS,
     *also(Field("data", _MAP, "The fields of the credential, by name."), "values", "map"),
@@ -110,19 +110,19 @@ CREDENTIAL_REF: Final = Block(
 )
 SECRET_MANAGER: Final = Block(
     "secret_manager_credential",
-    "One or more secrets of the store that the deployment reads credentials from.",
+    "One or more secrets in the store from which the deployment reads credentials.",
     KINDS_AT,
     *_ALWAYS,
     *also(STORED, "secret", "secret_name", "secret_id", "path", "key"),
     Field(
         "map",
         _MAP,
-        "Several secrets: names of fields, and for each the name that its secret is stored under.",
+        "Several secrets: names of fields, and for each the name under which its secret is stored.",
         otherwise="one secret, with all of its fields",
     ),
-    Field("field", _TEXT, "The one field of the secret that is wanted.", otherwise="all fields"),
+    Field("field", _TEXT, "The one field of the secret to use.", otherwise="all fields"),
     _elsewhere("provider", "Which store it is: the deployment has one."),
-    _elsewhere("auth", "How to open the store: the worker's role does."),
+    _elsewhere("auth", "How to open the store: the worker's role is used."),
     _elsewhere("region", "Where the store is."),
     _elsewhere("project", "Whose store it is."),
     _elsewhere("project_id", "Whose store it is."),
@@ -137,18 +137,18 @@ BEARER: Final = Block(
     *also(STORED, "auth", "ref"),
     Field("token", _TEXT, "The token itself, usually a template.", otherwise="the field `token` of the stored credential"),
     *_REQUEST,
-    _elsewhere("provider", "Who gives the token."),
+    _elsewhere("provider", "Who issues the token."),
     open=True,
 )
 OAUTH2: Final = Block(
     "oauth2_credential",
-    "An access token that is fetched when it is needed, and again before it expires.",
+    "An access token that is fetched when needed, and again before it expires.",
     KINDS_AT,
     NAME,
     KIND,
     SCOPE._replace(
         type=Anything("`local`, `shared` or `global`; any other text means `scopes`"),
-        doc=SCOPE.doc + " Any other text is taken for `scopes`.",
+        doc=SCOPE.doc + " Any other text is taken as `scopes`.",
         label="",
     ),
     TTL,
@@ -165,7 +165,7 @@ OAUTH2: Final = Block(
         "grant_type",
         Choice(GRANTS, template=True),
         "What is exchanged for the token.",
-        otherwise="`refresh_token` where there is one, `password` where there is a `username`, else `client_credentials`",
+        otherwise="`refresh_token` if one is given, `password` if a `username` is given, else `client_credentials`",
         label="grant_type of {}",
     ),
     Field("client_id", _TEXT, "The id of the client."),
@@ -173,16 +173,16 @@ OAUTH2: Final = Block(
     Field(
         "client_auth",
         Choice(("body", "basic")),
-        "Where the client's id and secret go: into the body, or into the header `Authorization`.",
+        "Where the client's id and secret are sent: in the body, or in the header `Authorization`.",
         default="body",
         label="client_auth of {}",
     ),
     Field("username", _TEXT, "The name of the user, for the grant `password`."),
     Field("password", _TEXT, "The password of the user, for the grant `password`."),
     Field("refresh_token", _TEXT, "The token that is exchanged, for the grant `refresh_token`."),
-    Field("scopes", Anything("text, or a list of texts"), "What the token shall allow."),
+    Field("scopes", Anything("text, or a list of texts"), "What the token should allow."),
     Field("audience", _TEXT, "Whom the token is for."),
-    _elsewhere("provider", "Who gives the token."),
+    _elsewhere("provider", "Who issues the token."),
     open=True,
 )
 

@@ -19,7 +19,7 @@ SCRIPT: Final = Field(
     "A file that holds the text: beside the playbook, in S3, or over HTTP.",
     link="tasks.md#scripts",
 )
-"""What a tool checks itself is `Anything`; the text is what an error says was expected."""
+"""Inputs that a tool checks itself are `Anything`; the text is what an error names as expected."""
 
 
 def words(text: str) -> frozenset[str]:
@@ -28,12 +28,12 @@ def words(text: str) -> frozenset[str]:
 
 
 class Action(NamedTuple):
-    """What one action of a kind takes, of the kind's inputs."""
+    """The inputs of a kind that one of its actions takes."""
 
     needs: tuple[frozenset[str], ...] = ()
-    """Of each group at least one must be there."""
+    """Of each group at least one must be given."""
     takes: frozenset[str] = frozenset()
-    """What else may be there."""
+    """Inputs that may also be given."""
 
     @property
     def inputs(self) -> frozenset[str]:
@@ -86,7 +86,7 @@ class KindSpec:
         self.page = page
         """Where it is explained."""
         self.required = required
-        """Of each group at least one key must be there."""
+        """Of each group at least one key must be given."""
         self.exclusive = exclusive
         """Of each group at most one key."""
         self.script = script
@@ -121,7 +121,7 @@ class KindSpec:
         return frozenset().union(*(action.inputs for action in self.actions.values()))
 
     def default_of(self, name: str) -> Any:
-        """Return what holds for an input that is left out; None where that is not one value."""
+        """Return the default of an input; None if that is not a single value."""
         default = next(f.default for f in self.fields if f.name == name)
         return None if default is UNSET else default
 

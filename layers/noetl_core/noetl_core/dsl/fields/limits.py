@@ -12,18 +12,18 @@ ON_LIMIT: Final = ("wait", "skip", "cancel_oldest")
 
 RATE: Final = Block(
     "rate",
-    "How often tasks run per second, over all iterations, executions and workers that name the same key.",
+    "How many tasks may begin per second, across all iterations, executions and workers with the same key.",
     "../limits.md#rate",
     Field(
         "key",
         Text(),
-        "What shares the rate: all tasks whose key is the same text, of whatever playbook.",
+        "What shares the rate: all tasks with the same key, in any playbook.",
         required=True,
     ),
     Field(
         "per_second",
         PER_SECOND,
-        "How many tasks may begin in a second; below 1 for less than one a second.",
+        "How many tasks may begin per second; below 1 for fewer than one a second.",
         required=True,
     ),
     Field("burst", BURST, "How many may begin at once when none has begun for a while.", default=Rate("", 1).burst),
@@ -32,19 +32,19 @@ RATE: Final = Block(
 
 CONCURRENCY: Final = Block(
     "concurrency",
-    "How many may run at the same time, over all executions that name the same key.",
+    "How many may run at the same time, across all executions with the same key.",
     "../limits.md#concurrency",
     Field(
         "key",
         Text(),
-        "What shares the limit: all playbooks, or steps, whose key is the same text.",
+        "What shares the limit: all playbooks, or steps, with the same key.",
         required=True,
     ),
     Field("max", CONCURRENT, "How many may run at the same time.", required=True),
     Field(
         "on_limit",
         Choice(ON_LIMIT),
-        "What becomes of one more: it waits for its turn, it is skipped, or the oldest is cancelled for it.",
+        "What happens to one more: it waits for its turn, it is skipped, or the oldest is ended to make room.",
         default=Concurrency("", 1).on_limit,
     ),
     prefix="concurrency of ",
@@ -53,7 +53,7 @@ CONCURRENCY: Final = Block(
 CONCURRENCY_OF_STEP: Final = Field(
     "concurrency",
     CONCURRENCY,
-    "How many runs of steps with the same key may run at the same time, over all executions.",
+    "How many runs of steps with the same key may run at the same time, across all executions.",
     link="../limits.md#concurrency",
 )
 LIMITS_OF_EXECUTOR: Final = (
@@ -66,7 +66,7 @@ LIMITS_OF_EXECUTOR: Final = (
     Field(
         "priority",
         PRIORITY,
-        "Of the executions that wait for a limit, the one with the higher number comes first.",
+        "Among executions that wait for a limit, the one with the higher number comes first.",
         default=Executor().priority,
         link="../limits.md#priority",
     ),

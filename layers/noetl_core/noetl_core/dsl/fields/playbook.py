@@ -32,13 +32,13 @@ _LIMITS: Final = Limits()
 
 METADATA: Final = Block(
     "metadata",
-    "What the playbook is called. Keys of your own may stand beside these.",
+    "The name and path of the playbook. Keys of your own are allowed.",
     "playbook.md#root-sections",
-    Field("name", Text(), "What the playbook is called where people read it.", required=True, label="metadata.name"),
+    Field("name", Text(), "The name of the playbook, for readers.", required=True, label="metadata.name"),
     Field(
         "path",
         Text(PLAYBOOK_PATH),
-        "Its path in the catalog, words separated by `/`; one at its beginning is left out. Other playbooks call it by it.",
+        "Its path in the catalog, words separated by `/`; a leading `/` is ignored. Other playbooks call it by this path.",
         required=True,
         label="metadata.path",
     ),
@@ -56,14 +56,14 @@ WORKBOOK_ENTRY: Final = Block(
     "workbook_entry",
     "A task of a workbook that is written as a list.",
     "playbook.md#workbook-tasks-by-name",
-    Field("name", Name("a workbook task"), "What `kind: workbook` runs it by.", required=True),
+    Field("name", Name("a workbook task"), "The name by which `kind: workbook` runs it.", required=True),
     Field("tool", Shape("tool", "a tool"), "The task itself.", otherwise="the entry is the tool"),
-    Field("desc", Anything("text"), "Says to people what the task is for."),
+    Field("desc", Anything("text"), "Describes the task for readers."),
 )
 
 SHARED_TASK: Final = Block(
     "shared_task",
-    "A task of a workbook that stands in the workbook of another playbook.",
+    "A workbook entry that refers to a task in another playbook's workbook.",
     "playbook.md#shared-tasks",
     Field(
         "uses",
@@ -72,17 +72,17 @@ SHARED_TASK: Final = Block(
         " It is pinned when this playbook is registered, or started by its text.",
         required=True,
     ),
-    Field("desc", Anything("text"), "Says to people what the task is for."),
+    Field("desc", Anything("text"), "Describes the task for readers."),
 )
 
 # --- executor -----------------------------------------------------------------------------------------------------------
 
 TIMEOUTS: Final = Block(
     "timeouts",
-    "Times in seconds for what has no timeout of its own.",
+    "Timeouts in seconds, for what has none of its own.",
     "playbook.md#executor",
     Field(
-        "task_s", TIMEOUT, "Seconds that a task may take if nothing nearer to it sets a timeout.", otherwise="that of the kind"
+        "task_s", TIMEOUT, "Seconds that a task may take if nothing closer to it sets a timeout.", otherwise="that of the kind"
     ),
     Field("step_s", TIMEOUT, "Seconds that a step run may take if its step sets no `timeout_s`."),
     Field("execution_s", TIMEOUT, "Seconds that the execution may run if `policy.lifecycle.timeout_s` is left out."),
@@ -93,14 +93,14 @@ RESOURCES: Final = Block(
     "resources",
     "Where tasks run.",
     "steps.md#spec-of-a-step",
-    Field("pool", Name("a pool"), "The worker pool. `spec.pool` says the same and wins."),
+    Field("pool", Name("a pool"), "The worker pool. `spec.pool` means the same and takes precedence."),
     Field("memory_mb", Anything("a number"), "Memory in MB. Accepted without effect.", effect=False),
     prefix="resources of ",
 )
 
 DEFAULTS: Final = Block(
     "defaults",
-    "What holds for steps and tasks that say nothing themselves.",
+    "Defaults for steps and tasks.",
     "playbook.md#executor",
     Field("timeouts", TIMEOUTS, "Timeouts for what has none of its own."),
     Field("resources", RESOURCES, "The worker pool of steps that name none."),
@@ -112,13 +112,13 @@ DEFAULTS: Final = Block(
 
 LIMITS_BLOCK: Final = Block(
     "limits",
-    "Where an execution fails clearly, with an error of kind `limit`, instead of running for ever.",
+    "Bounds beyond which an execution fails with an error of kind `limit` instead of running for ever.",
     "playbook.md#executor",
     *(
         Field(name, LIMITS[name], doc, default=getattr(_LIMITS, name))
         for name, doc in {
-            "max_payload_bytes": "Bytes of the largest value that stands in the event log; a larger one is kept by reference.",
-            "max_input_bytes": "Bytes that the inputs of one task may load from behind references, together.",
+            "max_payload_bytes": "Bytes of the largest value kept in the event log; a larger one is stored by reference.",
+            "max_input_bytes": "Bytes that the inputs of one task may load through references, in total.",
             "max_step_visits": "How often one step may be scheduled.",
             "max_task_visits": "How many tasks one pass over a pipeline may run.",
             "max_tokens": "Tokens that may be alive at once.",
@@ -136,7 +136,7 @@ RESULTS: Final = Block(
     Field(
         "reference_first",
         Flag(),
-        "true keeps every list and every mapping by reference, not only the large ones.",
+        "true stores every list and every mapping by reference, not only large ones.",
         default=_EXECUTOR.reference_first,
     ),
     prefix="results of ",
@@ -155,7 +155,7 @@ EXECUTOR_LIFECYCLE: Final = Block(
     Field(
         "lifetime_s",
         LIFETIME,
-        "Seconds that the execution may exist at all, pauses and waits included.",
+        "Seconds that the execution may exist in all, pauses and waits included.",
         default=_EXECUTOR.lifetime_s,
     ),
     prefix="lifecycle of ",
@@ -166,8 +166,8 @@ EXECUTOR_FAILURE: Final = Block(
     "What a failure that no arc handles does to the other branches.",
     "arcs.md#failures",
     FAILURE_MODE._replace(
-        doc="What a failure that no arc handles does: `fail_fast` ends the execution, `best_effort` lets the other"
-        " branches go on to their ends first.",
+        doc="What a failure that no arc handles does: `fail_fast` ends the execution, `best_effort` first lets the other"
+        " branches run to their ends.",
         default=_EXECUTOR.failure_mode,
     ),
     prefix="failure of ",
@@ -177,7 +177,7 @@ EXECUTOR_POLICY: Final = Block(
     "executor_policy",
     "How the whole execution behaves.",
     "playbook.md#executor",
-    Field("defaults", DEFAULTS, "What holds for steps and tasks that say nothing themselves."),
+    Field("defaults", DEFAULTS, "Defaults for steps and tasks."),
     Field(
         "results",
         RESULTS,
@@ -187,7 +187,7 @@ EXECUTOR_POLICY: Final = Block(
     Field(
         "task",
         Part(TASK_POLICY),
-        "The task policy of all tasks that have none. Its rules cannot `jump`.",
+        "The task policy for all tasks without one. Its rules cannot `jump`.",
         link="policies.md#task-policy",
     ),
     *LIMITS_OF_EXECUTOR,
@@ -205,7 +205,7 @@ EXECUTOR_POLICY: Final = Block(
     Field(
         "unconditional_on_failure",
         Flag(),
-        "true lets an arc without `when` fire after a failure, too.",
+        "true lets an arc without `when` fire after a failure as well.",
         default=_EXECUTOR.unconditional_on_failure,
         link="arcs.md#failures",
     ),
@@ -225,19 +225,19 @@ EXECUTOR_POLICY: Final = Block(
 
 EXECUTOR_PYTHON: Final = Block(
     "executor_python",
-    "What `kind: python` tasks run with.",
+    "The environment of `kind: python` tasks.",
     "../tools/python.md#packages",
     Field(
         "requirements",
         Shape("requirements", "a list of requirements"),
-        "Packages that python tasks import beside the standard library, each with its versions as pip takes it: `pandas==2.2.3`.",
+        "Packages that python tasks import besides the standard library, as pip requirements: `pandas==2.2.3`.",
     ),
     prefix="python of ",
 )
 
 EXECUTOR_SPEC: Final = Block(
     "executor_spec",
-    "Options of the execution. Any option of a tool kind may stand here, too: as a default for all tasks.",
+    "Options of the execution. Any option of a tool kind may also be set here, as a default for all tasks.",
     "playbook.md#executor",
     Field(
         "entry_step",
@@ -253,33 +253,33 @@ EXECUTOR_SPEC: Final = Block(
         otherwise="the result of the step that ended last",
         link="results.md#the-result-of-an-execution",
     ),
-    Field("pool", Name("a pool"), "The worker pool of all steps that name none.", default=_EXECUTOR.pool),
+    Field("pool", Name("a pool"), "The worker pool for steps that name none.", default=_EXECUTOR.pool),
     Field(
         "extensions",
         Flag(),
-        "true allows tool kinds, and options of theirs, that are installed beside the engine.",
+        "true allows tool kinds installed beside the engine, and their options.",
         default=_EXECUTOR.extensions,
         link="../tools/README.md#your-own",
     ),
     Field(
         "on_failure",
         Part(ON_FAILURE),
-        "Who is told that an execution has failed.",
-        otherwise="whoever the stack tells by default",
+        "Who is notified when an execution has failed.",
+        otherwise="the stack's default",
         link="../failures.md",
     ),
-    Field("triggers", ListOf(TRIGGER), "What starts the playbook by itself.", link="../triggers.md"),
+    Field("triggers", ListOf(TRIGGER), "What starts the playbook automatically.", link="../triggers.md"),
     Field("python", EXECUTOR_PYTHON, "The packages of python tasks.", link="../tools/python.md#packages"),
     Field(
         "search",
         Values(),
-        "Attributes by which executions are listed: names, and templates over `workload` and `ctx`.",
+        "Attributes by which executions can be listed: names, and templates over `workload` and `ctx`.",
         link="../catalog.md#search-attributes",
     ),
     Field(
         "no_next_is_error",
         Flag(),
-        "true makes it an error of every step with arcs when none of them matches.",
+        "true makes a step with arcs fail if none of them matches.",
         default=False,
         link="migrate.md#no-arc-matches",
     ),
@@ -302,13 +302,13 @@ EXECUTOR: Final = Block(
     "playbook.md#executor",
     Field("kind", Text(), "A label of your own; the engine does not read it."),
     Field("spec", EXECUTOR_SPEC, "Options and policy of the execution, and defaults for the `spec` of all tasks."),
-    Field("desc", Anything("text"), "Says to people what these options are for."),
+    Field("desc", Anything("text"), "Describes these options for readers."),
     *(
         Field(name, Anything("anything"), f"{what} Accepted without effect.", effect=False, link="migrate.md#without-effect")
         for name, what in {
             "profile": "Where other engines run the playbook.",
             "version": "The version of another engine.",
-            "requires": "What the playbook needs of another engine.",
+            "requires": "What the playbook needs from another engine.",
         }.items()
     ),
 )
@@ -322,11 +322,11 @@ ROOT: Final = Block(
     Field(
         "apiVersion",
         Shape("api_version", " or ".join(f"`{word}`" for word in API_VERSIONS)),
-        "The version of the language. Both words mean the same one.",
+        "The version of the language. Both values mean the same version.",
         required=True,
     ),
-    Field("kind", Shape("playbook_kind", "`Playbook`"), "Says that the document is a playbook.", required=True),
-    Field("metadata", Part(METADATA), "What the playbook is called, and by which path the catalog knows it.", required=True),
+    Field("kind", Shape("playbook_kind", "`Playbook`"), "Marks the document as a playbook.", required=True),
+    Field("metadata", Part(METADATA), "The name of the playbook, and its path in the catalog.", required=True),
     Field(
         "keychain",
         ListOf(CREDENTIAL),
@@ -342,7 +342,7 @@ ROOT: Final = Block(
     Field(
         "workload",
         Shape("workload", "a mapping of names to values"),
-        "The inputs with their defaults. What a request sends is merged over them, and they never change afterwards.",
+        "The inputs with their defaults. A request's payload is merged over them; they never change afterwards.",
         link="playbook.md#workload-the-inputs",
     ),
     Field(

@@ -1,4 +1,4 @@
-"""What stands under the policy of a task, the rules of both policies, admission, and the forms that save writing jumps."""
+"""The policy of a task, the rules of both policies, admission, and the shorthand forms that replace jumps."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ ON_DENY: Final = ("park", "skip", "fail")
 _THEN: Final = Then()
 _PIPELINE: Final = Shape("pipeline", "a task, or a list of tasks")
 
-FAILURE_MODE: Final = Field("mode", Choice(FAILURE_MODES), "What a failure does to the rest.", label="failure mode of {}")
+FAILURE_MODE: Final = Field("mode", Choice(FAILURE_MODES), "What a failure does to the others.", label="failure mode of {}")
 UNMATCHED: Final = Field(
     "on_unmatched",
     Choice(("continue", "fail")),
-    "What happens after an error that no rule matches: the pipeline goes on with the next task, or it fails.",
+    "What happens after an error that no rule matches: the pipeline continues with the next task, or fails.",
     default=TaskPolicy(()).on_unmatched,
 )
 
@@ -29,13 +29,13 @@ UNMATCHED: Final = Field(
 SET_ITER: Final = Field(
     "set_iter",
     Values(),
-    "Values to write to `iter`, which belongs to this iteration alone.",
+    "Values to write to `iter`, which belongs to this iteration only.",
     link="names.md#writing-iter-and-ctx",
 )
 SET_CTX: Final = Field(
     "set_ctx",
     Values(),
-    "Values to write to `ctx`, which the other steps read once this run has ended.",
+    "Values to write to `ctx`, which other steps see once this run has ended.",
     link="names.md#writing-iter-and-ctx",
 )
 SET: Final = Field(
@@ -49,21 +49,21 @@ SET: Final = Field(
 
 ERROR: Final = Block(
     "error",
-    "The fields of the error that `do: fail` gives. What is left out is taken from the error of the task.",
+    "The fields of the error that `do: fail` raises. Fields left out are taken from the error of the task.",
     "policies.md#fail",
     Field(
         "kind",
         Anything("text"),
-        "The kind of the error, which policies and arcs further out can ask for.",
+        "The kind of the error, which outer policies and arcs can test.",
         otherwise="that of the error of the task",
     ),
     Field(
         "message",
         Anything("text"),
-        "What went wrong, in words; at most 4,096 characters.",
+        "A description of what went wrong; at most 4,096 characters.",
         otherwise="that of the error of the task",
     ),
-    Field("retryable", Anything("true or false"), "Whether trying again may help.", otherwise="that of the error of the task"),
+    Field("retryable", Anything("true or false"), "Whether a retry may help.", otherwise="that of the error of the task"),
     Field(
         "code",
         Anything("any value"),
@@ -93,7 +93,7 @@ THEN: Final = Block(
     Field(
         "attempts",
         ATTEMPTS,
-        "For `retry`: how often the task is executed in all, the first time included.",
+        "For `retry`: the maximum number of executions of the task, including the first.",
         default=_THEN.attempts,
         link="policies.md#retry",
     ),
@@ -115,25 +115,25 @@ THEN: Final = Block(
     Field(
         "max_delay",
         DELAY,
-        "For `retry`: the longest delay in seconds, however much it has grown.",
+        "For `retry`: the upper bound of the delay in seconds.",
         link="policies.md#retry",
         label="max_delay in {} (seconds)",
     ),
     Field(
         "jitter",
         JITTER,
-        "For `retry`: the part of the delay, from 0 to 1, that chance may take off; true is all of it.",
+        "For `retry`: the fraction of the delay, from 0 to 1, by which it is randomly shortened at most; true means 1.",
         otherwise="no jitter",
         link="policies.md#retry",
     ),
     Field(
         "backoff_multiplier",
         MULTIPLIER,
-        "For `retry`: what an exponential delay is multiplied by after each attempt.",
+        "For `retry`: the factor by which an exponential delay grows after each attempt.",
         default=_THEN.backoff_multiplier,
         link="policies.md#retry",
     ),
-    Field("to", Text(), "For `jump`: the task of the same step that is next.", link="policies.md#jump"),
+    Field("to", Text(), "For `jump`: the task of the same step to continue with.", link="policies.md#jump"),
     Field(
         "scope",
         Choice(("iteration", "loop")),
@@ -148,7 +148,7 @@ THEN: Final = Block(
     Field(
         "error",
         Shape("error", "a message, or a mapping of fields of the error"),
-        "For `fail`: the error. Text is its message; a mapping replaces fields of the task's own error.",
+        "For `fail`: the error. A text is its message; a mapping replaces fields of the task's own error.",
         otherwise="the error of the task",
         link="policies.md#fail",
     ),
@@ -164,7 +164,7 @@ THEN: Final = Block(
     },
 )
 
-_WHEN: Final = Field("when", Condition(), "The rule is taken if this holds and no rule before it did.", label="when in {}")
+_WHEN: Final = Field("when", Condition(), "The rule is taken if this holds and no earlier rule did.", label="when in {}")
 _RULE_THEN: Final = Field("then", Shape("body", "a mapping"), "What happens if the rule is taken.")
 _RULE_ELSE: Final = Field("else", Shape("body", "a mapping"), "What happens if no rule is taken. Write it last.")
 
@@ -192,7 +192,7 @@ TASK_POLICY: Final = Block(
     Field(
         "rate",
         RATE,
-        "How often the task may begin per second, over all executions.",
+        "How often the task may begin per second, across all executions.",
         otherwise="that of `policy.task` of the step, else of the executor",
         link="../limits.md#rate",
     ),
@@ -221,12 +221,12 @@ TASK_POLICY: Final = Block(
 
 ALLOW: Final = Block(
     "allow",
-    "What a rule of admission says.",
+    "The decision of an admission rule.",
     "steps.md#admission",
     Field(
         "allow",
         Flag(template=True),
-        "true admits the token; false denies it, and `on_deny` says what becomes of it.",
+        "true admits the token; false denies it, and `on_deny` decides what happens to it.",
         required=True,
         label="allow in {}",
     ),
@@ -247,13 +247,13 @@ ADMISSION: Final = Block(
     Field(
         "rules",
         Shape("admission_rules", "a list of rules"),
-        "The rules, tried in order. Without one that holds the token is admitted.",
+        "The rules, tried in order. If none holds, the token is admitted.",
         required=True,
     ),
     Field(
         "on_deny",
         Choice(ON_DENY),
-        "What becomes of a token that is denied: it is parked until something changes, it is skipped, or the step fails.",
+        "What happens to a denied token: it is parked until something changes, it is skipped, or the step fails.",
         default=Admission(()).on_deny,
     ),
 )
@@ -262,16 +262,16 @@ ADMISSION: Final = Block(
 
 _SUGAR: Final = "tasks.md#choose-while-until"
 _LABEL: Final = Field(
-    "name", Name("a task"), "Its name: `jump` may go to it.", otherwise="its form and its place, such as `choose_1`"
+    "name", Name("a task"), "Its name, which `jump` may target.", otherwise="its form and position, such as `choose_1`"
 )
-_DESC: Final = Field("desc", Anything("text"), "Says to people what it is for.")
+_DESC: Final = Field("desc", Anything("text"), "Describes it for readers.")
 _BODY: Final = Field("do", _PIPELINE, "The tasks of one round.", required=True)
 
 CHOICE: Final = Block(
     "choice",
     "One entry of `choose`: `when` and `then`, or `else`.",
     _SUGAR,
-    Field("when", Condition(), "The entry is chosen if this holds and no entry before it was chosen."),
+    Field("when", Condition(), "The entry is chosen if this holds and no earlier entry was chosen."),
     Field("then", _PIPELINE, "The tasks that run if the entry is chosen."),
     Field("else", _PIPELINE, "The tasks that run if no entry is chosen. It must be the last entry."),
 )
@@ -288,7 +288,7 @@ SUGAR: Final = {
         "while",
         "Repeats tasks as long as a condition holds.",
         _SUGAR,
-        Field("while", Condition(), "Asked before each round; when it does not hold, the loop ends.", required=True),
+        Field("while", Condition(), "Evaluated before each round; if it does not hold, the loop ends.", required=True),
         _BODY,
         _LABEL,
         _DESC,
@@ -297,7 +297,7 @@ SUGAR: Final = {
         "until",
         "Repeats tasks until a condition holds.",
         _SUGAR,
-        Field("until", Condition(), "Asked after each round; when it holds, the loop ends.", required=True),
+        Field("until", Condition(), "Evaluated after each round; if it holds, the loop ends.", required=True),
         _BODY,
         _LABEL,
         _DESC,

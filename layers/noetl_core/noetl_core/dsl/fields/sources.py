@@ -14,8 +14,10 @@ QUEUE: Final = Block(
     "queue",
     "A queue whose messages start the playbook.",
     "../triggers.md#messages",
-    Field("name", Text(), "The queue's name. The stack reads those that its parameters `TriggerQueue` ... name.", required=True),
-    Field("match", Values(), "A pattern, as of an `event`, over `body` and `attributes`: other messages are dropped."),
+    Field(
+        "name", Text(), "The queue's name. The stack reads the queues named by its parameters `TriggerQueue` ...", required=True
+    ),
+    Field("match", Values(), "A pattern, as for an `event`, over `body` and `attributes`; other messages are dropped."),
     prefix="queue of ",
 )
 WEBHOOK: Final = Block(
@@ -25,43 +27,52 @@ WEBHOOK: Final = Block(
     Field(
         "form",
         Choice(FORMS),
-        "How the sender signs: `github`, `stripe`, `slack`, or `hmac` for what is said here.",
+        "How the sender signs: `github`, `stripe`, `slack`, or `hmac` as described by the other fields.",
         required=True,
     ),
-    Field("credential", Text(), "The credential whose field `secret` signs; its name begins with `hooks/`.", required=True),
-    Field("match", Values(), "A pattern, as of an `event`, over `headers` and `body`: other requests start nothing."),
-    Field("headers", Shape("header_names", "a list of names of headers"), "Further headers that `trigger.event.headers` has."),
-    Field("header", Text(), "Of `hmac`: the header with the signature."),
-    Field("algorithm", Choice(ALGORITHMS), "Of `hmac`: the digest.", default=_WEBHOOK.algorithm),
-    Field("encoding", Choice(ENCODINGS), "Of `hmac`: how the signature is written.", default=_WEBHOOK.encoding),
-    Field("prefix", Text(), "Of `hmac`: what stands before the signature, such as `sha256=`.", otherwise="nothing"),
+    Field(
+        "credential",
+        Text(),
+        "The credential whose field `secret` is the signing key; its name begins with `hooks/`.",
+        required=True,
+    ),
+    Field("match", Values(), "A pattern, as for an `event`, over `headers` and `body`; other requests start nothing."),
+    Field(
+        "headers",
+        Shape("header_names", "a list of names of headers"),
+        "Additional headers to include in `trigger.event.headers`.",
+    ),
+    Field("header", Text(), "For `hmac`: the header with the signature."),
+    Field("algorithm", Choice(ALGORITHMS), "For `hmac`: the digest.", default=_WEBHOOK.algorithm),
+    Field("encoding", Choice(ENCODINGS), "For `hmac`: how the signature is encoded.", default=_WEBHOOK.encoding),
+    Field("prefix", Text(), "For `hmac`: the prefix of the signature, such as `sha256=`.", otherwise="nothing"),
     Field(
         "timestamp",
         Text(),
-        "Of `hmac`: the header with the instant of signing, in seconds since 1970.",
-        otherwise="none is signed",
+        "For `hmac`: the header with the time of signing, in seconds since 1970.",
+        otherwise="no time is signed",
     ),
     Field(
         "tolerance",
         Duration(WEBHOOK_TOLERANCE),
-        "Of `hmac` with `timestamp`: how old a signature may be.",
+        "For `hmac` with `timestamp`: how old a signature may be.",
         default=int(_WEBHOOK.tolerance_s),
     ),
     Field(
         "signed",
         Text(),
-        "Of `hmac`: what is signed, as text with `{timestamp}` and `{body}`.",
-        otherwise="`{timestamp}.{body}`, without `timestamp` `{body}`",
+        "For `hmac`: the signed text, with `{timestamp}` and `{body}`.",
+        otherwise="`{timestamp}.{body}`, or `{body}` without `timestamp`",
     ),
-    Field("id", Text(), "Of `hmac`: the header with the id of the delivery.", otherwise="a digest of what was signed"),
+    Field("id", Text(), "For `hmac`: the header with the id of the delivery.", otherwise="a digest of the signed text"),
     prefix="webhook of ",
 )
 UPLOAD: Final = Block(
     "upload",
     "Objects that start the playbook when they are put into a bucket.",
     "../triggers.md#uploads",
-    Field("prefix", Text(), "How their keys begin; in the inbox bucket with `uploads/`."),
-    Field("suffix", Text(), "How their keys end, such as `.csv`."),
+    Field("prefix", Text(), "The prefix of their keys; in the inbox bucket it begins with `uploads/`."),
+    Field("suffix", Text(), "The suffix of their keys, such as `.csv`."),
     Field(
         "bucket",
         Text(),
@@ -71,4 +82,4 @@ UPLOAD: Final = Block(
     prefix="upload of ",
 )
 HMAC: Final = frozenset({"header", "algorithm", "encoding", "prefix", "timestamp", "tolerance", "signed", "id"})
-"""What only the form `hmac` says."""
+"""The fields that only the form `hmac` takes."""

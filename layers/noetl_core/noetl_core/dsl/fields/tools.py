@@ -1,4 +1,4 @@
-"""What a task may say, whatever its kind. Options stand under `spec`, of the task or of a scope further out."""
+"""The fields of a task of any kind. Options are set under `spec`, of the task or of an outer scope."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from noetl_core.dsl.numbers import TIMEOUT
 
 SCRIPT: Final = Block(
     "script",
-    "Program text or SQL in a file of its own, in place of the input that would hold it.",
+    "Program text or SQL in a separate file, instead of in the input.",
     "tasks.md#scripts",
     *also(
         Field(
@@ -36,7 +36,7 @@ SCRIPT: Final = Block(
     Field(
         "source",
         Anything("`file`, `s3` or `http`"),
-        "Where the file is. A file beside the playbook (none that is hidden) becomes part of what is registered; the worker"
+        "Where the file is. A file beside the playbook (not a hidden one) is registered with the playbook; the worker"
         " fetches the others.",
         otherwise="by `uri`",
         label="source of {}",
@@ -80,12 +80,12 @@ TIMEOUT_S_OF_TASK: Final = Field(
 
 RESULT: Final = Block(
     "result",
-    "What holds for the result of a task.",
+    "How the result of a task is treated.",
     "results.md#secret-results",
     Field(
         "secret",
         Shape("secret_fields", "true or false, or a list of fields of the result"),
-        "true keeps the result out of every event, log and answer; a list of fields (`user.email`), these.",
+        "true keeps the result out of every event, log and answer; a list of fields (`user.email`) only these.",
         default=False,
     ),
 )
@@ -93,7 +93,7 @@ RESULT: Final = Block(
 COMMON_OPTIONS: Final = (
     TIMEOUT_OF_TASK,
     TIMEOUT_S_OF_TASK,
-    Field("result", RESULT, "What holds for the result of the task.", link="results.md#secret-results"),
+    Field("result", RESULT, "How the result of the task is treated.", link="results.md#secret-results"),
     Field(
         "resources",
         Anything("anything"),
@@ -129,35 +129,35 @@ RETRY: Final = Field(
 ASSERT: Final = Field(
     "assert",
     Anything("a condition, a list of conditions, or a mapping"),
-    "The same as rules with `do: fail`, for conditions that must hold of the result.",
+    "The same as rules with `do: fail`, for conditions that the result must meet.",
     same_as="spec.policy.rules",
     link="migrate.md#assert",
 )
 OUTPUT: Final = Field(
     "output",
     Anything("anything"),
-    "How other engines store the result. Accepted without effect.",
+    "How other engines store the result. Accepted without effect, except for names that `output_select` gives to parts.",
     effect=False,
-    link="migrate.md#without-effect",
+    link="migrate.md#names-of-parts",
 )
 TIMES: Final = tuple(
     Field(name, TIMEOUT_OF_TASK.type, "The same as `spec.timeout`.", same_as="spec.timeout", link="steps.md#timeouts")
     for name in ("timeout", "timeout_s", "timeout_seconds")
 )
-"""What may stand beside `spec`, where it belongs."""
+"""Keys accepted beside `spec`, to which they belong."""
 
 TASK: Final = Block(
     "task",
-    "What every task may say; the inputs of its kind stand beside it.",
+    "The fields of every task; those of its kind are added.",
     "tasks.md#shapes",
     Field(
         "name",
         Name("a task"),
         "Its name, unique in the step. Templates read its result by this name.",
-        otherwise="its place, such as `task_0`",
+        otherwise="its position, such as `task_0`",
     ),
     Field("kind", Text(), "The tool that the task runs.", required=True, link="../tools/README.md"),
-    Field("desc", Prose(), "Says to people what the task is for."),
+    Field("desc", Prose(), "Describes the task for readers."),
     Field(
         "spec", Shape("options", "a mapping"), "Options of the tool, and the policy of the task.", link="tasks.md#spec-layering"
     ),
@@ -171,15 +171,15 @@ TASK: Final = Block(
     OUTPUT,
 )
 BESIDE: Final = frozenset(field.name for field in (*TIMES, RETRY, ASSERT, OUTPUT))
-"""Keys of a task that a kind may have for inputs of its own."""
+"""Keys of a task that a kind may use as inputs of its own."""
 
 LIBRARY: Final = Block(
     "library",
-    "What `from module import name` says, as a mapping.",
+    "`from module import name`, as a mapping.",
     "../tools/python.md",
     Field("from", Text(), "The module to import from.", required=True, label="from of {}"),
     Field("import", Text(), "The name to import.", required=True, label="import of {}"),
 )
 
 OVERRIDE: Final = Field("", Anything("as of the entry"), "Replaces this input of the workbook's entry, or is merged over it.")
-"""What a task of `kind: workbook` says beside its own inputs."""
+"""What a task of `kind: workbook` may set besides its own inputs."""

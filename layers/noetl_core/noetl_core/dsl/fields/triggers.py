@@ -1,4 +1,4 @@
-"""`executor.spec.triggers`: what starts a playbook by itself."""
+"""`executor.spec.triggers`: what starts a playbook automatically."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TRIGGER: Final = Trigger("", _SCHEDULE)
 
 RATE: Final = Block(
     "schedule_rate",
-    "A schedule that counts time instead of naming times of day.",
+    "A schedule by interval instead of by time of day.",
     "../triggers.md#rates",
     Field(
         "rate",
@@ -29,7 +29,7 @@ RATE: Final = Block(
 
 TRIGGER: Final = Block(
     "trigger",
-    "What starts the playbook by itself: one source, and what the executions that it starts are given.",
+    "Starts the playbook automatically: one source, and the payload of the executions that it starts.",
     "../triggers.md",
     Field(
         "schedule",
@@ -51,19 +51,19 @@ TRIGGER: Final = Block(
     Field(
         "name",
         Name("a trigger"),
-        "What it is called; no other trigger of the playbook has the same name.",
-        otherwise="the word of its source, with -2, -3 ... where that is taken",
+        "Its name, unique in the playbook.",
+        otherwise="the key of its source, with -2, -3 ... if that is taken",
     ),
     Field(
         "payload",
         Values(),
-        "What is merged over the workload, as templates over `trigger`.",
+        "Merged over the workload; may be templates over `trigger`.",
         link="../triggers.md#what-an-execution-is-given",
     ),
     Field(
         "enabled",
         Flag(),
-        "Whether it is on when it is registered for the first time. Afterwards `noetl triggers enable` and `disable` decide.",
+        "Whether it is on when first registered. Afterwards `noetl triggers enable` and `disable` decide.",
         default=_TRIGGER.enabled,
     ),
     Field(
@@ -76,29 +76,29 @@ TRIGGER: Final = Block(
     Field(
         "timezone",
         Text(),
-        "Of a `schedule`: the time zone of its times, such as `Europe/Berlin`.",
+        "For a `schedule`: its time zone, such as `Europe/Berlin`.",
         default=_SCHEDULE.timezone,
         link="../triggers.md#time-zones-and-clocks-that-change",
     ),
     Field(
         "overlap",
         Choice(OVERLAP),
-        "Of a `schedule`: what happens while the execution of an earlier occurrence still runs. The occurrence is skipped, waits,"
-        " starts beside it, or the earlier execution is cancelled first.",
+        "For a `schedule`: what happens while the execution of an earlier occurrence runs. The occurrence is skipped, waits,"
+        " starts alongside it, or the earlier execution is cancelled first.",
         default=_SCHEDULE.overlap,
         link="../triggers.md#overlap",
     ),
     Field(
         "catch_up",
         Choice(CATCH_UP),
-        "Of a `schedule`: which of the occurrences that nothing could start in time are started afterwards.",
+        "For a `schedule`: which missed occurrences are started afterwards.",
         default=_SCHEDULE.catch_up,
         link="../triggers.md#what-was-missed",
     ),
     Field(
         "jitter",
         Duration(SCHEDULE_JITTER),
-        "Of a `schedule`: seconds over which starts are spread, so that not all begin at the same second.",
+        "For a `schedule`: seconds over which starts are spread, so that not all begin in the same second.",
         default=_SCHEDULE.jitter_s,
         link="../triggers.md#jitter",
     ),

@@ -132,18 +132,18 @@ class Field(NamedTuple):
     type: Type
     doc: str
     default: Any = UNSET
-    """What holds when it is left out, where that is one value."""
+    """The default, if it is a single value."""
     otherwise: str = ""
-    """What holds when it is left out, in words, where that is not one value."""
+    """The default in words, if it is not a single value."""
     link: str = ""
     """Where it is explained: a page of docs/language with a section. Empty: where its block is."""
     required: bool = False
     effect: bool = True
-    """False: accepted, and nothing comes of it."""
+    """False: accepted without effect."""
     same_as: str = ""
     """The field that this is another spelling of."""
     label: str = ""
-    """What messages call it, with `{}` for what it belongs to; empty: its name."""
+    """Its name in messages, with `{}` for its owner; empty: its own name."""
     references: bool = False
     """It may hold references, which its tool reads or passes on itself."""
 
@@ -195,7 +195,7 @@ class Block:
         self.open = open
         """Other keys are free."""
         self.layered = layered
-        """Options of tool kinds stand beside its fields and are handed down; who reads those checks all of its keys."""
+        """Options of tool kinds may be set beside its fields and are inherited; their reader checks all of its keys."""
         self.by_name: Mapping[str, Field] = {field.name: field for field in fields}
         self.keys = frozenset(self.by_name)
         self.scalars: Mapping[str, Field] = {field.name: field for field in fields if isinstance(field.type, Scalar)}
@@ -225,7 +225,7 @@ Scalar = Text | Prose | Name | Choice | Flag | Condition | Range
 Type = Scalar | Duration | Values | Code | Anything | Shape | ListOf | Part | Block
 
 SPELLING: Final = "The same as `{}`."
-"""What is said of another spelling."""
+"""The description of an alternative spelling."""
 
 
 def also(field: Field, *names: str) -> tuple[Field, ...]:

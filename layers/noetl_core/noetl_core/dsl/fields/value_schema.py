@@ -26,16 +26,16 @@ VALUE_SCHEMA: Final = Block(
     ),
     Field("additionalProperties", Flag(), "false refuses names that `properties` does not list.", default=True),
     Field("items", Shape("value_schema", "a schema"), "What each item of an array must be."),
-    Field("minItems", _COUNT, "The least number of items of an array."),
-    Field("maxItems", _COUNT, "The largest number of items of an array."),
-    Field("minLength", _COUNT, "The least number of characters of a text."),
-    Field("maxLength", _COUNT, "The largest number of characters of a text."),
-    Field("minimum", _NUMBER, "The least number that is allowed."),
-    Field("maximum", _NUMBER, "The largest number that is allowed."),
-    Field("title", Anything("text"), "Says to people what the value is called. It checks nothing."),
-    Field("description", Anything("text"), "Says to people what the value is for. It checks nothing."),
-    Field("default", Anything("any value"), "Says to people what a usual value is. It sets nothing."),
-    Field("examples", Anything("a list of values"), "Shows people some values. It checks nothing."),
+    Field("minItems", _COUNT, "The minimum number of items of an array."),
+    Field("maxItems", _COUNT, "The maximum number of items of an array."),
+    Field("minLength", _COUNT, "The minimum number of characters of a text."),
+    Field("maxLength", _COUNT, "The maximum number of characters of a text."),
+    Field("minimum", _NUMBER, "The smallest allowed number."),
+    Field("maximum", _NUMBER, "The largest allowed number."),
+    Field("title", Anything("text"), "A title for readers. It is not checked."),
+    Field("description", Anything("text"), "A description for readers. It is not checked."),
+    Field("default", Anything("any value"), "A usual value, for readers. It sets nothing."),
+    Field("examples", Anything("a list of values"), "Example values for readers. They are not checked."),
 )
 
 X_SCHEMA: Final = Field(
@@ -44,4 +44,4 @@ X_SCHEMA: Final = Field(
     "What the merged workload must be; a request that does not fit it is refused. Templates do not see it.",
     link="playbook.md#what-may-be-given",
 )
-"""The one key of `workload` that is no input."""
+"""The one key of `workload` that is not an input."""

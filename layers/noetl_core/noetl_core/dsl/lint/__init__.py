@@ -4,7 +4,8 @@ secrets.
 `lint` examines a valid playbook; `without_ignored` removes what the author has silenced. Pure, and nearly linear in the size
 of the playbook. `graph` has the algorithms, `guards` decides about conditions without running them, `net` has the steps and
 arcs with what is known of them, `context` is what the rules share, `ignore` reads the comments of authors. The rules are in
-`reach`, `tokens`, `admission`, `pipelines`, `limits`, `names` (with `results`), `programs`, `keychain` and `secrets`.
+`reach`, `tokens`, `admission`, `pipelines`, `limits`, `names` (with `results` and `unused`), `programs`, `keychain` and
+`secrets`.
 
 Every code has a page, docs/language/lint/<code>.md, whose examples are its tests. A rule reports nothing when it
 is in doubt. Errors (E1xx to E3xx) are found in `dsl.parse` and the modules it uses.

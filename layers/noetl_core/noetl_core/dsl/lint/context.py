@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from noetl_core.dsl.lint.guards import Guards
 from noetl_core.dsl.load import Node
 from noetl_core.dsl.model import Path, Playbook, Task
 from noetl_core.dsl.reader import Reader
 from noetl_core.expr import Read
+from noetl_core.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Lint:
     """One pass over one valid playbook."""
 
@@ -38,7 +38,7 @@ class Lint:
         yield from (node for node in self.root.value["workflow"].value)
 
     def step_name(self, path: Path) -> Node:
-        """Return where the name of the step at `path` stands."""
+        """Return where the name of the step at `path` is written."""
         return self.at(path, "step")
 
     def report(self, code: str, where: Node | tuple[Node, str], message: str, hint: str = "") -> None:

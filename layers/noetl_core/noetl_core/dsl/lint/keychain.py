@@ -7,7 +7,7 @@ from noetl_core.dsl.lint.context import Lint
 
 
 def keychain(lint: Lint) -> None:
-    """Report entries that no template reads and no task names: they are not looked for, and may be missing or misspelt."""
+    """Report entries that no template reads and no task names: they are not looked up, and may be missing or misspelt."""
     used = entries_used(lint.playbook)
     node = lint.root.get("keychain")
     for entry in node.value if node is not None and isinstance(node.value, list) else []:

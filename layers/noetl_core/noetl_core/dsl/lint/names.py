@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
 from jinja2 import nodes
 
@@ -20,8 +20,8 @@ from noetl_core.dsl.inputs import GIVEN_BY_TRIGGERS, READABLE, default_scalars
 from noetl_core.dsl.lint.admission import ctx_written
 from noetl_core.dsl.lint.context import Lint, task_nodes
 from noetl_core.dsl.lint.guards import path_of
-from noetl_core.dsl.lint.programs import keys_read
 from noetl_core.dsl.lint.results import Results, has_no_such, it_has, result_at, sole_kind
+from noetl_core.dsl.lint.unused import unused
 from noetl_core.dsl.load import Node
 from noetl_core.dsl.loops import iterators
 from noetl_core.dsl.model import Step, Task
@@ -51,7 +51,7 @@ class Scope:
     iter: frozenset[str] = frozenset()
     tasks: frozenset[str] = frozenset()
     results: Results = frozenset()
-    """Where what a task of a kind gave is read."""
+    """A place where the result of a task of a kind is read."""
 
 
 @dataclass
@@ -67,7 +67,7 @@ class Names:
     results: Results = frozenset()
     """Where the results of steps are read."""
     suggestions: int = 100
-    """How many more near names are looked for: each look compares with all names."""
+    """How many more similar names may be searched for: each search compares with all names."""
 
     def suggest(self, name: str, known: frozenset[str]) -> str:
         self.suggestions -= 1
@@ -104,7 +104,7 @@ def names(lint: Lint) -> None:
         _check(bound, credentials, Scope(KEYCHAIN, "the keychain", frozenset()))
     for scalar in default_scalars(lint.root):
         _check_scalar(bound, scalar, Scope(READABLE, "workload", frozenset()))
-    _unused(bound)
+    unused(lint, bound.workload, bound.suggest)
 
 
 def _heads(*keys: str) -> frozenset[str]:
@@ -368,36 +368,3 @@ def _allows_for_undefined(node: nodes.Node) -> bool:
     if isinstance(node, nodes.Test):
         return node.name in ("defined", "undefined", "none")
     return isinstance(node, nodes.Or | nodes.CondExpr | nodes.If)
-
-
-# --- unused workload keys -----------------------------------------------------------------------------------------------
-
-
-def _unused(bound: Names) -> None:
-    workload = bound.lint.root.get("workload")
-    if workload is None or not isinstance(workload.value, dict):
-        return
-    read: set[str] = set()
-    for reads in bound.lint.r.reads.values():
-        for found in reads:
-            if found.path == ("workload",) or (found.path[0] == "workload" and found.path[1] in METHODS):
-                return  # the whole of it goes somewhere
-            read.add(found.path[1] if found.path[0] == "workload" else found.path[0])
-    for code in bound.lint.r.program_reads:
-        keys = keys_read(code)
-        if keys is None:
-            return  # a program may read any of them
-        read |= keys
-    for key, node in workload.value.items():
-        if key not in read and not key.startswith("x-") and not _shared(node):
-            message = f"nothing reads workload.{key}"
-            near = bound.suggest(key, frozenset(name for name in read if name not in bound.workload))
-            bound.lint.report("W516", (workload, key), message, near or "remove it, or read it")
-
-
-def _shared(node: Node) -> bool:
-    """Return whether an alias names the value, or a part of it."""
-    if node.shared:
-        return True
-    children: Any = node.value.values() if isinstance(node.value, dict) else node.value if isinstance(node.value, list) else ()
-    return any(_shared(child) for child in children)

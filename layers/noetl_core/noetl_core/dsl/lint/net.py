@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any
 
 from noetl_core.dsl.lint.graph import Dominators, components, is_cycle, reachable, reversed_graph
 from noetl_core.dsl.lint.guards import UNDEFINED, Facts, Guards
 from noetl_core.dsl.model import Arc, Playbook, Step
+from noetl_core.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Boundary:
     """One way in which a run of a step may end, with the content of its `event` (resolutions 3 and 4)."""
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from noetl_core.dsl.kinds import WAITING_KINDS
 from noetl_core.dsl.lint.context import Lint, called
 from noetl_core.dsl.lint.graph import components, is_cycle, reachable
 from noetl_core.dsl.lint.guards import UNDEFINED, Facts, Guards
@@ -15,8 +16,6 @@ from noetl_core.expr import referenced
 OK: Final[Facts] = {("outcome", "status"): "ok", ("outcome", "error"): UNDEFINED}
 ERROR: Final[Facts] = {("outcome", "status"): "error"}
 
-WAITING: Final = frozenset({"wait", "callback", "playbook"})
-"""Kinds that wait: a pipeline that repeats with one of them is polling."""
 
 _FOR_FAILURE: Final = re.compile(
     r"(^|_)(err|error|errors|fail|failed|failure|fallback|rescue|recover|rollback|dead_letter|dlq)(_|$)"
@@ -24,7 +23,7 @@ _FOR_FAILURE: Final = re.compile(
 """Words in names of tasks that are meant for failures."""
 
 _SAME_FOR_ALL: Final = frozenset({"workload", "args", "steps", "execution_id", "keychain", "trigger"})
-"""What every iteration of a loop reads alike."""
+"""Names that are the same in every iteration of a loop."""
 
 
 def pipelines(lint: Lint) -> None:
@@ -90,7 +89,7 @@ def _endless(lint: Lint, step: Step, tasks: Sequence[Task]) -> None:
         inside = set(component)
         if end in inside or not is_cycle(graph, component) or not inside <= entered:
             continue
-        if any(not after[i] <= inside or tasks[i].kind in WAITING for i in inside):
+        if any(not after[i] <= inside or tasks[i].kind in WAITING_KINDS for i in inside):
             continue
         last = max(i for i in inside if any(t <= i for t in after[i]))
         where, message = (

@@ -1,5 +1,5 @@
-"""Program text of `python` tasks that takes itself for a template, or reads namespaces of templates as variables (W523, W524;
-docs/tools/python.md)."""
+"""Program text of `python` tasks that contains template expressions, or reads namespaces of templates as variables
+(W523, W524; docs/tools/python.md)."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def _why(step: Step, ends: tuple[Boundary, ...]) -> str:
 
 
 def _behind(lint: Lint, net: Net, i: int, step: Step, arc: Arc, ends: tuple[Boundary, ...]) -> None:
-    """Return whether an earlier arc of an exclusive router always fires where this one could."""
+    """W502: an earlier arc of an exclusive router always fires where this one could."""
     alive = [end for end in ends if net.fires(i, arc, end) is not False]
     before = {end.name: _certain(net, i, arc, end) for end in alive}
     first = next((a for a in before.values() if a is not None), None)

@@ -1,4 +1,4 @@
-"""Filters on lists and mappings. All give plain lists, and every item is counted."""
+"""Filters on lists and mappings. All return plain lists, and count every item."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from noetl_core.outlines import Part
 
 
 def getter(ev: Evaluation, attribute: Any, default: Any = None) -> Callable[[Any], Any]:
-    """Reads a dotted path (`'a.b.0'`) or an index of an item."""
+    """Return a function that reads a dotted path (`'a.b.0'`) or an index of an item."""
     steps: list[Any] = [int(p) if p.isdigit() else p for p in attribute.split(".")] if type(attribute) is str else [attribute]
 
     def get(item: Any) -> Any:
@@ -111,7 +111,7 @@ def _mapping(ev: Evaluation, value: Any, name: str) -> dict[Any, Any]:
 
 
 def sort_key(ev: Evaluation, value: Any, case_sensitive: bool) -> Any:
-    """Return what `value` is ordered by. It is counted, because comparing walks it."""
+    """Return the sort key of `value`, after counting it, because comparisons traverse it."""
     value = ev.read(value)
     if type(value) is str:
         ev.charge(0 if case_sensitive else len(value))
@@ -268,8 +268,12 @@ def _named(args: tuple[Any, ...], known: dict[str, Any], user: str, what: str) -
     return known[name], tuple(rest)
 
 
+def _itself(item: Any) -> Any:
+    return item
+
+
 def _selected(ev: Evaluation, value: Any, args: tuple[Any, ...], user: str, *, by: bool, keep: bool) -> list[Any]:
-    get: Callable[[Any], Any] = lambda item: item  # noqa: E731
+    get: Callable[[Any], Any] = _itself
     if by:
         if not args:
             raise TemplateError(f"{user} needs an attribute")

@@ -45,7 +45,7 @@ def fromjson(ev: Evaluation, text: str) -> Any:
     try:
         value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
         if "\\u" in text:
-            json.dumps(value, ensure_ascii=False).encode()  # half of a surrogate pair is no text anybody can store
+            json.dumps(value, ensure_ascii=False).encode()  # text with half of a surrogate pair cannot be stored
     except RecursionError:
         raise LimitExceeded(f"fromjson: data nests deeper than {DATA_DEPTH}") from None
     except ValueError as error:
@@ -84,7 +84,7 @@ def b64decode(ev: Evaluation, text: str) -> str:
 
 @filter_("int")
 def int_(ev: Evaluation, value: Any, default: Any = 0, base: int = 10) -> Any:
-    """Return a whole number; `default` when the value is none. Undefined raises."""
+    """Return an integer, or `default` if the value is not a number. Undefined raises."""
     if is_undefined(value):
         raise UndefinedValue(value._undefined_message)
     if type(value) is str:
@@ -102,7 +102,7 @@ def int_(ev: Evaluation, value: Any, default: Any = 0, base: int = 10) -> Any:
 
 @filter_("float")
 def float_(ev: Evaluation, value: Any, default: Any = 0.0) -> Any:
-    """Return a number with fraction; `default` when the value is none (or not finite). Undefined raises."""
+    """Return a float, or `default` if the value is not a (finite) number. Undefined raises."""
     if is_undefined(value):
         raise UndefinedValue(value._undefined_message)
     try:

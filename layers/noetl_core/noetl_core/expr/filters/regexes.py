@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, Final
@@ -99,16 +99,12 @@ def regex_replace(
 ) -> str:
     r"""The text with matches replaced (`\1` and `\g<name>` are groups), at most `count` times (0: always)."""
     template = ev.text(replacement)
-    expand: Callable[[Any], str]
-    if "\\" in template:
-        if len(template) > PATTERN_CHARS:
-            raise LimitExceeded(f"a replacement with groups longer than {PATTERN_CHARS} characters")
-        expand = lambda match: match.expand(template)  # noqa: E731
-    else:
-        expand = lambda match: template  # noqa: E731
+    has_groups = "\\" in template
+    if has_groups and len(template) > PATTERN_CHARS:
+        raise LimitExceeded(f"a replacement with groups longer than {PATTERN_CHARS} characters")
 
     def replaced(match: Any) -> str:
-        expanded = expand(match)
+        expanded: str = match.expand(template) if has_groups else template
         ev.charge(len(expanded) + 16)
         return expanded
 

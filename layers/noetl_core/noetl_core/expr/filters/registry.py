@@ -34,8 +34,8 @@ def _reading(run: Run, *, parts: bool = False) -> Run:
 
 
 def filter_(*names: str, parts: bool = False) -> Callable[[F], F]:
-    """Declare a filter that reads the content of its value: references are loaded first. With `parts` it takes a `Part` for a
-    large one."""
+    """Declare a filter that reads the content of its value: references are loaded first. With `parts` it gets a large value as a
+    `Part`."""
 
     def declare(run: F) -> F:
         for name in names:
@@ -62,7 +62,7 @@ def text_filter(*names: str) -> Callable[[F], F]:
 
 
 def raw_filter(*names: str) -> Callable[[F], F]:
-    """Declare a filter that may pass on its value unread: references stay references."""
+    """Declare a filter that may pass on its value without reading it: references stay references."""
 
     def declare(run: F) -> F:
         for name in names:
@@ -73,7 +73,7 @@ def raw_filter(*names: str) -> Callable[[F], F]:
 
 
 def test(*names: str, parts: bool = False) -> Callable[[F], F]:
-    """Declare a test that reads the content of its value; with `parts`, of a large one what it asks for."""
+    """Declare a test that reads the content of its value; with `parts` it gets a large value as a `Part`."""
 
     def declare(run: F) -> F:
         for name in names:
@@ -84,7 +84,7 @@ def test(*names: str, parts: bool = False) -> Callable[[F], F]:
 
 
 def test_of_truth(*names: str) -> Callable[[F], F]:
-    """Declare a test that asks whether its value is null, true or false, for which nothing large is loaded."""
+    """Declare a test of whether its value is null, true or false, for which no large value is loaded."""
 
     def declare(run: F) -> F:
         @pass_context

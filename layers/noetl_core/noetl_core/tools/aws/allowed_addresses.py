@@ -1,6 +1,6 @@
-"""Requests of botocore to an endpoint that an author named: the address that is checked is the one that is connected to.
+"""Requests of botocore to an endpoint that an author named: they connect to exactly the address that was checked.
 
-botocore resolves names when it connects; whoever owns a name may answer another address by then than at an earlier check.
+botocore resolves names when it connects; the owner of a name may return another address then than at an earlier check.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from noetl_core.tools.net import AddressPolicy, AddressRefused, resolve
 
 
 def send_within(client: Any, policy: AddressPolicy) -> None:
-    """Have a client of S3 connect only to addresses that `policy` allows. Its requests raise `AddressRefused` for others."""
+    """Let a client of S3 connect only to addresses that `policy` allows. Requests to others raise `AddressRefused`."""
     session = _Session(policy)
 
     def send(request: AWSRequest, **_: Any) -> Any:

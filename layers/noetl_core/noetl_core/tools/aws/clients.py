@@ -1,6 +1,6 @@
 """botocore clients for tools: with the role of the worker's function on a stack, with the caller's own profile elsewhere.
 
-They honour `AWS_ENDPOINT_URL`. Whoever asks for a resource by a name checks it first (`rights`).
+They honour `AWS_ENDPOINT_URL`. Callers must check the names of resources first (`rights`).
 """
 
 from __future__ import annotations

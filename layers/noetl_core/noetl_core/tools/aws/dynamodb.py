@@ -47,10 +47,10 @@ def _get(call: ToolCall, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _put(call: ToolCall, request: dict[str, Any]) -> dict[str, Any]:
-    """Write an item. Where its condition fails because the item is there as it is, an earlier attempt wrote it."""
+    """Write an item. If its condition fails although the stored item is equal, an earlier attempt wrote it."""
     item = _map(call, "item")
     try:
-        answer = _client(call).put_item(**request, **expressions(call), Item=item, **_told_old(call))
+        answer = _client(call).put_item(**request, **expressions(call), Item=item, **_return_old(call))
     except ClientError as error:
         if _old(error) != item:
             raise
@@ -64,13 +64,13 @@ def _update(call: ToolCall, request: dict[str, Any]) -> dict[str, Any]:
         **expressions(call),
         Key=_map(call, "key"),
         UpdateExpression=text(call, "update"),
-        **{**_told_old(call), "ReturnValues": "ALL_NEW"},
+        **{**_return_old(call), "ReturnValues": "ALL_NEW"},
     )
     return {"item": shown(answer.get("Attributes"))}
 
 
 def _delete(call: ToolCall, request: dict[str, Any]) -> dict[str, Any]:
-    answer = _client(call).delete_item(**request, **expressions(call), Key=_map(call, "key"), **_told_old(call))
+    answer = _client(call).delete_item(**request, **expressions(call), Key=_map(call, "key"), **_return_old(call))
     return {"deleted": "Attributes" in answer, "old": shown(answer.get("Attributes"))}
 
 
@@ -115,7 +115,7 @@ def _client(call: ToolCall) -> Any:
     return client("dynamodb", optional_text(call, "region"))
 
 
-def _told_old(call: ToolCall) -> dict[str, str]:
+def _return_old(call: ToolCall) -> dict[str, str]:
     return {
         "ReturnValues": "ALL_OLD",
         **({"ReturnValuesOnConditionCheckFailure": "ALL_OLD"} if call.inputs.get("condition") else {}),
@@ -130,7 +130,7 @@ def _map(call: ToolCall, name: str) -> dict[str, Any]:
 
 
 def expressions(call: ToolCall) -> dict[str, Any]:
-    """Return condition and filter with what they name."""
+    """Return condition and filter, with the names and values that they use."""
     found: dict[str, Any] = {}
     for ours, theirs in (("condition", "ConditionExpression"), ("filter", "FilterExpression")):
         if (expression := optional_text(call, ours)) is not None:
@@ -150,8 +150,7 @@ def shown(item: Mapping[str, Any] | None) -> Any:
 
 
 def conditional_write(dynamodb: Any, request: Mapping[str, Any]) -> Any:
-    """Update an item, or delete it where there is no UpdateExpression. Returns the answer; None where the condition did not
-    hold."""
+    """Update an item, or delete it if there is no UpdateExpression. Return the answer; None if the condition did not hold."""
     try:
         return dynamodb.update_item(**request) if "UpdateExpression" in request else dynamodb.delete_item(**request)
     except ClientError as error:
@@ -161,7 +160,7 @@ def conditional_write(dynamodb: Any, request: Mapping[str, Any]) -> Any:
 
 
 def _refused(call: ToolCall, error: ClientError, table: str) -> ToolFailed:
-    """Return the failure of a condition, with the item that is there."""
+    """Return the failure of a condition, with the stored item."""
     failed = outcome_of(call.kind, error, TABLES, table).error
     assert failed is not None
     details = {"item": shown(_old(error))}

@@ -19,10 +19,10 @@ from noetl_core.tools.base import BadInput, ToolCall
 from noetl_core.tools.store import encode
 
 MAX_BYTES: Final = 28 * 1024 * 1024
-"""Of texts and attachments: SES takes messages of 40 MB, in which they are written as base64."""
+"""The most bytes of texts and attachments: SES takes messages of 40 MB, including the base64 encoding."""
 MAX_RECIPIENTS: Final = 50
 ANSWER_S: Final = 30
-"""How long one request waits. It is not asked again: the mail may have been sent."""
+"""The timeout of a request (seconds). It is not retried, because the mail may have been sent."""
 FORMATS: Final = ("text", "base64", "json", "jsonl", "csv")
 _OF_ATTACHMENT: Final = frozenset({"name", "data", "format", "content_type"})
 
@@ -60,7 +60,7 @@ class EmailTool:
 
 
 def one_address(written: Any, name: str) -> tuple[str, str]:
-    """Return one address as it goes into a header, and without the name before it. Raises `BadInput`."""
+    """Return one address in header form, and without the name before it. Raises `BadInput`."""
     found = _read(written) if isinstance(written, str) and written.isprintable() else ()
     if len(found) == 1 and found[0].username and found[0].domain and found[0].addr_spec.isascii():
         return formataddr((found[0].display_name, found[0].addr_spec)), found[0].addr_spec
@@ -68,7 +68,7 @@ def one_address(written: Any, name: str) -> tuple[str, str]:
 
 
 def _read(written: str) -> tuple[Address, ...]:
-    """Return the addresses of a header, none of one that is not written as it must be."""
+    """Return the addresses of a header; none if it is malformed."""
     header: Any = HeaderRegistry()("from", written)
     found: tuple[Address, ...] = () if header.defects else header.addresses
     return found
@@ -82,7 +82,7 @@ def _addresses(call: ToolCall, name: str) -> list[str]:
 
 
 def _message(call: ToolCall) -> dict[str, Any]:
-    """Return the mail as SES takes it. Raises `BadInput`."""
+    """Return the mail in SES's form. Raises `BadInput`."""
     subject = text(call, "subject")
     if not subject.isprintable():
         raise BadInput("`subject` must be one line")

@@ -19,13 +19,13 @@ DENIED: Final = frozenset(
     {"AccessDenied", "AccessDeniedException", "AuthorizationError", "AuthorizationErrorException", "KMSAccessDeniedException",
      "UnauthorizedOperation", "AllAccessDisabled", "AccountProblem", "403", "Forbidden"}
 )  # fmt: skip
-"""The service knows who asks, and refuses."""
+"""The service knows the caller, and refuses."""
 UNKNOWN_CALLER: Final = frozenset(
     {"InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidSignatureException", "UnrecognizedClientException", "ExpiredToken",
      "ExpiredTokenException", "InvalidClientTokenId", "IncompleteSignature", "MissingAuthenticationToken", "InvalidToken",
      "RequestExpired", "RequestTimeTooSkewed", "NotAuthorized", "OptInRequired"}
 )  # fmt: skip
-"""The service does not take the credentials."""
+"""The service does not accept the credentials."""
 NOT_FOUND: Final = frozenset(
     {"NoSuchKey", "NoSuchBucket", "NoSuchVersion", "NoSuchUpload", "404", "NotFound", "NotFoundException", "NotFoundFault",
      "ResourceNotFoundException", "ResourceNotFound", "QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue",
@@ -40,14 +40,14 @@ CONFLICT: Final = frozenset(
     {"TransactionConflictException", "TransactionInProgressException", "OperationAborted", "ConditionalRequestConflict",
      "ResourceInUseException", "ResourceConflictException"}
 )  # fmt: skip
-"""Another request is at the same thing: trying again is right."""
+"""Another request is changing the same resource: a retry is appropriate."""
 TIMED_OUT: Final = frozenset({"RequestTimeout", "RequestTimeoutException"})
 
 
 @contextmanager
 def errors_of(kind: str, right: Right | None = None, name: str = "", passing: frozenset[str] = frozenset()) -> Iterator[None]:
-    """Turn the errors of botocore in the block into `ToolFailed`, of which `invoke` makes the outcome of the task; those whose
-    code is in `passing` stay as they are. Where access is denied, the outcome names the parameter of `right`, for the resource
+    """Turn errors of botocore in the block into `ToolFailed`, which `invoke` turns into the outcome of the task; errors whose
+    code is in `passing` are not changed. If access is denied, the outcome names the parameter of `right`, for the resource
     `name`."""
     try:
         yield
@@ -58,7 +58,7 @@ def errors_of(kind: str, right: Right | None = None, name: str = "", passing: fr
 
 
 def outcome_of(kind: str, error: ClientError | BotoCoreError, right: Right | None = None, name: str = "") -> Outcome:
-    """Return the outcome that `error` is, of a task of `kind`."""
+    """Return the outcome for `error`, of a task of `kind`."""
     if isinstance(error, ClientError):
         return _answered(kind, error, right, name)
     failed, message = _unanswered(error)
@@ -106,7 +106,7 @@ def _hint(right: Right | None, name: str) -> str:
 
 
 def _unanswered(error: BotoCoreError) -> tuple[ErrorKind, str]:
-    """Return the kind and the message of what came of no answer."""
+    """Return the kind and the message for a missing answer."""
     if isinstance(
         error, aws.NoCredentialsError | aws.PartialCredentialsError | aws.CredentialRetrievalError | aws.TokenRetrievalError
     ):

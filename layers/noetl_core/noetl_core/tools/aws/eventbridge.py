@@ -16,7 +16,7 @@ from noetl_core.tools.base import BadInput, ToolCall
 from noetl_core.tools.stopping import stopper
 
 MAX_BYTES: Final = 1024 * 1024
-"""Of an event, and of all events of one request."""
+"""The most bytes of an event, and of all events of one request."""
 DEFAULT: Final = "default"
 FAILURES: Final[Mapping[str, ErrorKind]] = {
     "ThrottlingException": "rate_limit",
@@ -27,7 +27,7 @@ FAILURES: Final[Mapping[str, ErrorKind]] = {
     "NotAuthorizedForDetailTypeException": "auth",
     "ResourceNotFoundException": "not_found",
 }
-"""What the code of one refused event means; every other is the author's."""
+"""The meaning of the code of one refused event; every other is the author's error."""
 
 
 class EventBridgeTool:
@@ -39,7 +39,7 @@ class EventBridgeTool:
     def run(self, call: ToolCall) -> Outcome:
         action_of(call)
         bus = optional_text(call, "bus") or DEFAULT
-        name = named(bus)
+        name = bus_name(bus)
         rights.check(EVENT_BUSES, name)
         entries = [_entry(call, bus, detail) for detail in messages.given(call, "detail", "details")]
         batches = messages.batches(call.kind, entries, _size, MAX_BYTES)
@@ -54,7 +54,7 @@ class EventBridgeTool:
         return Outcome.ok({"bus": name, "sent": len(sent), "event_ids": sent})
 
 
-def named(bus: str) -> str:
+def bus_name(bus: str) -> str:
     """Return the name of a bus that is given as a name or an ARN. Raises `BadInput`."""
     head, found, name = bus.partition(":event-bus/")
     is_arn = bool(found) and head.startswith("arn:") and head.count(":") == 4
@@ -66,7 +66,7 @@ def named(bus: str) -> str:
 
 
 def _entry(call: ToolCall, bus: str, detail: Any) -> messages.Entry:
-    """Return one event as EventBridge takes it."""
+    """Return one event in EventBridge's form."""
     if not isinstance(detail, Mapping):
         raise BadInput(f"the detail of an event is a mapping, not {detail!r:.60}")
     resources = call.inputs.get("resources") or []
@@ -86,7 +86,7 @@ def _size(entry: messages.Entry) -> int:
 
 
 def _put(kind: str, answers: Sequence[Mapping[str, Any]], before: int, of: int) -> list[str]:
-    """Return the ids of the events that were put, if all were; `before` of `of` were put by earlier requests."""
+    """Return the ids of the events of a request, if all were put; `before` of `of` were put by earlier requests."""
     sent = [one["EventId"] for one in answers if "ErrorCode" not in one]
     for number, one in enumerate(answers, before):
         if "ErrorCode" in one:

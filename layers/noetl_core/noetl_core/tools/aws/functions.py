@@ -17,7 +17,7 @@ from noetl_core.tools.aws.rights import FUNCTIONS
 from noetl_core.tools.base import BadInput, ToolCall
 
 PATIENCE_S: Final = (15, 60, 300, 900)
-"""How long a client waits for an answer: the first that is not shorter than the timeout of the task."""
+"""Read timeouts of clients (seconds): the first that is not shorter than the task's timeout is used."""
 _ARN: Final = re.compile(r"arn:[a-z-]+:lambda:[a-z0-9-]+:[0-9]{12}:function:([A-Za-z0-9_-]+)(?::[$A-Za-z0-9_-]+)?")
 _NAME: Final = re.compile(r"([A-Za-z0-9_-]+)(?::([$A-Za-z0-9_-]+))?")
 MAX_BYTES: Final = {"request": 6 * 1024 * 1024, "event": 1024 * 1024}
@@ -32,7 +32,7 @@ class LambdaTool:
     def run(self, call: ToolCall) -> Outcome:
         action_of(call)
         function, how = text(call, "function"), choice(call, "invocation")
-        name = named(function)
+        name = function_name(function)
         rights.check(FUNCTIONS, name)
         payload = json.dumps(call.inputs.get("payload"), ensure_ascii=False, allow_nan=False).encode()
         if len(payload) > MAX_BYTES[how]:
@@ -51,7 +51,7 @@ class LambdaTool:
         return _outcome(name, answer, body)
 
 
-def named(function: str) -> str:
+def function_name(function: str) -> str:
     """Return the name of a function that is given as `name`, `name:alias` or ARN. Raises `BadInput`."""
     found = _ARN.fullmatch(function) or _NAME.fullmatch(function)
     if found is None:
@@ -60,8 +60,8 @@ def named(function: str) -> str:
 
 
 def _invoked(function: str) -> dict[str, str]:
-    """Return what is invoked as Lambda takes it. An alias stands by itself: `function:x` and `123456789012:x` are other ways to
-    name the function `x`, and the right was asked for another."""
+    """Return the function and the qualifier of the request. An alias is passed separately, because `function:x` and
+    `123456789012:x` are also names of the function `x`, while the right was checked for another name."""
     if _ARN.fullmatch(function):
         return {"FunctionName": function}
     name, _, alias = function.partition(":")
@@ -69,7 +69,7 @@ def _invoked(function: str) -> dict[str, str]:
 
 
 def _context(call: ToolCall) -> str:
-    """Return what the function may know a repeated task by: `context.client_context.custom`."""
+    """Return the data by which the function may recognize a repeated task: `context.client_context.custom`."""
     custom = {"noetl_execution_id": call.execution_id, "noetl_task_run_id": call.task_run_id}
     return b64encode(json.dumps({"custom": custom}).encode()).decode()
 

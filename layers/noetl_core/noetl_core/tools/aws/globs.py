@@ -1,4 +1,4 @@
-"""Patterns of keys, as DuckDB has them: `*` is text without `/`, `**` any text, `?` one character, `[ab]` one of some."""
+"""Patterns of keys with DuckDB's syntax: `*` is text without `/`, `**` any text, `?` one character, `[ab]` one of a set."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from noetl_core.tools.base import BadInput
 
 _PART: Final = re.compile(r"\*\*/?|\*|\?|\[!?[^\]]+\]|[^*?\[]+|\[", re.DOTALL)
 _MOST: Final = 16
-"""Wildcards of one pattern: each more makes a long key that does not fit take longer."""
+"""The most wildcards of a pattern, because matching gets slower with each of them."""
 
 
 def literal_prefix(pattern: str) -> str:
@@ -19,7 +19,7 @@ def literal_prefix(pattern: str) -> str:
 
 
 def matcher(pattern: str) -> Callable[[str], bool]:
-    """Return what says whether a key fits `pattern`. Raises `BadInput`."""
+    """Return a predicate for keys that match `pattern`. Raises `BadInput`."""
     if len(re.findall(r"\*+", pattern)) > _MOST:
         raise BadInput(f"a pattern has at most {_MOST} wildcards")
     try:

@@ -1,4 +1,4 @@
-"""What messages to queues, topics and event buses have in common: texts, attributes, FIFO, and requests of as many as fit in."""
+"""Shared by messages to queues, topics and event buses: texts, attributes, FIFO, and batching into requests."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from noetl_core.tools.actions import optional_text
 from noetl_core.tools.base import BadInput, ToolCall, ToolFailed
 
 AT_ONCE: Final = 10
-"""Messages of one request, of each of these services."""
+"""The most messages of a request of each of these services."""
 Entry = dict[str, Any]
 
 
 def given(call: ToolCall, one: str, several: str) -> list[Any]:
-    """Return what is to be sent: the list in the input `several`, else the value of `one`. Raises `BadInput`."""
+    """Return the values to send: the list in the input `several`, else the value of `one`. Raises `BadInput`."""
     listed = call.inputs.get(several)
     if listed is None:
         return [call.inputs.get(one)]
@@ -35,7 +35,7 @@ def text_of(message: Any) -> str:
 
 
 def attributes_of(call: ToolCall) -> dict[str, Any]:
-    """Return the attributes that every message has. Raises `BadInput`."""
+    """Return the attributes of every message. Raises `BadInput`."""
     found = call.inputs.get("attributes") or {}
     if not isinstance(found, Mapping) or not all(_is_attribute(value) for value in found.values()):
         raise BadInput("`attributes` must be a mapping of names to texts and numbers")
@@ -47,8 +47,8 @@ def _is_attribute(value: Any) -> bool:
 
 
 def order_of(call: ToolCall, number: int, noun: str, fifo: bool) -> Entry:
-    """Return the group of a message and what it is known by. That of FIFO is known by the task run and its place: a task that is
-    repeated within five minutes sends it once. Raises `BadInput`."""
+    """Return the group and the deduplication id of a message. For FIFO the id is derived from the task run and the message's
+    index, so that a task repeated within five minutes sends it once. Raises `BadInput`."""
     group = optional_text(call, "group")
     if fifo:
         mine = sha256(f"{call.task_run_id}/{number}".encode()).hexdigest()
@@ -59,7 +59,7 @@ def order_of(call: ToolCall, number: int, noun: str, fifo: bool) -> Entry:
 
 
 def attributes_size(entry: Mapping[str, Any]) -> int:
-    """Return how many bytes the attributes of a message count for."""
+    """Return the number of bytes that the attributes of a message count."""
     return sum(
         len(f"{name}{value['DataType']}{value['StringValue']}".encode()) for name, value in entry["MessageAttributes"].items()
     )
@@ -68,7 +68,7 @@ def attributes_size(entry: Mapping[str, Any]) -> int:
 def batches(
     kind: str, entries: Sequence[Entry], size_of: Callable[[Entry], int], largest: int, together: int | None = None
 ) -> list[list[Entry]]:
-    """Return the entries of each request, in order. An entry has at most `largest` bytes, several have `together`. Raises
+    """Divide the entries into requests, in order. An entry has at most `largest` bytes, a request at most `together`. Raises
     `ToolFailed`."""
     found: list[list[Entry]] = [[]]
     size = 0
@@ -86,8 +86,8 @@ def batches(
 
 
 def sent_in(kind: str, answer: Mapping[str, Any], before: int, of: int) -> list[str]:
-    """Return the ids of the messages that an answer of SQS or SNS says were sent; `before` of `of` were sent by earlier requests.
-    Raises `ToolFailed` if some were not."""
+    """Return the ids of the sent messages in an answer of SQS or SNS; `before` of `of` were sent by earlier requests. Raises
+    `ToolFailed` if some were not sent."""
     sent = [one["MessageId"] for one in sorted(answer.get("Successful", ()), key=lambda one: int(one["Id"]))]
     for failed in answer.get("Failed", ()):
         mine = bool(failed.get("SenderFault"))
@@ -97,7 +97,7 @@ def sent_in(kind: str, answer: Mapping[str, Any], before: int, of: int) -> list[
 
 
 def refused(kind: str, told: str, code: str, error: ErrorKind, sent: int, of: int) -> ToolFailed:
-    """Return the failure of a task of whose messages the service did not take one."""
+    """Return the failure of a task if the service did not accept one of its messages."""
     retryable = error in ("server_error", "rate_limit")
     outcome = Outcome.failed(error, f"{kind}: {told}", retryable=retryable, code=code, details={"sent": sent, "of": of})
     return ToolFailed(outcome)

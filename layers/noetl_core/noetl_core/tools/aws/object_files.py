@@ -1,4 +1,4 @@
-"""Objects of S3 as sources: those that fit a pattern, as they were when they were listed."""
+"""Objects of S3 as sources: those that match a pattern, in the version that was listed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from noetl_core.tools.net import AddressPolicy
 
 SCHEME: Final = "s3://"
 MOST: Final = 10_000
-"""Objects of one source."""
+"""The most objects of one source."""
 PIECE: Final = 1024 * 1024
 _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "key": ("key_id", "access_key_id", "aws_access_key_id", "access_key"),
@@ -29,7 +29,7 @@ _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "region": ("region", "aws_region"),
     "endpoint": ("endpoint", "endpoint_url"),
 }
-"""Fields of a credential for S3, as DuckDB, AWS and others spell them."""
+"""Fields of a credential for S3, in the spellings of DuckDB, AWS and others."""
 
 
 class Object(NamedTuple):
@@ -47,9 +47,9 @@ def is_uri(value: Any) -> bool:
 
 
 def listed(uri: str, kind: str, service: Any = None) -> list[Object]:
-    """Return the objects that `uri` names, whose key may be a pattern, by key. `service` is a client with credentials of its own.
+    """Return the objects of `uri`, whose key may be a pattern, by key. `service` is a client with credentials of its own.
 
-    Raises `BadInput`, `Forbidden`, `ToolFailed`: also where there are none.
+    Raises `BadInput`, `Forbidden`, and `ToolFailed`, also if there are none.
     """
     bucket, _, pattern = uri.removeprefix(SCHEME).partition("/")
     if not bucket or not pattern:
@@ -71,15 +71,15 @@ def listed(uri: str, kind: str, service: Any = None) -> list[Object]:
 
 
 def content(one: Object, kind: str, service: Any = None) -> Iterator[bytes]:
-    """Yield an object in pieces. Raises `ToolFailed`, also where it is another by now."""
+    """Yield an object in pieces. Raises `ToolFailed`, also if it was overwritten meanwhile."""
     with errors_of(kind, BUCKETS, one.bucket):
         answer: Mapping[str, Any] = (service or client("s3")).get_object(Bucket=one.bucket, Key=one.key, IfMatch=one.etag)
         yield from answer["Body"].iter_chunks(PIECE)
 
 
 def service_with(fields: Mapping[str, Any], policy: AddressPolicy) -> Any:
-    """Return a client of S3, or of what speaks its API, with credentials of its own. An endpoint that these name is reached only
-    where `policy` allows its address: else requests raise `AddressRefused`. Raises `BadInput`."""
+    """Return a client of S3, or of a compatible service, with credentials of its own. If they name an endpoint, `policy` must
+    allow its address, otherwise requests raise `AddressRefused`. Raises `BadInput`."""
     known = {name: next((str(fields[one]) for one in spelt if fields.get(one)), None) for name, spelt in _FIELDS.items()}
     if known["key"] is None or known["secret"] is None:
         raise BadInput("`auth` is the credential for objects in S3: key_id, secret and region (and endpoint, session_token)")

@@ -1,8 +1,8 @@
-"""What tools may reach in AWS: what the parameters of the stack name (docs/access.md).
+"""What tools may access in AWS: the resources named by the stack's parameters (docs/access.md).
 
-A stack grants its workers what its parameters name (`ToolBuckets=reports,raw-*`) and tells them the same words, because an
+A stack grants its workers what its parameters name (`ToolBuckets=reports,raw-*`) and passes them the same text, because an
 emulator enforces no roles, and because a refusal can then say what to do. The engine's own resources are never granted, and
-refused here whatever the parameters say. The local runner has no parameters: what the caller's own profile may, tools may.
+refused here whatever the parameters say. The local runner has no parameters: tools have the rights of the caller's own profile.
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+from noetl_core.frozen import frozen
 from noetl_core.ports import Forbidden
 from noetl_core.result_refs import is_plain
 
 OWN: Final = "STACK_RESOURCES"
-"""The environment variable that lists what the stack itself consists of. Where it is set, tools run on a stack."""
+"""The environment variable that lists the stack's own resources. If it is set, tools run on a stack."""
 
 ACCOUNT: Final = "NOETL_ACCOUNT_ID"
-"""The environment variable that has the account of the stack."""
+"""The environment variable with the account of the stack."""
 
 UPLOADS: Final = "triggers/"
-"""Where the inbox has the objects that start playbooks."""
+"""The folder of the inbox with objects that start playbooks."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Right:
     """What one parameter of the stack grants."""
 
@@ -36,10 +36,10 @@ class Right:
     variable: str
     noun: str
     own: str = ""
-    """Under which key `STACK_RESOURCES` lists what of this sort is the engine's own."""
+    """The key under which `STACK_RESOURCES` lists the engine's own resources of this type."""
     names: str = r"[A-Za-z0-9._-]+"
-    """`*` in a parameter stands for a name, not for whatever a service takes in a name's place: an ARN of an access point, a
-    path."""
+    """The characters that `*` in a parameter may match. It matches names, but not other forms that a service accepts instead,
+    such as an ARN of an access point or a path."""
 
 
 BUCKETS: Final = Right("ToolBuckets", "NOETL_TOOL_BUCKETS", "bucket", "buckets")
@@ -50,13 +50,17 @@ TOPICS: Final = Right("ToolTopics", "NOETL_TOOL_TOPICS", "topic")
 EVENT_BUSES: Final = Right("ToolEventBuses", "NOETL_TOOL_EVENT_BUSES", "event bus")
 SENDERS: Final = Right("ToolSenders", "NOETL_TOOL_SENDERS", "sender", names=r"[A-Za-z0-9._%+=@-]+")
 APIS: Final = Right("ToolApis", "NOETL_TOOL_APIS", "API", "apis")
-RIGHTS: Final = (BUCKETS, QUEUES, TABLES, FUNCTIONS, TOPICS, EVENT_BUSES, SENDERS, APIS)
+CLUSTERS: Final = Right("ToolClusters", "NOETL_TOOL_CLUSTERS", "cluster", names=r"[A-Za-z0-9_-]+")
+TASKS: Final = Right("ToolTasks", "NOETL_TOOL_TASKS", "task definition", names=r"[A-Za-z0-9_-]+")
+TASK_ROLES: Final = Right("ToolTaskRoles", "NOETL_TOOL_TASK_ROLES", "task role")
+"""The role of a task of ECS. It is not checked in advance, because only ECS knows the roles of a task definition."""
+RIGHTS: Final = (BUCKETS, QUEUES, TABLES, FUNCTIONS, TOPICS, EVENT_BUSES, SENDERS, APIS, CLUSTERS, TASKS, TASK_ROLES)
 
 
 def check(right: Right, name: str) -> None:
-    """Raise `Forbidden`, which says what to do, unless tools may reach the resource `name` (a name, no ARN and no URL).
+    """Raise `Forbidden`, which says what to do, unless tools may access the resource `name` (a name, not an ARN or a URL).
 
-    `invoke` makes an outcome of kind `auth` of it, which is not retryable.
+    `invoke` turns it into an outcome of kind `auth`, which is not retryable.
     """
     if name in own(right):
         raise Forbidden(f"{right.noun} `{name}` is the engine's own: no parameter opens it to tools")
@@ -68,14 +72,14 @@ def check(right: Right, name: str) -> None:
 
 
 def check_reading(bucket: str, key: str) -> None:
-    """As `check`, of an object that is read: uploads in the stack's inbox (docs/operating.md) are open to tools, too."""
+    """Like `check`, for reading an object: tools may also read uploads in the stack's inbox (docs/operating.md)."""
     upload = key.startswith(UPLOADS) and is_plain(key)
     if not (upload and bucket in _own(os.environ.get(OWN, "{}")).get("inbox", ())):
         check(BUCKETS, bucket)
 
 
 def granted(right: Right) -> tuple[str, ...] | None:
-    """Return the names and patterns that the parameter lists; None where whatever the caller's profile may is allowed."""
+    """Return the names and patterns that the parameter lists; None if the rights of the caller's profile apply."""
     said = os.environ.get(right.variable)
     if said is None and not on_stack():
         return None
@@ -83,7 +87,7 @@ def granted(right: Right) -> tuple[str, ...] | None:
 
 
 def missing(right: Right, name: str) -> str:
-    """Return what a refusal says: the parameter and what it names now."""
+    """Return the message of a refusal: the parameter and what it names now."""
     said = granted(right)
     if said is None:
         return f"the caller's AWS profile may not use {right.noun} `{name}`"
@@ -97,7 +101,7 @@ def on_stack() -> bool:
 
 
 def own(right: Right) -> frozenset[str]:
-    """Return the names of what is the engine's own, of this sort; this function among them."""
+    """Return the names of the engine's own resources of this type, including this function."""
     names = _own(os.environ.get(OWN, "{}")).get(right.own, frozenset())
     this = os.environ.get("AWS_LAMBDA_FUNCTION_NAME")
     return names | {this} if right is FUNCTIONS and this else names

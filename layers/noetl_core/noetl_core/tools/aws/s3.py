@@ -1,6 +1,6 @@
-"""`kind: s3`: gets, puts, lists, copies and deletes objects, and makes addresses for others (docs/tools/s3.md).
+"""`kind: s3`: gets, puts, lists, copies, deletes and presigns objects (docs/tools/s3.md).
 
-Objects of any size pass in constant memory: `s3_bodies` reads and writes them.
+`s3_bodies` reads and writes objects of any size in constant memory.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from noetl_core.tools.base import BadInput, ToolCall
 from noetl_core.tools.stopping import stopper
 
 WRITTEN_BY: Final = "noetl-task-run"
-"""The metadata that says which task wrote an object: a write that was repeated because its answer was lost is known by it."""
+"""The metadata with the task that wrote an object, by which a repeated write is recognised when its answer was lost."""
 _HEADER_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,200}")
 ONE_COPY: Final = 5 * 1024**3
 """A larger object is copied in parts."""
@@ -37,7 +37,7 @@ _FAILED_CONDITION: Final = frozenset({"PreconditionFailed", "412"})
 
 
 class Place(NamedTuple):
-    """An object, or what a list looks for."""
+    """An object, or the target of a list."""
 
     bucket: str
     key: str
@@ -52,7 +52,7 @@ class Place(NamedTuple):
 
 
 class S3Tool:
-    """Inputs `action`, `bucket` and `key`, or `uri`; each action has its own beside them (`dsl.fields.kinds.aws`)."""
+    """Inputs `action`, `bucket` and `key`, or `uri`, and those of each action (`dsl.fields.kinds.aws`)."""
 
     kind = "s3"
     inline = False
@@ -78,7 +78,7 @@ def _get(call: ToolCall) -> dict[str, Any]:
 def _put(call: ToolCall) -> dict[str, Any]:
     place = _place(call)
     rights.check(BUCKETS, place.bucket)
-    body = bodies.written(call, place.key, choice(call, "format"))
+    body = bodies.body_of(call, place.key, choice(call, "format"))
     request = {**place.request, "Metadata": {**_metadata(call), WRITTEN_BY: call.task_run_id}}
     request |= {"ContentType": body.content_type, **_content_type(call)}
     conditions = _with(call, {}, if_match="IfMatch", if_none_match="IfNoneMatch")
@@ -96,7 +96,7 @@ def _put(call: ToolCall) -> dict[str, Any]:
 
 
 def _written_before(call: ToolCall, s3: Any, place: Place) -> Mapping[str, Any] | None:
-    """Return the head of the object if an earlier attempt of this task wrote it: its answer was lost, and its condition held."""
+    """Return the head of the object if an earlier attempt of this task wrote it and the answer was lost."""
     with errors_of(call.kind, BUCKETS, place.bucket):
         try:
             head: Mapping[str, Any] = s3.head_object(**place.request)
@@ -171,7 +171,7 @@ def _delete(call: ToolCall) -> dict[str, Any]:
         for start in range(0, len(wanted), DELETED_AT_ONCE):
             part = {"Objects": wanted[start : start + DELETED_AT_ONCE], "Quiet": True}
             refused = _client(call).delete_objects(Bucket=bucket, Delete=part).get("Errors", [])
-            if refused:  # what S3 says of one key is what it says of a request
+            if refused:  # an error of one key is handled like an error of the request
                 said = {name: refused[0].get(name, "") for name in ("Code", "Message", "Key")}
                 raise ClientError({"Error": {"Code": said["Code"], "Message": said["Message"]}}, f"DeleteObjects: {said['Key']}")
     return {"bucket": bucket, "deleted": len(keys)}
@@ -200,14 +200,14 @@ def _client(call: ToolCall) -> Any:
 
 
 def _place(call: ToolCall) -> Place:
-    """Return the object that the task is about. Raises `BadInput`."""
+    """Return the object that the task concerns. Raises `BadInput`."""
     if call.inputs.get("uri") is not None:
         return parsed(text(call, "uri"), "uri")
     return _checked(Place(text(call, "bucket"), text(call, "key")), "key")
 
 
 def parsed(uri: str, name: str) -> Place:
-    """Return what `s3://bucket/key` says. Raises `BadInput`."""
+    """Return the bucket and key of `s3://bucket/key`. Raises `BadInput`."""
     scheme, _, rest = uri.partition("://")
     bucket, _, key = rest.partition("/")
     if scheme != "s3" or not bucket or not key:
@@ -234,7 +234,7 @@ def _bucket_and_pattern(call: ToolCall) -> tuple[str, str | None]:
 
 
 def _source(call: ToolCall) -> tuple[Place, str | None]:
-    """Return what is copied, and its version."""
+    """Return the object to copy, and its version."""
     given = call.inputs.get("source")
     if isinstance(given, str):
         return parsed(given, "source"), None
@@ -289,7 +289,7 @@ def _metadata_of(answer: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _facts(place: Place, answer: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the service said of an object."""
+    """Return the service's description of an object."""
     facts: dict[str, Any] = {"bucket": place.bucket, "key": place.key, "uri": place.uri, "etag": _etag(answer)}
     for theirs, ours in (("ContentLength", "size"), ("ContentType", "content_type"), ("VersionId", "version_id")):
         if answer.get(theirs) is not None:

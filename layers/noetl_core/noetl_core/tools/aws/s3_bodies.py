@@ -1,6 +1,6 @@
-"""The bodies of objects in S3: read as a value or kept by reference, written by one request or part by part.
+"""Reads bodies of S3 objects as a value or a reference, and writes them by one request or in parts.
 
-Neither holds more than `PART` bytes of a body whose size is not known to be small.
+At most `PART` bytes of a body are in memory, unless it is known to be small.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from typing import Any, Final
 
 from noetl_core.tools.actions import option
 from noetl_core.tools.base import BadInput, ToolCall
-from noetl_core.tools.bodies import BINARY, Body, form_of, in_steps, stored, too_large, value_of
+from noetl_core.tools.bodies import BINARY, Body, form_of, in_steps, store, too_large, value_of
 
 PART: Final = 16 * 1024 * 1024
-"""Bytes of a part: S3 takes 10,000 of them, 156 GB."""
+"""Bytes of a part. S3 takes 10,000 parts, 156 GB."""
 PIECE: Final = 1024 * 1024
 _BY_REFERENCE: Final = frozenset({"csv", "parquet", "binary"})
-"""What `auto` keeps by reference: rows for DuckDB, and what is no text."""
+"""Formats that `auto` returns as references: rows for DuckDB, and binary data."""
 
 
 def read(call: ToolCall, key: str, form: str, answer: Mapping[str, Any]) -> Any:
-    """Return the body of the object `key` that `answer` brings, as a value or as a reference. Raises `BadInput`, `ToolFailed`."""
+    """Return the body of the object `key` in `answer`, as a value or as a reference. Raises `BadInput`, `ToolFailed`."""
     size = int(answer.get("ContentLength", 0))
     found = form_of(key, str(answer.get("ContentType", "")))
     if form == "parquet":
@@ -40,22 +40,22 @@ def read(call: ToolCall, key: str, form: str, answer: Mapping[str, Any]) -> Any:
 
 
 def _kept(call: ToolCall, form: str, size: int, answer: Mapping[str, Any]) -> dict[str, Any]:
-    """Copy the body among the results of the execution and return its reference. The key says which task and which content, so a
-    repeated task writes the same object, and a worker that was overtaken none that its successor's reference names."""
+    """Copy the body to the results of the execution and return its reference. The key is derived from the task and the content,
+    so that a repeated task writes the same object, and an overtaken worker cannot overwrite the object of its successor."""
     limit = option(call, "max_bytes")
     if size > limit:
         raise too_large(call.kind, f"the object has {size} bytes, `spec.max_bytes` is {limit}")
     mark = sha256(str(answer.get("ETag", "")).encode()).hexdigest()[:16]
     name = f"{call.execution_id}/s3/{call.task_run_id}-{mark}"
-    reference = stored(call, name, form, str(answer.get("ContentType") or BINARY), answer["Body"].iter_chunks(PIECE))
+    reference = store(call, name, form, str(answer.get("ContentType") or BINARY), answer["Body"].iter_chunks(PIECE))
     return {"schema_hint": {"type": form, "size": size}, **reference}
 
 
 def write(
     s3: Any, request: Mapping[str, Any], conditions: Mapping[str, str], body: Body, stop: Callable[[], None]
 ) -> Mapping[str, Any]:
-    """Write an object under conditions: by one request if it is small, else part by part. Nothing is there unless all is. Raises
-    botocore's errors, and what `stop` raises, which is called between the parts."""
+    """Write an object under conditions, by one request if it is small, otherwise in parts. Nothing is visible before everything
+    is written. Raises botocore's errors, and those of `stop`, which is called between parts."""
     parts = in_steps(iter(body.pieces), PART)
     first = next(parts, b"")
     following = next(parts, None)

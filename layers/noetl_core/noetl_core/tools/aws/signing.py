@@ -5,24 +5,25 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from noetl_core.frozen import frozen
 from noetl_core.ports import Forbidden
 from noetl_core.tools.aws import rights
 from noetl_core.tools.base import BadInput
 
 HEADERS: Final = frozenset({"authorization", "x-amz-date", "x-amz-security-token", "x-amz-content-sha256"})
-"""Headers that a signature consists of, in lower case."""
+"""The headers of a signature, in lower case."""
 _HOST: Final = re.compile(r"([a-z0-9]+)\.(execute-api|lambda-url)\.([a-z0-9-]+)\.(?:amazonaws\.com(?:\.cn)?|on\.aws)")
 _EMULATED: Final = re.compile(r"/(?:_aws/execute-api|restapis)/([a-z0-9]+)(?:/|$)")
 _SIGNED: Final = frozenset({"host", "content-type"})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Signing:
-    """With what requests are signed."""
+    """The credentials with which requests are signed."""
 
     service: str
     region: str
@@ -31,13 +32,13 @@ class Signing:
     token: str | None = field(default=None, repr=False)
 
     def secrets(self) -> list[str]:
-        """Return what no answer may show."""
+        """Return the values that no answer may show."""
         return [one for one in (self.secret_key, self.token) if one]
 
 
 def signing_of(fields: Mapping[str, Any], url: str) -> Signing:
-    """Return what signs requests to `url`: the keys of a credential, or else the worker's role, as which tools may call the APIs
-    that the stack names; locally the caller's own profile. Raises `BadInput`, `Forbidden`."""
+    """Return the credentials for requests to `url`: the keys of a credential, otherwise the worker's role, with which tools may
+    call the APIs that the stack names, or locally the caller's own profile. Raises `BadInput`, `Forbidden`."""
     parts = urlsplit(url)
     host = _HOST.fullmatch(parts.hostname or "")
     emulated = _EMULATED.match(parts.path) if _is_emulator(parts.netloc) else None
@@ -65,7 +66,7 @@ def signing_of(fields: Mapping[str, Any], url: str) -> Signing:
 
 
 def _is_emulator(netloc: str) -> bool:
-    """Return whether requests to AWS go there in this environment."""
+    """Return whether `netloc` is the emulator of this environment (`AWS_ENDPOINT_URL`)."""
     return netloc != "" and urlsplit(os.environ.get("AWS_ENDPOINT_URL", "")).netloc == netloc
 
 

@@ -16,9 +16,9 @@ from noetl_core.tools.base import BadInput, ToolCall
 from noetl_core.tools.stopping import stopper
 
 MAX_BYTES: Final = 1024 * 1024
-"""Of a message, where the topic's `MaximumMessageSize` allows it."""
+"""The most bytes of a message, if the topic's `MaximumMessageSize` allows it."""
 TOGETHER: Final = 256 * 1024
-"""Of several messages in one request: what every topic takes."""
+"""The most bytes of several messages in one request, on every topic."""
 ARN_PARTS: Final = 6
 
 
@@ -31,7 +31,7 @@ class SnsTool:
     def run(self, call: ToolCall) -> Outcome:
         action_of(call)
         topic, subject = text(call, "topic"), optional_text(call, "subject")
-        name = named(topic)
+        name = topic_name(topic)
         rights.check(TOPICS, name)
         entries = [_entry(call, name, n, message) for n, message in enumerate(messages.given(call, "message", "messages"))]
         if subject is not None:
@@ -48,7 +48,7 @@ class SnsTool:
         return Outcome.ok({"topic": name, "sent": len(sent), "message_ids": sent})
 
 
-def named(topic: str) -> str:
+def topic_name(topic: str) -> str:
     """Return the name of a topic that is given as a name or an ARN. Raises `BadInput`."""
     parts = topic.split(":")
     of_sns = topic.startswith("arn:") and len(parts) == ARN_PARTS and parts[2] == "sns"
@@ -58,7 +58,7 @@ def named(topic: str) -> str:
 
 
 def _address(topic: str, region: str | None) -> tuple[str, str | None]:
-    """Return the ARN of a topic and the Region to ask: SNS knows topics by nothing else."""
+    """Return the ARN of a topic and its Region: SNS identifies topics only by ARN."""
     if topic.startswith("arn:"):
         return topic, region or topic.split(":")[3]
     meta = client("sns", region).meta
@@ -73,7 +73,7 @@ def _account(sts: Any) -> str:
 
 
 def _entry(call: ToolCall, topic: str, number: int, message: Any) -> messages.Entry:
-    """Return one message as SNS takes it."""
+    """Return one message in SNS's form."""
     return {
         "Id": str(number),
         "Message": messages.text_of(message),

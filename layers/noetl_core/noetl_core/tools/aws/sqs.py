@@ -14,7 +14,7 @@ from noetl_core.tools.base import BadInput, ToolCall
 from noetl_core.tools.stopping import stopper
 
 MAX_BYTES: Final = 1024 * 1024
-"""Of a message, and of all messages of one request."""
+"""The most bytes of a message, and of all messages of one request."""
 
 
 class SqsTool:
@@ -25,7 +25,7 @@ class SqsTool:
 
     def run(self, call: ToolCall) -> Outcome:
         action_of(call)
-        name, owner = named(text(call, "queue"))
+        name, owner = parse_queue(text(call, "queue"))
         rights.check(QUEUES, name)
         given = messages.given(call, "message", "messages")
         entries = [_entry(call, name, n, message) for n, message in enumerate(given)]
@@ -35,8 +35,8 @@ class SqsTool:
         return Outcome.ok({"queue": name, "sent": len(sent), "message_ids": sent})
 
 
-def named(queue: str) -> tuple[str, str]:
-    """Return the name of a queue and its account, if a URL or an ARN says it. Raises `BadInput`."""
+def parse_queue(queue: str) -> tuple[str, str]:
+    """Return the name of a queue, and its account if a URL or an ARN states it. Raises `BadInput`."""
     parts = queue.split(":") if queue.startswith("arn:") else queue.rstrip("/").split("/")
     if not parts[-1] or (len(parts) == 1 and ":" in queue):
         raise BadInput(f"`queue` must be a name, a URL or an ARN, not {queue[:80]!r}")
@@ -44,7 +44,7 @@ def named(queue: str) -> tuple[str, str]:
 
 
 def url_of(name: str, owner: str, region: str | None = None) -> str:
-    """Ask for the URL by the name: an address that somebody wrote is not asked."""
+    """Look up the URL by the name, because a URL from an author must not be called."""
     found: str = client("sqs", region).get_queue_url(QueueName=name, **({"QueueOwnerAWSAccountId": owner} if owner else {}))[
         "QueueUrl"
     ]
@@ -52,7 +52,7 @@ def url_of(name: str, owner: str, region: str | None = None) -> str:
 
 
 def _entry(call: ToolCall, queue: str, number: int, message: Any) -> messages.Entry:
-    """Return one message as SQS takes it."""
+    """Return one message in SQS's form."""
     fifo = queue.endswith(".fifo")
     delay = seconds(call, "delay")
     if fifo and delay is not None:
@@ -67,7 +67,7 @@ def _entry(call: ToolCall, queue: str, number: int, message: Any) -> messages.En
 
 
 def _send(call: ToolCall, url: str, entries: list[messages.Entry]) -> list[str]:
-    """Send all messages, in order, in as few requests as they fit in; return their ids."""
+    """Send all messages, in order, in as few requests as possible; return their ids."""
     sent: list[str] = []
     stop = stopper(call)
     sqs = client("sqs", optional_text(call, "region"))
@@ -82,4 +82,4 @@ def _size(entry: messages.Entry) -> int:
     return len(entry["MessageBody"].encode()) + messages.attributes_size(entry)
 
 
-__all__ = ["SqsTool", "named", "url_of"]
+__all__ = ["SqsTool", "parse_queue", "url_of"]

@@ -1,46 +1,46 @@
-"""The port of a cursor's source, and the values that it takes and gives."""
+"""The port of a cursor's source, and the values of its methods."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final, Protocol, cast
+
+from noetl_core.frozen import frozen
 
 Inputs = Mapping[str, Any]
 """Inputs of one call of the source's tool kind."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ClaimIds:
-    """What a frame writes at its source. `claim` is derived from the run and the frame, so that claiming twice claims once;
-    `failed` marks rows that failed in this run, so that it does not claim them again."""
+    """The ids that a frame writes at its source. `claim` is derived from the run and the frame, so that a repeated claim claims
+    once; `failed` marks rows that failed in this run, so that the run does not claim them again."""
 
     claim: str
     failed: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Row:
-    """One claimed row. `handle` is what the source needs to settle it, beside its key."""
+    """One claimed row. `handle` is what the source needs to settle it, in addition to its key."""
 
     key: str
     value: Any
     handle: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Claimed:
-    """What a claim returned. `key_type` is how the source types the keys, where it must be told that again."""
+    """The rows of a claim. `key_type` is the type of the keys, if the source needs it later."""
 
     rows: Sequence[Row]
     key_type: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Settlement:
-    """The rows of a frame that are finished: those that ended well, those that failed, and those that go back because they never
-    ran."""
+    """The finished rows of a frame: successful ones, failed ones, and those that are released because they never ran."""
 
     done: Sequence[Row] = ()
     failed: Sequence[Row] = ()
@@ -51,15 +51,15 @@ class Settlement:
 
 
 class Source(Protocol):
-    """Rows that are claimed. Its methods give inputs for calls of tool kind `kind`, and raise `BadInput` for the author."""
+    """A source of claimed rows. Its methods return inputs for calls of tool kind `kind`, and raise `BadInput` for the author."""
 
     kind: str
     fills: bool
-    """Whether a claim that returns fewer rows than it was asked for found no more. Otherwise the claim is repeated until the
+    """Whether a claim with fewer rows than requested means that there are no more. Otherwise the claim is repeated until the
     frame is full."""
 
     def claim(self, ids: ClaimIds, limit: int, lease_s: float) -> Inputs:
-        """Claim at most `limit` rows. A claim that was carried out already returns the rows that it has."""
+        """Claim at most `limit` rows. A repeated claim returns the rows that it already has."""
         ...
 
     def claimed(self, result: Any) -> Claimed:
@@ -67,7 +67,7 @@ class Source(Protocol):
         ...
 
     def renew(self, ids: ClaimIds, rows: Sequence[Row], key_type: str | None, lease_s: float) -> Sequence[Inputs]:
-        """Prolong the claim of rows; nothing, where that is not possible: then they count as held."""
+        """Renew the claim of rows; empty if the source cannot renew: the rows then count as held."""
         ...
 
     def held(self, result: Any, rows: Sequence[Row]) -> Collection[str]:
@@ -75,7 +75,7 @@ class Source(Protocol):
         ...
 
     def settle(self, ids: ClaimIds, settlement: Settlement, key_type: str | None) -> Sequence[Inputs]:
-        """Say at the source what became of rows. Doing so twice does it once."""
+        """Settle rows at the source. Idempotent."""
         ...
 
 

@@ -1,8 +1,8 @@
-"""`cursor: {kind: dynamodb}`: items of a table. A query, or a scan, finds items that nobody has claimed, and each is claimed by
-an update with a condition, until the frame is full.
+"""`cursor: {kind: dynamodb}`: items of a table. A query or a scan finds unclaimed items, and a conditional update claims each,
+until the frame is full.
 
-A claim that was carried out already finds the items that it has by the same query, and takes no others. An item that a lagging
-index does not show to it is claimed by somebody when its lease ends.
+A repeated claim finds its items by the same query, and takes no others. An item that a lagging index does not show is claimed
+again when its lease expires.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from noetl_core.tools.stopping import stopper
 
 KIND: Final = "cursor.dynamodb"
 AT_ONCE: Final = 8
-"""Writes that are under way at a time: DynamoDB writes no several items, each with a condition of its own, in one request."""
+"""Concurrent writes, because DynamoDB cannot write several items with separate conditions in one request."""
 BATCH: Final = 64
-"""Writes between which a call looks whether it is still wanted."""
+"""Writes between two checks of cancellation."""
 PAGE: Final = 100
-"""Items that a page of a query looks at, at least."""
+"""The minimum number of items that a page of a query examines."""
 
 
 class DynamoDBCursor:
@@ -96,7 +96,7 @@ def _keys(key_type: str | None) -> Any:
 
 
 class DynamoDBCalls:
-    """Carries out what the cursor asks of DynamoDB. It is no kind for tasks."""
+    """Carries out the cursor's requests to DynamoDB. It is not a kind for tasks."""
 
     kind = KIND
     inline = False
@@ -118,7 +118,8 @@ class DynamoDBCalls:
                 rows = [(what, text) for what, texts in given["rows"].items() for text in texts]
                 writes = [(text, requests.settle(what, key_of(text, given["keys"]))) for what, text in rows]
             answers = _written(dynamodb, pool, [request for _, request in writes], stop)
-            # What is refused is somebody else's, or is gone: renewed, it is lost; settled, it has been already.
+            # A refused item belongs to another claim, or no longer exists: on renewal it is lost; on settling it is already
+            # settled.
             return Outcome.ok([text for (text, _), answer in zip(writes, answers, strict=True) if answer is not None])
 
     def _claimed(self, call: ToolCall, dynamodb: Any, pool: ThreadPoolExecutor) -> dict[str, Any]:
@@ -137,7 +138,7 @@ class DynamoDBCalls:
             held = [item for item in found if item.get(given["by"], {}).get("S") == given["claim"]]
             if again and not held:
                 break
-            # A claim that has items takes no others: whoever asks so late may have lost its run to somebody who has them already.
+            # A claim that has items takes no others: a late caller may have lost its run to a worker that has them already.
             again = again or bool(held)
             items += _taken(dynamodb, pool, held if again else found, requests, schema, given["limit"] - len(items), stop)
             if len(items) >= given["limit"]:
@@ -156,7 +157,7 @@ def _taken(
     most: int,
     stop: Callable[[], None],
 ) -> list[Any]:
-    """Claim items in order, up to `most` of them; others may have been faster."""
+    """Claim items in order, up to `most` of them, skipping those that others have claimed meanwhile."""
     taken: list[Any] = []
     left = list(found)
     while left and len(taken) < most:
@@ -170,7 +171,7 @@ def _taken(
 def _written(
     dynamodb: Any, pool: ThreadPoolExecutor, requests: Sequence[Mapping[str, Any]], stop: Callable[[], None]
 ) -> list[Any]:
-    """Make writes, several at a time. Returns the answers in order: None where the condition did not hold."""
+    """Make concurrent writes. Return the answers in order; None if the condition of a write did not hold."""
     answers: list[Any] = []
     for start in range(0, len(requests), BATCH):
         stop()

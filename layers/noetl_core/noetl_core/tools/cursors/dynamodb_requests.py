@@ -1,7 +1,7 @@
-"""Requests to DynamoDB that claim items, prolong claims and settle items: what they say, and none of when they are made.
+"""Builds the requests to DynamoDB that claim items, renew claims and settle items.
 
-Every write has a condition. A claim's is the whole query again, asked of the item itself: an index may lag behind, and what it
-still shows though the item is done, or somebody else's, is not taken.
+Every write has a condition. That of a claim repeats the whole query for the item itself, because an index may lag behind and show
+items that are already done or claimed.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import math
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
+from noetl_core.frozen import frozen
 from noetl_core.tools.aws.attributes import written
 from noetl_core.tools.base import BadInput
 
@@ -21,16 +21,16 @@ Keys = Sequence[Sequence[str]]
 """The attributes of a table's key: name and type of each."""
 
 OURS: Final = "noetl_"
-"""How the placeholders begin that no author may use."""
+"""The prefix of placeholders that authors may not use."""
 FREE: Final = "(attribute_not_exists(#noetl_until) OR attribute_type(#noetl_until, :noetl_null))"
 HELD: Final = "(#noetl_by = :noetl_claim AND NOT " + FREE + ")"
 LAPSED: Final = "#noetl_until <= :noetl_now"
 _WORD: Final = re.compile(r"#?[A-Za-z_]\w*")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Schema:
-    """What a table says of its keys, and of those of the index that is read. `eventual`: the index has no consistent reads."""
+    """The keys of a table, and of the index that is read. `eventual`: the index has no consistent reads."""
 
     keys: Keys
     index_keys: Sequence[str]
@@ -38,7 +38,7 @@ class Schema:
 
 
 def schema_of(table: Mapping[str, Any], index: str | None, claim: Sequence[str]) -> Schema:
-    """Read what DescribeTable says. `claim` are the attributes of claims. Raises `BadInput`."""
+    """Read the answer of DescribeTable. `claim` are the attributes of claims. Raises `BadInput`."""
     types = {each["AttributeName"]: each["AttributeType"] for each in table["AttributeDefinitions"]}
     keys = [[each["AttributeName"], types[each["AttributeName"]]] for each in table["KeySchema"]]
     if index is None:
@@ -59,7 +59,7 @@ def schema_of(table: Mapping[str, Any], index: str | None, claim: Sequence[str])
 
 
 def check(given: Mapping[str, Any], schema: Schema, names: Mapping[str, str]) -> None:
-    """Raise `BadInput` where claims or settlements could not be written, or would not do what they are for."""
+    """Raise `BadInput` if claims or settlements could not be written, or would be ineffective."""
     table_keys = {name for name, _ in schema.keys}
     for what in ("set", "done", "failed"):
         changed = given.get(what)
@@ -96,7 +96,7 @@ class Requests:
                 raise BadInput(f"{name} is a name of the cursor's own: choose one that does not begin with {OURS}")
 
     def query(self, schema: Schema) -> dict[str, Any]:
-        """Return the request for items that can be claimed, and for those that this claim has."""
+        """Return the request for claimable items, and for those that this claim already has."""
         given = self._given
         asked = {"TableName": given["table"], "FilterExpression": self._claimable(), "ConsistentRead": not schema.eventual}
         asked |= {"IndexName": given["index"]} if given.get("index") else {}
@@ -106,7 +106,7 @@ class Requests:
         return {**asked, **self._bound({**self._claim_names(), **shown}, self._claim_values())}
 
     def take(self, key: Mapping[str, Any], schema: Schema) -> dict[str, Any]:
-        """Return the request that claims an item, if it is still what the query asks for."""
+        """Return the request that claims an item, if it still matches the query."""
         given = self._given
         exists = {f"#noetl_e{n}": name for n, name in enumerate([schema.keys[0][0], *schema.index_keys])}
         still = [*(f"attribute_exists({name})" for name in exists), *([grouped(given["where"])] if given.get("where") else ())]
@@ -122,8 +122,8 @@ class Requests:
         }
 
     def renew(self, key: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the request that prolongs a claim. An item that failed in this run and was given back is taken again where
-        nobody else has it: a redrive runs it."""
+        """Return the request that renews a claim. It also claims an item that failed in this run and was released, unless others
+        have claimed it, because a redrive runs it again."""
         given = self._given
         update, names, values = _changed({given["by"]: given["claim"], given["until"]: self._until()})
         return {
@@ -135,7 +135,7 @@ class Requests:
         }
 
     def settle(self, what: str, key: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the request that says what became of an item; without an UpdateExpression it deletes."""
+        """Return the request that settles an item; without an UpdateExpression it deletes."""
         given = self._given
         request = {"TableName": given["table"], "Key": key, "ConditionExpression": HELD}
         names = {"#noetl_by": given["by"], "#noetl_until": given["until"]}
@@ -144,7 +144,7 @@ class Requests:
         if said == "delete":
             return {**request, **_with(names, values)}
         mark = {given["by"]: given["failed_id"]} if what == "failed" else {}
-        # Given back: anybody may claim it at once, whatever the clocks are and whatever `set` has changed.
+        # Released: anybody may claim it at once, regardless of clocks and of what `set` has changed.
         update, more_names, more = _changed({**mark, **({given["until"]: 0} if said is None else {**said, given["until"]: None})})
         return {**request, "UpdateExpression": update, **_with({**names, **more_names}, {**values, **more})}
 
@@ -180,7 +180,7 @@ def _with(names: Mapping[str, str], values: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _changed(changes: Mapping[str, Any]) -> tuple[str, dict[str, str], dict[str, Any]]:
-    """Return the update expression that writes attributes, and removes those that are null, with what it names."""
+    """Return the update expression that writes attributes and removes null ones, with its names and values."""
     names = {f"#noetl_c{n}": name for n, name in enumerate(changes)}
     values = {f":noetl_c{n}": written(value, "`cursor`") for n, value in enumerate(changes.values()) if value is not None}
     assigned = ", ".join(f"{name} = :{name[1:]}" for name in names if f":{name[1:]}" in values)
@@ -189,7 +189,7 @@ def _changed(changes: Mapping[str, Any]) -> tuple[str, dict[str, str], dict[str,
 
 
 def grouped(expression: str) -> str:
-    """Return an expression in parentheses: DynamoDB refuses a second pair around one that has them."""
+    """Return an expression in parentheses, unless it has them already, because DynamoDB refuses redundant ones."""
     text, depth = expression.strip(), 0
     for place, sign in enumerate(text):
         depth += (sign == "(") - (sign == ")")
@@ -199,12 +199,12 @@ def grouped(expression: str) -> str:
 
 
 def text_of(item: Mapping[str, Any], keys: Keys) -> str:
-    """Return the key of an item as text: that of the attribute, or a JSON list of two."""
+    """Return the key of an item as text: the attribute, or a JSON list of two."""
     parts = [b64encode(item[name][type_]).decode() if type_ == "B" else str(item[name][type_]) for name, type_ in keys]
     return parts[0] if len(parts) == 1 else json.dumps(parts, ensure_ascii=False)
 
 
 def key_of(text: str, keys: Keys) -> dict[str, Any]:
-    """Return the key that a text says."""
+    """Return the key of a text from `text_of`."""
     parts = [text] if len(keys) == 1 else json.loads(text)
     return {name: {type_: b64decode(part) if type_ == "B" else part} for (name, type_), part in zip(keys, parts, strict=True)}

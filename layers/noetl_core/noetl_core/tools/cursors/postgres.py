@@ -1,7 +1,7 @@
 """`cursor: {kind: postgres}`: rows of a table, claimed by columns of their own, or by statements of the author.
 
-A row of `table` can be claimed when its `claimed_until` is null and `where` holds, or when its `claimed_until` has passed. A
-claim writes `claimed_by` (the id of the frame) and `claimed_until`. Settled rows have `claimed_until` null again, or are deleted.
+A row of `table` can be claimed if its `claimed_until` is null and `where` holds, or if its `claimed_until` has passed. A claim
+writes `claimed_by` (the id of the frame) and `claimed_until`. Settling sets `claimed_until` to null, or deletes the row.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ KEY_TYPE: Final = "noetl_key_type"
 _TYPE: Final = re.compile(r'[\w "().,\[\]]{1,200}\Z')
 LEASE: Final = "now() + make_interval(secs => %(lease_s)s)"
 _OWN: Final = frozenset({"claim_id", "failed_id", "limit", "lease_s", "keys"})
-"""Parameters that statements of the author may bind, beside their own."""
+"""Parameters that statements of the author may bind in addition to their own."""
 
 
 class PostgresCursor:
@@ -78,7 +78,7 @@ class PostgresCursor:
         return {**self._connect, "commands": commands}
 
     def _bound(self, text: str, ids: ClaimIds, **values: Any) -> dict[str, Any]:
-        """The parameters that a statement names: psycopg refuses none that are too many, the log of the server is shorter."""
+        """Return the parameters that a statement uses. Others would be harmless, but would appear in the server's log."""
         known = {**self._params, "claim_id": ids.claim, "failed_id": ids.failed, **values}
         return {name: value for name, value in known.items() if f"%({name})" in text}
 
@@ -106,7 +106,7 @@ class _Table:
     def claim(self) -> list[tuple[str, Mapping[str, Any]]]:
         assigned, values = self._set
         free = f"{self._until} IS NULL AND ({self._where}) OR {self._until} <= now()"
-        if not assigned:  # nothing but the claim says that a row is being worked on, so `where` holds all the time
+        if not assigned:  # only the claim marks a row as in progress, so `where` always holds
             free = f"({self._until} IS NULL OR {self._until} <= now()) AND ({self._where})"
         key, table, by, until = self._key, self._table, self._by, self._until
         text = (
@@ -118,12 +118,12 @@ class _Table:
             f" RETURNING *, {key}::text AS {KEY}, pg_typeof({key})::text AS {KEY_TYPE})"
             f" SELECT * FROM taken AS {self._alias} ORDER BY {self._order}"
         )
-        # Two workers with the same claim - one of them lost its run and does not know yet - take it one after the other.
+        # Serialises two workers with the same claim, one of which has lost its run without knowing it yet.
         lock = "SELECT pg_advisory_xact_lock(hashtextextended(%(claim_id)s, 0))"
         return [(lock, {}), (text, values)]
 
     def renew(self, key_type: str | None) -> tuple[str, Mapping[str, Any]]:
-        # A row that failed in this run and was given back is taken again where nobody else has it: a redrive runs it.
+        # Also claims a row that failed in this run and was released, unless others have claimed it: a redrive runs it again.
         mine = f"{self._by} IN (%(claim_id)s, %(failed_id)s)"
         text = (
             f"UPDATE {self._table} SET {self._by} = %(claim_id)s, {self._until} = {LEASE}"
@@ -136,7 +136,7 @@ class _Table:
         said = {"done": self._done, "failed": self._failed, "released": None}[what]
         if said == "delete":
             return f"DELETE FROM {self._table} {whose}", {}
-        if said is None:  # given back: anybody may claim it, but rows that failed here are not claimed by this run again
+        if said is None:  # released: anybody may claim it, except this run if the row failed in it
             mark = f"{self._by} = %(failed_id)s, " if what == "failed" else ""
             return f"UPDATE {self._table} SET {mark}{self._until} = now() {whose}", {}
         assigned, values = _values(said, what, "v")
@@ -186,7 +186,7 @@ def _name(given: Any, form: re.Pattern[str], what: str) -> str:
 
 
 def _in_sql(name: str) -> str:
-    """Return a name as it stands in SQL for psycopg, which reads percent signs."""
+    """Return a name as SQL for psycopg, which interprets percent signs."""
     return name.replace("%", "%%")
 
 

@@ -1,8 +1,7 @@
-"""`cursor: {kind: sqs}`: messages of a queue. A claim receives them, which hides them from others; that is prolonged while their
-frame runs, and they are deleted when its results are committed.
+"""`cursor: {kind: sqs}`: messages of a queue. A claim receives them; their visibility timeout is extended while their frame runs,
+and they are deleted when its results are committed.
 
-SQS cannot be asked for the messages of a claim that was carried out already. What a worker received and did not live to record
-comes back to the queue when it has been hidden for `lease_s`.
+A claim of SQS cannot be repeated. Messages that a worker received and did not record become visible again after `lease_s`.
 """
 
 from __future__ import annotations
@@ -16,21 +15,21 @@ from noetl_core.strict_json import check, parsed
 from noetl_core.tools.aws import rights
 from noetl_core.tools.aws.clients import client
 from noetl_core.tools.aws.errors import errors_of
-from noetl_core.tools.aws.sqs import named, url_of
+from noetl_core.tools.aws.sqs import parse_queue, url_of
 from noetl_core.tools.base import BadInput, ToolCall, ToolFailed
 from noetl_core.tools.cursors.base import Claimed, ClaimIds, Inputs, Row, Settlement
 
 KIND: Final = "cursor.sqs"
 BATCH: Final = 10
-"""Entries that SQS takes, and gives, at once."""
+"""The most entries of an SQS request or answer."""
 GONE: Final = frozenset(
     {"ReceiptHandleIsInvalid", "InvalidParameterValue", "MessageNotInflight", "AWS.SimpleQueueService.MessageNotInflight"}
 )
-"""What SQS says of a message that is hidden for this receiver no longer."""
+"""SQS's error codes for a message that is no longer hidden for this receiver."""
 
 
 class SqsCursor:
-    """Claims messages. Fields `queue` (its name or URL), `wait_s` and `failed` (`delete`; else they come back)."""
+    """Claims messages. Fields `queue` (name or URL), `wait_s` and `failed` (`delete`; otherwise they return to the queue)."""
 
     kind = KIND
     fills = False
@@ -63,7 +62,7 @@ class SqsCursor:
     def settle(self, ids: ClaimIds, settlement: Settlement, key_type: str | None) -> Sequence[Inputs]:
         over = [*settlement.done, *(settlement.failed if self._delete_failed else ())]
         deleted = [{**self._queue, "action": "delete", "entries": part} for part in _entries(over)]
-        # What failed stays hidden for what is left of its lease: shown at once, it would be received here again.
+        # Failed messages stay hidden for the rest of their lease, because this loop would receive visible ones again.
         shown = [{**self._queue, "action": "hide", "entries": part, "hide_s": 0} for part in _entries(settlement.released)]
         return [*deleted, *shown]
 
@@ -74,14 +73,14 @@ def _entries(rows: Sequence[Row]) -> Iterator[list[list[str]]]:
 
 
 class SqsCalls:
-    """Carries out what the cursor asks of SQS. It is no kind for tasks."""
+    """Carries out the cursor's requests to SQS. It is not a kind for tasks."""
 
     kind = KIND
     inline = False
 
     def run(self, call: ToolCall) -> Outcome:
         given = call.inputs
-        name, owner = named(str(given["queue"]))
+        name, owner = parse_queue(str(given["queue"]))
         rights.check(rights.QUEUES, name)
         with errors_of(KIND, rights.QUEUES, name):
             sqs = client("sqs")
@@ -109,7 +108,7 @@ def _received(sqs: Any, url: str, given: Mapping[str, Any]) -> list[list[Any]]:
 
 
 def _message(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a message as iterations see it."""
+    """Return a message in the form of an iteration's item."""
     attributes = found.get("MessageAttributes", {})
     system = found.get("Attributes", {})
     return {
@@ -122,7 +121,7 @@ def _message(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _parsed(body: str) -> Any:
-    """Return the value of JSON text; null of what is none, and of what no log takes: anybody may send it."""
+    """Return the value of JSON text; null if it is not JSON or cannot be recorded, because senders are not trusted."""
     try:
         value = parsed(body.encode())
         check(value)
@@ -136,7 +135,7 @@ def _entry(number: int, entry: Sequence[str]) -> dict[str, Any]:
 
 
 def _refused(answer: Mapping[str, Any]) -> set[int]:
-    """Return which entries are of messages that are this receiver's no longer. Raises `ToolFailed` for any other failure."""
+    """Return the entries of messages that no longer belong to this receiver. Raises `ToolFailed` for any other failure."""
     lost = set()
     for failed in answer.get("Failed", ()):
         if failed.get("Code") not in GONE:

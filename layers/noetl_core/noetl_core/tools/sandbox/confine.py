@@ -1,7 +1,7 @@
 """What confines the code of a task: limits, capabilities, seccomp, Landlock, audit hook. It cannot be undone; the runner
 calls it before any code of an author.
 
-What is guaranteed depends on the kernel, and each layer is independent:
+The guarantees depend on the kernel, and each layer is independent:
 
 * resource limits (everywhere): address space, processor time, file size, open files, no core dumps.
 * seccomp (Linux on x86-64 and arm64): no process, no `exec`, no signal to others, no `ptrace`, no io_uring, and - unless the
@@ -9,10 +9,10 @@ What is guaranteed depends on the kernel, and each layer is independent:
 * Landlock (Linux 5.13 and later; not on Lambda): only the Python installation, libraries and the task's scratch folder can be
   reached. Without it the code may reach what the user of the worker may: then the pool keeps nothing of one execution while a
   task of another runs, and data that hostile code must not see belongs to the worker of another pool.
-* audit hook (everywhere): the same refusals in words. Against hostile code it is a hint, not a barrier.
+* audit hook (everywhere): the same refusals, with explanations. It is not a barrier against hostile code.
 
-Where neither seccomp nor a namespace is available, hostile code can reach the network and the worker's files: give such tasks
-a pool of their own with a role without rights (docs/access.md).
+If neither seccomp nor a namespace is available, hostile code can reach the network and the worker's files: run such tasks in a
+pool of their own, with a role without rights (docs/access.md).
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ def die_with_parent() -> None:
 
 
 def limit_resources(tasks: int, file_mb: int = 256, files: int = 256) -> None:
-    """Set hard limits of this process, whose user has so many `tasks`. Raising them again would need a capability that `confine`
-    gives up."""
+    """Set hard limits of this process, whose user has this many `tasks`. Raising them again would need a capability that
+    `confine` gives up."""
     pairs = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, file_mb << 20), (resource.RLIMIT_NOFILE, files)]
     if LINUX:
         pairs.append((resource.RLIMIT_NPROC, tasks + 256))
@@ -74,7 +74,7 @@ def limit_resources(tasks: int, file_mb: int = 256, files: int = 256) -> None:
 
 
 def limit_memory(memory_mb: int) -> None:
-    """Limit the address space of this process, as hard as the other limits."""
+    """Set a hard limit of the address space of this process."""
     if LINUX:
         _limit(resource.RLIMIT_AS, memory_mb << 20)
 
@@ -93,7 +93,7 @@ def tasks_of_user() -> int:
     for entry in os.scandir("/proc"):
         if entry.name.isdigit():
             try:
-                count += len(os.listdir(f"/proc/{entry.name}/task")) if entry.stat().st_uid == uid else 0  # noqa: PTH208
+                count += len(os.listdir(f"/proc/{entry.name}/task")) if entry.stat().st_uid == uid else 0
             except OSError:
                 continue
     return count
@@ -110,7 +110,7 @@ def confine(
     readable: Iterable[str], writable: Iterable[str], *, network: bool, refused_ports: Iterable[int] = (), landlock: bool = True
 ) -> None:
     """Apply every layer that this kernel offers, permanently. `refused_ports` of this machine cannot be reached even with
-    network; without `landlock` it behaves as on a kernel that has none."""
+    network; without `landlock` it behaves like a kernel without Landlock."""
     if LINUX:
         _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
         if landlock:
@@ -144,14 +144,14 @@ def _filter(calls: dict[str, Any], pid: int, *, network: bool) -> list[tuple[int
     allow, errno = 0x7FFF0000, 0x00050000
     nr, arch, first = 0, 4, 16
     ops = [(load, 0, 0, arch), (equal, 1, 0, calls["arch"]), (ret, 0, 0, 0x80000000), (load, 0, 0, nr)]
-    ops += [(at_least, 0, 1, 0x40000000), (ret, 0, 0, errno | ENOSYS)]  # the x32 spelling of every call
+    ops += [(at_least, 0, 1, 0x40000000), (ret, 0, 0, errno | ENOSYS)]  # the x32 number of every call
     denied: Sequence[int] = (*calls["denied"], *(() if network else (calls["socket"], calls["connect"])))
     for call in denied:
         ops += [(equal, 0, 1, call), (ret, 0, 0, errno | EPERM)]
     ops += [
         (equal, 0, 1, calls["clone3"]),
         (ret, 0, 0, errno | ENOSYS),
-    ]  # its flags are out of reach: the C library falls back to clone
+    ]  # its flags cannot be inspected; the C library falls back to clone
     ops += [
         (equal, 0, 4, calls["clone"]),
         (load, 0, 0, first),
@@ -200,7 +200,7 @@ def _landlock(readable: Iterable[str], writable: Iterable[str]) -> bool:
             handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
         except OSError:
             continue  # not on this machine
-        allowed = access if os.path.isdir(path) else access & on_files  # noqa: PTH112
+        allowed = access if os.path.isdir(path) else access & on_files
         _libc.syscall(
             ctypes.c_long(445), ctypes.c_int(ruleset), ctypes.c_int(1), struct.pack("=Qi", allowed, handle), ctypes.c_uint32(0)
         )

@@ -1,4 +1,4 @@
-"""Removes what a task left in its folder. Standard library only: the fork server uses it too."""
+"""Removes the folders of tasks. Standard library only, because the fork server uses it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 
 def wipe(folder: str | Path) -> None:
-    """Remove `folder` with everything in it. Folders that a task made unreadable are opened first; links are not followed."""
+    """Remove `folder` with its content. Unreadable folders get permissions first; links are not followed."""
     with contextlib.suppress(OSError):
-        os.chmod(folder, 0o700)  # noqa: PTH101
+        os.chmod(folder, 0o700)
     for here, inner, _ in os.walk(folder):
         for name in inner:
-            path = os.path.join(here, name)  # noqa: PTH118
-            if not os.path.islink(path):  # noqa: PTH114
+            path = os.path.join(here, name)
+            if not os.path.islink(path):
                 with contextlib.suppress(OSError):
-                    os.chmod(path, 0o700)  # noqa: PTH101
+                    os.chmod(path, 0o700)
     shutil.rmtree(folder, ignore_errors=True)

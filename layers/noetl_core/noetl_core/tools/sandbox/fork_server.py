@@ -4,8 +4,8 @@ Its control socket takes frames (`runner.send`) of one JSON object each:
 
 * `{op: "fork", surroundings}` gives `{pid, scratch}`, with the socket of a runner attached, or `{why}` when there is no runner.
 * `{op: "prepare", surroundings}` has no answer. It forks and confines a runner, which waits for the next `fork` with these
-  surroundings. From the second on, each `fork` does the same after its answer: where there was a second code there will be a
-  third, and its task need not wait the 2 ms that this takes.
+  surroundings. From the second on, each `fork` does the same after its answer, because a process that has run two codes will
+  probably run a third, whose task then need not wait for 2 ms.
 * `{op: "end", pid, grace}` waits `grace` seconds for the process, kills it, and gives `{status}` as `os.waitpid` does (and
   `killed: true` when it had to).
 * `{op: "drop", pid, scratch}` has no answer. It kills the process and removes its folder.
@@ -31,9 +31,9 @@ from noetl_core.tools.sandbox import confine, runner
 from noetl_core.tools.sandbox.folders import wipe
 
 USED_MOST: Final = ("base64", "dataclasses", "datetime", "decimal", "inspect", "pathlib", "uuid")
-"""What tasks import, once for all of them, when the first one is on its way: it need not wait the 10 ms."""
+"""Modules that tasks often import. They are loaded while the first task runs, so that no task waits for the 10 ms."""
 COUNT_S: Final = 1.0
-"""How long the number of the user's tasks is taken for known: counting takes a millisecond and more."""
+"""How long the number of the user's tasks is cached: counting takes a millisecond or more."""
 
 
 def main(control_fd: int, folder: str) -> None:
@@ -42,20 +42,20 @@ def main(control_fd: int, folder: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ.clear()
     for name in [n for n in sys.modules if n.partition(".")[0] == "noetl_core"]:
-        del sys.modules[name]  # an author who imports it gets what is on the path, if it is there
+        del sys.modules[name]  # an author who imports it gets the one on the path, if there is one
     _keep()
     ForkServer(socket.socket(fileno=control_fd), folder).serve()
     os._exit(0)
 
 
 def _keep() -> None:
-    """Let forks share what there is: no collection looks through it, and so copies it."""
+    """Exclude existing objects from garbage collection, which would write to shared pages and so copy them."""
     gc.collect()
     gc.freeze()
 
 
 class Prepared(NamedTuple):
-    """A runner that waits for its code. `scratch` is None where it gets its folder only then."""
+    """A runner that waits for its code. `scratch` is None if it gets its folder together with the code."""
 
     pid: int
     sock: socket.socket
@@ -113,7 +113,7 @@ class ForkServer:
             socket.send_fds(self._control, [answer], [made.sock.fileno()])
 
     def _taken(self, surroundings: dict[str, Any]) -> Prepared | None:
-        """Return the runner that waits, if it is alive and confined as it must be; otherwise end it."""
+        """Return the waiting runner if it is alive and has the right confinement; otherwise end it."""
         found, self._next = self._next, None
         if found is None:
             return None
@@ -130,11 +130,11 @@ class ForkServer:
 
     def _prepare(self, surroundings: dict[str, Any]) -> None:
         if self._next is None:
-            with contextlib.suppress(OSError):  # who needs a runner is told why there is none
+            with contextlib.suppress(OSError):  # the caller that needs a runner is told the reason
                 self._next = self._fork(surroundings)
 
     def _fork(self, surroundings: dict[str, Any]) -> Prepared:
-        # Without Landlock a task of another execution may reach a folder that waits: then it is made for the task (`_hand_out`).
+        # Without Landlock a task of another execution could write into the folder of a waiting runner: `_hand_out` creates it.
         scratch = tempfile.mkdtemp(dir=self._folder) if surroundings["landlock"] else None
         tasks = self._tasks_of_user()
         ours, theirs = socket.socketpair()
@@ -170,7 +170,7 @@ class ForkServer:
 
 
 def _run(sock: socket.socket, surroundings: dict[str, Any], scratch: str | None, tasks: int) -> None:
-    """Be a runner: a process of its own session, with one socket and no other file."""
+    """Run as a runner: in a session of its own, with one socket and no other open file."""
     handle = sock.fileno()
     os.setsid()
     confine.die_with_parent()
@@ -184,7 +184,7 @@ def _run(sock: socket.socket, surroundings: dict[str, Any], scratch: str | None,
         runner.enter(surroundings, scratch, tasks)
         runner.serve(sock)
         os._exit(0)
-    except BaseException as error:  # its stderr goes nowhere: the worker is told instead
+    except BaseException as error:  # reported to the worker, because stderr is discarded
         said = {
             "ok": False,
             "type": type(error).__name__,

@@ -1,8 +1,8 @@
-"""What the code of a task can import: the standard library, the packages that its playbook requires, and the libraries that the
-engine itself brings. Standard library only: runners use it.
+"""Restricts the imports of a task's code to the standard library, the packages that its playbook requires, and the libraries of
+the engine. Standard library only, because runners use it.
 
-It is the same wherever a task runs. What else is installed where the worker's interpreter is - on a developer's machine much -
-is not seen, so that a playbook which works here works on a stack. A test compares `LIBRARIES` with what the layer installs.
+The restriction is the same wherever a task runs: other packages of the worker's interpreter, such as those on a developer's
+machine, cannot be imported, so that a playbook that works here also works on a stack. A test compares `LIBRARIES` with the layer.
 """
 
 from __future__ import annotations
@@ -59,18 +59,18 @@ LIBRARIES: Final[dict[str, tuple[str, ...]]] = {
     "wrapt": ("wrapt",),
     "yarl": ("yarl",),
 }
-"""Distributions of the engine's layer -> the modules that they bring."""
+"""Distributions of the engine's layer -> their modules."""
 
 _MODULES: Final = frozenset(module for modules in LIBRARIES.values() for module in modules)
 # `os.path`, because each process of the sandbox would load `pathlib` for this alone.
-_HERE: Final = os.path.abspath(__file__)  # noqa: PTH100
-_OWN: Final = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(_HERE))))  # noqa: PTH120
-STANDARD: Final = tuple(p for p in sys.path if p and os.path.abspath(p) != _OWN)  # noqa: PTH100
+_HERE: Final = os.path.abspath(__file__)
+_OWN: Final = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(_HERE))))
+STANDARD: Final = tuple(p for p in sys.path if p and os.path.abspath(p) != _OWN)
 """In the fork server, which starts without `site`: where the standard library is."""
 
 
 class EngineLibraries:
-    """Finds the modules of `LIBRARIES` on the worker's path, after everything else was asked."""
+    """Finds the modules of `LIBRARIES` on the worker's path, as the last finder."""
 
     def __init__(self, path: Sequence[str]) -> None:
         self._path = list(path)
@@ -78,25 +78,25 @@ class EngineLibraries:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, _target: types.ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return where a module is, if a library of the engine has it. What is in a package is found by the package's path."""
+        """Return the spec of a module of a library of the engine. Submodules are found by the package's path."""
         return PathFinder.find_spec(name, self._path) if path is None and name in _MODULES else None
 
     def find_distributions(self, context: Any) -> Iterable[Any]:
-        """Return the metadata of a library that is asked for by name: some read their own version."""
+        """Return the metadata of a library that is requested by name, because some read their own version."""
         if str(context.name).lower().replace("_", "-").replace(".", "-") not in LIBRARIES:
             return []
         found: Iterable[Any] = PathFinder.find_distributions(type(context)(name=context.name, path=self._path))
         return found
 
 
-def see(packages: Sequence[str], engine: Sequence[str]) -> None:
-    """Let this process import the standard library, what is in `packages`, and the engine's libraries from `engine`."""
+def set_import_path(packages: Sequence[str], engine: Sequence[str]) -> None:
+    """Restrict imports to the standard library, the folders `packages`, and the engine's libraries from the folders `engine`."""
     sys.path[:] = [*STANDARD, *packages]
     sys.meta_path.append(EngineLibraries(engine))
 
 
 def advice(error: ModuleNotFoundError) -> str:
-    """Return what to do about a module that is not there; nothing where that would be no help."""
+    """Return what to do about a missing module; nothing if there is no useful hint."""
     name = (error.name or "").partition(".")[0]
     if not name or name in sys.stdlib_module_names or name in sys.modules or name in _MODULES:
         return ""

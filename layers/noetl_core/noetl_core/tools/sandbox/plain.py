@@ -1,9 +1,9 @@
 """Python values as plain JSON data: what a Python task returns, and what a database row contains.
 
-Dates and times become ISO 8601 text; decimals become numbers, or text where a float would lose digits; sets become sorted
-lists; UUIDs and paths become text; data classes, enums, NumPy and pandas values become their plain contents. Bytes, NaN and
-infinities are refused with their place: JSON cannot express them, and guessing would corrupt data. Standard library only: it
-runs in the sandbox. What defines a type is not imported for it: where nobody has, there is no value of it.
+Dates and times become ISO 8601 text; decimals become numbers, or text where a float would lose digits; sets become sorted lists;
+UUIDs and paths become text; data classes, enums, NumPy and pandas values become their plain contents. Bytes, NaN and infinities
+are refused with their place: JSON cannot express them, and guessing would corrupt data. Standard library only, because it runs in
+the sandbox. Modules of types are not imported: if a module is not loaded, no value has its types.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _other(value: Any, where: str, depth: int) -> Any:
     if isinstance(value, bytes | bytearray | memoryview):
         raise NotPlain(f"{where} is {len(value)} bytes: decode it, or encode it as text (base64)")
     if hasattr(type(value), "__dataclass_fields__"):
-        from dataclasses import fields  # 4 ms: who has such a value has loaded it
+        from dataclasses import fields  # 4 ms: already loaded if there is such a value
 
         return {f.name: to_plain(getattr(value, f.name), f"{where}.{f.name}", depth + 1) for f in fields(value)}
     return _foreign(value, where, depth)
@@ -95,8 +95,7 @@ def _decimal(value: decimal.Decimal, where: str) -> int | float | str:
 
 
 def _foreign(value: Any, where: str, depth: int) -> Any:
-    """Convert NumPy scalars and arrays, pandas frames and series, by the methods they have, so that neither library is
-    imported here."""
+    """Convert NumPy scalars and arrays, pandas frames and series, by their methods, without importing the libraries."""
     module = type(value).__module__.partition(".")[0]
     if module == "pandas" and type(value).__name__ == "DataFrame":
         return to_plain(value.to_dict("records"), where, depth + 1)

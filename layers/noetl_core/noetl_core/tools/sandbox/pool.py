@@ -1,8 +1,8 @@
 """The worker's side of the sandbox: one fork server, and runners that are kept for the next task of the same execution and
 code.
 
-A runner is never used for another execution or another code. So what a task leaves behind in its process - changed builtins,
-manipulated modules - can reach only tasks of the same execution and code. Thread-safe.
+A runner is never used for another execution or another code. Changes that a task leaves in its process, such as patched builtins
+or modules, can therefore affect only tasks of the same execution and code. Thread-safe.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ Key = tuple[str, str]
 """(execution, digest of code and settings)."""
 
 SURROUNDINGS: Final = ("network", "refused_ports", "packages", "engine", "landlock")
-"""The settings that confine a runner before it gets its code: mostly the same for all tasks of a worker."""
+"""The settings of a runner's confinement, mostly the same for all tasks of a worker."""
 
 MAX_RUNNING: Final = 16
-"""Tasks at once; more wait for a place."""
+"""Concurrent tasks; more wait for a place."""
 MAX_IDLE: Final = 8
 IDLE_S: Final = 30.0
 SLICE_S: Final = 0.2
@@ -73,10 +73,10 @@ class CannotStart(Exception):
 
 
 WHY_CHARS: Final = 500
-"""Of what the fork server said before it ended."""
+"""Characters kept of the fork server's last output."""
 INHERITED: Final = ("LD_LIBRARY_PATH",)
-"""Variables that the fork server gets from the worker's environment: where Lambda's interpreter finds its libraries. Tasks do
-not see them."""
+"""Variables that the fork server inherits from the worker's environment, by which Lambda's interpreter finds its libraries. Tasks
+do not see them."""
 
 
 class ForkServer:
@@ -106,7 +106,7 @@ class ForkServer:
         return self._process.poll() is None
 
     def prepare(self, surroundings: Mapping[str, Any]) -> None:
-        """Let the server have a runner for these surroundings ready, without waiting for it."""
+        """Ask the server to prepare a runner for these surroundings, without waiting."""
         self._tell({"op": "prepare", "surroundings": surroundings})
 
     def fork(self, surroundings: Mapping[str, Any]) -> tuple[int, str, socket.socket]:
@@ -124,11 +124,11 @@ class ForkServer:
         return int(answer["status"]), bool(answer.get("killed"))
 
     def drop(self, pid: int, scratch: str) -> None:
-        """Let the server end a runner and remove its folder, without waiting for it."""
+        """Ask the server to end a runner and remove its folder, without waiting."""
         self._tell({"op": "drop", "pid": pid, "scratch": scratch})
 
     def _tell(self, request: Mapping[str, Any]) -> None:
-        with self._lock, contextlib.suppress(OSError):  # it has ended, which the next question finds out
+        with self._lock, contextlib.suppress(OSError):  # the server has ended, which the next request reports
             _send(self._control, request)
 
     def _ask(self, request: Mapping[str, Any]) -> tuple[dict[str, Any], list[int]]:
@@ -141,7 +141,7 @@ class ForkServer:
         return dict(json.loads(answer)), handles
 
     def _why(self) -> str:
-        """Return how the server ended, in its own words."""
+        """Return the server's last output, for an error message."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(1)
         self._said.seek(0)
@@ -165,7 +165,7 @@ def _send(sock: socket.socket, value: Mapping[str, Any]) -> None:
 
 
 def _new_server() -> ForkServer:
-    confine.not_dumpable()  # a task's process is of the same user: it must not read this one
+    confine.not_dumpable()  # a task's process has the same user, and must not read this one
     return ForkServer()
 
 
@@ -173,8 +173,8 @@ _ahead: Final[list[ForkServer]] = []
 
 
 def start_server_ahead(surroundings: Mapping[str, Any]) -> None:
-    """Start the fork server of this process's first pool, before the pool is there, and a runner, without waiting for them: a
-    program that will need them goes on importing meanwhile."""
+    """Start the fork server of this process's future first pool, and a runner, without waiting, so that they start while the
+    program is still importing."""
     _ahead.append(_new_server())
     _ahead[-1].prepare({**surroundings, "landlock": confine.has_landlock()})
     atexit.register(_close_ahead)
@@ -226,7 +226,7 @@ class Runner:
             raise Died(*self.close(DIE_GRACE_S)) from error
 
     def _send(self, value: Mapping[str, Any]) -> None:
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it died: reading says so, and how
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the process died, which the next read reports
             self._sock.settimeout(10)
             _send(self._sock, value)
 
@@ -249,7 +249,7 @@ class Runner:
         return bytes(parts)
 
     def close(self, grace: float = 0.0) -> tuple[int, bool]:
-        """End the process and remove what it left; return `(status, killed)`."""
+        """End the process and remove its folder; return `(status, killed)`."""
         if self._pid == 0:
             return 0, True
         pid, self._pid = self._pid, 0
@@ -293,7 +293,7 @@ class Pool:
             self._server().prepare({**surroundings, "landlock": self._closed_files})
 
     def take_place(self, deadline: float, cancelled: threading.Event) -> bool:
-        """Wait for a place among the running tasks; return False when the time is up first, or the task cancelled."""
+        """Wait for a place among the running tasks; return False at the deadline, or if the task is cancelled."""
         while not self._places.acquire(timeout=max(0.0, min(SLICE_S, deadline - time.monotonic()))):
             if cancelled.is_set() or time.monotonic() >= deadline:
                 return False
@@ -319,7 +319,7 @@ class Pool:
         return found or Runner(fork_server, key, {**config, "landlock": self._closed_files})
 
     def _exposed(self, runner: Runner, key: Key) -> bool:
-        """Return whether a task of `key` could reach what `runner` holds of another execution, because files are open to it."""
+        """Return whether a task of `key` could access the files of `runner`, which belongs to another execution."""
         return not self._closed_files and runner.key[0] != key[0]
 
     def _server(self) -> ForkServer:

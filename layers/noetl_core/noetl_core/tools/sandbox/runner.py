@@ -2,9 +2,9 @@
 peer closes the socket.
 
 Frames on the socket: one type byte, four bytes of length (big endian), a body. In: first the configuration `{code, libs, entry,
-memory_mb, max_output, max_result, scratch}`, then `T` a task `{args, given, context, run, timeout}`, as often as there is
-one. Out: `O` a piece of standard output (text), `E` one of standard error, `R` the outcome `{ok, result | error..., retire}`;
-`retire` asks not to be used again.
+memory_mb, max_output, max_result, scratch}`, then any number of tasks `T` `{args, given, context, run, timeout}`. Out: `O` a
+piece of standard output (text), `E` one of standard error, `R` the outcome `{ok, result | error..., retire}`; with `retire` the
+process must not be used again.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from typing import Any, Final
 from noetl_core import python_code
 from noetl_core.python_code import END, FILENAME
 from noetl_core.tools.sandbox import confine
-from noetl_core.tools.sandbox.libraries import advice, see
+from noetl_core.tools.sandbox.libraries import advice, set_import_path
 from noetl_core.tools.sandbox.plain import NotPlain, to_plain
 
 MODULE: Final = "noetl_task"
 FRAMES: Final = 12
 TRACEBACK_CHARS: Final = 4000
 MESSAGE_CHARS: Final = 2000
-_OWN: Final = os.path.dirname(__file__)  # noqa: PTH120
+_OWN: Final = os.path.dirname(__file__)
 FLUSH_S: Final = 0.5
 FLUSH_CHARS: Final = 8192
 
@@ -72,7 +72,7 @@ class Output(io.TextIOBase):
     def __init__(self, emit: Callable[[str], None], limit: int) -> None:
         self._emit, self._left, self._held, self._size, self._since = emit, limit, [""], 0, time.monotonic()
         self.other: Output | None = None
-        """The task's other stream: what was written there first is sent first."""
+        """The task's other stream: output is sent in the order in which it was written."""
 
     encoding = "utf-8"
 
@@ -101,11 +101,11 @@ class Output(io.TextIOBase):
 
 
 def enter(surroundings: Mapping[str, Any], scratch: str | None, tasks: int) -> None:
-    """Set the import path of the author and confine this process. `scratch` is its folder, if that is there already; `tasks` the
-    number of tasks of this user."""
+    """Set the import path and confine this process. `scratch` is its folder, if that exists already; `tasks` the number of tasks
+    of this user."""
     confine.not_dumpable()
     confine.limit_resources(tasks)
-    see(surroundings["packages"], surroundings["engine"])
+    set_import_path(surroundings["packages"], surroundings["engine"])
     sys.argv[:] = [MODULE]
     confine.confine(
         [sys.prefix, sys.base_prefix, sys.exec_prefix, *surroundings["packages"], *surroundings["engine"]],
@@ -153,7 +153,7 @@ def _output(sock: socket.socket, kind: bytes, limit: int) -> Output:
 def _attempt(
     code: types.CodeType, task: Mapping[str, Any], config: Mapping[str, Any], outputs: Sequence[Output]
 ) -> dict[str, Any]:
-    """Run the code once and return an answer, whatever it does. `outputs` are its standard output and standard error."""
+    """Run the code once and return an answer in any case. `outputs` are its standard output and standard error."""
     sys.stdout, sys.stderr = outputs
     try:
         value = _run(code, task, config)
@@ -169,7 +169,7 @@ def _attempt(
         return {"ok": False, "kind": "schema", "type": "TypeError", "message": str(error)[:MESSAGE_CHARS]}
     except MemoryError as error:
         return _failed(error, "limit", f"out of memory: the task may use {config['memory_mb']} MB (spec.memory_mb)")
-    except BaseException as error:  # SystemExit and KeyboardInterrupt are the author's too
+    except BaseException as error:  # including SystemExit and KeyboardInterrupt of the author's code
         return _failed(error, "python", None)
     finally:
         try:
@@ -218,7 +218,7 @@ def _run(code: types.CodeType, task: Mapping[str, Any], config: Mapping[str, Any
 
 
 def _imported(module: str, name: str | None) -> Any:
-    """Return a module, or what `from module import name` gives."""
+    """Return a module, or `name` of it, like `from module import name`."""
     found = import_module(module)
     if name is None:
         return found
@@ -232,9 +232,9 @@ def _imported(module: str, name: str | None) -> Any:
 
 
 def _call(main: Callable[..., Any], given: dict[str, Any], own: dict[str, Any]) -> Any:
-    """Call `main` with what its parameters ask for: what the task and the step are given, by name, else what the parameter's name
-    means in the code (`args`, `input_data`, `context`)."""
-    import inspect  # 4 ms: the first task of a worker does without, for the others the fork server has it
+    """Call `main` with values by the names of its parameters: arguments of the task and the step, otherwise `args`, `input_data`
+    and `context` as in the code."""
+    import inspect  # 4 ms: only the first task of a worker pays; for others the fork server has it
 
     try:
         parameters = inspect.signature(main).parameters
@@ -247,17 +247,17 @@ def _call(main: Callable[..., Any], given: dict[str, Any], own: dict[str, Any]) 
         value = main(**{**rest, **wanted})
     if not inspect.iscoroutine(value):
         return value
-    import asyncio  # 20 ms: only code that is asynchronous needs it, and every call is a process
+    import asyncio  # 20 ms: only asynchronous code needs it, and every call is a process
 
     return asyncio.run(value)
 
 
 def _failed(error: BaseException, kind: str, message: str | None) -> dict[str, Any]:
-    """Return an exception as data: its type, its text, and the author's part of the traceback."""
+    """Return an exception as data: type, text, and the author's part of the traceback."""
     name = type(error).__name__
     try:
         text = str(error)
-    except BaseException as second:
+    except BaseException as second:  # the author's `__str__` may raise anything
         text = f"(its text could not be made: {type(second).__name__})"
     if isinstance(error, ModuleNotFoundError):
         text += advice(error)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -15,17 +14,18 @@ from noetl_core.tools.duckdb_pipes import quoted, text
 from noetl_core.tools.postgres_copy import Load
 from noetl_core.tools.row_sources import Row
 from noetl_core.tools.scratch import CLOSED, spilling
-from noetl_core.tools.transfer.target import Overtaken, Progress
+from noetl_core.tools.transfer.staged import Staged
+from noetl_core.tools.transfer.target import BOOKMARKS, Overtaken, Progress
+from noetl_core.tools.transfer.typed import columns_of, lines_of, selected
 
-BOOKMARKS: Final = "noetl_transfers"
 _LIMITS: Final[dict[str, Any]] = {"memory_limit": "512MB", "threads": 2}
 
 
 class DuckDBTarget:
     """Fills `load.table` of the file `database`. A table that is not there is made of the first chunk."""
 
-    def __init__(self, database: str, load: Load, call: ToolCall, source: str, folder: Path) -> None:
-        self._load, self._call, self._source, self._folder = load, call, source, folder
+    def __init__(self, database: str, load: Load, call: ToolCall, staged: Staged, folder: Path) -> None:
+        self._load, self._call, self._staged, self._folder = load, call, staged, folder
         try:
             self._connection = duckdb.connect(database, config=_LIMITS | spilling(folder) | CLOSED)
         except duckdb.Error as error:
@@ -37,19 +37,14 @@ class DuckDBTarget:
             " rows_written BIGINT, done BOOLEAN, source VARCHAR)"
         )
         begun = f"INSERT INTO {BOOKMARKS} VALUES (?, 0, 0, 0, false, ?) ON CONFLICT DO NOTHING"
-        self._run(begun, [self._call.task_run_id, self._source])
+        self._run(begun, [self._call.task_run_id, self._staged.identity])
         noted = f"SELECT chunks, rows_read, rows_written, done, source FROM {BOOKMARKS} WHERE task_run_id = ?"
         (row,) = self._run(noted, [self._call.task_run_id])
         return Progress(*row)
 
     def write(self, rows: Sequence[Row], before: Progress) -> Progress:
-        pairs = self._load.columns or {name: name for row in rows for name in row}
-        path = self._folder / "chunk.jsonl"
-        with path.open("w") as file:
-            for row in rows:
-                file.write(json.dumps({column: row.get(source) for column, source in pairs.items()}) + "\n")
-        source = f"read_json({text(str(path))}, format = 'newline_delimited', sample_size = -1)"
-        table, listed = quoted(self._load.table), ", ".join(map(quoted, pairs))
+        source, columns = self._chunk(rows)
+        table, listed = quoted(self._load.table), ", ".join(map(quoted, columns))
         self._run("BEGIN")
         try:
             self._check(before)
@@ -70,16 +65,46 @@ class DuckDBTarget:
 
     def finish(self, before: Progress) -> Progress:
         self._run("BEGIN")
-        self._check(before)
-        self._note(before.ended())
-        self._run("COMMIT")
+        try:
+            self._check(before)
+            if before.chunks == 0:
+                self._without_rows()
+            self._note(before.ended())
+            self._run("COMMIT")
+        except BaseException:
+            self._connection.rollback()
+            raise
         return before.ended()
+
+    def _without_rows(self) -> None:
+        """Leave the table as a source without rows does: empty where it is replaced; made if its columns are known."""
+        table, types = quoted(self._load.table), self._staged.types
+        if types:
+            columns = ", ".join(
+                f"{quoted(column)} {types[name]}" for column, name in columns_of(types, self._load.columns).items()
+            )
+            self._run(f"CREATE TABLE IF NOT EXISTS {table} ({columns})")
+        there = self._run(
+            "SELECT 1 FROM duckdb_tables() WHERE lower(table_name) = lower(?) AND NOT temporary", [self._load.table]
+        )
+        if self._load.mode == "replace" and there:
+            self._run(f"DELETE FROM {table}")
 
     def facts(self, progress: Progress) -> Mapping[str, Any]:
         return {"table": self._load.table}
 
     def close(self) -> None:
         self._connection.close()
+
+    def _chunk(self, rows: Sequence[Row]) -> tuple[str, list[str]]:
+        """Write a chunk to a file; return what SQL selects its rows from, and its columns. Raises `BadInput`."""
+        path, types = self._folder / "chunk.jsonl", self._staged.types
+        if types:
+            typed = columns_of(types, self._load.columns)
+            return f"({selected(rows, typed, types, path)})", list(typed)
+        pairs = self._load.columns or {name: name for row in rows for name in row}
+        options = lines_of(({column: row.get(source) for column, source in pairs.items()} for row in rows), path)
+        return f"read_json({text(str(path))}, {options}, sample_size = -1)", list(pairs)
 
     def _merge(self, table: str, listed: str, source: str) -> None:
         """Replace the rows that the keys know. Of rows of the chunk with the same keys the last one counts."""

@@ -16,10 +16,9 @@ from noetl_core.tools.postgres_connections import AllInUse, Connection, Connecti
 from noetl_core.tools.postgres_copy import Cursor, Load, Loading
 from noetl_core.tools.postgres_errors import not_filled, unreachable
 from noetl_core.tools.row_sources import Row
-from noetl_core.tools.transfer.target import Overtaken, Progress
+from noetl_core.tools.transfer.target import BOOKMARKS, Overtaken, Progress
 from noetl_core.tools.watch import watched
 
-BOOKMARKS: Final = "noetl_transfers"
 KEPT_DAYS: Final = 90
 _COLUMNS: Final = SQL("chunks, rows_read, rows_written, done, source")
 

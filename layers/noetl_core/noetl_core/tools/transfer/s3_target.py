@@ -12,20 +12,22 @@ from noetl_core.tools.aws import rights
 from noetl_core.tools.aws.clients import client
 from noetl_core.tools.aws.errors import errors_of
 from noetl_core.tools.aws.rights import BUCKETS
+from noetl_core.tools.aws.s3 import DELETED_AT_ONCE
 from noetl_core.tools.base import BadInput, ToolCall
 from noetl_core.tools.postgres_copy import Load
 from noetl_core.tools.row_sources import Row
 from noetl_core.tools.store import CONTENT_TYPES, encode
+from noetl_core.tools.transfer.staged import Staged
 from noetl_core.tools.transfer.target import Progress
+from noetl_core.tools.transfer.typed import columns_of, parquet
 
 FORMATS: Final = ("jsonl", "csv", "parquet")
-_DELETED_AT_ONCE: Final = 1000
 
 
 class S3Target:
     """Writes `<prefix>part-00000.<format>`, ...; with `append` the names begin with the task run's."""
 
-    def __init__(self, uri: str, form: str, load: Load, call: ToolCall, source: str, results: ResultStore) -> None:
+    def __init__(self, uri: str, form: str, load: Load, call: ToolCall, staged: Staged, results: ResultStore) -> None:
         self._bucket, self._prefix = split(uri)
         if self._prefix and not self._prefix.endswith("/"):
             raise BadInput("`target.uri` must end with /: each chunk is an object below it")
@@ -34,23 +36,22 @@ class S3Target:
         if load.mode == "upsert":
             raise BadInput("`mode: upsert` is for tables: objects have no keys")
         rights.check(BUCKETS, self._bucket)
-        self._form, self._load, self._call, self._source, self._results = form, load, call, source, results
+        self._form, self._load, self._call, self._staged, self._results = form, load, call, staged, results
         self._note = f"{call.execution_id}/transfer/{call.task_run_id}-progress.json"
 
     def progress(self) -> Progress:
         try:
             return Progress(**json.loads(self._results.get(self._note)))
         except NotFound:
-            return Progress(source=self._source)
+            return Progress(source=self._staged.identity)
 
     def write(self, rows: Sequence[Row], before: Progress) -> Progress:
-        pairs = self._load.columns
-        chosen = rows if pairs is None else [{column: row.get(source) for column, source in pairs.items()} for row in rows]
+        body = self._body(rows)
         with errors_of("transfer", BUCKETS, self._bucket):
             client("s3").put_object(
                 Bucket=self._bucket,
                 Key=self._key(before.chunks),
-                Body=encode(chosen, self._form),
+                Body=body,
                 ContentType=CONTENT_TYPES[self._form],
             )
         return self._noted(before.after(len(rows), len(rows)))
@@ -66,6 +67,15 @@ class S3Target:
     def close(self) -> None:
         """It holds nothing."""
 
+    def _body(self, rows: Sequence[Row]) -> bytes:
+        pairs, types = self._load.columns, self._staged.types
+        if types:
+            pairs = columns_of(types, pairs)
+            if self._form == "parquet":
+                return parquet(rows, pairs, types)
+        chosen = rows if pairs is None else [{column: row.get(source) for column, source in pairs.items()} for row in rows]
+        return encode(chosen, self._form)
+
     def _key(self, chunk: int) -> str:
         name = "part" if self._load.mode == "replace" else self._call.task_run_id
         return f"{self._prefix}{name}-{chunk:05}.{self._form}"
@@ -79,8 +89,8 @@ class S3Target:
         with errors_of("transfer", BUCKETS, self._bucket):
             pages = client("s3").get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=self._prefix)
             others = [one["Key"] for page in pages for one in page.get("Contents", ()) if one["Key"] not in mine]
-            for first in range(0, len(others), _DELETED_AT_ONCE):
-                listed = [{"Key": key} for key in others[first : first + _DELETED_AT_ONCE]]
+            for first in range(0, len(others), DELETED_AT_ONCE):
+                listed = [{"Key": key} for key in others[first : first + DELETED_AT_ONCE]]
                 client("s3").delete_objects(Bucket=self._bucket, Delete={"Objects": listed, "Quiet": True})
 
 

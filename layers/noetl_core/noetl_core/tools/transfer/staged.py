@@ -7,19 +7,23 @@ beside it, and what carries on reads the note.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 import duckdb
 
+from noetl_core.dsl.fields.kinds.data import SOURCES
 from noetl_core.engine.outcome import Outcome
+from noetl_core.frozen import frozen
 from noetl_core.ports import NotFound, ResultStore
+from noetl_core.result_refs import is_reference
 from noetl_core.tools import sql
-from noetl_core.tools.base import BadInput, Tool, ToolCall, ToolFailed
+from noetl_core.tools.base import BadInput, SourceTool, Tool, ToolCall, ToolFailed
 from noetl_core.tools.duckdb import failed
 from noetl_core.tools.duckdb_pipes import text
 from noetl_core.tools.postgres_parquet import working
@@ -28,29 +32,28 @@ from noetl_core.tools.row_sources import Part, Row, format_of, object_file, part
 BATCH: Final = 2_048
 CHUNK_BYTES: Final = 32 * 1024 * 1024
 """A chunk is in memory, however large its rows are."""
+CELL_BYTES: Final = 64
+"""What a value takes beside its text, with its name: a row of many small values is large, too."""
 COPIES: Final = 4
 """Objects that are copied at a time."""
-_STORED: Final = {
-    "postgres": frozenset({"auth", "connection", "database", "query", "table", "columns", "params"}),
-    "duckdb": frozenset({"command", "params", "sources", "attach", "database"}),
-    "http": frozenset({"url", "method", "params", "headers", "json", "auth", "format"}),
-    "s3": frozenset({"uri", "format"}),
-}
-"""Kinds whose rows are stored first, and what each takes."""
+_TYPE: Final = re.compile(r"[A-Z][A-Z0-9 ]*(\([0-9]+(, ?[0-9]+)?\))?")
+"""What a type of a column looks like: it becomes part of SQL."""
 
 
 class Stage(Protocol):
-    """Gives the tool of a kind."""
+    """Gives the tool of a kind. Raises `UnknownKind`."""
 
     def __call__(self, kind: str) -> Tool: ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Staged:
-    """A source that does not change. `identity` tells it from any other."""
+    """A source that does not change. `identity` tells it from any other; `types` are those of its columns by name, as DuckDB
+    calls them, where the source knows them."""
 
     parts: tuple[Part, ...]
     identity: str
+    types: Mapping[str, str] = field(default_factory=dict)
 
     def rows(self, call: ToolCall, skip: int) -> Iterator[Row]:
         """Yield the rows behind the first `skip`."""
@@ -79,17 +82,23 @@ def stage(call: ToolCall, source: Mapping[str, Any], kind: str, tools: Stage) ->
         found = _fetched(call, source, kind, tools)
         results.put(note, json.dumps(found).encode())
     parts = parts_of(found, call, "source", source.get("format"))
-    return Staged(tuple(parts), _identity(found))
+    types = found[0].get("types") if len(found) == 1 else None
+    return Staged(tuple(parts), _identity(found), types or {})
 
 
 def _fetched(call: ToolCall, source: Mapping[str, Any], kind: str, tools: Stage) -> list[Any]:
     """Have the tool of a kind store what the source gives; return the references to it."""
     given = {key: value for key, value in source.items() if key != "kind"}
-    unknown = set(given) - _STORED[kind]
+    tool: Any = tools(kind) if kind != "s3" else None
+    exporting: SourceTool | None = tool if hasattr(tool, "export") else None
+    takes = exporting.source if exporting is not None else SOURCES[kind]
+    unknown = set(given) - set(takes)
     if unknown:
-        raise BadInput(f"`source` of kind {kind} does not take {', '.join(sorted(unknown))}: {', '.join(sorted(_STORED[kind]))}")
+        raise BadInput(f"`source` of kind {kind} does not take {', '.join(sorted(unknown))}: {', '.join(sorted(takes))}")
     if kind == "s3":
         return _objects(call, given)
+    if exporting is not None:
+        return [_exported(exporting, replace(call, kind=kind, inputs=given, spec={}))]
     spec: dict[str, Any] = {}
     if kind == "http":
         spec["store"] = given.pop("format", True)
@@ -98,10 +107,26 @@ def _fetched(call: ToolCall, source: Mapping[str, Any], kind: str, tools: Stage)
         given["copy"] = {**copied, "to": "jsonl"}
     else:
         given["to"] = "jsonl"
-    outcome = tools(kind).run(replace(call, kind=kind, inputs=given, spec=spec))
+    outcome = tool.run(replace(call, kind=kind, inputs=given, spec=spec))
     if outcome.error is not None:
         raise ToolFailed(_renamed(outcome))
     return [outcome.result["data"] if kind == "http" else outcome.result]
+
+
+def _exported(tool: SourceTool, call: ToolCall) -> Any:
+    """Return the reference to the rows that a plugin has written. Its mistakes must end the task, not the worker."""
+    try:
+        outcome = tool.export(call)
+    except ToolFailed as error:
+        raise ToolFailed(_renamed(error.outcome)) from error
+    if outcome.error is not None:
+        raise ToolFailed(_renamed(outcome))
+    types = outcome.result.get("types") if is_reference(outcome.result) else None
+    typed = types is None or (isinstance(types, Mapping) and all(_TYPE.fullmatch(str(one)) for one in types.values()))
+    if not typed or not is_reference(outcome.result):
+        message = f"transfer: source: kind {call.kind} gave no reference to rows but {outcome.result!r:.100}"
+        raise ToolFailed(Outcome.failed("unknown", message, retryable=False))
+    return outcome.result
 
 
 def _objects(call: ToolCall, given: Mapping[str, Any]) -> list[Any]:
@@ -177,7 +202,7 @@ def chunks(rows: Iterator[Row], size: int) -> Iterator[list[Row]]:
     held = 0
     for row in rows:
         chunk.append(row)
-        held += sum(len(value) if type(value) is str else len(repr(value)) for value in row.values())
+        held += CELL_BYTES * len(row) + sum(len(value) if type(value) is str else len(repr(value)) for value in row.values())
         if len(chunk) == size or held >= CHUNK_BYTES:
             yield chunk
             chunk, held = [], 0

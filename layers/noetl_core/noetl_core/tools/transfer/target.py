@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
+from noetl_core.frozen import frozen
 from noetl_core.tools.row_sources import Row
 
-MODES = ("append", "replace", "upsert")
+BOOKMARKS = "noetl_transfers"
+"""The table in the target that says how far each transfer is."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Progress:
     """How far a transfer is: rows and chunks that are in the target for good. `source` identifies what was transferred, so that
     something else is not taken for the rest of it."""

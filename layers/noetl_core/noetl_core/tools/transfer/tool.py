@@ -1,30 +1,26 @@
-"""`kind: transfer`: what the author wrote, and the way of the chunks."""
+"""`kind: transfer`: what the author wrote, and how chunks are copied."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
+from noetl_core.dsl.diagnostics import suggest
+from noetl_core.dsl.fields.kinds.data import SOURCES, TARGETS
 from noetl_core.engine.outcome import Outcome
 from noetl_core.tools.base import BadInput, Tool, ToolCall
 from noetl_core.tools.net import AddressPolicy
 from noetl_core.tools.postgres_connections import Connections, target_of
 from noetl_core.tools.postgres_copy import Load, columns_of, mode_of
-from noetl_core.tools.registry import BUILT_IN
+from noetl_core.tools.registry import BUILT_IN, UnknownKind, make
 from noetl_core.tools.scratch import DiskFull, scratch
 from noetl_core.tools.transfer.staged import Staged, chunks, stage
 from noetl_core.tools.transfer.target import Overtaken, Progress, Target
 
-SOURCES: Final = ("rows", "postgres", "duckdb", "http", "s3")
-TARGETS: Final[Mapping[str, frozenset[str]]] = {
-    "postgres": frozenset({"auth", "connection", "database", "table"}),
-    "duckdb": frozenset({"database", "table"}),
-    "s3": frozenset({"uri", "format"}),
-}
 CHUNK_ROWS: Final = 10_000
 MOST_ROWS: Final = 1_000_000
 
@@ -44,8 +40,8 @@ class TransferTool:
 
     def run(self, call: ToolCall) -> Outcome:
         chunk_rows = _chunk_rows(call)
-        source, kind = _part(call, "source", SOURCES)
-        target, target_kind = _part(call, "target", tuple(TARGETS))
+        source, kind = _part(call, "source", SOURCES, self._gives_rows)
+        target, target_kind = _part(call, "target", TARGETS)
         unknown = set(target) - TARGETS[target_kind] - {"kind"}
         if unknown:
             known = ", ".join(sorted(TARGETS[target_kind]))
@@ -59,6 +55,8 @@ class TransferTool:
                     return _move(call, staged, into, chunk_rows)
                 finally:
                     into.close()
+        except UnknownKind as error:
+            return Outcome.failed("unsupported", f"transfer: source: {error}", retryable=False)
         except DiskFull as error:
             return Outcome.failed("limit", f"transfer: {error}", retryable=False, code="disk_full")
 
@@ -71,12 +69,24 @@ class TransferTool:
                 close()
 
     def _tool(self, kind: str) -> Tool:
-        """Return the tool that reads a source."""
+        """Return the tool that reads a source. Raises `UnknownKind`."""
         with self._making:
             if kind not in self._tools:
-                module, _, name = BUILT_IN[kind].partition(":")
-                self._tools[kind] = getattr(import_module(module), name)(self._policy)
+                if kind in SOURCES and kind in BUILT_IN:
+                    module, _, name = BUILT_IN[kind].partition(":")
+                    self._tools[kind] = getattr(import_module(module), name)(self._policy)
+                else:
+                    self._tools[kind] = make(kind)
             return self._tools[kind]
+
+    def _gives_rows(self, kind: str) -> bool:
+        """Return whether a plugin that is installed has this kind of source."""
+        if kind in BUILT_IN:
+            return False
+        try:
+            return hasattr(self._tool(kind), "export")
+        except UnknownKind:
+            return False
 
     def _target(self, call: ToolCall, said: Mapping[str, Any], kind: str, load: Load, staged: Staged, folder: Path) -> Target:
         if kind == "postgres":
@@ -88,7 +98,7 @@ class TransferTool:
             from noetl_core.tools.duckdb import database_file  # 130 ms: where it is the target
             from noetl_core.tools.transfer.duckdb_target import DuckDBTarget  # with it
 
-            return DuckDBTarget(database_file(call, said.get("database")), load, call, staged.identity, folder)
+            return DuckDBTarget(database_file(call, said.get("database")), load, call, staged, folder)
         from noetl_core.tools.transfer.s3_target import FORMATS, S3Target  # 100 ms: where it is the target
 
         form = said.get("format", "jsonl")
@@ -96,7 +106,7 @@ class TransferTool:
             raise BadInput(f"`target.format` {str(form)[:20]!r} is unknown: {', '.join(FORMATS)}")
         if call.results is None:
             raise BadInput("this worker has no result store")
-        return S3Target(str(said.get("uri")), form, load, call, staged.identity, call.results)
+        return S3Target(str(said.get("uri")), form, load, call, staged, call.results)
 
 
 def _move(call: ToolCall, staged: Staged, target: Target, chunk_rows: int) -> Outcome:
@@ -127,13 +137,16 @@ def _result(target: Target, progress: Progress) -> dict[str, Any]:
     return {**counts, **target.facts(progress)}
 
 
-def _part(call: ToolCall, name: str, kinds: tuple[str, ...]) -> tuple[Mapping[str, Any], str]:
+def _part(
+    call: ToolCall, name: str, kinds: Collection[str], installed: Callable[[str], bool] = lambda _: False
+) -> tuple[Mapping[str, Any], str]:
+    """Return source or target with its kind. `installed`: whether a plugin has a kind beside `kinds`."""
     said = call.inputs.get(name)
     if not isinstance(said, Mapping):
         raise BadInput(f"`{name}` must be a mapping: kind, and what that kind takes")
     kind = str(said.get("kind", "rows" if "rows" in said and name == "source" else ""))
-    if kind not in kinds:
-        raise BadInput(f"`{name}.kind` {kind[:20]!r} is unknown: {', '.join(kinds)}")
+    if kind not in kinds and not installed(kind):
+        raise BadInput(f"`{name}.kind` {kind[:20]!r} is unknown: {suggest(kind, kinds) or ', '.join(kinds)}")
     return said, kind
 
 

@@ -12,7 +12,7 @@ _BUCKET_AND_KEY: Final = (words("bucket uri"), words("key uri"))
 
 
 def _action(names: str, default: str, doc: str) -> tuple[Field, ...]:
-    """Return the field that says what to do, and its other spelling."""
+    """Return the field for the action, and its other spelling."""
     return also(Field("action", Choice(tuple(names.split()), template=True), doc, default=default), "operation")
 
 
@@ -27,10 +27,10 @@ KINDS: Final[dict[str, KindSpec]] = {
             Field("queue", TEXT, "The queue: its name, its URL or its ARN."),
             *also(Field("message", Anything("any value"), "The message: text is sent as it is, anything else as JSON."), "body"),
             Field("messages", Anything("a list"), "Several messages: any values, each sent as `message` is."),
-            Field("attributes", MAP, "Attributes of every message, names and texts or numbers."),
-            Field("delay", Duration(QUEUE_DELAY), "How long the messages stay hidden.", otherwise="as the queue says"),
+            Field("attributes", MAP, "Attributes of every message: names with texts or numbers."),
+            Field("delay", Duration(QUEUE_DELAY), "How long the messages stay hidden.", otherwise="the queue's default"),
             Field("group", TEXT, "The message group.", otherwise="of a FIFO queue: the execution"),
-            Field("dedup_id", TEXT, "What a FIFO queue knows a message by.", otherwise="the task run"),
+            Field("dedup_id", TEXT, "The deduplication id for a FIFO queue.", otherwise="the task run"),
             _REGION,
         ),
         (),
@@ -45,10 +45,10 @@ KINDS: Final[dict[str, KindSpec]] = {
             Field("topic", TEXT, "The topic: its name or its ARN."),
             *also(Field("message", Anything("any value"), "The message: text is sent as it is, anything else as JSON."), "body"),
             Field("messages", Anything("a list"), "Several messages: any values, each published as `message` is."),
-            Field("subject", TEXT, "The subject that subscribers by mail see."),
-            Field("attributes", MAP, "Attributes of every message, names and texts or numbers: subscriptions filter by them."),
+            Field("subject", TEXT, "The subject for mail subscribers."),
+            Field("attributes", MAP, "Attributes of every message: names with texts or numbers; subscriptions filter by them."),
             Field("group", TEXT, "The message group.", otherwise="of a FIFO topic: the execution"),
-            Field("dedup_id", TEXT, "What a FIFO topic knows a message by.", otherwise="the task run"),
+            Field("dedup_id", TEXT, "The deduplication id for a FIFO topic.", otherwise="the task run"),
             _REGION,
         ),
         (),
@@ -61,11 +61,11 @@ KINDS: Final[dict[str, KindSpec]] = {
         (
             *_action("put", "put", "What to do: put events on a bus."),
             Field("bus", TEXT, "The event bus: its name or its ARN.", default="default"),
-            Field("source", TEXT, "Who says it, such as `shop.orders`: rules match it."),
-            Field("detail_type", TEXT, "What it says, such as `OrderPlaced`: rules match it."),
+            Field("source", TEXT, "The source of the events, such as `shop.orders`; rules match it."),
+            Field("detail_type", TEXT, "The type of the events, such as `OrderPlaced`; rules match it."),
             Field("detail", MAP, "The event itself."),
             Field("details", Anything("a list of mappings"), "Several events of the same source and type."),
-            Field("resources", Anything("a list of ARNs"), "What the events are about."),
+            Field("resources", Anything("a list of ARNs"), "The resources that the events concern."),
             _REGION,
         ),
         (),
@@ -79,11 +79,11 @@ KINDS: Final[dict[str, KindSpec]] = {
     "email": KindSpec(
         (
             *_action("send", "send", "What to do: send a mail."),
-            Field("from", TEXT, "Who sends it, an address that SES has verified: `ann@example.org` or `Ann <ann@example.org>`."),
-            Field("to", _ADDRESSES, "Who gets it."),
-            Field("cc", _ADDRESSES, "Who gets a copy."),
-            Field("bcc", _ADDRESSES, "Who gets a copy that the others do not see."),
-            Field("reply_to", _ADDRESSES, "Where answers go.", otherwise="the sender"),
+            Field("from", TEXT, "The sender, an address verified in SES: `ann@example.org` or `Ann <ann@example.org>`."),
+            Field("to", _ADDRESSES, "The recipients."),
+            Field("cc", _ADDRESSES, "Recipients of a copy."),
+            Field("bcc", _ADDRESSES, "Recipients of a blind copy."),
+            Field("reply_to", _ADDRESSES, "Where replies go.", otherwise="the sender"),
             Field("subject", TEXT, "The subject, one line."),
             Field("text", TEXT, "The mail as text."),
             Field("html", TEXT, "The mail as HTML."),
@@ -108,22 +108,22 @@ KINDS: Final[dict[str, KindSpec]] = {
             Field("key", MAP, "The key of the item: its attributes and their values."),
             Field("item", MAP, "The item that `put` writes."),
             Field("update", TEXT, "The update expression, such as `SET stock = stock - :n`."),
-            Field("condition", TEXT, "The condition expression: what must be so for the item to be written."),
+            Field("condition", TEXT, "The condition expression that must hold for the item to be written."),
             Field("where", TEXT, "The key condition of `query`, such as `pk = :pk AND begins_with(sk, :from)`."),
             Field("filter", TEXT, "The filter expression of `query`."),
-            Field("values", MAP, "What the expressions name with a colon: `{n: 1}` is `:n`."),
-            Field("names", MAP, "What the expressions name with `#`: `{s: status}` is `#s`."),
+            Field("values", MAP, "Values that the expressions refer to with a colon: `{n: 1}` is `:n`."),
+            Field("names", MAP, "Attribute names that the expressions refer to with `#`: `{s: status}` is `#s`."),
             Field("index", TEXT, "The index that `query` reads.", otherwise="the table"),
-            Field("descending", Anything("true or false"), "With true, `query` begins with the last item.", default=False),
-            Field("limit", COUNT, "Items that `query` stops at.", otherwise="all of them, up to `spec.max_items`"),
-            Field("consistent", Anything("true or false"), "With true, reads see every write before them.", default=False),
+            Field("descending", Anything("true or false"), "true makes `query` begin with the last item.", default=False),
+            Field("limit", COUNT, "The number of items at which `query` stops.", otherwise="all of them, up to `spec.max_items`"),
+            Field("consistent", Anything("true or false"), "true makes reads strongly consistent.", default=False),
             _REGION,
         ),
         (
-            Field("max_items", COUNT, "Items that `query` may give; more is an error, never a silent cut.", default=10_000),
             Field(
-                "max_bytes", BYTES, "Bytes that the items of `query` may have together; more is an error.", default=16 * 1024**2
+                "max_items", COUNT, "Items that `query` may return; more is an error, never silent truncation.", default=10_000
             ),
+            Field("max_bytes", BYTES, "Total bytes of the items of `query`; more is an error.", default=16 * 1024**2),
         ),
         "../tools/dynamodb.md",
         required=(words("table"),),
@@ -142,11 +142,11 @@ KINDS: Final[dict[str, KindSpec]] = {
         (
             *_action("invoke", "invoke", "What to do: invoke a function."),
             Field("function", TEXT, "The function: its name, `name:alias`, or its ARN."),
-            Field("payload", Anything("any value"), "What the function gets, as JSON.", default=None),
+            Field("payload", Anything("any value"), "The input of the function, as JSON.", default=None),
             Field(
                 "invocation",
                 Choice(("request", "event"), template=True),
-                "Whether the task waits for the answer, or leaves the event to Lambda.",
+                "Whether the task waits for the answer, or invokes asynchronously.",
                 default="request",
             ),
             _REGION,
@@ -162,40 +162,44 @@ KINDS: Final[dict[str, KindSpec]] = {
             *_action("get put list copy delete presign", "get", "What to do with an object, or with those of a bucket."),
             Field("bucket", TEXT, "The name of the bucket."),
             Field("key", TEXT, "The key of the object."),
-            Field("uri", TEXT, "Bucket and key in one: `s3://bucket/key`; of `list` a key with `*` is a pattern."),
+            Field("uri", TEXT, "Bucket and key in one: `s3://bucket/key`; for `list` a key with `*` is a pattern."),
             Field("data", Anything("any value"), "What `put` writes; a reference is copied as it is.", references=True),
             Field(
                 "format",
                 Choice(("auto", "json", "jsonl", "csv", "parquet", "text", "base64", "reference"), template=True),
-                "How `get` reads the body and `put` writes the value. `auto` goes by the key's ending and the type.",
+                "How `get` reads the body and `put` writes the value. `auto` decides by key extension and content type.",
                 default="auto",
             ),
-            Field("content_type", TEXT, "The type that `put` gives the object.", otherwise="by the format"),
-            Field("metadata", MAP, "Metadata of your own for the object, names and texts."),
+            Field("content_type", TEXT, "The content type that `put` sets.", otherwise="by the format"),
+            Field("metadata", MAP, "User metadata of the object: names with texts."),
             Field("version_id", TEXT, "The version of the object.", otherwise="the latest one"),
-            Field("if_match", TEXT, "The etag that the object must have."),
+            Field("if_match", TEXT, "The ETag that the object must have."),
             Field(
                 "if_none_match",
                 TEXT,
-                "With `*`, `put` writes only a new object; with an etag, `get` reads only another one.",
+                "With `*`, `put` writes only a new object; with an ETag, `get` reads only an object with another one.",
             ),
-            Field("prefix", TEXT, "How the keys begin that `list` gives."),
+            Field("prefix", TEXT, "The prefix of the keys that `list` returns."),
             Field(
-                "glob", TEXT, "A pattern for the keys that `list` gives: `*` is text without `/`, `**` any text, `?` a character."
+                "glob",
+                TEXT,
+                "A pattern for keys of `list`: `*` is text without `/`, `**` any text, `?` a character.",
             ),
             Field("source", Anything("`s3://bucket/key`, or a mapping"), "What `copy` copies: also `{bucket, key, version_id}`."),
-            Field("keys", Anything("a list"), "The keys that `delete` deletes, beside `key`."),
+            Field("keys", Anything("a list"), "The keys that `delete` deletes, in addition to `key`."),
             Field(
-                "method", Choice(("get", "put"), template=True), "What the address that `presign` makes is for.", default="get"
+                "method", Choice(("get", "put"), template=True), "The method of the URL that `presign` creates.", default="get"
             ),
-            Field("expires", Duration(PRESIGNED), "How long that address can be used.", default=3600),
+            Field("expires", Duration(PRESIGNED), "How long that URL is valid.", default=3600),
             Field("region", TEXT, "The Region of the bucket.", otherwise="that of the stack, or of the profile"),
         ),
         (
-            Field("max_value_bytes", BYTES, "Bytes that an object which is read as a value may have.", default=64 * 1024 * 1024),
-            Field("max_bytes", BYTES, "Bytes that an object which is kept by reference may have.", default=20 * 1024**3),
-            Field("max_objects", COUNT, "Objects that `list` may give; more is an error, never a silent cut.", default=10_000),
-            Field("secret", FLAG, "false lets the log and every answer show the address that `presign` makes.", default=True),
+            Field("max_value_bytes", BYTES, "Bytes of an object read as a value, at most.", default=64 * 1024 * 1024),
+            Field("max_bytes", BYTES, "Bytes of an object kept by reference, at most.", default=20 * 1024**3),
+            Field(
+                "max_objects", COUNT, "Objects that `list` may return; more is an error, never silent truncation.", default=10_000
+            ),
+            Field("secret", FLAG, "false lets the log and every answer show the URL that `presign` creates.", default=True),
         ),
         "../tools/s3.md",
         exclusive=(words("bucket uri"), words("key uri"), words("prefix glob"), words("action operation")),

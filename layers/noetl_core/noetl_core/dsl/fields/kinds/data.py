@@ -9,22 +9,22 @@ from noetl_core.dsl.fields.types import Anything, Block, Choice, Duration, Field
 from noetl_core.dsl.numbers import KEPT
 
 _COMMAND: Final = Field(
-    "command", Anything("SQL text, or a list of them"), "The SQL to run. Values belong into `params`, never into the text."
+    "command", Anything("SQL text, or a list of them"), "The SQL to run. Values belong in `params`, never in the text."
 )
 _COMMANDS: Final = Field("commands", Anything("a list"), "Several statements: texts, or mappings `{command, params}`.")
-_PARAMS: Final = Field("params", Anything("a mapping or a list"), "What the statement's parameters are bound to.")
+_PARAMS: Final = Field("params", Anything("a mapping or a list"), "Values for the statement's parameters.")
 SQL: Final = (*also(_COMMAND, "query", "sql"), SCRIPT, *also(_COMMANDS, "queries"), *also(_PARAMS, "args"))
 _SECRET: Final = Field("secret", TEXT, "The name of the credential.")
 
 MAX_ROWS: Final = Field(
-    "max_rows", COUNT, "Rows that the result may have; more is an error, never a silent cut.", default=100_000
+    "max_rows", COUNT, "Rows that the result may have; more is an error, never silent truncation.", default=100_000
 )
 
 EACH: Final = Field(
     "each_statement",
     FLAG,
-    "true keeps what each of several statements gave, in `commands` of the result.",
-    otherwise="true where a template of the playbook reads a `command_<n>`",
+    "true keeps the result of each of several statements, in `commands` of the result.",
+    otherwise="true if a template of the playbook reads a `command_<n>`",
     link="views.md#command_n",
 )
 
@@ -33,13 +33,13 @@ SQL_NAMES: Final = words("command commands query queries sql script")
 _TABLE: Final = words("rows columns row_count commands")
 _REFERENCE: Final = words("kind store key size checksum format rows schema_hint")
 TABLE_OR_REFERENCE: Final = _TABLE | _REFERENCE
-"""What a result has, as a table and as a reference to one."""
+"""The fields of a result, as a table and as a reference to one."""
 
 COPY: Final = Block(
     "copy",
-    "What goes into a table (`from`, `into`), or out of it (`query` or `table`, `to`).",
+    "Copies rows into a table (`from`, `into`), or out of it (`query` or `table`, `to`).",
     "../tools/postgres.md#copy",
-    Field("from", Anything("rows, or references to rows"), "In: what is copied into the table.", references=True),
+    Field("from", Anything("rows, or references to rows"), "In: the rows to copy into the table.", references=True),
     Field("into", TEXT, "In: the table to fill, as `table` or `schema.table`."),
     Field(
         "columns",
@@ -47,58 +47,84 @@ COPY: Final = Block(
         "The columns to copy.",
         otherwise="those of the source, or of the table",
     ),
-    Field("mode", Anything("`append`, `replace` or `upsert`"), "In: what happens to the rows that are there.", default="append"),
-    Field("keys", Anything("a list of columns"), "In, with `upsert`: the columns by which a row is known."),
+    Field("mode", Anything("`append`, `replace` or `upsert`"), "In: what happens to existing rows.", default="append"),
+    Field("keys", Anything("a list of columns"), "In, with `upsert`: the columns that identify a row."),
     Field(
         "format",
         Anything("`json`, `jsonl`, `csv` or `parquet`"),
         "In: the format of what `from` refers to.",
-        otherwise="what the reference says, or its ending",
+        otherwise="by the reference, or its extension",
     ),
-    Field("header", FLAG, "In, CSV: false says that the first line is a row; `columns` name its fields.", default=True),
-    Field("delimiter", TEXT, "In, CSV: what is between two fields.", default=","),
+    Field("header", FLAG, "In, CSV: false means that the first line is a row; `columns` name its fields.", default=True),
+    Field("delimiter", TEXT, "In, CSV: the field separator.", default=","),
     Field("query", TEXT, "Out: the SQL whose rows are written."),
-    Field("table", TEXT, "Out: the table that is written, instead of a query."),
+    Field("table", TEXT, "Out: the table to write, instead of a query."),
     Field("to", Anything("`csv`, `jsonl` or `parquet`"), "Out: the format. The result of the task is a reference to the file."),
 )
 
+SOURCES: Final[dict[str, frozenset[str]]] = {
+    "rows": words("rows format"),
+    "postgres": words("auth connection database query table columns params"),
+    "duckdb": words("command params sources attach database"),
+    "http": words("url method params headers json auth format"),
+    "s3": words("uri format"),
+    "snowflake": words("auth connection query table columns params database schema warehouse role"),
+}
+"""What a source of each kind takes."""
+TARGETS: Final[dict[str, frozenset[str]]] = {
+    "postgres": words("auth connection database table"),
+    "duckdb": words("database table"),
+    "s3": words("uri format"),
+}
+"""What a target of each kind takes."""
+
 SOURCE: Final = Block(
     "source",
-    "Where a transfer reads: `rows`, or a kind and what it takes.",
+    "Where a transfer reads: `rows`, or a kind and its fields.",
     "../tools/transfer.md#sources",
-    Field("kind", Anything("`rows`, `postgres`, `duckdb`, `http` or `s3`"), "What it is.", otherwise="`rows`"),
+    Field(
+        "kind", Anything("`rows`, `postgres`, `duckdb`, `http`, `s3` or `snowflake`"), "The kind of source.", otherwise="`rows`"
+    ),
     Field("rows", Anything("rows, or references to rows"), "Kind `rows`: the rows themselves.", references=True),
     Field(
         "format",
         Anything("`json`, `jsonl`, `csv` or `parquet`"),
-        "Kind `rows`: the format of what is referred to.",
-        otherwise="what the reference says, or its ending",
+        "Kind `rows`: the format of the referenced file.",
+        otherwise="by the reference, or its extension",
     ),
-    Field("auth", Anything("a name or a mapping"), "Kinds `postgres` and `http`: the credential."),
-    Field("connection", Anything("text or a mapping"), "Kind `postgres`: the same as `auth`."),
+    Field("auth", Anything("a name or a mapping"), "Kinds `postgres`, `snowflake` and `http`: the credential."),
+    Field("connection", Anything("text or a mapping"), "Kinds `postgres` and `snowflake`: the same as `auth`."),
     Field("database", TEXT, "Another database on the same server; a file of kind `duckdb`."),
-    Field("query", TEXT, "Kind `postgres`: the SQL whose rows are transferred."),
-    Field("table", TEXT, "Kind `postgres`: the table that is transferred, instead of a query."),
-    Field("command", Anything("SQL text, or a list of them"), "Kind `duckdb`: the SQL whose last rows are transferred."),
-    Field("sources", MAP, "Kind `duckdb`: as of a task of that kind.", references=True),
-    Field("attach", MAP, "Kind `duckdb`: as of a task of that kind."),
+    *(
+        Field(name, TEXT, f"Kind `snowflake`: the {name} of the session.", otherwise="that of the credential")
+        for name in ("schema", "warehouse", "role")
+    ),
+    Field("query", TEXT, "Kinds `postgres` and `snowflake`: the SQL whose rows are transferred."),
+    Field("table", TEXT, "Kinds `postgres` and `snowflake`: the table to transfer, instead of a query."),
+    Field(
+        "command",
+        Anything("SQL text, or a list of them"),
+        "Kind `duckdb`: the SQL; the rows of its last statement are transferred.",
+    ),
+    Field("sources", MAP, "Kind `duckdb`: as in a task of that kind.", references=True),
+    Field("attach", MAP, "Kind `duckdb`: as in a task of that kind."),
     Field(
         "params",
         Anything("a mapping or a list"),
-        "What SQL is bound to; of kind `http` those of the query.",
+        "Values for the SQL's parameters; for kind `http`, query parameters.",
     ),
-    Field("columns", Anything("a list of columns"), "Kind `postgres`, with `table`: the columns that are read."),
-    Field("url", TEXT, "Kind `http`: the address whose answer has the rows."),
-    Field("method", TEXT, "Kind `http`: as of a task of that kind."),
-    Field("headers", MAP, "Kind `http`: as of a task of that kind."),
-    Field("json", Anything("any value"), "Kind `http`: as of a task of that kind."),
+    Field("columns", Anything("a list of columns"), "Kinds `postgres` and `snowflake`, with `table`: the columns to read."),
+    Field("url", TEXT, "Kind `http`: the address whose answer contains the rows."),
+    Field("method", TEXT, "Kind `http`: as in a task of that kind."),
+    Field("headers", MAP, "Kind `http`: as in a task of that kind."),
+    Field("json", Anything("any value"), "Kind `http`: as in a task of that kind."),
     Field("uri", TEXT, "Kind `s3`: the objects, as `s3://bucket/path/*.csv`."),
 )
 TARGET: Final = Block(
     "target",
     "Where a transfer writes.",
     "../tools/transfer.md#targets",
-    Field("kind", Anything("`postgres`, `duckdb` or `s3`"), "What it is.", required=True),
+    Field("kind", Anything("`postgres`, `duckdb` or `s3`"), "The kind of target.", required=True),
     Field("auth", Anything("a name or a mapping"), "Kind `postgres`: the credential to connect with."),
     Field("connection", Anything("text or a mapping"), "Kind `postgres`: the same as `auth`."),
     Field("database", TEXT, "Another database on the same server; a file of kind `duckdb`."),
@@ -118,7 +144,7 @@ KINDS: Final[dict[str, KindSpec]] = {
                 Field(
                     "auth",
                     Anything("a name or a mapping"),
-                    "The credential for files in S3: its name, its fields, or names of secrets to either.",
+                    "The credential for files in S3: its name, its fields, or a mapping of names of secrets to either.",
                 ),
                 "credential",
             ),
@@ -174,14 +200,19 @@ KINDS: Final[dict[str, KindSpec]] = {
         (
             MAX_ROWS,
             EACH,
-            Field("read_only", FLAG, "true makes the transaction a reading one.", default=False),
+            Field("read_only", FLAG, "true makes the transaction read-only.", default=False),
             Field(
                 "statement_timeout",
                 Anything("a number of seconds"),
                 "Seconds that one statement may take.",
                 otherwise="the timeout of the task",
             ),
-            Field("isolation", TEXT, "The isolation of the transaction, such as `serializable`.", otherwise="that of the server"),
+            Field(
+                "isolation",
+                TEXT,
+                "The isolation level of the transaction, such as `serializable`.",
+                otherwise="that of the server",
+            ),
         ),
         "../tools/postgres.md",
         required=(SQL_NAMES | {"copy"},),
@@ -192,14 +223,14 @@ KINDS: Final[dict[str, KindSpec]] = {
     "transfer": KindSpec(
         (
             Field("source", SOURCE, "Where the rows come from.", required=True, references=True),
-            Field("target", TARGET, "Where they go.", required=True),
+            Field("target", TARGET, "Where the rows go.", required=True),
             Field(
                 "mode",
                 Choice(("append", "replace", "upsert"), template=True),
-                "What happens to the rows that are there.",
+                "What happens to existing rows.",
                 default="append",
             ),
-            Field("keys", Anything("a list of columns"), "With `upsert`: the columns by which a row is known."),
+            Field("keys", Anything("a list of columns"), "With `upsert`: the columns that identify a row."),
             Field(
                 "columns",
                 Anything("a list, or a mapping of columns to names in the source"),
@@ -207,7 +238,7 @@ KINDS: Final[dict[str, KindSpec]] = {
                 otherwise="those of the source",
             ),
         ),
-        (Field("chunk_rows", COUNT, "Rows of a chunk, which is committed as a whole.", default=10_000),),
+        (Field("chunk_rows", COUNT, "Rows per chunk; each chunk is committed as a whole.", default=10_000),),
         "../tools/transfer.md",
         required=(words("source"), words("target")),
         gives=words("rows_read rows_written chunks table uri objects"),
@@ -224,24 +255,29 @@ KINDS: Final[dict[str, KindSpec]] = {
     ),
     "store": KindSpec(
         (
-            Field("data", Anything("any value"), "What is stored. The result of the task is a reference to it.", references=True),
+            Field(
+                "data", Anything("any value"), "The value to store. The result of the task is a reference to it.", references=True
+            ),
             Field(
                 "key",
                 TEXT,
                 "The name of the object below the execution.",
-                otherwise="made of the task run, so that a retry writes the same object",
+                otherwise="derived from the task run, so that a retry writes the same object",
             ),
             Field(
                 "format",
                 Anything("`json`, `jsonl`, `csv` or `parquet`"),
                 "How the value is written.",
-                otherwise="by the ending of `key`, else `json`",
+                otherwise="by the extension of `key`, else `json`",
             ),
             Field(
-                "schema_hint", Anything("any value"), "What the reference says about the value.", otherwise="made of the value"
+                "schema_hint",
+                Anything("any value"),
+                "The reference's description of the value.",
+                otherwise="derived from the value",
             ),
         ),
-        (Field("max_bytes", BYTES, "Bytes that the task may write.", default=512 * 1024 * 1024),),
+        (Field("max_bytes", BYTES, "Maximum bytes that the task may write.", default=512 * 1024 * 1024),),
         "../tools/store.md",
         required=(words("data"),),
     ),
@@ -256,16 +292,16 @@ KINDS: Final[dict[str, KindSpec]] = {
                 ),
                 "operation",
             ),
-            Field("bucket", TEXT, "The bucket of the key; buckets need not be made.", default="default"),
+            Field("bucket", TEXT, "The bucket of the key; buckets need not be created.", default="default"),
             Field("key", TEXT, "The key of the value."),
-            Field("value", Anything("any value"), "What `put` keeps."),
-            Field("default", Anything("any value"), "What `get` gives where there is no value.", otherwise="null"),
+            Field("value", Anything("any value"), "The value that `put` stores."),
+            Field("default", Anything("any value"), "What `get` returns if there is no value.", otherwise="null"),
             Field("ttl", Duration(KEPT), "How long the value lasts.", otherwise="until it is deleted"),
-            Field("if_revision", TEXT, "The revision that the value must have: `put` and `delete` fail if it is another one."),
-            Field("if_absent", Anything("true or false"), "With true, `put` fails if there is a value.", default=False),
-            Field("prefix", TEXT, "How the keys begin that `list` gives.", otherwise="all of the bucket"),
+            Field("if_revision", TEXT, "The revision that the value must have; otherwise `put` and `delete` fail."),
+            Field("if_absent", Anything("true or false"), "true makes `put` fail if there is a value.", default=False),
+            Field("prefix", TEXT, "The prefix of the keys that `list` returns.", otherwise="all keys of the bucket"),
         ),
-        (Field("max_keys", COUNT, "Values that `list` may give; more is an error, never a silent cut.", default=1000),),
+        (Field("max_keys", COUNT, "Values that `list` may return; more is an error, never silent truncation.", default=1000),),
         "../tools/kv.md",
         exclusive=(words("action operation"), words("if_revision if_absent")),
         actions={
@@ -286,24 +322,22 @@ KINDS: Final[dict[str, KindSpec]] = {
                 ),
                 "operation",
             ),
-            Field("key", TEXT, "The name of the artifact, by which all playbooks know it."),
+            Field("key", TEXT, "The name of the artifact, shared by all playbooks."),
             Field("data", Anything("any value"), "What `put` stores; a reference is copied as it is.", references=True),
-            Field("version", TEXT, "The execution that put the artifact.", otherwise="the one that put it last"),
+            Field("version", TEXT, "The execution that stored the artifact.", otherwise="the one that stored it last"),
             Field(
                 "format",
                 Choice(("auto", "json", "jsonl", "csv", "parquet", "text", "base64", "reference"), template=True),
-                "How `put` writes the value, and `get` gives it. `auto` goes by the ending of the key and the value.",
+                "How `put` writes the value, and `get` returns it. `auto` decides by the key's extension and the value.",
                 default="auto",
             ),
             Field(
-                "ttl", Duration(KEPT), "How long the name leads to it.", otherwise="as long as the results of its execution last"
+                "ttl", Duration(KEPT), "How long the name refers to it.", otherwise="as long as the results of its execution last"
             ),
         ),
         (
-            Field(
-                "max_value_bytes", BYTES, "Bytes that an artifact which is read as a value may have.", default=64 * 1024 * 1024
-            ),
-            Field("max_bytes", BYTES, "Bytes that an artifact may have.", default=20 * 1024**3),
+            Field("max_value_bytes", BYTES, "Bytes of an artifact read as a value, at most.", default=64 * 1024 * 1024),
+            Field("max_bytes", BYTES, "Bytes of an artifact, at most.", default=20 * 1024**3),
         ),
         "../tools/artifact.md",
         required=(words("key"),),
@@ -316,7 +350,7 @@ KINDS: Final[dict[str, KindSpec]] = {
     "secrets": KindSpec(
         (
             *also(_SECRET, "secret_name", "key"),
-            Field("field", TEXT, "The one field that is wanted.", otherwise="all fields"),
+            Field("field", TEXT, "The one field to return.", otherwise="all fields"),
             *(
                 Field(
                     name, Anything("anything"), f"{what} Accepted without effect.", effect=False, link="migrate.md#without-effect"

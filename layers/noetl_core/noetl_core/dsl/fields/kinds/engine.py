@@ -1,4 +1,4 @@
-"""The kinds that the engine carries out itself, or that normalisation resolves."""
+"""The kinds that the engine runs itself, or that normalisation resolves."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from noetl_core.dsl.numbers import ANSWER, HEARTBEAT, WAIT
 _PAYLOAD: Final = Field(
     "payload",
     MAP,
-    "What is merged over the workload of the playbook that is called.",
+    "Merged over the workload of the called playbook.",
     references=True,
 )
 
 KINDS: Final[dict[str, KindSpec]] = {
     "playbook": KindSpec(
         (
-            Field("path", TEXT, "The path of the playbook in the catalog; `path@3` and `path@prod` name the version, too."),
+            Field("path", TEXT, "The path of the playbook in the catalog; `path@3` and `path@prod` include the version."),
             Field(
                 "version",
                 Anything("a whole number, or an alias"),
@@ -27,19 +27,19 @@ KINDS: Final[dict[str, KindSpec]] = {
                 link="../catalog.md#aliases",
             ),
             *also(_PAYLOAD, "args", "workload"),
-            Field("ctx", MAP, "What the `ctx` of the child begins with.", references=True),
-            Field("result", TEXT, "The part of the child's result that is wanted, such as `rows.0.id`.", otherwise="all of it"),
+            Field("ctx", MAP, "The initial `ctx` of the child.", references=True),
+            Field("result", TEXT, "The part of the child's result to return, such as `rows.0.id`.", otherwise="all of it"),
             Field(
                 "return_step",
                 TEXT,
-                "The step of the child whose result is wanted.",
+                "The step of the child whose result is returned.",
                 otherwise="the result of the child",
                 link="migrate.md#sub-playbooks",
             ),
             Field(
                 "return_result",
                 FLAG,
-                "Whether the result is waited for. Accepted without effect: it is, unless `detach` says otherwise.",
+                "Whether to wait for the result. Accepted without effect: the task waits unless `detach` is set.",
                 effect=False,
                 link="migrate.md#without-effect",
             ),
@@ -76,7 +76,7 @@ KINDS: Final[dict[str, KindSpec]] = {
                 link="waiting.md#by-token",
             ),
             Field("schema", MAP, "What the answer must be, in the subset of JSON Schema of `x-schema`."),
-            Field("description", TEXT, "Says to whoever answers what is asked."),
+            Field("description", TEXT, "Tells whoever answers what is asked."),
         ),
         (),
         "waiting.md#callback",
@@ -89,7 +89,7 @@ KINDS: Final[dict[str, KindSpec]] = {
             Field(
                 "until",
                 Anything("an ISO 8601 text, or seconds since 1970"),
-                "The instant to wait for; one that has passed does not wait.",
+                "The instant to wait for; one in the past does not wait.",
             ),
             Field("result", Anything("any value"), "The result of the task.", otherwise="`{waited_until}`"),
         ),

@@ -1,12 +1,22 @@
-"""The kind `snowflake`, which a distribution of its own carries out, as `quantum` (in `calls`) is."""
+"""The kinds `snowflake` and `container`, implemented by separate distributions, like `quantum` (in `calls`)."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from noetl_core.dsl.fields.kind import TEXT, KindSpec, words
+from noetl_core.dsl.fields.kind import FLAG, MAP, TEXT, KindSpec, words
 from noetl_core.dsl.fields.kinds.data import EACH, MAX_ROWS, SQL, SQL_NAMES, TABLE_OR_REFERENCE
-from noetl_core.dsl.fields.types import Anything, Field, also
+from noetl_core.dsl.fields.types import Anything, Block, Duration, Field, also
+from noetl_core.dsl.numbers import LOOK
+
+NETWORK: Final = Block(
+    "network",
+    "Where a task of ECS is in a VPC.",
+    "../tools/container.md",
+    Field("subnets", Anything("a list of ids"), "The subnets, one of which it is put into.", required=True),
+    Field("security_groups", Anything("a list of ids"), "Its security groups.", otherwise="the VPC's default"),
+    Field("public_ip", FLAG, "Whether it has a public address, without which it needs a way to its image.", default=False),
+)
 
 KINDS: Final[dict[str, KindSpec]] = {
     "snowflake": KindSpec(
@@ -44,5 +54,38 @@ KINDS: Final[dict[str, KindSpec]] = {
         exclusive=(SQL_NAMES, words("params args"), words("auth credential connection"), words("rows to")),
         script="command",
         gives=TABLE_OR_REFERENCE,
+    ),
+    "container": KindSpec(
+        (
+            Field("cluster", TEXT, "The cluster of ECS to run in.", default="default"),
+            Field("task_definition", TEXT, "What to run: `family`, its newest revision, or `family:revision`."),
+            Field(
+                "container",
+                TEXT,
+                "The container whose exit code counts, and which `command` and `env` are for.",
+                otherwise="that of the task, or the first that fails",
+            ),
+            Field("command", Anything("a list of words"), "Replaces the command of the container."),
+            Field("env", MAP, "Environment variables of the container, beside those of its definition; no secrets."),
+            Field("cpu", Anything("CPU units"), "Replaces the CPU units of the task."),
+            Field("memory", Anything("MiB"), "Replaces the memory of the task."),
+            Field("network", NETWORK, "Where the task is in a VPC, which Fargate wants to know."),
+            Field(
+                "launch_type",
+                Anything("`FARGATE`, `EC2` or `EXTERNAL`"),
+                "On what the task runs.",
+                otherwise="the strategy of the cluster",
+            ),
+            Field("capacity_provider", TEXT, "The capacity provider to run on, such as `FARGATE_SPOT`."),
+            Field("platform_version", TEXT, "The platform version of Fargate.", otherwise="the newest"),
+            Field("poll", Duration(LOOK), "How often to look at it.", otherwise="10 s, then more, up to 5 minutes"),
+            Field("region", TEXT, "The Region of the cluster.", otherwise="that of the worker"),
+        ),
+        (),
+        "../tools/container.md",
+        required=(words("task_definition"),),
+        exclusive=(words("launch_type capacity_provider"),),
+        needs={"command": "container", "env": "container"},
+        gives=words("exit_code task stopped_reason containers started_at stopped_at"),
     ),
 }

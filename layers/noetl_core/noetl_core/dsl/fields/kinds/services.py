@@ -1,4 +1,4 @@
-"""The kinds that ask services of a known form: `llm` and `mcp`."""
+"""The kinds that call services with a known protocol: `llm` and `mcp`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from noetl_core.dsl.fields.types import Anything, Choice, Field
 _AUTH: Final = Field("auth", Anything("a name or a mapping"), "The credential to use: its name, or `type` and its fields.")
 _URL: Final = Field("url", TEXT, "The address of the service.", otherwise="`base_url` of the credential")
 _VERIFY: Final = Field("verify", FLAG, "false accepts any certificate.", default=True)
-_BYTES: Final = Field("max_response_bytes", BYTES, "Bytes that an answer may have.", default=64 * 1024 * 1024)
+_BYTES: Final = Field("max_response_bytes", BYTES, "Maximum bytes of an answer.", default=64 * 1024 * 1024)
 
 KINDS: Final[dict[str, KindSpec]] = {
     "llm": KindSpec(
@@ -19,10 +19,10 @@ KINDS: Final[dict[str, KindSpec]] = {
             _AUTH,
             Field("model", TEXT, "The model that answers.", otherwise="`model` of the credential"),
             Field("messages", Anything("a list"), "The conversation: mappings `{role, content}`."),
-            Field("prompt", TEXT, "The one message of a user, instead of `messages`."),
-            Field("system", TEXT, "What the model is told before the conversation."),
-            Field("temperature", Anything("a number"), "How freely the model answers.", otherwise="that of the service"),
-            Field("max_tokens", COUNT, "Tokens that the answer may have.", otherwise="as many as the service gives"),
+            Field("prompt", TEXT, "A single user message, instead of `messages`."),
+            Field("system", TEXT, "The system prompt."),
+            Field("temperature", Anything("a number"), "The sampling temperature.", otherwise="that of the service"),
+            Field("max_tokens", COUNT, "Maximum tokens of the answer.", otherwise="the service's default"),
             Field(
                 "schema", MAP, "What the answer must be, in the subset of JSON Schema of `x-schema`: the result has it as `data`."
             ),
@@ -32,14 +32,14 @@ KINDS: Final[dict[str, KindSpec]] = {
             Field(
                 "price",
                 Anything("`{input_per_million, output_per_million}`"),
-                "US dollars for a million tokens, for `noetl cost`.",
+                "US dollars per million tokens, for `noetl cost`.",
                 otherwise="`price` of the credential",
             ),
-            Field("repair", FLAG, "true asks once more when an answer does not fit `schema`, and says why.", default=True),
+            Field("repair", FLAG, "true asks once more if an answer does not fit `schema`, stating why.", default=True),
             Field(
                 "format",
                 Choice(("json_schema", "json_object", "text"), template=True),
-                "How the service is told the schema: as `response_format`, or in the words of a system message.",
+                "How the schema is passed to the service: as `response_format`, or as text in a system message.",
                 default="json_schema",
             ),
             _VERIFY,
@@ -54,14 +54,14 @@ KINDS: Final[dict[str, KindSpec]] = {
             Field(
                 "action",
                 Choice(("call", "list"), template=True),
-                "What to do: call a tool, or list those that there are.",
+                "What to do: call a tool, or list the available ones.",
                 default="call",
             ),
             _URL,
             _AUTH,
             Field("tool", TEXT, "The name of the tool that `call` calls."),
-            Field("arguments", MAP, "What the tool is given."),
-            Field("headers", MAP, "Headers of every request, beside those of the protocol."),
+            Field("arguments", MAP, "The arguments of the tool."),
+            Field("headers", MAP, "Headers of every request, in addition to those of the protocol."),
         ),
         (_VERIFY, _BYTES),
         "../tools/mcp.md",

@@ -1,0 +1,22 @@
+"""Concurrent reads from a service."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, TypeVar
+
+AT_ONCE: Final = 4
+"""Concurrent reads of one decision, manifest or page."""
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def at_once(read: Callable[[T], R], what: Sequence[T]) -> Iterator[R]:
+    """Yield `read` of each item, in order. Many items are read concurrently, because each read waits for a service."""
+    if len(what) <= AT_ONCE:
+        yield from map(read, what)
+        return
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        yield from pool.map(read, what)

@@ -1,0 +1,109 @@
+"""Answers about the service itself and credentials, and refusals, as typed dictionaries."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NotRequired
+
+from typing_extensions import TypedDict
+
+# --- the service ------------------------------------------------------------------------------------------------------------
+
+
+class Wiring(TypedDict, total=False):
+    """Where the service runs."""
+
+    name: str
+    stack: str
+    region: str
+
+
+class Health(TypedDict):
+    """The health of the service, and its identity."""
+
+    status: Literal["ok"]
+    version: str
+    api_version: str
+    wiring: Wiring
+
+
+class Waiting(TypedDict):
+    """Messages of one queue."""
+
+    waiting: int
+    in_flight: int
+    delayed: int
+
+
+class Backlog(TypedDict):
+    """Messages by queue, and dead letters."""
+
+    pools: dict[str, Waiting]
+    control: Waiting
+    dead_letters: dict[str, int]
+
+
+class Runtime(Wiring):
+    """Where work runs, and which kinds are available."""
+
+    version: str
+    kinds: list[str]
+    pools: dict[str, dict[str, Any]]
+
+
+# --- credentials ------------------------------------------------------------------------------------------------------------
+
+
+class Credential(TypedDict):
+    """A credential. `paths` are patterns of the playbooks that may use it, null: all. `data` is its content, for
+    callers who may read it."""
+
+    name: str
+    type: NotRequired[str]
+    description: NotRequired[str]
+    fields: NotRequired[list[str]]
+    paths: NotRequired[list[str] | None]
+    data: NotRequired[dict[str, Any]]
+
+
+class Credentials(TypedDict):
+    """The existing credentials."""
+
+    credentials: list[Credential]
+
+
+class Deleted(TypedDict):
+    """A deleted credential."""
+
+    name: str
+    deleted: bool
+
+
+# --- refusals ---------------------------------------------------------------------------------------------------------------
+
+
+class Detail(TypedDict):
+    """One thing that is wrong: where, what, and what to do. For a playbook, it also has the keys of a diagnostic."""
+
+    loc: str
+    message: str
+    hint: str
+    code: NotRequired[str]
+    severity: NotRequired[str]
+    page: NotRequired[str | None]
+    line: NotRequired[int]
+    col: NotRequired[int]
+
+
+class Refusal(TypedDict):
+    """Why a request was refused; `request_id` identifies it in the service's log."""
+
+    code: str
+    message: str
+    details: list[Detail]
+    request_id: str
+
+
+class ErrorBody(TypedDict):
+    """The answer to every refused request."""
+
+    error: Refusal

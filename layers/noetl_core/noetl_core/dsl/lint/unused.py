@@ -1,0 +1,43 @@
+"""Workload keys that nothing reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from noetl_core.dsl.lint.context import Lint
+from noetl_core.dsl.lint.programs import keys_read
+from noetl_core.dsl.load import Node
+from noetl_core.expr import METHODS
+
+
+def unused(lint: Lint, known: frozenset[str], suggest: Callable[[str, frozenset[str]], str]) -> None:
+    """W516 for every workload key that nothing reads. `known` are the names that the workload may have, `suggest` finds a similar
+    one among others."""
+    workload = lint.root.get("workload")
+    if workload is None or not isinstance(workload.value, dict):
+        return
+    read: set[str] = set()
+    for reads in lint.r.reads.values():
+        for found in reads:
+            if found.path == ("workload",) or (found.path[0] == "workload" and found.path[1] in METHODS):
+                return  # the whole of it goes somewhere
+            read.add(found.path[1] if found.path[0] == "workload" else found.path[0])
+    for code in lint.r.program_reads:
+        keys = keys_read(code)
+        if keys is None:
+            return  # a program may read any of them
+        read |= keys
+    for key, node in workload.value.items():
+        if key not in read and not key.startswith("x-") and not _shared(node):
+            message = f"nothing reads workload.{key}"
+            near = suggest(key, frozenset(name for name in read if name not in known))
+            lint.report("W516", (workload, key), message, near or "remove it, or read it")
+
+
+def _shared(node: Node) -> bool:
+    """Return whether an alias names the value, or a part of it."""
+    if node.shared:
+        return True
+    children: Any = node.value.values() if isinstance(node.value, dict) else node.value if isinstance(node.value, list) else ()
+    return any(_shared(child) for child in children)

@@ -1,0 +1,98 @@
+"""What a redrive keeps of earlier runs, and what it restores: plain JSON, as it is stored."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NotRequired
+
+from noetl_core.events.shapes import ChunkDone, Counts, Failure, LoopPlan, ResultPointer, TokenEvent
+from noetl_core.events.typed import TypedDict
+
+
+class Rerun(TypedDict, total=False):
+    """The part of an earlier run that is run again; everything else is carried over."""
+
+    failed: bool
+    """Everything that had failed or not ended."""
+    path: list[int]
+    """This iteration, with the enclosing and inner iterations."""
+    task: str
+    """From this task on."""
+    ctx: list[str]
+    """Writes to these keys are dropped: an operator has set them."""
+
+
+class CarriedOver(TypedDict, total=False):
+    """What a redriven run carries over from earlier runs: `loop` for a distributed loop, `runs` for any other run."""
+
+    runs: list[tuple[str, Rerun]]
+    """Pairs of a run and the part of it that is run again, oldest first; a pair is a list of two in JSON."""
+    loop: CarriedOverLoop
+
+
+class CarriedOverLoop(TypedDict):
+    """What a redriven distributed loop carries over."""
+
+    plan: LoopPlan
+    done: dict[str, ChunkDone]
+    """The chunks that are kept, by their index."""
+    chunks: dict[str, CarriedOver]
+    """What is carried over into chunks that are run again."""
+    before: NotRequired[dict[str, CarriedOver]]
+    """What was carried over into chunks that are kept, for a later redrive of these chunks."""
+
+
+class RemainingStep(TypedDict, total=False):
+    """What `steps.<name>` shows of a step whose runs are repeated: its last remaining run; empty if none remains."""
+
+    status: str | None
+    at: ResultPointer | None
+    loop: Counts | None
+
+
+if TYPE_CHECKING:
+    RedrivenFrom = TypedDict("RedrivenFrom", {"from": NotRequired[str]})  # no class can give a key this name
+else:
+
+    class RedrivenFrom(TypedDict):
+        """The place from which an execution is redriven."""
+
+    RedrivenFrom.__annotations__ = {"from": "NotRequired[str]"}
+
+
+class RestoredToken(TypedDict):
+    """A token that a redrive restores."""
+
+    token: str
+    of: str
+    """The token that it replaces."""
+    step: str
+    run: NotRequired[str]
+    arc: NotRequired[int]
+    args: NotRequired[dict[str, Any]]
+    event: NotRequired[TokenEvent]
+    joined: NotRequired[list[str]]
+    priority: NotRequired[float]
+    rounds: NotRequired[dict[str, int]]
+    prior: NotRequired[CarriedOver]
+
+
+class ChunkLineage(TypedDict):
+    """A chunk in a run's lineage; without `seq` it has not ended."""
+
+    run: str
+    seq: NotRequired[int]
+    succeeded: NotRequired[int]
+    failed: NotRequired[int]
+    writes: NotRequired[bool]
+    result: NotRequired[Any]
+    innermost: NotRequired[Counts | None]
+    error: NotRequired[Failure]
+
+
+class RepeatedArcs(TypedDict):
+    """A run whose arcs a redrive evaluates again."""
+
+    run: str
+    step: str
+    args: dict[str, Any]
+    event: TokenEvent

@@ -1,0 +1,68 @@
+"""Payloads of the control stream about what suspended runs wait for: timers, signals, children."""
+
+from __future__ import annotations
+
+from typing import Any, NotRequired
+
+from noetl_core.events.shapes import ChildRequest, Failure, Mail, MailKind
+from noetl_core.events.typed import TypedDict
+
+
+class ResumeScheduled(TypedDict):
+    """A wait of a suspended run is over; a command resumes the run."""
+
+    run: str
+    seq: int
+    """The position in its stream at which it continues."""
+    mail: list[Mail]
+
+
+class TimerFired(TypedDict):
+    """The time of a wait is over."""
+
+    run: str
+    wait_id: str
+    kind: MailKind
+
+
+class SignalReceived(TypedDict):
+    """A signal, an answer to a callback or its heartbeat was recorded; it is matched to a wait now or later."""
+
+    id: str
+    name: str
+    data: NotRequired[Any]
+    error: NotRequired[Failure]
+    heartbeat: NotRequired[bool]
+    by: NotRequired[str]
+    """Its number among several answers at the same time."""
+
+
+class SignalMatched(TypedDict):
+    """A signal answers a wait."""
+
+    run: str
+    wait_id: str
+    signal: str
+    """Id of the signal."""
+    data: NotRequired[Any]
+    error: NotRequired[Failure | None]
+
+
+class ChildRequested(TypedDict):
+    """A run waits for a child execution, which is started after this commit."""
+
+    child: str
+    """Its execution id."""
+    run: str
+    wait_id: str
+    request: ChildRequest
+
+
+class ChildFinished(TypedDict):
+    """A child has ended, or a detached one has started."""
+
+    child: str
+    status: str
+    result: NotRequired[Any]
+    error: NotRequired[Failure]
+    execution_id: NotRequired[str]

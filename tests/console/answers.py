@@ -1,0 +1,16 @@
+"""What the API answers, beside what a page shows."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from noetl_console.answering import Asked
+from tests.console.stored import Stored
+
+
+def asked(stored: Stored, path: str, query: str = "") -> Any:
+    """What the API answers."""
+    answered = stored.server.api.answer(Asked("GET", f"/api/{path}", query))
+    assert answered.status == 200, answered.body
+    return json.loads(answered.body)

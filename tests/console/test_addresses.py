@@ -1,0 +1,81 @@
+"""What is chosen on a page stands in its address: after a reload it is as it was. And all of it can be done with keys alone."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import expect
+
+from tests.console.browser import Watched
+from tests.console.stored import Stored
+
+
+def test_the_part_of_a_loop_that_is_looked_at_stays(page: Watched, looked_at: Stored) -> None:
+    page.open(f"executions/{looked_at.items}/iterations", ".heat")
+    page.page.locator(".heat button").nth(40).click()
+    expect(page.page.locator(".heat button[aria-current]")).to_have_count(1)
+    page.page.reload()
+    expect(page.page.locator(".heat button").nth(40)).to_have_attribute("aria-current", "true")
+
+
+def test_the_callback_that_is_being_answered_stays(page: Watched, looked_at: Stored) -> None:
+    page.open("inbox", "li.card")
+    page.page.get_by_role("button", name="Answer…").first.click()
+    page.page.get_by_label("Approved").wait_for()
+    page.page.reload()
+    page.page.get_by_label("Approved").wait_for()
+    page.page.get_by_role("button", name="Close").click()
+    expect(page.page.get_by_label("Approved")).to_have_count(0)
+
+
+def test_the_step_of_a_playbook_and_the_search_of_the_list_stay(page: Watched, looked_at: Stored) -> None:
+    page.open("playbooks", "tbody tr")
+    page.page.get_by_label("Search").fill("night")
+    expect(page.page.locator("tbody tr")).to_have_count(1)
+    page.page.reload()
+    expect(page.page.locator("tbody tr")).to_have_count(1)
+    page.open("playbooks/demo%2Fshop", ".graph canvas")
+    page.page.get_by_role("treeitem", name="bulk").click()
+    page.page.reload()
+    expect(page.page.get_by_role("treeitem", name="bulk")).to_have_attribute("aria-selected", "true")
+
+
+def test_a_failed_iteration_is_found_and_its_redrive_looked_at_with_keys_alone(page: Watched, looked_at: Stored) -> None:
+    def focus(selector: str, most: int = 60) -> None:
+        """Press Tab until an element has the focus."""
+        for _ in range(most):
+            page.page.keyboard.press("Tab")
+            if page.page.evaluate("(s) => document.activeElement?.matches(s) ?? false", selector):
+                return
+        raise AssertionError(f"Tab does not come to {selector}")
+
+    keys = page.page.keyboard
+    page.open("inbox", "h1")
+    keys.press("g")
+    keys.press("e")
+    page.page.wait_for_selector("tbody tr")
+    names = page.page.locator("tbody tr td:nth-child(3)").all_inner_texts()
+    for _ in range(next(i for i, name in enumerate(names) if "demo/items" in name) + 1):
+        keys.press("j")
+    keys.press("Enter")
+    page.page.wait_for_selector(".execution .head")
+    keys.press("4")
+    page.page.wait_for_selector(".heat")
+    focus(".heat button")
+    assert "failed" in (page.page.evaluate("document.activeElement.getAttribute('aria-label')") or "")
+    keys.press("Enter")
+    expect(page.page.locator(".heat button[aria-current]")).to_have_count(1)
+    focus("td button")
+    while "617" not in page.page.evaluate("document.activeElement.innerText"):
+        keys.press("Tab")
+    keys.press("Enter")
+    expect(page.page.locator(".inspector h2")).to_have_text(re.compile("items @617"))
+    page.page.get_by_role("button", name="Redrive this one…").wait_for()
+    focus(".inspector .row button", 200)
+    keys.press("Enter")
+    dialog = page.page.get_by_role("dialog")
+    expect(dialog.get_by_label("From")).to_have_value("items@617")
+    expect(dialog.get_by_label("From")).to_be_focused()
+    keys.press("Escape")
+    expect(dialog).to_have_count(0)
+    expect(page.page.get_by_role("button", name="Redrive this one…")).to_be_focused()

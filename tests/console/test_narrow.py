@@ -1,0 +1,55 @@
+"""Pages on a telephone: nothing of them is beyond its edge, and what scrolls can be reached."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser
+
+from tests.console.barriers import barriers
+from tests.console.browser import Watched, watched
+from tests.console.stored import Stored
+
+PAGES = {
+    "executions": "tbody tr",
+    "executions/{items}/graph?step=items": ".inspector .heat",
+    "executions/{approve}/graph": ".waits",
+    "executions/{hostile}/graph?step=fails": ".inspector .failure",
+    "executions/{shop}/timeline": ".lane",
+    "executions/{items}/steps": "tbody tr",
+    "executions/{items}/iterations?step=items&i=617": ".heat",
+    "executions/{shop}/events": ".virtual .line",
+    "executions/{shop}/logs": ".log article",
+    "executions/{shop}/ctx": ".json",
+    "executions/{shop}/cost": "tbody tr",
+    "executions/{items}/decisions": ".virtual .line",
+    "compare?a={shop}&b={small}": ".apart",
+    "compare?a={shop}&version=2": ".apart",
+    "inbox": "li.card",
+    "triggers": "tbody tr",
+    "limits": ".empty",
+    "playbooks": "tbody tr",
+    "playbooks/demo%2Fshop": ".graph canvas",
+}
+"""What must be there."""
+BEYOND = """() => [...document.querySelectorAll("body, main *")]
+    .filter(e => !e.parentElement.closest(".scroll, .tabs, .json, .editor, .box, .virtual, .log, .unseen"))
+    .filter(e => { const box = e.getBoundingClientRect(); return box.width > 1 && (box.right > innerWidth + 1 || box.left < -1) })
+    .map(e => e.outerHTML.slice(0, 120))"""
+
+
+@pytest.fixture(scope="module")
+def telephone(chromium: Browser, looked_at: Stored) -> Iterator[Watched]:
+    with watched(chromium, looked_at.server, dark=True, width=390, height=844) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("address", PAGES)
+def test_a_page_fits_a_telephone_without_barriers(address: str, telephone: Watched, looked_at: Stored) -> None:
+    ids = {name: getattr(looked_at, name) for name in ("items", "approve", "hostile", "shop", "small")}
+    telephone.open(address.format(**ids))
+    telephone.page.locator(PAGES[address]).first.wait_for(state="attached")
+    telephone.page.wait_for_load_state("networkidle")
+    assert telephone.page.evaluate(BEYOND) == []
+    assert barriers(telephone.page) == []

@@ -1,0 +1,80 @@
+"""What the command line imports and starts, and when."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import typer
+
+from noetl_cli.commands import MODULES, load
+from tests.commands import ENV
+from tests.unit.cli.runs import HELLO
+
+
+def imported_by_a_run(folder: Path) -> set[str]:
+    """The modules that a process which runs a playbook has loaded at its end."""
+    (folder / "hello.yaml").write_text(HELLO)
+    code = (
+        "import json, sys; sys.argv = ['noetl', 'run', 'hello.yaml', '--output', 'json']\n"
+        "from noetl_cli.main import main\n"
+        "try: main()\n"
+        "except SystemExit as end: assert end.code == 0\n"
+        "print(json.dumps(list(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=folder, env=ENV, capture_output=True, text=True, check=True)
+    return set(json.loads(done.stderr))
+
+
+def test_a_local_run_imports_nothing_heavy(tmp_path: Path) -> None:
+    heavy = {"boto3", "botocore", "pydantic", "rich", "httpx", "duckdb", "aws_lambda_powertools", "asyncio", "aiohttp", "ruamel"}
+    assert heavy & imported_by_a_run(tmp_path) == set()
+
+
+def test_only_the_command_that_runs_is_imported(tmp_path: Path) -> None:
+    found = {module for module in imported_by_a_run(tmp_path) if module.startswith("noetl_cli.commands.")}
+    assert found == {"noetl_cli.commands.run"}
+
+
+GROUPS = ["playbooks", "credentials", "triggers"]
+"""Commands with commands of their own."""
+
+
+def test_each_command_is_found_in_its_module() -> None:
+    command = typer.main.get_command(load())
+    assert isinstance(command, click.Group)
+    assert list(command.commands) == [*(n for m, names in MODULES.items() if m not in GROUPS for n in names), *GROUPS]
+    for module, names in MODULES.items():
+        for name in names:
+            found = command.commands[name]
+            first = next(iter(found.commands.values())) if isinstance(found, click.Group) else found
+            assert first.callback is not None
+            assert first.callback.__module__ == f"noetl_cli.commands.{module}"
+
+
+PYTHON = """apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: python, path: t/python }
+workflow:
+  - step: start
+    tool: { "kind": "python", code: "result = 1" }
+"""
+
+
+def test_the_process_of_python_tasks_starts_before_the_playbook_is_parsed(tmp_path: Path) -> None:
+    (tmp_path / "python.yaml").write_text(PYTHON)
+    code = (
+        "import subprocess, sys; sys.argv = ['noetl', 'run', 'python.yaml', '--output', 'json']\n"
+        "from noetl_cli.main import main\n"
+        "begin = subprocess.Popen.__init__\n"
+        "def init(self, *arguments, **options):\n"
+        "    print('noetl_core.dsl.parse' in sys.modules, file=sys.stderr)\n"
+        "    begin(self, *arguments, **options)\n"
+        "subprocess.Popen.__init__ = init\n"
+        "main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=ENV, capture_output=True, text=True, check=True)
+    assert done.stderr.split() == ["False"], "one process, begun before"

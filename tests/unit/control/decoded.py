@@ -1,0 +1,41 @@
+"""How many commits of a log an answer takes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from noetl_core.adapters.local import events as adapter
+from noetl_core.codec import decode_events
+from noetl_core.control.api import Service
+from noetl_core.control.recent import RecentCommits
+from noetl_core.local import LocalWiring
+from tests.asking import ask
+
+
+class Decoded:
+    """Counts commits that are decoded, and asks of a control plane that has read nothing yet."""
+
+    def __init__(self, local: LocalWiring, execution_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count = 0
+        bodies = {body for (body,) in local.database.rows("SELECT body FROM commits")}
+
+        def counted(body: bytes, v: int) -> Any:
+            self.count += body in bodies  # not of another store, which threads of other tests may still look at
+            return decode_events(body, v)
+
+        monkeypatch.setattr(adapter, "decode_events", counted)
+        self._local, self._id = local, execution_id
+
+    def __call__(self, view: str, **query: str) -> Any:
+        self.count = 0
+        words = {"begin": "from", "end": "to"}
+        self._local.control.recent = RecentCommits(self._local.store)
+        service = Service(lambda: self._local.control, lambda: b"key")
+        given = {words.get(name, name): value for name, value in query.items()}
+        answer = ask(service, "GET", f"/api/executions/{self._id}/{view}", given)
+        assert answer.status == 200, answer.sent
+        self.bytes = len(json.dumps(answer.body))
+        return answer.body

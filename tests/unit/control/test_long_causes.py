@@ -1,0 +1,272 @@
+"""Why a step of a long execution ran, and how two long ones differ: of the log so many commits are read and no more, and what is said
+is what a reader of all of it says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from noetl_core.control import core, diff, log_parts, log_search, why
+from noetl_core.control.admit import StartRequest
+from noetl_core.control.redrive import redrive
+from noetl_core.control.registration import register
+from noetl_core.engine.redrive import From, Redrive
+from noetl_core.local import LocalWiring
+from noetl_core.observe import evaluation
+from tests.unit.control.decoded import Decoded
+from tests.unit.control.long_playbooks import FAILS, HEAD, LAPS, laps, loop
+from tests.unit.control.workflows import source
+
+BOUND = 500
+"""Commits of a control stream that are read, instead of `READ`."""
+BESIDE = 200
+"""Commits behind the snapshots from which the newest state and the one just after an event are folded."""
+CHUNKS = 90
+
+
+def started(local: LocalWiring, playbook: str, **request: Any) -> str:
+    execution_id = local.start(StartRequest(playbook=playbook, **request)).execution_id
+    assert local.run(execution_id)
+    return execution_id
+
+
+@pytest.fixture(scope="module")
+def long() -> Iterator[tuple[LocalWiring, str, str]]:
+    local = LocalWiring()
+    yield local, started(local, source(laps())), started(local, source(laps()), payload={"other": True})
+    local.close()
+
+
+@pytest.fixture
+def get(long: tuple[LocalWiring, str, str], monkeypatch: pytest.MonkeyPatch) -> Decoded:
+    return Decoded(*long[:2], monkeypatch)
+
+
+@pytest.mark.parametrize("step", [None, "start", "a", "b"])
+@pytest.mark.parametrize("part", [1, 3 / 4])
+def test_an_answer_reads_no_more_than_its_bound(
+    get: Decoded, long: tuple[LocalWiring, str, str], step: str | None, part: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local, execution_id, _ = long
+    last = local.control.load(execution_id).seq
+    asked = {"at": f"{execution_id}.control.{int(last * part)}.0", **({} if step is None else {"step": step})}
+    monkeypatch.setattr(why, "WHOLE", BOUND)
+    monkeypatch.setattr(log_parts, "READ", BOUND)
+    found = get("why", **asked)
+    assert get.count <= BOUND + BESIDE < last * part
+    assert get.bytes < 40_000
+    told = found.pop("partial", None)
+    assert told == {"commits": int(last * part) + 1, "read": told["read"], "unevaluated": 0}
+    monkeypatch.setattr(why, "WHOLE", last + 1)
+    assert get("why", **asked) == found
+
+
+def test_two_long_executions_are_compared_in_parts(get: Decoded, long: tuple[LocalWiring, str, str]) -> None:
+    _, _, other = long
+    found = get("diff", other=other)
+    assert get.count <= 2 * (log_parts.READ + BESIDE)
+    assert get.bytes < 80_000
+    assert [(each.get("step"), each["field"]) for each in found["differences"]] == [(None, "inputs.other")]
+    told = found["partial"]
+    assert told["visits"] == 2 * LAPS + 1
+    assert 100 < told["compared"] == len(found["durations"]) < 500
+    steps = {each["step"]: each for each in told["steps"]}
+    assert {name: (each["a"]["visits"], each["a"]["failed"]) for name, each in steps.items()} == {
+        "start": (1, 0),
+        "a": (LAPS, 0),
+        "b": (LAPS, 1),
+    }
+    compared = [each["visit"] for each in found["durations"] if each["step"] == "b"]
+    assert {1, FAILS + 1, LAPS} <= {*compared}
+    assert len(compared) == steps["b"]["compared"]
+
+
+def test_a_visit_more_and_a_failure_more_are_told(get: Decoded, long: tuple[LocalWiring, str, str]) -> None:
+    """They lie in the middle: the failure is found by the state, and the visits behind it by their counts."""
+    local, _, _ = long
+    text = source(laps()).replace(f"args.n == {FAILS}", f"args.n in [{FAILS}, {FAILS + 40}]")
+    text = text.replace(f'"n": {FAILS + 1}', '"n": "{{ args.n + 1 }}"')
+    other = started(local, text.replace("{{ event.result < ", "{{ event.result < 10 + "))
+    found = get("diff", other=other)
+    assert get.count <= 2 * (log_parts.READ + BESIDE)
+    told = {(each.get("step"), each.get("visit"), each["field"]): (each["a"], each["b"]) for each in found["differences"]}
+    assert told["b", None, "failed runs"] == ("1", "2")
+    assert told["b", FAILS + 41, "status"] == ("ok", "error")
+    assert told["b", None, "runs"] == (str(LAPS), str(LAPS + 10))
+
+
+# --- places that are far apart ------------------------------------------------------------------------------------------
+
+
+def far(name: str, *arcs: dict[str, Any], items: str = "", **more: Any) -> dict[str, Any]:
+    """A loop of many chunks: what is before it is far from what is behind it."""
+    (step,) = loop(CHUNKS, "distributed")
+    step = {**step, "step": name, "next": {"spec": {"mode": "inclusive"}, "arcs": [*arcs]}, **more}
+    step["loop"] = {**step["loop"], "in": items or step["loop"]["in"], "spec": {**step["loop"]["spec"], "chunk_size": 1}}
+    return step
+
+
+def noop(name: str, *arcs: dict[str, Any], **more: Any) -> dict[str, Any]:
+    router = {"next": {"spec": {"mode": "inclusive"}, "arcs": [*arcs]}} if arcs else {}
+    return {"step": name, "tool": {"kind": "noop", "result": name}, **router, **more}
+
+
+def arc(step: str, when: str = "") -> dict[str, Any]:
+    return {"step": step, **({"when": f"{{{{ {when} }}}}"} if when else {})}
+
+
+def admit(when: str, on_deny: str) -> dict[str, Any]:
+    rule = {"allow": f"{{{{ {when} }}}}"}
+    return {"spec": {"policy": {"admit": {"rules": [rule]}, "on_deny": on_deny}}}
+
+
+JOIN = {"spec": {"join": "all"}}
+ERROR = [{"kind": "noop", "result": "{{ 1 / (0 if iter.n == 85 else 1) }}"}]
+CASES: dict[str, list[dict[str, Any]]] = {
+    "one loop behind another": [
+        noop("start", arc("one"), arc("never", "1 > 2")),
+        far("one", arc("two", "steps.start.result == 'start'")),
+        far("two", arc("end")),
+        noop("end", arc("beyond", "event.result == 'no'")),
+        noop("never", arc("after")),
+        noop("after"),
+        noop("beyond"),
+    ],
+    "a token waits at a join for a loop": [
+        noop("start", arc("slow"), arc("met"), arc("lacks")),
+        far("slow", arc("met"), arc("lacks", "1 > 2"), arc("last")),
+        noop("met", arc("last"), **JOIN),
+        noop("lacks", **JOIN),
+        far("last"),
+    ],
+    "a chunk fails": [
+        noop("start", arc("bad")),
+        {**far("bad", arc("well"), arc("ill", "event.name == 'step.failed' and 1 > 2")), "tool": ERROR},
+        noop("well"),
+        noop("ill"),
+    ],
+    "a failed loop is handled, and an arc fails later": [
+        noop("start", arc("bad")),
+        {**far("bad", arc("good", "event.name == 'step.failed'")), "tool": ERROR},
+        far("good", arc("end", "event.nothing.at_all > 1")),
+        noop("end"),
+    ],
+}
+
+
+@pytest.fixture
+def dense(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Snapshots are near to each other, and the parts that are read are small."""
+    monkeypatch.setattr(core, "SNAPSHOT_EVERY", 10)
+    monkeypatch.setattr(log_parts, "SNAPSHOT_EVERY", 10)
+    monkeypatch.setattr(log_parts, "TAIL", 6)
+    monkeypatch.setattr(log_parts, "BLOCK", 4)
+    monkeypatch.setattr(evaluation, "NEAR", 10)
+
+
+def explained(local: LocalWiring, execution_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assert that parts tell what the whole tells, of every step, now and at moments of the past."""
+    state = local.control.load(execution_id)
+    assert state.seq > CHUNKS - 10
+    steps = [step.name for step in local.control.playbook(state.digest).steps]
+    moments = [None, *(f"{execution_id}.control.{state.seq * part // 5}.0" for part in range(1, 5))]
+    asked = [(step, at) for step in (None, *steps) for at in moments]
+    whole = [why.why(local.control, execution_id, *each) for each in asked]
+    assert not any("partial" in each for each in whole)
+    monkeypatch.setattr(why, "WHOLE", 12)
+    for each, expected in zip(asked, whole, strict=True):
+        found = why.why(local.control, execution_id, *each)
+        told = found.pop("partial")
+        assert told["unevaluated"] == 0
+        assert told["read"] < told["commits"] or told["commits"] < 60
+        assert found == expected, each
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_way_back_is_found_across_what_is_not_read(name: str, dense: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    local = LocalWiring()
+    explained(local, started(local, source(CASES[name])), monkeypatch)
+    local.close()
+
+
+def test_it_is_found_across_a_redrive(dense: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    local = LocalWiring()
+    execution_id = started(local, source(CASES["one loop behind another"]))
+    redrive(local.control, execution_id, Redrive(From.parse("two")))
+    assert local.run(execution_id)
+    explained(local, execution_id, monkeypatch)
+    local.close()
+
+
+def test_a_child_that_failed_behind_a_loop_has_the_cause(dense: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    local = LocalWiring()
+    child = 'kind: Playbook\nmetadata: {name: c, path: t/c}\nworkflow: [{step: bad, tool: {kind: noop, result: "{{ 1 / 0 }}"}}]\n'
+    register(local.control, "apiVersion: noetl.io/v2\n" + child)
+    call = {"step": "call", "tool": {"kind": "playbook", "path": "t/c"}}
+    execution_id = started(local, source([far("one", arc("call")), call]))
+    explained(local, execution_id, monkeypatch)
+    causes = why.why(local.control, execution_id)["causes"]
+    assert [each.get("playbook") for each in causes] == ["t/c", None]
+    local.close()
+
+
+def test_what_is_not_read_is_said(dense: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a bound that the way back does not fit in, what was decided is said all the same, and what is not known."""
+    local = LocalWiring()
+    execution_id = started(local, source(CASES["one loop behind another"]))
+    monkeypatch.setattr(why, "WHOLE", 12)
+    monkeypatch.setattr(log_parts, "READ", 60)
+    found = why.why(local.control, execution_id, "end")
+    assert found["partial"]["read"] <= 60
+    texts = [fact["text"] for fact in found["facts"]]
+    assert any("not read" in text for text in texts) or found["partial"]["unevaluated"]
+    assert any(text.startswith("end ran and ended well") for text in texts)
+    local.close()
+
+
+def test_long_executions_that_end_otherwise_differ_where_they_do(dense: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    local = LocalWiring()
+    text = source(CASES["one loop behind another"])
+    ids = [
+        started(local, each) for each in (text, text, text.replace("'no'", "'end'"), text.replace(f"range({CHUNKS})", "range(9)"))
+    ]
+    whole = [diff.diff(local.control, ids[0], other) for other in ids]
+    monkeypatch.setattr(diff, "WHOLE", 12)
+    for other, expected in zip(ids, whole, strict=True):
+        found = diff.diff(local.control, ids[0], other)
+        del found["partial"]
+        assert found == expected
+    assert HEAD in text
+    local.close()
+
+
+def test_a_log_without_snapshots_is_read_no_further(dense: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Older versions replaced them: what is far from both ends is not found, and that is said."""
+    local = LocalWiring()
+    execution_id = started(local, source(CASES["one loop behind another"]))
+    local.database.write("DELETE FROM snapshots WHERE execution_id=?", (execution_id,))
+    monkeypatch.setattr(why, "WHOLE", 12)
+    monkeypatch.setattr(log_parts, "SCANNED", 20)
+    monkeypatch.setattr(log_parts, "READ", 100)
+    for step in (None, "start", "one", "two", "end", "beyond", "never", "after"):
+        found = why.why(local.control, execution_id, step)
+        assert found["partial"]["read"] <= 100, step
+        assert found["facts"], step
+    local.close()
+
+
+def test_steps_that_are_not_looked_at_are_counted(dense: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    local = LocalWiring()
+    ends = [noop(name, arc("never", "1 > 2")) for name in ("a", "b", "c")]
+    workflow = [noop("start", *map(arc, ("a", "b", "c", "far"))), *ends, far("far", arc("last")), noop("last"), noop("never")]
+    execution_id = started(local, source(workflow))
+    whole = [fact["text"] for fact in why.why(local.control, execution_id)["facts"]]
+    assert len(whole) == 3
+    monkeypatch.setattr(why, "WHOLE", 12)
+    assert [fact["text"] for fact in why.why(local.control, execution_id)["facts"]] == whole
+    monkeypatch.setattr(log_search, "MOST_STEPS", 1)
+    few = [fact["text"] for fact in why.why(local.control, execution_id)["facts"]]
+    assert few[-1] == "whether 4 more steps went on was decided in a part of the log that is not read"
+    local.close()

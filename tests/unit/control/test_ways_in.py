@@ -1,0 +1,135 @@
+"""A trigger to which nothing comes says so, where it is registered and where it is listed, and names the parameter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from noetl_core.control.ways_in import OnThisMachine, WaysIn
+from tests.unit.control.api_client import Client, client
+
+__all__ = ["client"]
+
+WAYS = WaysIn(frozenset({"payments", "orders.fifo"}), "shop", ("shop.orders", "aws.s3"), frozenset({"inbox", "scans"}))
+QUEUES = (
+    "no message comes: none of the stack's parameters TriggerQueue, TriggerQueue2, TriggerQueue3 and TriggerQueue4 names queue"
+)
+SOURCES = "no event comes: the stack's parameter EventSources lets in shop.orders, aws.s3 alone, which the pattern does not match"
+
+
+@pytest.mark.parametrize(
+    ("kind", "source", "says"),
+    [
+        ("queue", {"queue": "payments"}, None),
+        ("queue", {"queue": "orders.fifo"}, None),
+        ("queue", {"queue": "payment"}, f'{QUEUES} payment (did you mean "payments"?)'),
+        ("queue", {"queue": "x"}, f"{QUEUES} x"),
+        ("event", {"pattern": {"source": ["shop.orders"]}}, None),
+        ("event", {"pattern": {"source": [{"prefix": "shop."}]}}, None),
+        ("event", {"pattern": {"detail": {"n": [1]}}}, None),
+        ("event", {"pattern": {"$or": [{"source": ["else"]}, {"detail-type": ["Placed"]}]}}, None),
+        ("event", {"pattern": {"source": ["shop.stock"]}}, SOURCES),
+        ("upload", {"bucket": None, "prefix": "uploads/"}, None),
+        ("upload", {"bucket": "inbox"}, None),
+        ("upload", {"bucket": "scans"}, None),
+        ("upload", {"bucket": "other"}, "no upload comes: the stack's parameter UploadBuckets does not name bucket other"),
+        ("webhook", {"form": "github"}, None),
+        ("schedule", {"cron": "* * * * *"}, None),
+    ],
+)
+def test_what_comes_to_a_stack(kind: str, source: dict[str, Any], says: str | None) -> None:
+    assert WAYS.unreached(kind, source) == says
+
+
+HEADER = "nothing that comes matches: no event has the header x-kind (list it in `headers` of the webhook)"
+
+
+def webhook(match: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"form": "github", "headers": (), "match": match, **more}
+
+
+@pytest.mark.parametrize(
+    ("kind", "source", "says"),
+    [
+        ("webhook", webhook({"headers": {"x-github-event": ["push"]}, "body": {"ref": ["main"]}}), None),
+        ("webhook", webhook({"headers": {"x-kind": ["push"]}}), HEADER),
+        ("webhook", webhook({"headers": {"x-kind": ["push"]}}, headers=("x-kind",)), None),
+        ("webhook", webhook({"headers": {"x-kind": [{"exists": False}]}}), None),
+        ("webhook", webhook({"$or": [{"headers": {"x-kind": ["push"]}}, {"body": {"a": [1]}}]}), None),
+        (
+            "webhook",
+            webhook({"boddy": {"a": [1]}}),
+            'nothing that comes matches: no event has boddy (did you mean "body"?)',
+        ),
+        (
+            "queue",
+            {"queue": "payments", "match": {"amount": [1]}},
+            (
+                "nothing that comes matches: no event has amount"
+                " (it has: attributes, body, deduplication_id, group, message_id, queue, sent_at)"
+            ),
+        ),
+        ("queue", {"queue": "payments", "match": {"body": {"amount": [1]}}}, None),
+        (
+            "event",
+            {"pattern": {"source": ["aws.s3"], "detail_type": ["Placed"]}},
+            'nothing that comes matches: no event has detail_type (did you mean "detail-type"?)',
+        ),
+    ],
+)
+def test_what_no_event_has_is_said(kind: str, source: dict[str, Any], says: str | None) -> None:
+    assert WAYS.unreached(kind, source) == says
+
+
+def test_on_one_machine_too_a_webhook_says_that_nothing_matches() -> None:
+    assert OnThisMachine().unreached("webhook", webhook({"headers": {"x-kind": ["push"]}})) == HEADER
+
+
+def test_a_stack_without_a_bus_and_one_that_lets_in_all_of_it() -> None:
+    event = {"pattern": {"source": ["shop.stock"]}}
+    assert WaysIn().unreached("event", event) == "no event comes: the stack's parameter EventBus names no bus"
+    assert WaysIn(event_bus="default").unreached("event", event) is None
+
+
+def test_the_variables_of_a_function_name_what_comes() -> None:
+    arn = "arn:aws:sqs:us-east-1:000000000000"
+    named = {
+        "TRIGGER_QUEUES": f"{arn}:payments,,{arn}:orders.fifo,",
+        "EVENT_BUS": "shop",
+        "EVENT_SOURCES": "shop.orders, aws.s3",
+        "UPLOAD_BUCKETS": "scans",
+        "INBOX_BUCKET": "inbox",
+    }
+    assert WaysIn.named(named) == WAYS
+    assert WaysIn.named({"TRIGGER_QUEUES": ",,,", "EVENT_BUS": "", "EVENT_SOURCES": ""}) == WaysIn()
+
+
+PLAYBOOK = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: charge, path: orders/charge }
+executor: { spec: { triggers: [{ queue: payment }, { schedule: "@daily" }] } }
+workflow: [{ step: start, tool: { kind: noop } }]
+"""
+
+
+def test_registering_validating_and_listing_say_it(client: Client) -> None:
+    client.local.control.ways_in = WAYS
+    says = f'{QUEUES} payment (did you mean "payments"?)'
+    for path, status in (("/api/playbooks", 201), ("/api/playbooks/validate", 200)):
+        answered, body = client("POST", path, PLAYBOOK)
+        assert (answered, body["warnings"]) == (status, [f"trigger queue: {says}"])
+    queue, schedule = client("GET", "/api/triggers")[1]["triggers"]
+    assert queue["unreached"] == says
+    assert "unreached" not in schedule
+    assert client("GET", "/api/triggers/orders/charge/queue")[1]["unreached"] == says
+    client.local.control.ways_in = None
+    assert client("POST", "/api/playbooks", PLAYBOOK)[1]["warnings"] == [], "what is not known is not said"
+
+
+def test_on_one_machine_no_message_no_event_and_no_upload_comes(client: Client) -> None:
+    assert isinstance(client.local.control.ways_in, OnThisMachine)
+    assert client("POST", "/api/playbooks", PLAYBOOK)[1]["warnings"] == [
+        "trigger queue: no message comes: messages come to a stack alone"
+    ]

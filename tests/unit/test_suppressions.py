@@ -1,0 +1,57 @@
+"""Whoever turns a check off, or catches whatever comes, says why on the same line."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = ("layers", "cli", "console", "infra", "functions", "plugins", "bench")
+FILES = [file for folder in FOLDERS for file in sorted((ROOT / folder).rglob("*.py"))]
+IGNORED = re.compile(r"# type: ignore(?:\[[\w, -]+\])?(.*)")
+UNCHECKED = re.compile(r"# noqa(?:: [\w, ]*\w)?(.*)")
+REASON = re.compile(r"\s+(?:#|-)\s+\w")
+
+
+def without_reason(text: str) -> list[int]:
+    """The lines that turn a check of types or of style off, or catch every exception and do not raise it again, and say no more."""
+    lines = text.splitlines()
+    found = [
+        number
+        for number, line in enumerate(lines, 1)
+        for turned_off in (IGNORED.search(line), UNCHECKED.search(line))
+        if turned_off is not None and not REASON.match(turned_off[1])
+    ]
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ExceptHandler) and (
+            node.type is None or ast.unparse(node.type) in ("Exception", "BaseException")
+        ):
+            again = any(isinstance(inner, ast.Raise) and inner.exc is None for inner in ast.walk(node))
+            if not again and "#" not in lines[node.lineno - 1]:
+                found.append(node.lineno)
+    return sorted(found)
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
+def test_each_has_its_reason(file: Path) -> None:
+    assert without_reason(file.read_text()) == []
+
+
+def test_what_has_none_is_found() -> None:
+    bare = (
+        "import a  # noqa: F401\n"
+        "import b  # noqa: F401 - it registers itself\n"
+        "c = d()  # type: ignore[misc]\n"
+        "c = d()  # type: ignore[misc]  # the stubs lack it\n"
+        "try: ...\n"
+        "except Exception: ...\n"
+        "try: ...\n"
+        "except Exception: ...  # whatever it is\n"
+        "try: ...\n"
+        "except BaseException:\n"
+        "    raise\n"
+    )
+    assert without_reason(bare) == [1, 3, 6]

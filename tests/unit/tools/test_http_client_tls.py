@@ -1,0 +1,83 @@
+"""The HTTP client and TLS: whom it trusts."""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import socket
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from noetl_core.tools.http import HttpTool
+from tests.servers import serving
+
+from .conftest import kind
+from .connections import Server, calls, kinds, tool
+
+__all__ = ["tool"]
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A certificate for 127.0.0.1 that signs itself, with its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.datetime.now(datetime.UTC)
+    built = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    path = tmp_path_factory.mktemp("tls") / "server.pem"
+    private = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    path.write_bytes(built.public_bytes(serialization.Encoding.PEM) + private)
+    return path
+
+
+@pytest.fixture
+def secure(certificate: Path) -> Iterator[Server]:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    server = Server()
+    server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+    with serving(server) as server:
+        yield server
+        server.barrier.abort()
+
+
+def test_a_server_that_cannot_be_verified_is_not_asked_unless_the_author_says_so(secure: Server, tool: HttpTool) -> None:
+    url = f"https://127.0.0.1:{secure.server_port}/"
+    refused = calls(tool, url)[0]
+    assert kind(refused) == "connection" and refused.error is not None and "CERTIFICATE_VERIFY_FAILED" in refused.error.message
+    assert not secure.paths
+    secure.together(20)
+    assert kinds(calls(tool, *[url] * 20, verify=False)) == {"ok": 20}
+    assert kinds(calls(tool, url)) == {"connection": 1}, "a connection that was not verified serves nobody who wants it verified"
+
+
+def test_what_is_trusted_is_verified_and_large_answers_come_whole(
+    secure: Server, tool: HttpTool, certificate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    url = f"https://127.0.0.1:{secure.server_port}/large"
+    for _ in range(2):
+        outcomes = calls(tool, *[url] * 5, ok_statuses=[500], response="text")
+        assert [len(outcome.result["data"]) for outcome in outcomes] == [100_000] * 5
+
+
+def test_a_server_that_does_not_shake_hands_is_a_timeout(tool: HttpTool) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        outcome = calls(tool, f"https://127.0.0.1:{silent.getsockname()[1]}/", timeout={"connect": 0.1})[0]
+    assert kind(outcome) == "timeout" and outcome.error is not None and outcome.error.code == "ConnectTimeout"

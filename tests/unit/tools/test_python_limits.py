@@ -1,0 +1,93 @@
+"""`kind: python`: what code cannot do, and what it cannot do to others."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from noetl_core.tools.base import ToolCall
+from noetl_core.tools.python import PythonTool
+from tests.unit.tools.python_calls import Python, failure, lines, linux, python, tool
+
+__all__ = ["lines", "python", "tool"]
+
+
+@pytest.mark.parametrize(
+    "code", ["while True: pass", "import time\nwhile True:\n    try: time.sleep(9)\n    except BaseException: pass"]
+)
+def test_an_endless_loop_ends_with_the_time(python: Python, code: str) -> None:
+    outcome = python(code, timeout_s=0.4)
+    assert failure(outcome) == "timeout" and outcome.error is not None and outcome.error.as_dict()["retryable"] is True
+    assert python("result = 1").result == 1
+
+
+def test_a_cancelled_task_is_killed(tool: PythonTool) -> None:
+    cancelled = threading.Event()
+    threading.Timer(0.2, cancelled.set).start()
+    outcome = tool.run(ToolCall("python", {"code": "while True: pass"}, cancelled=cancelled))
+    assert failure(outcome) == "cancelled"
+
+
+@linux
+@pytest.mark.parametrize(
+    "code", ["x = 'a' * (10 << 30)", "x = []\nwhile True: x.append(bytearray(1 << 20))", "x = list(range(10**10))"]
+)
+def test_ten_gigabytes_are_a_limit_error_and_the_worker_lives(python: Python, code: str) -> None:
+    outcome = python(code, spec={"memory_mb": 128})
+    assert failure(outcome) == "limit" and outcome.error is not None and "memory" in outcome.error.message
+    assert python("result = 1").result == 1
+
+
+def test_a_result_over_the_limit_is_refused(python: Python, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("noetl_core.tools.python.MAX_RESULT_BYTES", 1000)
+    assert failure(python("result = 'x' * 999  # over, with its quotes")) == "limit"
+    assert python("result = 'x' * 998").result == "x" * 998
+
+
+def test_a_huge_file_is_refused(python: Python) -> None:
+    outcome = python("with open('big', 'wb') as f:\n    for _ in range(10**6): f.write(bytes(1 << 20))")
+    assert failure(outcome) in ("limit", "python")
+    assert python("result = 1").result == 1
+
+
+POISON = "import builtins, json, os\nbuiltins.len = lambda x: 666\njson.dumps = lambda *a, **k: '\"poisoned\"'\nos.mark = 1\nresult = 1"
+
+
+def test_poisoned_builtins_reach_no_other_execution_and_no_other_code(python: Python) -> None:
+    python(POISON, execution="evil")
+    look = "import json, os\nresult = [len([1]), json.dumps([]), hasattr(os, 'mark')]"
+    assert python(look, execution="good").result == [1, "[]", False]
+    assert python(look, execution="evil").result == [1, "[]", False]
+
+
+def test_globals_do_not_survive_even_in_the_same_process(python: Python) -> None:
+    code = "import os\nresult = ['left' in globals(), os.getpid()]\nleft = 1"
+    first, second = python(code, execution="7").result, python(code, execution="7").result
+    assert first == second == [False, first[1]]  # one process served both
+    assert python(code, execution="8").result[1] != first[1]
+
+
+def test_a_task_that_leaves_threads_behind_is_not_followed_by_another(python: Python) -> None:
+    code = "import threading, time, os\nthreading.Thread(target=time.sleep, args=(5,), daemon=True).start()\nresult = os.getpid()"
+    assert python(code, execution="9").result != python(code, execution="9").result
+
+
+def test_a_runner_that_forges_frames_hurts_only_its_own_outcome(python: Python) -> None:
+    code = """
+import os, struct
+for fd in range(3, 64):
+    try:
+        os.write(fd, struct.pack(">cI", b"R", 5) + b"false")
+    except OSError:
+        pass
+result = 1
+"""
+    assert python(code, execution="forger").error is not None
+    assert python("result = 2", execution="forger").result == 2
+
+
+def test_megabytes_go_into_the_process_and_come_back(python: Python) -> None:
+    rows = [{"n": n, "text": "ü" * 40} for n in range(40_000)]
+    outcome = python("result = {'n': len(rows), 'back': rows}", timeout_s=60, rows=rows)
+    assert outcome.error is None and outcome.result == {"n": 40_000, "back": rows}
