@@ -15,11 +15,10 @@ reading the log to the end of the pipe.
 
 from __future__ import annotations
 
-import fcntl
+import contextlib
 import logging
 import os
-import struct
-import termios
+import select
 import threading
 import time
 from typing import Any
@@ -31,15 +30,14 @@ IDLE_GAP_S = 0.002
 LOOK_S = 1.0
 """How often an idle stream is polled."""
 DRAIN_S = 0.25
-"""How long an invocation waits for its log at most, as upstream."""
-YIELD_S = 0.0002
+"""How long an invocation reads its log at most, as upstream."""
 
 
 def hurry(svc: Any, runtime: Any) -> None:
     """Patch `svc` (`ministack.services.lambda_svc`) and `runtime` (`ministack.core.lambda_runtime`)."""
     svc._ESM_IDLE_WAKE_GAP_SECONDS = IDLE_GAP_S
     _poll_streams_apart(svc)
-    runtime.Worker._read_stderr, runtime.Worker._drain_stderr_bounded = _read_log, _drain_log
+    runtime.Worker._read_stderr, runtime.Worker._drain_stderr_bounded = _follow_log, _drain_log
 
 
 def _poll_streams_apart(svc: Any) -> None:
@@ -65,30 +63,54 @@ def _poll_streams_apart(svc: Any) -> None:
     threading.Thread(target=poll_streams, daemon=True, name="ministack-streams").start()
 
 
-def _read_log(worker: Any) -> None:
-    """Move lines of the log from the pipe to the queue, until the pipe is closed."""
-    lines, pipe, rest = worker._stderr_queue, worker._proc.stderr.fileno(), b""
-    try:
-        while data := os.read(pipe, 65536):
-            *whole, rest = (rest + data).split(b"\n")
+class Log:
+    """The log of one process of a function. Two threads read it: one all the time, so that the process never waits for a full
+    pipe, and the one that has its answer, which must not miss a line that the other has read and not yet stored."""
+
+    _finding = threading.Lock()
+
+    def __init__(self, worker: Any) -> None:
+        self.pipe, self._lines = worker._proc.stderr.fileno(), worker._stderr_queue
+        self._reading, self._rest = threading.Lock(), b""
+        os.set_blocking(self.pipe, False)
+
+    @classmethod
+    def of(cls, worker: Any) -> Log:
+        """The log of the process that `worker` has now."""
+        with cls._finding:
+            if not hasattr(worker._proc, "log"):
+                worker._proc.log = cls(worker)
+            found: Log = worker._proc.log
+            return found
+
+    def read(self) -> int | None:
+        """Store the lines that the pipe has. Return the bytes read: 0 at its end, None while it is empty."""
+        with self._reading:
+            try:
+                data = os.read(self.pipe, 65536)
+            except BlockingIOError:
+                return None
+            *whole, self._rest = (self._rest + data).split(b"\n")
             for line in whole:
-                lines.put(line.decode(errors="replace"))
-    except OSError:
+                self._lines.put(line.decode(errors="replace"))
+            return len(data)
+
+
+def _follow_log(worker: Any) -> None:
+    """Move lines of the log from the pipe to the queue, until the pipe is closed."""
+    try:
+        log = Log.of(worker)
+        while log.read() != 0:
+            select.select([log.pipe], [], [])
+    except (OSError, ValueError):
         return  # the process was ended
 
 
 def _drain_log(worker: Any) -> str:
-    """Wait until the pipe is empty, and return the function's log."""
+    """Read the log until the pipe is empty, and return the function's lines."""
     until = time.monotonic() + DRAIN_S
-    try:
-        while _unread(worker._proc.stderr.fileno()) and time.monotonic() < until:
-            time.sleep(YIELD_S)
-    except (OSError, ValueError, AttributeError):
-        return str(worker._drain_stderr())  # it was ended meanwhile
-    time.sleep(YIELD_S)  # lets the reading thread store the last line
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # it was ended meanwhile
+        log = Log.of(worker)
+        while log.read() and time.monotonic() < until:
+            continue
     return str(worker._drain_stderr())
-
-
-def _unread(pipe: int) -> int:
-    (size,) = struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, b"\0" * 4))
-    return int(size)

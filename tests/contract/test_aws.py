@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from moto import mock_aws
-from moto.dynamodb.models import DynamoDBBackend
+from moto.dynamodb.responses import DynamoHandler
 
 from tests.contract.aws import (
     DynamoEventStoreContract,
@@ -35,22 +35,20 @@ def aws() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def one_put_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """moto looks at a condition and writes in two steps, so that two threads may both win; the tables it stands for do not."""
-    lock, put = threading.Lock(), DynamoDBBackend.put_item
+def one_write_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """moto looks at a condition, writes, and reads the item for its answer in three steps, so that two threads may both win, or
+    get the same answer; the tables it stands for do not."""
+    lock = threading.Lock()
 
-    def alone(*args: Any, **more: Any) -> Any:
-        with lock:
-            return put(*args, **more)
+    def alone(write: Any) -> Any:
+        def one(*args: Any, **more: Any) -> Any:
+            with lock:
+                return write(*args, **more)
 
-    monkeypatch.setattr(DynamoDBBackend, "put_item", alone)
-    update = DynamoDBBackend.update_item
+        return one
 
-    def updated(*args: Any, **more: Any) -> Any:
-        with lock:
-            return update(*args, **more)
-
-    monkeypatch.setattr(DynamoDBBackend, "update_item", updated)
+    for name in ("put_item", "update_item"):
+        monkeypatch.setattr(DynamoHandler, name, alone(getattr(DynamoHandler, name)))
 
 
 class TestDynamoEventStore(DynamoEventStoreContract):

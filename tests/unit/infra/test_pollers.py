@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import threading
+import time
 import zipfile
 from collections.abc import Iterator
 from typing import Any
@@ -90,16 +91,26 @@ def test_an_invocation_has_all_it_logged_and_waits_for_no_more(
     config = {"FunctionName": "f", "FunctionArn": arn, "Runtime": "python3.11", "Handler": "app.handler"}
     worker = runtime.Worker("f", config, packed.getvalue())
     worker.invoke({"lines": 0, "width": 0}, "cold")
-    looks: list[int] = []
-    unread = pollers._unread
+    put = worker._stderr_queue.put
 
-    def look(pipe: int) -> int:
-        looks.append(unread(pipe))
-        return looks[-1]
+    def slow(line: str) -> None:
+        time.sleep(0.01 if lines < 10 else 0)
+        put(line)
 
-    monkeypatch.setattr(pollers, "_unread", look)
+    monkeypatch.setattr(worker._stderr_queue, "put", slow)  # the thread that follows the log stores a line late
+    here, read, reads = threading.get_ident(), pollers.Log.read, list[int | None]()
+
+    def noted(log: pollers.Log) -> int | None:
+        got = read(log)
+        if threading.get_ident() == here:
+            reads.append(got)
+        return got
+
+    monkeypatch.setattr(pollers.Log, "read", noted)
     answer = worker.invoke({"lines": lines, "width": width}, "warm")
     worker.kill()
     assert answer["result"] == 1
     assert [line.rstrip("x") for line in answer["log"].splitlines()] == [f"line {n} " for n in range(lines)]
-    assert looks.count(0) == 1, "the first look at an empty pipe is the last: no waiting for 5 ms without a line, or 50 ms"
+    assert reads.count(None) == 1 and reads[-1] is None, (
+        "an empty pipe is not read again: no waiting for 5 ms without a line, or 50 ms"
+    )
