@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from tempfile import gettempdir
 
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect, sync_playwright
 
@@ -30,14 +32,30 @@ PATIENCE_MS = 20_000
 def executable() -> str:
     """Where the browser is: `NOETL_CHROMIUM`, or one on the path. Where there is none, the package of Debian or Ubuntu is installed, as
     the tests of this page are not skipped anywhere."""
-    named = os.environ.get("NOETL_CHROMIUM") or _found()
-    if named is None:
-        sudo = [] if os.geteuid() == 0 else ["sudo", "--non-interactive"]
-        for command in (["update"], ["install", "--yes", "--no-install-recommends", "chromium"]):
-            subprocess.run([*sudo, "apt-get", "--quiet", *command], check=True, stdout=subprocess.DEVNULL)
-        named = _found()
-    assert named is not None, "no browser: install chromium, or name one in NOETL_CHROMIUM"
-    return named
+    if named := os.environ.get("NOETL_CHROMIUM"):
+        return named
+    with _one_at_a_time():
+        if _found() is None:
+            _install()
+        found = _found()
+    assert found is not None, "no browser: install chromium, or name one in NOETL_CHROMIUM"
+    return found
+
+
+@contextmanager
+def _one_at_a_time() -> Iterator[None]:
+    """Processes of a suite look for a browser at the same time: one installs it, and the others wait, as half of it is no browser."""
+    with open(os.path.join(gettempdir(), f"noetl-chromium-{os.geteuid()}.lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _install() -> None:
+    sudo = [] if os.geteuid() == 0 else ["sudo", "--non-interactive"]
+    for command in (["update"], ["install", "--yes", "--no-install-recommends", "chromium"]):
+        subprocess.run(
+            [*sudo, "apt-get", "--quiet", "-o", "DPkg::Lock::Timeout=300", *command], check=True, stdout=subprocess.DEVNULL
+        )
 
 
 def _found() -> str | None:

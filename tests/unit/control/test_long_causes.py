@@ -217,9 +217,9 @@ def test_what_is_not_read_is_said(dense: None, monkeypatch: pytest.MonkeyPatch) 
     local = LocalWiring()
     execution_id = started(local, source(CASES["one loop behind another"]))
     monkeypatch.setattr(why, "WHOLE", 12)
-    monkeypatch.setattr(log_parts, "READ", 60)
+    monkeypatch.setattr(log_parts, "READ", 30)  # of some 65, by how iterations were grouped
     found = why.why(local.control, execution_id, "end")
-    assert found["partial"]["read"] <= 60
+    assert found["partial"]["read"] <= 30
     texts = [fact["text"] for fact in found["facts"]]
     assert any("not read" in text for text in texts) or found["partial"]["unevaluated"]
     assert any(text.startswith("end ran and ended well") for text in texts)
