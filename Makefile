@@ -89,7 +89,7 @@ kills: setup
 	@$(BIN)/python -W error -m tests.sim.kills $(or $(N),200) $(SEED)
 
 soak: setup
-	@$(BIN)/pytest -o faulthandler_timeout=0 -m soak -s tests/e2e tests/console
+	@$(BIN)/pytest -o faulthandler_timeout=0 -m soak -s tests/e2e tests/console tests/unit/examples
 
 # Every function in a container, as `sam local` runs it, against the embedded stack. ENGINE is a command that runs another one where a
 # container engine is; without it DOCKER_HOST says where, or Docker is there. SAM_SKIP_PULL_IMAGE=1 where images are to be taken as they are.

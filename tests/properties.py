@@ -1,21 +1,31 @@
-"""How many examples of a property are tried."""
+"""How many examples of a property are tried, and how many of many cases that are alike."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
+from typing import TypeVar
 
 from hypothesis import HealthCheck, settings
 
+T = TypeVar("T")
+
 TIMES = int(os.environ.get("NOETL_TIMES", "0"))
-"""How many times the few that every test run takes, at random (`make properties`); 0: those few, always the same ones."""
+"""How many times as many as a property names, at random (`make properties`); 0: half of them, always the same ones."""
 
 
 def examples(few: int) -> settings:
     """Settings of a property."""
     return settings(
-        max_examples=few * (TIMES or 1),
+        max_examples=few * TIMES or -(-few // 2),
         derandomize=not TIMES,
         database=None,
         deadline=None,
         suppress_health_check=list(HealthCheck),
     )
+
+
+def some(cases: Iterable[T], one_in: int, first: int = 0) -> list[T]:
+    """One in so many of `cases`, from the first on or a later one; all in `make properties`, which carries out what is marked
+    `sized`."""
+    return list(cases) if TIMES else list(cases)[first % one_in :: one_in]

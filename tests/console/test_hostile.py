@@ -14,6 +14,7 @@ from noetl_core.local import LocalWiring
 from tests.console.asking import console
 from tests.console.browser import Watched, watched
 from tests.console.stored import HEAD, IMAGE, Stored, carried_out
+from tests.properties import some
 
 CANARY = "canary-7f3d9a51c2"
 VIEWS = ("graph", "timeline", "steps", "iterations", "events", "logs", "ctx", "cost", "decisions")
@@ -38,7 +39,8 @@ workflow:
 )
 
 
-@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.sized
+@pytest.mark.parametrize("view", some(VIEWS, 2))
 def test_no_value_becomes_markup(page: Watched, looked_at: Stored, view: str) -> None:
     dialogs: list[str] = []
     page.page.on("dialog", lambda d: dialogs.append(d.message))

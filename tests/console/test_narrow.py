@@ -10,6 +10,7 @@ from playwright.sync_api import Browser
 from tests.console.barriers import barriers
 from tests.console.browser import Watched, watched
 from tests.console.stored import Stored
+from tests.properties import some
 
 PAGES = {
     "executions": "tbody tr",
@@ -45,7 +46,8 @@ def telephone(chromium: Browser, looked_at: Stored) -> Iterator[Watched]:
         yield opened
 
 
-@pytest.mark.parametrize("address", PAGES)
+@pytest.mark.sized
+@pytest.mark.parametrize("address", some(PAGES, 2))
 def test_a_page_fits_a_telephone_without_barriers(address: str, telephone: Watched, looked_at: Stored) -> None:
     ids = {name: getattr(looked_at, name) for name in ("items", "approve", "hostile", "shop", "small")}
     telephone.open(address.format(**ids))

@@ -11,6 +11,7 @@ from playwright.sync_api import Browser
 
 from tests.console.browser import watched
 from tests.console.stored import Stored
+from tests.properties import some
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/console.md"
@@ -36,7 +37,8 @@ PICTURES = {
 """Address, what must be there, and whether it is dark."""
 
 
-@pytest.mark.parametrize("name", PICTURES)
+@pytest.mark.sized
+@pytest.mark.parametrize("name", some(PICTURES, 3))
 def test_each_picture_of_the_page_can_be_taken(name: str, chromium: Browser, looked_at: Stored, tmp_path: Path) -> None:
     address, ready, dark = PICTURES[name]
     folder = Path(os.environ.get("NOETL_SCREENSHOTS", tmp_path))

@@ -13,7 +13,7 @@ def test_what_cannot_be_read_is_named_and_all_else_is_in_one_file(stack: Stack, 
     with on_stack(stack):
         make("matrix-fan-out")
     source = (EXAMPLES / "fan_out" / "playbook.yaml").read_text()
-    summary = api.run(source, {"bucket": "matrix-fan-out"})
+    summary = api.run(source, {"bucket": "matrix-fan-out"}, timeout_s=400)
     assert (summary["status"], summary["error"]) == ("completed", None)
     assert summary["result"] == RESULT
     refused = api.run(source, {"bucket": "another"})

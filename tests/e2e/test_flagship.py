@@ -34,6 +34,7 @@ def result_of(api: Api, summary: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
+@pytest.mark.soak
 def test_every_flight_is_counted_once_though_the_source_is_moody(stack: Stack, api: Api, payload: dict[str, Any]) -> None:
     summary = api.run(PLAYBOOK.read_text(), payload, timeout_s=240)
     result = result_of(api, summary)

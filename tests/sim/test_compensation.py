@@ -13,6 +13,7 @@ from noetl_core.engine.redrive import Redrive
 from noetl_core.engine.state import State
 from noetl_core.ports import PortError
 from noetl_core.tools.base import ToolCall
+from tests.properties import some
 from tests.sim import invariants
 from tests.sim.ports import SECOND, Crash, Faults
 from tests.sim.runs import ends
@@ -97,11 +98,12 @@ def test_completed_steps_are_undone_in_reverse_order_with_their_result_args_and_
     assert read.summary(world.controls[0], state.execution_id)["steps"]["start"]["result"] == {"id": 1}
 
 
+@pytest.mark.sized
 def test_a_crash_before_or_after_any_port_call_is_survived() -> None:
     calm = World()
     failed_trip(calm)
     for after in (False, True):
-        for point in range(1, calm.faults.calls + 1, 2 if after else 1):
+        for point in some(range(1, calm.faults.calls + 1), 3, after):
             failed_trip(World(Faults(crash_at=point, crash_after=after)))
 
 

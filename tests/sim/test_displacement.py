@@ -11,6 +11,7 @@ from noetl_core.control.admit import register
 from noetl_core.control.limits import SharedLimits
 from noetl_core.control.operate import cancel, pause, resume
 from noetl_core.ports import LimitRecord
+from tests.properties import some
 from tests.sim import invariants
 from tests.sim.concurrency import Server, at_rest, start
 from tests.sim.displaced import CALLBACK, HEAD, LIMIT, PLAIN, ROUTED, under_way
@@ -305,6 +306,7 @@ def play(world: World, source: str, count: int = 3) -> None:
 
 
 @pytest.mark.parametrize("source", [ROUTED, CALLBACK], ids=["runs", "waits"])
+@pytest.mark.sized
 def test_a_crash_at_any_port_call_displaces_nobody_twice_and_loses_no_place(source: str) -> None:
     if source is CALLBACK:  # the last one has to end by itself
         source = source.replace("signal: never", "signal: never, timeout: 600").replace(
@@ -314,7 +316,7 @@ def test_a_crash_at_any_port_call_displaces_nobody_twice_and_loses_no_place(sour
     play(calm, source)
     assert calm.faults.calls > 60
     for after in (False, True):
-        for point in range(1, calm.faults.calls + 1):
+        for point in some(range(1, calm.faults.calls + 1), 3, after):
             play(World(Faults(crash_at=point, crash_after=after)), source)
 
 

@@ -14,7 +14,7 @@ from noetl_core.tools.base import ToolCall
 from noetl_core.values import Values
 from tests.golden.drives import echo, mended
 from tests.golden.scenarios import SCENARIOS, Scenario
-from tests.properties import examples
+from tests.properties import examples, some
 from tests.sim import generated
 from tests.sim.generated import GenLoop, GenStep
 from tests.sim.world import World
@@ -60,7 +60,8 @@ def played(scenario: Scenario, key: str) -> World:
     return scenario.play("ordered", key)[0]
 
 
-@pytest.mark.parametrize("name", sorted(SCENARIOS))
+@pytest.mark.sized
+@pytest.mark.parametrize("name", some(sorted(SCENARIOS), 3))
 def test_every_feature_leaves_equal_histories_whatever_the_ids(name: str) -> None:
     histories = {told(played(SCENARIOS[name], f"key-{n}")) for n in range(IDS)}
     assert len(histories) == 1

@@ -20,6 +20,7 @@ from noetl_core.control.api.resolver import Operation
 from noetl_core.local import LocalWiring
 from tests.asking import ask, routes
 from tests.contract.aws import environment, make_bucket, make_queue, make_table
+from tests.properties import some
 
 HELLO = """\
 apiVersion: noetl.io/v2
@@ -147,7 +148,8 @@ def well_formed(route: Operation, execution: str) -> dict[str, Any]:
     return {n: fits.get(n, value) for n, value in given.items()}
 
 
-@pytest.mark.parametrize("route", routes(), ids=lambda r: f"{r.method} {r.path}")
+@pytest.mark.sized
+@pytest.mark.parametrize("route", some(routes(), 3), ids=lambda r: f"{r.method} {r.path}")
 def test_hostile_requests_are_refused_as_documented(service: Service, execution: str, route: Operation) -> None:
     def says(path: str, query: dict[str, str] | None = None, body: str = "", **more: Any) -> None:
         answer = ask(service, route.method, path, query, body=body, **more)  # held against the document

@@ -13,6 +13,7 @@ from noetl_core.control.admit import StartRequest
 from noetl_core.control.api import Service
 from noetl_core.local import LocalWiring
 from tests.asking import ask
+from tests.properties import some
 from tests.unit.control.long_playbooks import chain, loop
 from tests.unit.control.workflows import source
 
@@ -82,7 +83,8 @@ def statuses(local: LocalWiring, asked: list[tuple[str, dict[str, str]]]) -> dic
     return {f"{path} {given}"[:200]: ask(service, "GET", path, given).status for path, given in asked}
 
 
-@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.sized
+@pytest.mark.parametrize("view", some(VIEWS, 3))
 def test_values_that_nothing_has_are_refused_or_find_nothing(stored: tuple[LocalWiring, str], view: str) -> None:
     local, execution_id = stored
     places = [

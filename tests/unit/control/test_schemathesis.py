@@ -26,7 +26,7 @@ from tests.served import wsgi
 from tests.waiting import run_until_it_waits
 
 Case = schemathesis.Case
-EXAMPLES = 6
+EXAMPLES = 3
 """Of each operation and mode. The hostile requests of `test_hostile` are more, and written down."""
 MODES = (schemathesis.GenerationMode.POSITIVE, schemathesis.GenerationMode.NEGATIVE)
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]

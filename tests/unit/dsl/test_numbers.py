@@ -19,7 +19,7 @@ from noetl_core.dsl.numbers import BadNumber, Range, in_range, value_of
 from noetl_core.dsl.parse import check
 from noetl_core.dsl.schema import playbook_schema
 from noetl_core.expr import Scope, TemplateError
-from tests.properties import examples
+from tests.properties import examples, some
 
 SCHEMA = playbook_schema()
 VALIDATOR = Draft202012Validator(SCHEMA)
@@ -197,7 +197,8 @@ values: st.SearchStrategy[int | float] = st.one_of(
 )
 
 
-@pytest.mark.parametrize("place", sorted(PLACES), ids=".".join)
+@pytest.mark.sized
+@pytest.mark.parametrize("place", some(sorted(PLACES), 3), ids=".".join)
 @examples(60)
 @given(value=values)
 @example(value=0)

@@ -8,6 +8,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from noetl_core.control import read
 from noetl_core.local import LocalWiring
 from tests.examples_runner import EXAMPLES, run_example
@@ -35,6 +37,7 @@ def parts(store: Path) -> int:
     return sum(1 for _ in store.parent.rglob("*.parquet"))
 
 
+@pytest.mark.soak
 def test_what_cannot_be_read_is_named_and_all_else_is_in_one_file(tmp_path: Path) -> None:
     with mocked():
         make("elsewhere")

@@ -21,6 +21,7 @@ from noetl_core.control.admit import StartRequest, admit
 from noetl_core.engine.records import Event, StreamId
 from tests.contract.aws import bodies
 from tests.contract.event_store import commit
+from tests.properties import some
 from tests.unit.functions.conftest import HELLO, Context, Function, lines
 
 
@@ -244,7 +245,8 @@ def test_an_execution_that_blocks_is_left_behind_and_woken(router: ModuleType, m
     assert due() == [stuck]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.sized
+@pytest.mark.parametrize("seed", some(range(3), 3))
 def test_executions_that_are_interrupted_anywhere_leave_nothing_locked_and_nothing_lost(
     router: ModuleType, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:

@@ -14,6 +14,7 @@ import pytest
 from noetl_core.adapters.aws.clients import client
 from noetl_core.wiring import control
 from tests.contract.aws import environment, make_bucket, make_queue
+from tests.properties import some
 from tests.unit.functions.conftest import Context, Function, lines
 
 pytestmark = pytest.mark.filterwarnings("ignore:No application metrics to publish")
@@ -91,16 +92,18 @@ def payloads() -> list[Any]:
     return sorted(control().load(head.execution_id).payload["n"] for head in heads)
 
 
-def test_200_webhooks_delivered_twice_are_200_executions(stack: Function) -> None:
+@pytest.mark.sized
+@pytest.mark.parametrize("count", some([40, 200], 2))
+def test_webhooks_delivered_twice_are_one_execution_each(stack: Function, count: int) -> None:
     hooks, admit = stack("hooks"), stack("admit")
     told = []
-    for n in [*range(200), *range(200)]:
+    for n in [*range(count), *range(count)]:
         answer = hooks.handler(request(json.dumps({"n": n}), f"guid-{n}"), Context())
         assert answer["statusCode"] == 202
         told.append(json.loads(answer["body"])["execution_id"])
-    assert len(set(told)) == 200
+    assert len(set(told)) == count
     deliver(admit, [message(body, number) for number, body in enumerate(handed_on())])
-    assert payloads() == list(range(200))
+    assert payloads() == list(range(count))
     assert {head.execution_id for head in control().index.heads(limit=1_000)} == set(told)
 
 

@@ -260,7 +260,7 @@ def test_a_text_of_any_size_is_outlined_in_constant_memory() -> None:
     outline, total = JsonOutline(), 0
     tracemalloc.start()
     outline.write(b'{"data": {"rows": [' + row)
-    for _ in range(300):
+    for _ in range(100):
         piece = (b", " + row) * 800
         outline.write(piece)
         total += len(piece)
@@ -268,8 +268,8 @@ def test_a_text_of_any_size_is_outlined_in_constant_memory() -> None:
     stored = outline.finish("sha256:x")
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert stored is not None and total > 30_000_000
-    assert peak < 12_000_000
+    assert stored is not None and total > 10_000_000
+    assert peak < 5_000_000
     told = json.loads(stored)["root"]["b"]
     assert [block[0] for block in told[0][2]["b"]] == [["rows"], ["next"]]
-    assert sum(block[0] for block in told[0][2]["b"][0][2]["b"]) == 240_001
+    assert sum(block[0] for block in told[0][2]["b"][0][2]["b"]) == 80_001

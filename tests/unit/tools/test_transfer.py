@@ -21,6 +21,7 @@ from noetl_core.tools.store import encode
 from noetl_core.tools.transfer.postgres_target import PostgresTarget
 from noetl_core.tools.transfer.target import Progress
 from noetl_core.tools.transfer.tool import TransferTool
+from tests.properties import some
 
 from .conftest import Run, Server, kind
 
@@ -151,13 +152,14 @@ class Killed(BaseException):
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("mode", ["append", "replace", "upsert"])
+@pytest.mark.sized
 def test_after_a_kill_at_any_chunk_every_row_is_there_once(
     transfer: Transfer, run: Run, query: Query, monkeypatch: pytest.MonkeyPatch, mode: str, when: str
 ) -> None:
     source = {"rows": [stored(run, ROWS[:33], "csv", "a"), stored(run, ROWS[33:], "csv", "b")]}
     inputs = {"mode": mode, **({"keys": ["id"]} if mode == "upsert" else {})}
     write, finish = PostgresTarget.write, PostgresTarget.finish
-    for chunk in range(11):
+    for chunk in some(range(11), 5):
         query("DELETE FROM items RETURNING 1")
         query("DELETE FROM noetl_transfers RETURNING 1" if chunk else "SELECT 1")
 
