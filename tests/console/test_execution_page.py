@@ -13,6 +13,7 @@ from tests.console.answers import asked
 from tests.console.barriers import barriers
 from tests.console.browser import Watched
 from tests.console.stored import Stored
+from tests.properties import some
 
 VIEWS = ("graph", "timeline", "steps", "iterations", "events", "logs", "ctx", "cost", "decisions")
 
@@ -23,7 +24,8 @@ def tree(page: Page) -> dict[str, str]:
     return {i.locator("bdi").inner_text(): i.locator(".unseen").inner_text() for i in items}
 
 
-@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.sized
+@pytest.mark.parametrize("view", some(VIEWS, 2))
 def test_each_view_is_shown_without_errors_and_has_no_barriers(page: Watched, looked_at: Stored, view: str) -> None:
     for execution in (looked_at.shop, looked_at.items, looked_at.approve):
         page.open(f"executions/{execution}/{view}", ".slider")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from noetl_infra.stack import Stack
 from tests.conformance.wirings import on_stack
 from tests.e2e.support import Api
@@ -9,6 +11,7 @@ from tests.examples_runner import EXAMPLES
 from tests.fan_out_files import RESULT, make
 
 
+@pytest.mark.soak
 def test_what_cannot_be_read_is_named_and_all_else_is_in_one_file(stack: Stack, api: Api) -> None:
     with on_stack(stack):
         make("matrix-fan-out")

@@ -23,6 +23,7 @@ from noetl_core.engine.snapshots import snapshot
 from noetl_core.engine.state import State
 from noetl_core.local import LocalWiring, run_text
 from tests.asking import ask
+from tests.properties import some
 from tests.unit.control.long_playbooks import loop
 from tests.unit.control.workflows import WORKFLOWS, source
 
@@ -75,7 +76,7 @@ def keep_snapshots(monkeypatch: pytest.MonkeyPatch, every: int) -> None:
         monkeypatch.setattr(f"noetl_core.control.snapshot_search.{name}", value)
 
 
-@pytest.fixture(params=[(name, every) for name in ALL for every in (0, 2, 5)], ids=lambda p: f"{p[0]}-{p[1]}")
+@pytest.fixture(params=some([(name, every) for name in ALL for every in (0, 2, 5)], 2), ids=lambda p: f"{p[0]}-{p[1]}")
 def history(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[History]:
     monkeypatch.setattr("noetl_core.worker.journal.MAX_BUFFERED", 20)
     name, every = request.param

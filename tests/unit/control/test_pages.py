@@ -17,6 +17,7 @@ from noetl_core.control.api import Service
 from noetl_core.control.recent import RecentCommits
 from noetl_core.local import LocalWiring
 from tests.asking import ask
+from tests.properties import some
 from tests.unit.control.long_playbooks import HEAD, chain, loop
 
 
@@ -72,8 +73,9 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         each.local.close()
 
 
+@pytest.mark.sized
 @pytest.mark.parametrize("name", [None, "LoopIterationCompleted", "task.processed"])
-@pytest.mark.parametrize("limit", [1, 300, 1_000])
+@pytest.mark.parametrize("limit", some([1, 300, 1_000], 2))
 def test_a_page_decodes_the_commits_it_shows_and_one_more_at_most(decoded: Any, name: str | None, limit: int) -> None:
     run = decoded(loop(2_000, "local"))
     assert sum(run.stored.values()) - run.stored[""] >= 3

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from noetl_core.control.triggers.schedules import fire_due
 from noetl_core.engine.ids import trigger_id
+from noetl_core.instants import SECOND
 from tests.unit.control.api_client import Client, client, refusal
 
 __all__ = ["client"]
@@ -98,9 +100,15 @@ def test_an_occurrence_is_fired_once_however_often_it_is_asked_for(registered: C
     assert registered("GET", f"{AT}/schedule")[1]["firings"] == [fired]
 
 
-def test_a_trigger_that_is_off_is_fired_by_hand(registered: Client) -> None:
-    fired = [registered("POST", f"{AT}/often/fire", {}, headers={"Idempotency-Key": "k"})[1] for _ in range(2)]
-    assert fired[0] == fired[1]
+def test_a_trigger_that_is_off_is_fired_by_hand(registered: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, fired = registered.local.control.clock, []
+    for later in (0, 5):
+        monkeypatch.setattr(
+            registered.local.control, "clock", Mock(wraps=clock, now=lambda later=later: clock.now() + later * SECOND)
+        )
+        fired.append(registered("POST", f"{AT}/often/fire", {}, headers={"Idempotency-Key": "k"})[1])
+    assert fired[0] == fired[1], "it was fired once, when it was fired first"
+    assert registered("GET", f"{AT}/often")[1]["firings"] == fired[:1]
     assert fired[0]["id"] == "fired:k"
     assert registered("POST", f"{AT}/often/fire")[1]["execution_id"] != fired[0]["execution_id"]
 

@@ -12,6 +12,7 @@ from noetl_core.aws_clients import client
 from noetl_core.engine.outcome import Outcome
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.cursors.dynamodb import DynamoDBCalls
+from tests.properties import some
 from tests.sim.ports import Crash
 
 from .claimed_items import (
@@ -35,8 +36,11 @@ from .one_run import echo
 __all__ = ["table"]
 
 
-@pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("source", ["a query of a sparse index", "a claim that changes"])
+@pytest.mark.sized
+@pytest.mark.parametrize(
+    ("source", "after"),
+    some([(s, a) for a in (False, True) for s in ("a query of a sparse index", "a claim that changes")], 3),
+)
 def test_wherever_a_worker_dies_each_item_is_done_and_none_is_claimed_twice(source: str, after: bool) -> None:
     """Every port call of the run, the source's among them, is one at which the worker dies once."""
     point = 0

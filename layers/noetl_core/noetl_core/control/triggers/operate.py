@@ -32,6 +32,8 @@ MOST_ROUNDS: Final = 20
 SHOWN_FIRINGS: Final = 20
 SHOWN_OCCURRENCES: Final = 5
 MOST_REFUSED: Final = 100
+LOOKED_AT: Final = 1_000
+"""Firings among which one of a key is looked for, from the newest on."""
 
 
 def found(control: Control, path: str, name: str) -> TriggerRecord:
@@ -174,13 +176,24 @@ def fire(
     if at is not None:
         instant = _occurrence(schedule, at)
         return _as_shown(start_triggered(control, record, name_of(instant), instant, facts_of(schedule, instant)))
+    occurrence = _fired(control, key)
+    if (before := _fired_before(control, record, occurrence, key)) is not None:
+        return _as_shown(before)
     now = control.clock.now() // SECOND * SECOND
-    return _as_shown(start_triggered(control, record, _fired(control, key), now, facts_of(schedule, now)))
+    return _as_shown(start_triggered(control, record, occurrence, now, facts_of(schedule, now)))
 
 
 def _fired(control: Control, key: str | None) -> str:
     """Return the id of what somebody fires: the same for the same key."""
     return short_id(f"fired:{key or control.clock.nonce()}")
+
+
+def _fired_before(control: Control, record: TriggerRecord, occurrence: str, key: str | None) -> Firing | None:
+    """Return what a key has started: as often as it comes, it was fired at the first time."""
+    if key is None:
+        return None
+    firings = control.triggers.firings(record.path, record.name, control.clock.now() // SECOND, LOOKED_AT)
+    return next((one for one in firings if one.occurrence == occurrence and one.result == "started"), None)
 
 
 def _fire_with(
@@ -201,6 +214,8 @@ def _fire_with(
             "what its templates read as trigger.event: `--event @FILE`",
         )
     occurrence = _fired(control, key)
+    if (before := _fired_before(control, record, occurrence, key)) is not None:
+        return before
     execution_id = ids.execution_id_from_key(ids.occurrence_key(record.path, record.name, occurrence))
     facts = {"event": small(control, event, execution_id)}
     return start_triggered(control, record, occurrence, control.clock.now() // SECOND * SECOND, facts)
