@@ -109,6 +109,8 @@ class OnStack:
     def __init__(self, stack: Stack) -> None:
         self._api = Api(stack.api_url)
         self._secrets = aws(stack, "secretsmanager")
+        self._there: type[Exception] = self._secrets.exceptions.ResourceExistsException
+        """Asked for once: botocore makes the classes when they are first asked for, and for two threads at once it makes two."""
         self._store = stack.outputs
         self._asked: Counter[str] = Counter()
 
@@ -117,7 +119,7 @@ class OnStack:
         return self._api.call(method, where, body)
 
     def secret(self, name: str, fields: Mapping[str, Any]) -> None:
-        with suppress(self._secrets.exceptions.ResourceExistsException):
+        with suppress(self._there):
             self._secrets.create_secret(Name=f"noetl/{name}", SecretString=json.dumps(fields))
 
     def work(self, execution_id: str, seconds: float) -> None:
