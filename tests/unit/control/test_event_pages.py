@@ -76,7 +76,10 @@ def keep_snapshots(monkeypatch: pytest.MonkeyPatch, every: int) -> None:
         monkeypatch.setattr(f"noetl_core.control.snapshot_search.{name}", value)
 
 
-@pytest.fixture(params=some([(name, every) for name in ALL for every in (0, 2, 5)], 2), ids=lambda p: f"{p[0]}-{p[1]}")
+@pytest.fixture(
+    params=[pytest.param(p, marks=pytest.mark.sized) for p in some([(name, every) for name in ALL for every in (0, 2, 5)], 2)],
+    ids=lambda p: f"{p[0]}-{p[1]}",
+)
 def history(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[History]:
     monkeypatch.setattr("noetl_core.worker.journal.MAX_BUFFERED", 20)
     name, every = request.param
