@@ -46,6 +46,8 @@ class Wiring(click.ParamType):
 On = Annotated[str | None, typer.Option("--on", click_type=Wiring(), help="The local store, the stack, or the URL of an API")]
 Store = Annotated[str | None, typer.Option(help="Local store: a database file, or memory (default .noetl/runs.db)")]
 
+Quiet = Annotated[bool, typer.Option("--quiet", help="Leave out warnings of lint")]
+
 
 class OutputForm(click.ParamType):
     """What a command prints: text for people, or data."""

@@ -9,12 +9,14 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from noetl_cli.errors import USAGE, Exit
+from noetl_cli.errors import USAGE, Exit, say
 
 if TYPE_CHECKING:
     from noetl_core.dsl.model import Playbook
 
 STDIN = Path("-")
+MOST_WARNINGS = 5
+"""Warnings of lint that are printed of a file that is run or registered; the others are counted."""
 _A_PLAYBOOK = re.compile(r"^kind:\s*[\"']?Playbook\b", re.MULTILINE)
 
 
@@ -64,6 +66,24 @@ def check(source: str, file: Path) -> Playbook:
     from noetl_core.dsl.parse import parse_playbook  # 250 ms: needed only to read a playbook
 
     return parse_playbook(source, str(file), lenient=True)
+
+
+def checked(source: str, file: Path, *, quiet: bool = False) -> Playbook:
+    """Like `check`, and print the first warnings of lint unless `quiet`. Raises `InvalidPlaybook`."""
+    if quiet:
+        return check(source, file)
+    from noetl_core.dsl.diagnostics import InvalidPlaybook  # 250 ms, as above, and 20 ms for lint
+    from noetl_core.dsl.parse import check as linted
+
+    playbook, found = linted(source, str(file), lenient=True)
+    if playbook is None:
+        raise InvalidPlaybook(found)
+    warnings = [d for d in found if d.severity == "warning"]
+    for warning in warnings[:MOST_WARNINGS]:
+        say(f"warning: {warning}")
+    if (more := len(warnings) - MOST_WARNINGS) > 0:
+        say(f"... and {more} more warning{'s' if more > 1 else ''}: noetl validate {file}")
+    return playbook
 
 
 def with_libraries(source: str, file: Path) -> str:

@@ -40,6 +40,7 @@ def _register(where: Backend, path: str, source: str, file: Path, quiet: bool) -
     before = _version(where, path)
     now = where.api.register(source)
     if not quiet and before != now["version"]:
+        files.checked(source, file)
         say(f"{path} version {now['version']}, from {file}")
 
 

@@ -13,7 +13,7 @@ import typer
 
 from noetl_cli import files as playbook_files
 from noetl_cli import output
-from noetl_cli.app import On, Output, Store, app
+from noetl_cli.app import On, Output, Quiet, Store, app
 from noetl_cli.backends import backend
 from noetl_cli.errors import USAGE, Exit, say
 from noetl_cli.payload import check_sets, payload_of, put
@@ -50,6 +50,7 @@ def run(
     events: Annotated[bool, typer.Option("--events", help="Add the event log")] = False,
     store: Store = None,
     allow: Annotated[list[str] | None, typer.Option(help="Allow a restricted feature: shell (commands)", metavar="shell")] = None,
+    quiet: Quiet = False,
 ) -> None:
     """Run a playbook and follow it to its end."""
     _allow(allow or (), on or "local")
@@ -82,7 +83,7 @@ def run(
         if source is not None:
             if (on or "local") == "local":
                 source = playbook_files.with_libraries(source, file)
-            playbook = playbook_files.check(source, file)
+            playbook = playbook_files.checked(source, file, quiet=quiet)
             check_sets(set_ or (), playbook)
             if "x-services" in source:
                 from noetl_cli.services import ServiceError, services_for  # 23 ms: few playbooks name services
@@ -98,7 +99,7 @@ def run(
         if source is not None and where.name == "local":
             from noetl_cli.siblings import register_called  # 50 ms: needed only to run a file
 
-            register_called(where, playbook, file, quiet=output_ != "text")
+            register_called(where, playbook, file, quiet=quiet or output_ != "text")
         if source is not None and where.name == "local" and playbook.executor.requirements:
             from noetl_cli.packages import install  # 10 ms: few playbooks require packages
 
@@ -142,14 +143,18 @@ def _allow(what: Sequence[str], on: str) -> None:
 
 @app.command()
 def register(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...")], on: On = None, store: Store = None, output_: Output = "text"
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...")],
+    on: On = None,
+    store: Store = None,
+    output_: Output = "text",
+    quiet: Quiet = False,
 ) -> None:
     """Put playbooks into the catalog (default: of the local store)."""
     where = backend(on or "local", store)
     registered = []
     for file in files:
         source = playbook_files.playbook(file)
-        playbook_files.check(source, file)
+        playbook_files.checked(source, file, quiet=quiet)
         version = where.api.register(source)
         registered.append(version)
         if output_ == "text":
