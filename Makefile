@@ -8,7 +8,7 @@ UV := $(shell command -v uv 2>/dev/null || echo $(BIN)/uv)
 # Without it every process of the suite compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup run test lint types contracts template unit e2e bench gigabyte peers idle rate scaling up down clean dist braket coverage soak scale load conformance matrix properties kills layer build sam-local audit
+.PHONY: setup run test docs lint types contracts template unit e2e bench gigabyte peers idle rate scaling up down clean dist braket coverage soak scale load conformance matrix properties kills layer build sam-local audit
 
 setup: $(VENV)/.synced
 
@@ -30,7 +30,7 @@ up: setup
 down: setup
 	@$(BIN)/noetl down
 
-test: setup lint types contracts template
+test: setup lint types contracts template docs
 	@$(BIN)/pytest -n 4 --dist loadfile --durations=10
 
 lint: setup
@@ -46,6 +46,10 @@ contracts: setup
 template: setup
 	@$(BIN)/cfn-lint template.yaml
 	@SAM_CLI_TELEMETRY=0 AWS_DEFAULT_REGION=us-east-1 $(BIN)/sam validate --lint
+
+# The manual as a site, with a search: build/site/index.html. A page that the navigation lacks or a link that leads nowhere fails it.
+docs: setup
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 # What the layer installs, from the lock; a test holds it equal.
 layer: setup

@@ -10,12 +10,6 @@ from noetl_core.dsl.kinds import KINDS
 ROOT = Path(__file__).parents[3]
 
 
-def test_the_readme_names_every_kind() -> None:
-    text = (ROOT / "README.md").read_text()
-    line = text[text.index("* [docs/tools]") : text.index("* [docs/environments.md]")]
-    assert set(re.findall(r"`([a-z0-9]+)`", line)) == set(KINDS)
-
-
 def test_the_page_of_tools_leads_to_a_page_of_every_kind() -> None:
     text = (ROOT / "docs" / "tools" / "README.md").read_text()
     pages = dict(re.findall(r"\[`([a-z0-9]+)`\]\(([^)#]*)", text))
