@@ -50,6 +50,7 @@ class Backend(Protocol):
         payload: dict[str, Any],
         key: str | None,
         priority: float | None = None,
+        strict: bool = False,
         labels: Mapping[str, str] | None = None,
     ) -> Started:
         """Start an execution that this process follows."""

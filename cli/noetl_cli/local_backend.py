@@ -93,6 +93,7 @@ class LocalBackend:
         payload: dict[str, Any],
         key: str | None,
         priority: float | None = None,
+        strict: bool = False,
         labels: Mapping[str, str] | None = None,
     ) -> Started:
         try:
@@ -103,6 +104,7 @@ class LocalBackend:
                 payload=payload,
                 idempotency_key=key,
                 priority=priority,
+                strict=strict,
                 labels=checked(labels) if labels else {},
             )
             started = self.wiring.start(request)

@@ -40,11 +40,18 @@ class StackBackend:
         payload: dict[str, Any],
         key: str | None,
         priority: float | None = None,
+        strict: bool = False,
         labels: Mapping[str, str] | None = None,
     ) -> Started:
         named: dict[str, Any] = {"playbook": source} if source is not None else {"path": path}
         return self.api.start(
-            **named, version=version, payload=payload, idempotency_key=key, priority=priority, labels=labels or None
+            **named,
+            version=version,
+            payload=payload,
+            idempotency_key=key,
+            priority=priority,
+            strict=strict or None,
+            labels=labels or None,
         )
 
     def follow(self, execution_id: str, timeout: float | None, tick: Tick) -> None:

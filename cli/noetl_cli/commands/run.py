@@ -51,6 +51,9 @@ def run(
     store: Store = None,
     allow: Annotated[list[str] | None, typer.Option(help="Allow a restricted feature: shell (commands)", metavar="shell")] = None,
     quiet: Quiet = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Fail on undefined values in templates, and on errors that no rule matches")
+    ] = False,
 ) -> None:
     """Run a playbook and follow it to its end."""
     _allow(allow or (), on or "local")
@@ -107,7 +110,14 @@ def run(
         if set_ and path is not None:
             check_sets(set_, playbook_files.check(where.api.playbook(path, version)["source"], Path(path)))
         started = where.start(
-            source=source, path=path, version=version, payload=given, key=idempotency_key, priority=priority, labels=labels
+            source=source,
+            path=path,
+            version=version,
+            payload=given,
+            key=idempotency_key,
+            priority=priority,
+            strict=strict,
+            labels=labels,
         )
         execution_id = started["execution_id"]
         for warning in started.get("warnings", ()):

@@ -47,6 +47,7 @@ def control() -> Control:
         limits=SharedLimits(DynamoLimitPlaces(catalog), DynamoRateLimits(catalog)),
         retention_s=int(os.environ.get("RETENTION_S", RETENTION_S)),
         callback_key=callback_key(),
+        strict=os.environ.get("STRICT") == "true",
         on_failure=default_handler(os.environ.get("ON_FAILURE", "")),
         link=os.environ.get("EXECUTION_LINK", ""),
         pools=frozenset(pools),

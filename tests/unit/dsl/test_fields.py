@@ -132,7 +132,7 @@ workflow:
     then = step.tasks[0].policy.rules[0].then
     assert then == Then()
     assert {f.name: getattr(then, f.name) for f in policies.THEN if f.default is not UNSET} == defaults(policies.THEN)
-    assert step.tasks[0].policy.on_unmatched == policies.TASK_POLICY["on_unmatched"].default
+    assert (step.tasks[0].policy.on_unmatched, policies.TASK_POLICY["on_unmatched"].default) == (None, UNSET)
     assert step.admission.on_deny == policies.ADMISSION["on_deny"].default
     assert step.failure_mode == flow.STEP_FAILURE["mode"].default
     assert {name: getattr(step.loop, name) for name in ("mode", "max_in_flight", "frame")} == defaults(flow.LOOP_SPEC)

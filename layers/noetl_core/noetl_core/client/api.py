@@ -131,6 +131,7 @@ class Api(Protocol):
         trace_id: str | None = None,
         labels: Mapping[str, str] | None = None,
         priority: float | None = None,
+        strict: bool | None = None,
     ) -> shapes.Started:
         """Start a registered playbook by `path` (and `version`, a number or an alias) or by `playbook_id` (its digest), or the
         text `playbook`."""

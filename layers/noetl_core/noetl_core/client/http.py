@@ -165,6 +165,7 @@ class Client(Looking):
         trace_id: str | None = None,
         labels: Mapping[str, str] | None = None,
         priority: float | None = None,
+        strict: bool | None = None,
     ) -> shapes.Started:
         body = {
             "path": path,
@@ -178,6 +179,7 @@ class Client(Looking):
             "trace_id": trace_id,
             "labels": labels,
             "priority": priority,
+            "strict": strict,
         }
         return cast("shapes.Started", self._post("executions", body))
 

@@ -107,6 +107,8 @@ class Execution(TypedDict):
     labels: NotRequired[dict[str, str]]
     priority: NotRequired[float]
     """That of its request."""
+    strict: NotRequired[bool]
+    """Undefined values in templates, and errors that no rule matches, are failures."""
     on_failure: NotRequired[Handled]
     search: NotRequired[dict[str, Any]]
     """Its search attributes."""

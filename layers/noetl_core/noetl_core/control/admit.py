@@ -71,6 +71,8 @@ class StartRequest:
     """By which lists find it (`control.labels`)."""
     priority: float | None = None
     """Among those that wait for a limit; None: what the playbook says."""
+    strict: bool = False
+    """Whether the execution is strict, also if neither the playbook nor the stack say so."""
     registers: bool = True
     """Whether a playbook that is given by its text becomes the latest version of its path, because the caller may register
     playbooks. Otherwise it is only pinned."""
@@ -89,6 +91,8 @@ class StartRequest:
             body["labels"] = self.labels
         if self.priority is not None and caller_of(self.parent) is None:  # a child's is that of whoever calls it
             body["priority"] = self.priority
+        if self.strict and caller_of(self.parent) is None:
+            body["strict"] = True
         return hashlib.sha256(json.dumps(body, sort_keys=True, default=str).encode()).hexdigest()
 
 
@@ -152,39 +156,52 @@ def _admit(
     execution_id: str,
     key: RequestKey | None,
 ) -> Started:
+    strict = request.strict or strict_by_default(control, playbook)
     new = NewExecution(
         execution_id=execution_id,
         path=version.path,
         version=version.version,
         payload=request.payload,
         ctx=request.ctx,
-        rendered=_rendered(control, playbook, request, execution_id),
+        rendered=_rendered(control, playbook, request, execution_id, strict=strict),
         parent=cast("Parent", {k: str(v) for k, v in request.parent.items()}) if request.parent else None,
         key=key,
         trace_id=request.trace_id,
         trigger=request.trigger,
         labels=request.labels,
         priority=request.priority,
+        strict=strict,
     )
     return _first_commit(control, playbook, version, new)
 
 
-def _rendered(control: Control, playbook: Playbook, request: StartRequest, execution_id: str) -> dict[str, Any]:
+def strict_by_default(control: Control, playbook: Playbook) -> bool:
+    """Return whether the playbook's executions are strict, unless a request says so: by itself, or by the stack."""
+    return control.strict if playbook.executor.strict is None else playbook.executor.strict
+
+
+def _rendered(control: Control, playbook: Playbook, request: StartRequest, execution_id: str, *, strict: bool) -> dict[str, Any]:
     """Return the values of the templates among the defaults, after the whole workload was checked. Raises `BadWorkload`."""
     family = caller_of(request.parent) or execution_id
     values = Values(control.store, control.results, family)
-    return settled_inputs(playbook, request.payload, execution_id, values, request.trigger)
+    return settled_inputs(playbook, request.payload, execution_id, values, request.trigger, strict=strict)
 
 
 def settled_inputs(
-    playbook: Playbook, payload: Mapping[str, Any], execution_id: str, values: Values, trigger: Triggered | None = None
+    playbook: Playbook,
+    payload: Mapping[str, Any],
+    execution_id: str,
+    values: Values,
+    trigger: Triggered | None = None,
+    *,
+    strict: bool = False,
 ) -> dict[str, Any]:
     """Return the values of the templates among `playbook`'s defaults under `payload`; `values` loads the references in it.
 
     Raises `BadWorkload` when they cannot be rendered, or when the workload does not conform to the playbook's `x-schema`.
     """
     resolve = loading(values)
-    rendered = rendered_defaults(playbook, payload, execution_id, resolve, trigger)
+    rendered = rendered_defaults(playbook, payload, execution_id, resolve, trigger, strict=strict)
     if playbook.inputs is not None:
         workload = deep_merge(deep_merge(playbook.workload, payload), rendered)
         check_inputs(playbook, _looked_into(workload, playbook.inputs, resolve))

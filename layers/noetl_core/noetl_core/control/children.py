@@ -60,6 +60,7 @@ class SubPlaybooks(Children):
                     trace_id=wanted.trace_id,
                     trigger=_triggered(request),
                     priority=wanted.priority,
+                    strict=wanted.strict,
                 ),
             )
         except KeyReused as error:

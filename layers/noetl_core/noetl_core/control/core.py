@@ -136,6 +136,8 @@ class Control:
     retention_s: int = RETENTION_S
     callback_key: Callable[[], bytes] | None = None
     """The key that signs callback tokens."""
+    strict: bool = False
+    """Whether executions are strict whose playbooks say nothing about it."""
     on_failure: OnFailure | None = None
     """Who is told of failures by default."""
     link: str = ""

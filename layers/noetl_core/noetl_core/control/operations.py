@@ -109,6 +109,7 @@ class Operations(CatalogOperations, Looking, TriggerOperations):
         trace_id: str | None = None,
         labels: Mapping[str, str] | None = None,
         priority: float | None = None,
+        strict: bool | None = None,
         registers: bool = True,
     ) -> shapes.Started:
         """`registers` as in `StartRequest`. Raises what `admit` raises."""
@@ -130,6 +131,7 @@ class Operations(CatalogOperations, Looking, TriggerOperations):
             trace_id=trace_id,
             labels=label_rules.checked(labels or {}),
             priority=priority,
+            strict=bool(strict),
             registers=registers,
         )
         started = admit(control, request)

@@ -94,6 +94,8 @@ def summary(control: Control, execution_id: str) -> dict[str, Any]:
         out["labels"] = state.labels
     if state.priority is not None:
         out["priority"] = state.priority
+    if state.strict:
+        out["strict"] = True
     return out
 
 

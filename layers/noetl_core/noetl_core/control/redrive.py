@@ -83,7 +83,7 @@ def redrive(
         data["version"] = number
     if new is not old:
         values = Values(control.store, control.results, execution_id)
-        if rendered := settled_inputs(new, state.payload, execution_id, values, state.trigger):
+        if rendered := settled_inputs(new, state.payload, execution_id, values, state.trigger, strict=state.strict):
             data["rendered"] = rendered
     control.due_soon(execution_id)
     control.gates.set_gate(execution_id, Gate("run", expires_at=state.expires_at))

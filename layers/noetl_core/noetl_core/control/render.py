@@ -53,7 +53,7 @@ def render_context(
     for _ in range(MAX_ROUNDS):
         routing = RoutingPass(control.playbook(state.digest), state, control.clock.now(), state.seq + 1, known)
         try:
-            scope = scope_of(routing)
+            scope = scope_of(routing).lenient()
             out: shapes.Rendered = {"value": render(template, scope, undefined_ok=True)}
             if undefined := [_undefined(each) for each in reads(template, scope) if each.get("undefined")]:
                 out["undefined"] = undefined

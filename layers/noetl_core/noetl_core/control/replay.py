@@ -192,6 +192,7 @@ def _request(first: Commit) -> NewExecution:
         trigger=d.get("trigger"),
         labels=d.get("labels") or {},
         priority=d.get("priority"),
+        strict=bool(d.get("strict")),
     )
 
 

@@ -104,6 +104,7 @@ def _executor(e: Executor) -> dict[str, Any]:
             entry_step=e.entry_step,
             extensions=e.extensions,
             pool=e.pool,
+            strict=e.strict,
             triggers=[_trigger(trigger) for trigger in e.triggers],
             python=EXECUTOR_PYTHON.written(requirements=list(e.requirements)),
             search=dict(e.search),

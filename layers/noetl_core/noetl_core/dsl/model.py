@@ -78,7 +78,8 @@ class TaskPolicy:
     """`task.spec.policy` (formal specification 6, canonical step spec 5.4)."""
 
     rules: tuple[Rule, ...]
-    on_unmatched: Literal["continue", "fail"] = "continue"
+    on_unmatched: Literal["continue", "fail"] | None = None
+    """None: it fails in strict executions, and continues in others."""
     hooks: Mapping[str, Value] = field(default_factory=dict)
     """`before`, `after`, `finally` as declared; no effect in v10 (resolution 30)."""
 
@@ -327,6 +328,8 @@ class Executor:
     failure_mode: FailureMode = "fail_fast"
     unconditional_on_failure: bool = False
     reference_first: bool = False
+    strict: bool | None = None
+    """Undefined values and errors that no rule matches are failures; None: the stack's default."""
     limits: Limits = Limits()
     lifetime_s: float = 30 * 24 * 3600
     """An execution older than this fails clearly."""

@@ -16,7 +16,6 @@ from noetl_core.dsl.dialect import Edits, rewrite_playbook
 from noetl_core.dsl.failures import read_on_failure
 from noetl_core.dsl.fields.playbook import (
     API_VERSIONS,
-    DEFAULTS,
     EXECUTOR,
     EXECUTOR_FAILURE,
     METADATA,
@@ -189,6 +188,7 @@ def _executor(r: Reader, node: Node | None) -> tuple[Executor, StepScope]:
         failure_mode=said("failure", "mode") or EXECUTOR_FAILURE["mode"].default,
         unconditional_on_failure=bool(said("unconditional_on_failure")),
         reference_first=bool(said("results", "reference_first")),
+        strict=given.get("spec", "strict"),
         limits=Limits(**{name: value for name in Limits.__match_args__ if (value := said("limits", name)) is not None}),
         lifetime_s=float(lifetime) if lifetime is not None else Executor().lifetime_s,
         timeout_s=_first(said("lifecycle", "timeout_s"), said("defaults", "timeouts", "execution_s")),
@@ -205,7 +205,8 @@ def _executor(r: Reader, node: Node | None) -> tuple[Executor, StepScope]:
     task_timeout = said("defaults", "timeouts", "task_s")
     scope = StepScope(executor, handed if task_timeout is None else {"timeout_s": task_timeout, **handed})
     scope.step_timeout = said("defaults", "timeouts", "step_s")
-    scope.on_unmatched = said("defaults", "on_unmatched") or DEFAULTS["on_unmatched"].default
+    scope.on_unmatched = said("defaults", "on_unmatched")
+    r.strict = bool(executor.strict)
     task = given.node("spec", "policy", "task")
     if task is not None:
         scope.policy, scope.rate = _default_policy(r, task, scope)

@@ -93,7 +93,7 @@ class OfTask(NamedTuple):
     rate: Rate | None = None
 
 
-def task_policy(r: Reader, node: Node, what: str, on_unmatched: OnUnmatched, jumps: list[tuple[Node, str]]) -> OfTask:
+def task_policy(r: Reader, node: Node, what: str, on_unmatched: OnUnmatched | None, jumps: list[tuple[Node, str]]) -> OfTask:
     """Read `spec.policy` of a task. Jump targets are added to `jumps`, which the step checks."""
     if not isinstance(node.value, dict):
         r.report("E119", node, f"policy of {what} must be a mapping with rules, not {r.word(node)}", "policy: { rules: [...] }")
@@ -108,10 +108,12 @@ def task_policy(r: Reader, node: Node, what: str, on_unmatched: OnUnmatched, jum
         elif "on_unmatched" in given:
             r.report("E114", (node, "on_unmatched"), f"on_unmatched of {what} goes with rules", "add rules, or leave it out")
         return OfTask(None, limit)
-    unmatched: OnUnmatched = given.get("on_unmatched") or on_unmatched
+    unmatched: OnUnmatched | None = given.get("on_unmatched") or on_unmatched
     rules = tuple(_entries(r, listed, what, lambda when, body, entry: _rule(r, when, body, entry, what, jumps)))
     hooks: dict[str, Any] = {h: given.nodes[h].plain() for h in TASK_POLICY.idle if h in given and given.nodes[h].value}
-    if unmatched == "continue" and all(rule.when not in (None, "{{ true }}") for rule in rules):
+    if (unmatched or ("fail" if r.strict else "continue")) == "continue" and all(
+        rule.when not in (None, "{{ true }}") for rule in rules
+    ):
         message = f"policy of {what} goes on after an error that no rule matches"
         r.report("W402", (node, "rules"), message, "add an else rule, or on_unmatched: fail")
     return OfTask(TaskPolicy(rules, unmatched, hooks), limit)

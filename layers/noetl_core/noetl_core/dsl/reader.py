@@ -82,6 +82,8 @@ class Reader:
     """Whether program text is compiled: not for a pinned playbook, which was validated before."""
     lenient: bool = False
     """Whether a task of another playbook may be missing: it may be in a catalog that is not available here."""
+    strict: bool = False
+    """Whether the playbook says that its executions are strict."""
     unresolved: set[str] = field(default_factory=set)
     """Tasks of the workbook that are missing for this reason."""
     reads: dict[str, tuple[Read, ...]] = field(default_factory=dict)

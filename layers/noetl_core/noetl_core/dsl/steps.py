@@ -34,7 +34,7 @@ class StepScope:
     """`executor.spec` as handed down."""
     policy: TaskPolicy | None = None
     rate: Rate | None = None
-    on_unmatched: OnUnmatched = "continue"
+    on_unmatched: OnUnmatched | None = None
     step_timeout: Any = None
     workbook: Mapping[str, RawTask] = field(default_factory=dict)
 

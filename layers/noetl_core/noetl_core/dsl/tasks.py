@@ -63,7 +63,7 @@ class TaskScope:
     """For tasks without one of their own (`executor.spec.policy.task`, `step.spec.policy.task`)."""
     rate: Rate | None = None
     """The same."""
-    on_unmatched: OnUnmatched = "continue"
+    on_unmatched: OnUnmatched | None = None
     workbook: Mapping[str, RawTask] = field(default_factory=dict)
     extensions: bool = False
     jumps: list[tuple[Node, str]] = field(default_factory=list)

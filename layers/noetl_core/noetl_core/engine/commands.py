@@ -70,6 +70,8 @@ def context_of(playbook: Playbook, state: State, run: Run, workload: dict[str, A
         context["trace_id"] = state.trace_id
     if state.trigger is not None:
         context["trigger"] = state.trigger
+    if state.strict:
+        context["strict"] = True
     return context
 
 

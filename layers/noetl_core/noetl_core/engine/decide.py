@@ -69,6 +69,7 @@ class NewExecution:
     labels: Mapping[str, str] = field(default_factory=dict)
     priority: float | None = None
     """That of the request, if it has one."""
+    strict: bool = False
 
 
 def start(playbook: Playbook, request: NewExecution, now: int, values: Mapping[Need, Any] | None = None) -> Decision:
@@ -89,6 +90,7 @@ def start(playbook: Playbook, request: NewExecution, now: int, values: Mapping[N
         trigger=request.trigger,
         labels=dict(request.labels) or None,
         priority=request.priority,
+        strict=request.strict or None,
     )
     p.emit(control.PlaybookRequestEvaluated, digest=playbook.digest)
     timeout, wrong = execution_limit(p)

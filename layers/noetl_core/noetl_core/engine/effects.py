@@ -62,6 +62,7 @@ class StartChild:
     depth: int
     trace_id: str | None = None
     priority: float | None = None
+    strict: bool = False
 
 
 @frozen
@@ -268,7 +269,8 @@ def parent_news(state: State) -> TellParent | None:
 def child_of(state: State, child: str) -> StartChild:
     """Return the request for a child that is not known to have ended."""
     asked = state.children[child]
-    return StartChild(state.execution_id, child, asked.run, asked.request, 1 + _depth(state), state.trace_id, state.priority)
+    depth = 1 + _depth(state)
+    return StartChild(state.execution_id, child, asked.run, asked.request, depth, state.trace_id, state.priority, state.strict)
 
 
 def _depth(state: State) -> int:

@@ -24,6 +24,7 @@ def _requested(s: State, e: ControlEvent, d: control.PlaybookExecutionRequested,
     s.trigger = d.get("trigger")
     s.labels = dict(d.get("labels") or {})
     s.priority = d.get("priority")
+    s.strict = bool(d.get("strict"))
     s.started_at = e.ts
 
 

@@ -128,6 +128,7 @@ class RoutingPass:
             resolve=self.resolve,
             prefetch=self.prefetch,
             open=self.open,
+            strict=self.state.strict,
         )
 
     def resolve(self, ref: Any) -> Any:

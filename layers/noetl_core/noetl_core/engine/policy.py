@@ -69,7 +69,7 @@ def _ruled(task: Task, outcome: Outcome, attempt: int, task_run: str, scope: Sco
         if rule.when is None or truthy(rule.when, scope):
             matched: int | str = "else" if rule.when is None else index
             return _directive(rule.then, matched, task, attempt, task_run, scope, own)
-    if failed and task.policy.on_unmatched == "fail":
+    if failed and (task.policy.on_unmatched or ("fail" if scope.strict else "continue")) == "fail":
         return Directive("fail", error=own)
     return Directive("continue")
 

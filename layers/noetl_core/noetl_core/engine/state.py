@@ -238,6 +238,8 @@ class State:
     """By which lists find it."""
     priority: float | None = None
     """That of its request; None: that of the playbook."""
+    strict: bool = False
+    """Undefined values in templates, and errors that no rule matches, are failures; fixed at the start."""
     key: RequestKey | None = None
     epoch: int = 0
     timeout_s: float | None = None

@@ -64,6 +64,8 @@ def rendered_defaults(
     execution_id: str,
     resolve: Resolve | None = None,
     trigger: Triggered | None = None,
+    *,
+    strict: bool = False,
 ) -> dict[str, Any]:
     """Return the values of the defaults that are templates, except those that the payload replaces. They are to be merged
     over the rest.
@@ -71,9 +73,8 @@ def rendered_defaults(
     The templates read the workload (the payload and the other defaults), `execution_id` and `trigger`. `resolve` loads
     references in the payload. Raises `BadWorkload` for a template that fails, and for defaults that need each other.
     """
-    found: dict[str, Any] = _Rendering(playbook.workload, payload, execution_id, resolve, trigger).overrides(
-        playbook.workload, payload, ()
-    )
+    rendering = _Rendering(playbook.workload, payload, execution_id, resolve, trigger, strict)
+    found: dict[str, Any] = rendering.overrides(playbook.workload, payload, ())
     return found
 
 
@@ -87,6 +88,7 @@ class _Rendering:
         execution_id: str,
         resolve: Resolve | None,
         trigger: Triggered | None,
+        strict: bool,
     ) -> None:
         self._texts: dict[tuple[str | int, ...], str] = {}
         self._values: dict[tuple[str | int, ...], Any] = {}
@@ -96,7 +98,7 @@ class _Rendering:
         self._began = time.thread_time()
         tree = self._merged(defaults, payload, ())
         names = {"workload": tree, "execution_id": execution_id, "trigger": trigger_seen(trigger)}
-        self._scope = Scope(names, resolve=self._resolve)
+        self._scope = Scope(names, resolve=self._resolve, strict=strict)
 
     def overrides(self, defaults: Any, given: Any, path: tuple[str | int, ...]) -> Any:
         """Return what replaces `defaults` at `path`; `_NOTHING` where no template has an effect."""

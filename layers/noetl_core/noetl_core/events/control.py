@@ -50,6 +50,8 @@ class PlaybookExecutionRequested(TypedDict):
     """The trigger that started it."""
     labels: NotRequired[dict[str, str] | None]
     """The attributes by which lists find the execution."""
+    strict: NotRequired[bool | None]
+    """Undefined values in templates, and errors that no rule matches, are failures."""
     priority: NotRequired[float | None]
     """The failure handler of the request, which overrides the playbook's."""
 

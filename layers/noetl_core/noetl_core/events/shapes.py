@@ -372,6 +372,7 @@ class CommandContext(TypedDict):
     steps: dict[str, StepSeen]
     trace_id: NotRequired[str]
     trigger: NotRequired[Triggered]
+    strict: NotRequired[bool]
 
 
 class StepSeen(TypedDict):

@@ -7,7 +7,7 @@ passes through it: budgets are counted, references loaded on access, reads of se
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
 from jinja2.runtime import LoopContext, Macro, Undefined
@@ -15,10 +15,11 @@ from jinja2.utils import missing
 
 from noetl_core.expr import methods, operators
 from noetl_core.expr.errors import LimitExceeded, TemplateError, UndefinedValue
-from noetl_core.expr.limits import CALL_DEPTH, Limits, Missing
+from noetl_core.expr.limits import CALL_DEPTH, Limits, Missing, MissingName
 from noetl_core.expr.reading import DEFAULT_LIMITS, Reading
 from noetl_core.expr.scope import MISSING, Pointer, Scope
 from noetl_core.expr.secret import Secret
+from noetl_core.expr.strict import remedy_for
 from noetl_core.expr.values import Function, Method, describe
 
 
@@ -38,7 +39,6 @@ class Evaluation(Reading):
     exported_vars: set[str]
     """Only compiled text templates write these; set when one is run."""
 
-    undefined: ClassVar[type[Undefined]] = Missing
     autoescape: ClassVar[bool] = False
     is_async: ClassVar[bool] = False
     name: ClassVar[None] = None
@@ -51,6 +51,15 @@ class Evaluation(Reading):
         self.calls = 0
 
     # Names
+
+    @property
+    def undefined(self) -> Callable[..., Undefined]:
+        """The constructor of undefined values, which compiled code calls."""
+        return self._undefined_name if self.scope.strict else Missing
+
+    def _undefined_name(self, hint: str | None = None, name: str | None = None) -> Undefined:
+        missing = Missing(hint, name=name)
+        return MissingName(f"{missing._undefined_message}{remedy_for(name, self.scope)}", name=name)
 
     def resolve_or_missing(self, name: str) -> Any:
         """Return the value of a name, or Jinja2's `missing` when there is none."""

@@ -106,5 +106,18 @@ class MissingEntry(Missing):
 
     __slots__ = ()
 
+    def failure(self) -> UndefinedValue:
+        """Return the error of a template that uses it."""
+        return NoSuchName(self._undefined_message)
+
     def _fail_with_undefined_error(self, *args: object, **kwargs: object) -> UndefinedValue:  # type: ignore[override]  # Jinja2 says `Never`
-        raise NoSuchName(self._undefined_message)
+        raise self.failure()
+
+
+class MissingName(MissingEntry):
+    """A name that is undefined in a strict execution. It has no truth either."""
+
+    __slots__ = ()
+
+    def failure(self) -> UndefinedValue:
+        return UndefinedValue(self._undefined_message)

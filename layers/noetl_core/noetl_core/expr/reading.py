@@ -13,11 +13,11 @@ from jinja2.utils import Namespace
 
 from noetl_core.expr.budget import Budget
 from noetl_core.expr.errors import NoSuchName, TemplateError, UndefinedValue
-from noetl_core.expr.limits import ITEM_SIZE, Limits, Missing, MissingEntry
+from noetl_core.expr.limits import ITEM_SIZE, Limits, Missing, MissingEntry, MissingName
 from noetl_core.expr.references import references_in
 from noetl_core.expr.scope import Pointer, Scope
 from noetl_core.expr.secret import LOST, Secret
-from noetl_core.expr.strict import Strict
+from noetl_core.expr.strict import Strict, may_lack, remedy_for
 from noetl_core.expr.values import LOOP_ATTRIBUTES, SCALARS, Group, describe, json_key
 from noetl_core.expr.views import NO_VIEW, rows, view
 from noetl_core.outlines import Part
@@ -40,7 +40,7 @@ LONGEST_FALSE: Final = len("false")
 class Reading(Budget):
     """The state of one `render` or `truthy`: the used budgets, and the secrets that were read."""
 
-    __slots__ = ("loaded", "opened", "parts", "raised", "scope", "tainted", "walked")
+    __slots__ = ("blank", "loaded", "opened", "parts", "raised", "scope", "tainted", "walked")
 
     def __init__(self, scope: Scope, limits: Limits = DEFAULT_LIMITS) -> None:
         Budget.__init__(self, limits)
@@ -49,6 +49,8 @@ class Reading(Budget):
         self.opened: list[Secret] = []
         """The secrets that were read."""
         self.raised: BaseException | None = None
+        self.blank: list[Undefined] | None = None
+        """The undefined values that became empty text."""
         self.loaded = 0
         """Values that were loaded to make data plain, already weighed."""
         self.walked: Any = None
@@ -80,8 +82,8 @@ class Reading(Budget):
             return value
         if type(value) is Pointer or type(value) is Secret:
             return self.read(self.enter(value))
-        if type(value) is MissingEntry:
-            raise NoSuchName(value._undefined_message)
+        if isinstance(value, MissingEntry):
+            raise value.failure()
         return self.of_part(value.whole) if isinstance(value, Part) else value
 
     def open(self, value: Any) -> Any:
@@ -122,6 +124,8 @@ class Reading(Budget):
             size = value.get("size")
             if type(size) is not int or size <= LONGEST_FALSE:
                 return self.read(value)
+        elif type(value) is MissingName:
+            raise value.failure()
         return value
 
     def truth(self, value: Any) -> bool:
@@ -135,7 +139,12 @@ class Reading(Budget):
 
     def absent(self, value: Any, name: Any) -> Missing:
         """Return the undefined value for a name that `value` lacks."""
-        return MissingEntry(value.lacks(name)) if isinstance(value, Strict) else Missing(obj=value, name=name)
+        if isinstance(value, Strict):
+            return MissingEntry(value.lacks(name))
+        missing = Missing(obj=value, name=name)
+        if not self.scope.strict or may_lack(value, name):
+            return missing
+        return MissingName(f"{missing._undefined_message}{remedy_for(name, value)}", obj=value, name=name)
 
     def _resolve(self, value: Any) -> Any:
         if self.scope.resolve is None:
@@ -323,6 +332,10 @@ class Reading(Budget):
             return str(value)
         if isinstance(value, Undefined):
             self.read(value)
+            if self.scope.strict:
+                raise UndefinedValue(value._undefined_message)
+            if self.scope.blanks is not None:
+                self.blank = [*(self.blank or ()), value]
             return ""
         value = self.plain(self.read(value))
         if type(value) is str:

@@ -12,7 +12,7 @@ from jinja2.runtime import Undefined
 from noetl_core.expr.compiled import Compiled, compile_text, is_template
 from noetl_core.expr.errors import CredentialFailed, LimitExceeded, NoSuchName, TemplateError, UndefinedValue
 from noetl_core.expr.evaluation import Evaluation
-from noetl_core.expr.limits import DATA_DEPTH, Limits, MissingEntry
+from noetl_core.expr.limits import DATA_DEPTH, Limits, MissingEntry, MissingName
 from noetl_core.expr.reading import DEFAULT_LIMITS
 from noetl_core.expr.scope import Scope
 from noetl_core.expr.secret import Secret
@@ -24,8 +24,14 @@ NO_ENVIRONMENT: Final = (
 )
 """The hint for `env`, a name in other workflow languages."""
 
+DEFAULT: Final = "use default(...) if that is right"
+WITHHELD: Final = "details withheld: it read a secret"
+
 _QUOTED: Final = 120
 """The most characters of a template that an error message quotes."""
+
+MOST_BLANKS: Final = 20
+"""The most blanks that a scope receives."""
 
 _FALSE_TEXT: Final = frozenset({"", "false", "none", "null", "no", "off", "0"})
 
@@ -41,8 +47,9 @@ def render(
     """Evaluate every template in `value`, also inside mappings and lists; keys and other values stay unchanged.
 
     A text that is one `{{ expression }}` becomes the value of the expression with its type; other text with templates becomes
-    text. An undefined whole value raises `UndefinedValue`, or is None with `undefined_ok`. A value whose evaluation read a secret
-    is a `Secret`. References are passed on; with `whole` they are loaded. `limits` apply to the whole call.
+    text. An undefined whole value raises `UndefinedValue`, or is None with `undefined_ok` in a scope that is not strict. A
+    value whose evaluation read a secret is a `Secret`. References are passed on; with `whole` they are loaded. `limits` apply
+    to the whole call.
 
     Raises `TemplateError` and its subclasses, and the exceptions of the scope's `resolve`.
     """
@@ -51,7 +58,7 @@ def render(
     if type(value) is dict and not value:
         return {}
     evaluation = Evaluation(_scope(scope), limits)
-    rendered = _render(value, evaluation, undefined_ok, 0)
+    rendered = _render(value, evaluation, undefined_ok and not evaluation.scope.strict, 0)
     return _whole(rendered, evaluation) if whole and type(rendered) not in SCALARS else rendered
 
 
@@ -90,10 +97,17 @@ def _text(compiled: Compiled, evaluation: Evaluation, undefined_ok: bool) -> Any
     if isinstance(result, Undefined):
         if undefined_ok:
             return None
-        why = "details withheld: it read a secret" if evaluation.tainted else result._undefined_message
-        remedy = "use default(...) if that is right" if why != "'env' is undefined" else NO_ENVIRONMENT
-        raise UndefinedValue(f"{_quote(compiled.source)} is undefined ({why}); {remedy}")
+        why = _why(result, evaluation)
+        raise UndefinedValue(f"{_quote(compiled.source)} is undefined ({why}); {_remedy(result)}")
     return Secret(result, evaluation.opened) if evaluation.tainted else result
+
+
+def _why(undefined: Undefined, evaluation: Evaluation) -> str:
+    return WITHHELD if evaluation.tainted else undefined._undefined_message
+
+
+def _remedy(undefined: Undefined) -> str:
+    return NO_ENVIRONMENT if undefined._undefined_name == "env" else DEFAULT
 
 
 def truthy(value: Any, scope: Scope | Mapping[str, Any], *, limits: Limits = DEFAULT_LIMITS) -> bool:
@@ -111,6 +125,8 @@ def truthy(value: Any, scope: Scope | Mapping[str, Any], *, limits: Limits = DEF
     compiled = compile_text(value)
     evaluation = Evaluation(_scope(scope), limits)
     result = evaluate(compiled, evaluation, checked=False)
+    if type(result) is MissingName:
+        raise UndefinedValue(f"{_quote(value)}: {_why(result, evaluation)}; {_remedy(result)}")
     if not compiled.is_expression and type(result) is str:
         return result.strip().lower() not in _FALSE_TEXT
     return evaluation.truth(result)
@@ -137,13 +153,29 @@ def evaluate(compiled: Compiled, evaluation: Evaluation, *, checked: bool = True
         failure = LimitExceeded("it nests too deeply or needs too much memory")
     except (JinjaError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
         failure = TemplateError(str(error) or type(error).__name__)
+    if evaluation.blank is not None:
+        _report_blanks(compiled, evaluation)
     if evaluation.raised is not None:  # raised by the scope's resolve, and the cause of any later error
         raise evaluation.raised
     if failure is None:
         return result
     withheld = evaluation.tainted and not isinstance(failure, NoSuchName | CredentialFailed)
-    message = "failed (details withheld: it read a secret)" if withheld else failure.message
+    message = f"failed ({WITHHELD})" if withheld else failure.message
+    if evaluation.scope.strict and type(failure) is UndefinedValue:
+        message += f"; {DEFAULT}"
     raise failure.saying(f"{_quote(compiled.source)}: {message}")
+
+
+def _report_blanks(compiled: Compiled, evaluation: Evaluation) -> None:
+    """Tell the scope which names the text was rendered without: as the template reads them, if that is known."""
+    for undefined in evaluation.blank or ():
+        name = "" if evaluation.tainted else str(undefined._undefined_name or undefined._undefined_message)[:_QUOTED]
+        paths = sorted(read.path for read in compiled.reads if name in read.path)
+        if paths:
+            name = ".".join(paths[0][: paths[0].index(name) + 1])
+        if evaluation.scope.blanks is not None and len(evaluation.scope.blanks) < MOST_BLANKS:
+            evaluation.scope.blanks[(name, _quote(compiled.source))] = None
+    evaluation.blank = None
 
 
 def _run(compiled: Compiled, evaluation: Evaluation) -> Any:

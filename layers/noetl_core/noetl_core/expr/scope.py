@@ -45,6 +45,9 @@ Open = Callable[[Mapping[str, Any]], Part | None]
 """Receives a reference to a large value. Returns a `Part`, of which only the parts that a template reads are loaded, or None if
 `resolve` is to load the whole value. Each evaluation calls it once for a reference."""
 
+Blanks = dict[tuple[str, str], None]
+"""An ordered set of `(name, template)`: undefined names, and the templates that were rendered as if they were empty."""
+
 
 class Scope(Mapping[str, Any]):
     """The names that one evaluation sees.
@@ -55,9 +58,12 @@ class Scope(Mapping[str, Any]):
     `steps.<name>.result`. `trigger` and `job` (the execution's id) have the lowest precedence.
 
     Nothing is copied: a layer may change between evaluations. Values are plain data, `Secret`, `Pointer` or references.
+
+    With `strict`, a template that uses an undefined value fails, except under `default` and `is defined`. Otherwise `blanks`
+    receives the undefined names that text was rendered without.
     """
 
-    __slots__ = ("layers", "open", "prefetch", "resolve")
+    __slots__ = ("blanks", "layers", "open", "prefetch", "resolve", "strict")
 
     def __init__(
         self,
@@ -65,15 +71,26 @@ class Scope(Mapping[str, Any]):
         resolve: Resolve | None = None,
         prefetch: Prefetch | None = None,
         open: Open | None = None,
+        strict: bool = False,
+        blanks: Blanks | None = None,
     ) -> None:
         self.layers = layers
+        self.strict = strict
+        self.blanks = blanks
         self.resolve = resolve
         self.prefetch = prefetch
         self.open = open
 
     def over(self, *layers: Mapping[str, Any]) -> Scope:
         """Return this scope with `layers` in front."""
-        return Scope(*layers, *self.layers, resolve=self.resolve, prefetch=self.prefetch, open=self.open)
+        return self._of((*layers, *self.layers), strict=self.strict)
+
+    def lenient(self) -> Scope:
+        """Return this scope without `strict`: undefined values are null, and nothing in text."""
+        return self._of(self.layers, strict=False) if self.strict else self
+
+    def _of(self, layers: tuple[Mapping[str, Any], ...], *, strict: bool) -> Scope:
+        return Scope(*layers, resolve=self.resolve, prefetch=self.prefetch, open=self.open, strict=strict, blanks=self.blanks)
 
     def lookup(self, name: str) -> Any:
         """Return the stored value of `name` (not resolved), or `MISSING`."""

@@ -1,4 +1,4 @@
-"""Mappings in which a missing name is an error instead of an undefined value: the content of the keychain."""
+"""Missing names as errors instead of undefined values: in the content of the keychain, and everywhere in strict executions."""
 
 from __future__ import annotations
 
@@ -8,6 +8,23 @@ from typing import Any, Final
 
 LISTED: Final = 20
 """The most names in the error message when no name is similar."""
+COMPARED: Final = 1_000
+"""The most names that a missing one is compared with."""
+
+OPTIONAL: Final = frozenset({"error", "http", "pg", "py", "result", "code", "details", "retryable", "step", "task", "iteration"})
+"""Parts of an outcome or an error that are left out where they do not apply."""
+
+
+def may_lack(value: object, name: object) -> bool:
+    """Return whether `value` is an outcome or an error, which may lack its part `name`."""
+    return name in OPTIONAL and isinstance(value, Mapping) and ("status" in value or {"kind", "message"} <= value.keys())
+
+
+def remedy_for(name: object, value: object) -> str:
+    """Return the most similar names of `value`, for the message about a missing `name`."""
+    names = [str(n) for n in value] if isinstance(value, Mapping) else []
+    near = get_close_matches(str(name), names[:COMPARED], 3)
+    return f" (did you mean {' or '.join(map(_quoted, near))}?)" if near else ""
 
 
 class Strict:

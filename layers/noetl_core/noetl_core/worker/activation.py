@@ -72,7 +72,13 @@ class Activation:
 
     def scope(self, ctx: CtxLayer, scope_iter: dict[str, Any]) -> Scope:
         """Return what templates see, without the names of the pipeline itself."""
-        return Scope({"ctx": ctx.view, "iter": scope_iter}, self._names, resolve=self.resolve, open=self.resolve.open)
+        return Scope(
+            {"ctx": ctx.view, "iter": scope_iter},
+            self._names,
+            resolve=self.resolve,
+            open=self.resolve.open,
+            strict=self.view.strict,
+        )
 
     def written(self, ctx: CtxLayer) -> dict[str, Any]:
         """Return the run's ctx writes for its boundary event; large values, which reducers may build, are stored behind

@@ -50,11 +50,13 @@ class Keychain(Strict, Mapping[str, Any]):
         tokens: ExecutionTokens | None = None,
         names: Mapping[str, Any] | None = None,
         resolve: Resolve | None = None,
+        *,
+        strict: bool = False,
     ) -> None:
         """`names` are what entries may read besides the entries above them; `resolve` loads references in them."""
         self._entries = {entry.name: entry for entry in playbook.keychain}
         self._playbook, self._secrets, self._tokens = playbook, secrets, tokens
-        self._names, self._resolve = names or {}, resolve
+        self._names, self._resolve, self._strict = names or {}, resolve, strict
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._entries or self._secrets is None:
@@ -139,7 +141,7 @@ class Keychain(Strict, Mapping[str, Any]):
         """Return the rendered options of an entry; their templates may read the entries above it."""
         if entry.kind not in KEYCHAIN:
             return dict(entry.options)
-        scope = Scope({**self._names, "keychain": _EarlierEntries(self, entry.name)}, resolve=self._resolve)
+        scope = Scope({**self._names, "keychain": _EarlierEntries(self, entry.name)}, resolve=self._resolve, strict=self._strict)
         rendered: dict[str, Any] = reveal(render(dict(entry.options), scope))
         return rendered
 

@@ -236,7 +236,7 @@ class Worker:
         tokens = ExecutionTokens(self.tokens, command.execution_id, resolve.family.first)
         view = self.views(command, as_of if as_of is not None else command.as_of)
         names = {"workload": view.workload, "execution_id": command.execution_id, "trigger": view.trigger}
-        keychain = Keychain(playbook, secrets, tokens, names, resolve)
+        keychain = Keychain(playbook, secrets, tokens, names, resolve, strict=view.strict)
         activation = Activation(
             playbook=playbook,
             step=step,

@@ -42,6 +42,7 @@ class RunView:
     trigger: Mapping[str, Any]
     context: CommandContext
     """The same in the form that commands carry: plain data with stored pointers."""
+    strict: bool = False
 
 
 class Views:
@@ -90,7 +91,9 @@ class Views:
 
 def _view(execution_id: str, c: CommandContext) -> RunView:
     steps = {n: {"status": s["status"], "result": result_at(s["at"]), "loop": s["loop"]} for n, s in c["steps"].items()}
-    return RunView(execution_id, c["workload"], dict(c["ctx"]), c["args"], steps, trigger_seen(c.get("trigger")), c)
+    return RunView(
+        execution_id, c["workload"], dict(c["ctx"]), c["args"], steps, trigger_seen(c.get("trigger")), c, bool(c.get("strict"))
+    )
 
 
 def view_key(execution_id: str, step_run: str) -> str:

@@ -50,6 +50,12 @@ class Start(JsonBody):
         strict=True,
         description="among those that wait for a limit, the higher ones first; before `priority` of the playbook",
     )
+    strict: bool | None = Field(
+        default=None,
+        strict=True,
+        description="true: undefined values in templates, and errors that no rule matches, are failures; otherwise as the"
+        " playbook and the stack say",
+    )
 
 
 Key = Annotated[str | None, Header(alias="Idempotency-Key", description="as `idempotency_key` in the body")]
@@ -83,6 +89,7 @@ def add(app: Resolver) -> None:
             trace_id=body.trace_id,
             labels=body.labels,
             priority=body.priority,
+            strict=body.strict,
             registers=app.service.registers(app.caller),
         )
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Any, Final, cast
 
-from noetl_core.control.admit import KeyReused, StartRequest, UnknownPool, admit, loading
+from noetl_core.control.admit import KeyReused, StartRequest, UnknownPool, admit, loading, strict_by_default
 from noetl_core.control.catalog import Deleted
 from noetl_core.control.core import Control
 from noetl_core.control.refusals import code_of
@@ -44,7 +44,8 @@ def start_triggered(control: Control, record: TriggerRecord, occurrence: str, at
     key = ids.occurrence_key(record.path, record.name, occurrence)
     try:
         read = loading(Values(control.store, control.results, ids.execution_id_from_key(key)))
-        payload = render(record.payload, Scope({"trigger": trigger_seen(trigger)}, resolve=read))
+        strict = strict_by_default(control, control.playbook(record.digest))
+        payload = render(record.payload, Scope({"trigger": trigger_seen(trigger)}, resolve=read, strict=strict))
         request = StartRequest(
             path=record.path,
             version=record.version if record.starts is None else record.starts,

@@ -105,7 +105,10 @@ DEFAULTS: Final = Block(
     Field("timeouts", TIMEOUTS, "Timeouts for what has none of its own."),
     Field("resources", RESOURCES, "The worker pool of steps that name none."),
     Field(
-        "on_unmatched", UNMATCHED.type, "What a task policy does after an error that no rule matches.", default=UNMATCHED.default
+        "on_unmatched",
+        UNMATCHED.type,
+        "What a task policy does after an error that no rule matches.",
+        otherwise=UNMATCHED.otherwise,
     ),
     prefix="defaults of ",
 )
@@ -267,6 +270,13 @@ EXECUTOR_SPEC: Final = Block(
         "Who is notified when an execution has failed.",
         otherwise="the stack's default",
         link="../failures.md",
+    ),
+    Field(
+        "strict",
+        Flag(),
+        "true makes undefined values in templates, and errors that no rule of a task's policy matches, failures.",
+        otherwise="the stack's default, `false` elsewhere",
+        link="playbook.md#strict",
     ),
     Field("triggers", ListOf(TRIGGER), "What starts the playbook automatically.", link="../triggers.md"),
     Field("python", EXECUTOR_PYTHON, "The packages of python tasks.", link="../tools/python.md#packages"),

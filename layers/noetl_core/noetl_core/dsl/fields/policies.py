@@ -6,7 +6,7 @@ from typing import Final
 
 from noetl_core.dsl.fields.limits import RATE
 from noetl_core.dsl.fields.types import Anything, Block, Choice, Condition, Field, Flag, Name, Shape, Text, Values
-from noetl_core.dsl.model import Admission, TaskPolicy, Then
+from noetl_core.dsl.model import Admission, Then
 from noetl_core.dsl.numbers import ATTEMPTS, DELAY, JITTER, MULTIPLIER
 
 DIRECTIVES: Final = ("continue", "retry", "jump", "break", "fail")
@@ -21,7 +21,7 @@ UNMATCHED: Final = Field(
     "on_unmatched",
     Choice(("continue", "fail")),
     "What happens after an error that no rule matches: the pipeline continues with the next task, or fails.",
-    default=TaskPolicy(()).on_unmatched,
+    otherwise="`continue`; `fail` in [strict](playbook.md#strict) executions",
 )
 
 # --- writing ------------------------------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ __all__ = ["lint", "without_ignored"]
 def lint(r: Reader, playbook: Playbook) -> None:
     """Report what is probably a mistake in a valid playbook, which `r` has read."""
     assert r.loaded.root is not None
-    guards = Guards(r.compiled)
+    guards = Guards(r.compiled, strict=r.strict)
     context, net = Lint(r, r.loaded.root, playbook, guards), Net(playbook, guards)
     unreachable_steps(context, net)
     dead_arcs(context, net)

@@ -35,10 +35,12 @@ _OPPOSITE: Final = {"eq": "ne", "ne": "eq", "lt": "gteq", "gteq": "lt", "gt": "l
 
 
 class Guards:
-    """The conditions of one playbook; `compiled` contains its templates by their text."""
+    """The conditions of one playbook; `compiled` contains its templates by their text. In a `strict` playbook an error that no
+    rule matches is a failure."""
 
-    def __init__(self, compiled: Mapping[str, Compiled]) -> None:
+    def __init__(self, compiled: Mapping[str, Compiled], *, strict: bool = False) -> None:
         self._compiled = compiled
+        self.strict = strict
 
     def holds(self, when: Any, facts: Facts = NO_FACTS) -> bool | None:
         """Return whether a `when` or `allow` holds."""

@@ -47,7 +47,8 @@ def outcomes(guards: Guards, task: Task, facts: Facts) -> Iterator[Then]:
             yield rule.then
         if matches is True:
             return
-    yield Then(do="fail") if facts is ERROR and task.policy.on_unmatched == "fail" else Then()
+    unmatched = task.policy.on_unmatched or ("fail" if guards.strict else "continue")
+    yield Then(do="fail") if facts is ERROR and unmatched == "fail" else Then()
 
 
 def _flow(lint: Lint, step: Step, tasks: Sequence[Task]) -> None:
