@@ -8,7 +8,7 @@ UV := $(shell command -v uv 2>/dev/null || echo $(BIN)/uv)
 # Without it every process of the suite compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup run test docs lint types contracts template unit e2e bench gigabyte peers idle rate scaling up down clean dist braket coverage soak scale load conformance matrix properties kills layer build sam-local audit
+.PHONY: setup run test docs lint types contracts template unit e2e bench gigabyte peers idle rate scaling up down clean dist braket coverage soak scale load conformance matrix properties kills nightly compiled layer build sam-local audit
 
 setup: $(VENV)/.synced
 
@@ -30,8 +30,14 @@ up: setup
 down: setup
 	@$(BIN)/noetl down
 
-test: setup lint types contracts template docs
+# The checks that take long share the cores; so do four processes of tests, which wait half of their time.
+test: setup lint contracts
+	@$(MAKE) --no-print-directory -j 2 types compiled template docs
 	@$(BIN)/pytest -n 4 --dist loadfile --durations=10
+
+# Without it each process of tests compiles all of them, and what they import.
+compiled: setup
+	@$(BIN)/pytest --collect-only --quiet >/dev/null
 
 lint: setup
 	@$(BIN)/ruff format --check --quiet .
@@ -60,7 +66,7 @@ build: setup
 	@SAM_CLI_TELEMETRY=0 $(BIN)/sam build $(if $(ENV),--config-env $(ENV))
 
 unit: setup
-	@$(BIN)/pytest -n 2 --dist loadfile -m 'not e2e and not soak and not scale and not load and not sam_local and not braket'
+	@$(BIN)/pytest -n 2 --dist loadfile -m 'not nightly and not e2e and not soak and not scale and not load and not sam_local and not braket'
 
 # Lines and branches that the tests without a stack go through, in processes that they start too. Takes twice as long as they do.
 coverage: setup
@@ -88,6 +94,10 @@ load: setup
 
 properties: setup
 	@NOETL_TIMES=$(or $(TIMES),20) $(BIN)/pytest -o faulthandler_timeout=0 -n 2 -m 'hypothesis or sized'
+
+# Costly tests, each beside a quicker one of the same promise
+nightly: setup
+	@$(BIN)/pytest -o faulthandler_timeout=0 -n 2 --dist loadfile -m nightly
 
 kills: setup
 	@$(BIN)/python -W error -m tests.sim.kills $(or $(N),200) $(SEED)

@@ -10,8 +10,9 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
-from contextlib import ExitStack, suppress
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -111,6 +112,52 @@ def run(
     with Command(*arguments, cwd=cwd, env=env, stdout=stdout, stderr=stderr, prepare=prepare) as command:
         code = command.wait(timeout)
         return subprocess.CompletedProcess(["noetl", *arguments], code, command.stdout, command.stderr)
+
+
+SHIM = """#!{python} -IS
+import json, os, socket, sys
+channel = socket.socket(socket.AF_UNIX)
+channel.connect({address!r})
+socket.send_fds(channel, [b"."], [0, 1, 2])
+request = {{"arguments": sys.argv[1:], "cwd": os.getcwd(), "env": dict(os.environ), "prepare": []}}
+channel.sendall(json.dumps(request).encode())
+channel.shutdown(socket.SHUT_WR)
+code = int(channel.makefile().read().split()[1])
+sys.exit(code if code >= 0 else 128 - code)
+"""
+
+
+@contextmanager
+def on_path() -> Iterator[Path]:
+    """A folder for the `PATH` of a shell, with a `noetl` that is forked as `run` does it."""
+    with tempfile.TemporaryDirectory(prefix="noetl-path-") as folder, socket.socket(socket.AF_UNIX) as listening:
+        address = str(Path(folder) / "commands")
+        listening.bind(address)
+        listening.listen()
+        shim = Path(folder) / "noetl"
+        shim.write_text(SHIM.format(python=sys.executable, address=address))
+        shim.chmod(0o755)
+        server = _server()
+        forwarding = threading.Thread(target=_forward, args=(listening, server), daemon=True)
+        forwarding.start()
+        try:
+            yield Path(folder)
+        finally:
+            listening.shutdown(socket.SHUT_RDWR)
+            forwarding.join()
+
+
+def _forward(listening: socket.socket, server: socket.socket) -> None:
+    while True:
+        try:
+            channel, _ = listening.accept()
+        except OSError:  # shut down
+            return
+        with channel:
+            _, handles, _, _ = socket.recv_fds(channel, 1, 3)
+            socket.send_fds(server, [b"."], [channel.fileno(), *handles])
+            for handle in handles:
+                os.close(handle)
 
 
 @cache

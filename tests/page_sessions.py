@@ -8,8 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.commands import ENV, on_path
+
 MARK = "--- next command ---"
-ENV = {k: v for k, v in os.environ.items() if k not in ("NOETL_API_URL", "NOETL_HOME", "AWS_ENDPOINT_URL")}
 
 
 def examples(page: str) -> list[tuple[str, list[str]]]:
@@ -33,15 +34,20 @@ def fits(shown: list[str], printed: list[str]) -> bool:
     return re.fullmatch(pattern, "".join(f"{line}\n" for line in printed)) is not None
 
 
+def shell(script: str, folder: Path) -> str:
+    """What a script of bash prints, in which `noetl` is a forked one and `python` the one that runs the tests."""
+    with on_path() as commands:
+        path = os.pathsep.join([str(commands), str(Path(sys.executable).parent), ENV["PATH"]])
+        return subprocess.run(
+            ["bash", "-c", script], cwd=folder, env={**ENV, "PATH": path}, capture_output=True, text=True, timeout=240, check=True
+        ).stdout
+
+
 def check_session(page: str, folder: Path) -> None:
     """Carry out the console examples of a page in a folder; fail where one prints other than the page shows."""
     commands = examples(page)
     script = "exec 2>&1\n" + "".join(f"{command}\necho '{MARK}'\n" for command, _ in commands)
-    path = f"{Path(sys.executable).parent}{os.pathsep}{ENV['PATH']}"
-    done = subprocess.run(
-        ["bash", "-c", script], cwd=folder, env={**ENV, "PATH": path}, capture_output=True, text=True, timeout=240, check=True
-    )
-    printed = done.stdout.split(f"{MARK}\n")[:-1]
+    printed = shell(script, folder).split(f"{MARK}\n")[:-1]
     assert len(printed) == len(commands)
     for (command, shown), text in zip(commands, printed, strict=True):
         assert fits(shown, text.splitlines()), f"$ {command}\n{text}"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.console.browser import Watched
 from tests.console.stored import Stored
 
 
+@pytest.mark.nightly
 def test_the_part_of_a_loop_that_is_looked_at_stays(page: Watched, looked_at: Stored) -> None:
     page.open(f"executions/{looked_at.items}/iterations", ".heat")
     page.page.locator(".heat button").nth(40).click()

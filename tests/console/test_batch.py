@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import Locator, expect
 
 from noetl_core.control.read import status_of
@@ -38,6 +39,7 @@ def test_those_chosen_are_cancelled_after_a_preview(hands: Watched, acted_on: St
     assert status_of(acted_on.wiring.control.load(ids[2])) == "waiting"
 
 
+@pytest.mark.nightly
 def test_all_that_fit_are_redriven_and_carried_out(hands: Watched, acted_on: Stored) -> None:
     """By a label, which a batch of the API does not filter by; those whose status it is not for are counted."""
     failed = [

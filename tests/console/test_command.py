@@ -9,6 +9,8 @@ import urllib.request
 from http.cookiejar import CookieJar
 from pathlib import Path
 
+import pytest
+
 from tests.commands import ENV, Command, run
 
 
@@ -50,6 +52,7 @@ def test_it_passes_on_to_an_api_elsewhere_and_says_where_none_answers(tmp_path: 
             raise AssertionError("nothing answers there")
 
 
+@pytest.mark.nightly
 def test_uploading_where_nothing_answers_is_said(tmp_path: Path) -> None:
     env = {**ENV, "AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": "s"}
     gone = run("console", "--upload-to", "pages", cwd=tmp_path, env={**env, "AWS_DEFAULT_REGION": "us-east-1"})

@@ -29,6 +29,7 @@ def test_two_executions_are_compared_step_by_step(page: Watched, looked_at: Stor
     page.page.wait_for_url(re.compile(f"executions/{looked_at.small}/graph.step=start"))
 
 
+@pytest.mark.nightly
 def test_executions_that_are_alike_say_so(hands: Watched, acted_on: Stored) -> None:
     one, other = acted_on.start(SHOP), acted_on.start(SHOP)
     hands.open(f"compare?a={one}&b={other}", ".alike")
@@ -36,6 +37,7 @@ def test_executions_that_are_alike_say_so(hands: Watched, acted_on: Stored) -> N
     assert barriers(hands.page) == []
 
 
+@pytest.mark.nightly
 def test_iterations_are_compared_by_their_index(hands: Watched, acted_on: Stored) -> None:
     source = SHOP.replace("{{ iter.order * 2 }}", "{{ iter.order * workload.factor }}").replace(
         "region: eu", "region: eu, factor: 2"
@@ -48,6 +50,7 @@ def test_iterations_are_compared_by_their_index(hands: Watched, acted_on: Stored
     expect(hands.page.locator(".inspector h2")).to_contain_text("@2")
 
 
+@pytest.mark.nightly
 def test_of_long_ones_it_is_said_what_all_visits_came_to(
     hands: Watched, acted_on: Stored, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -74,6 +77,7 @@ def test_an_execution_is_decided_again_by_another_version(page: Watched, looked_
     expect(page.page.get_by_role("region", name="Decided again")).to_contain_text("No difference")
 
 
+@pytest.mark.nightly
 def test_a_text_to_decide_by_is_edited(page: Watched, looked_at: Stored) -> None:
     page.open(f"compare?a={looked_at.shop}&version=1", ".alike")
     page.page.get_by_role("button", name="Edit the text…").click()

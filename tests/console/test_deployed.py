@@ -150,6 +150,7 @@ def test_an_api_without_authentication_asks_nobody(s3: Any, wiring: LocalWiring,
         expect(tab.get_by_role("button", name="Sign out")).to_have_count(0)
 
 
+@pytest.mark.nightly
 def test_the_picture_of_signing_in_can_be_taken(with_people: Deployed, chromium: Browser, tmp_path: Path) -> None:
     folder = Path(os.environ.get("NOETL_SCREENSHOTS", tmp_path))
     context = chromium.new_context(viewport={"width": 1200, "height": 420})
@@ -180,6 +181,7 @@ def test_a_token_that_is_pasted_lets_in_and_is_kept_nowhere(with_tokens: Deploye
     expect(dialog).to_be_visible()
 
 
+@pytest.mark.nightly
 def test_what_a_page_holds_stays_when_the_token_has_ended(with_tokens: Deployed, tab: Page) -> None:
     first, second = with_tokens.let(), with_tokens.let()
     tab.goto(f"{with_tokens.gateway.url}#/compare")
@@ -211,6 +213,7 @@ def test_people_sign_in_at_the_pool_and_come_back_to_where_they_wanted(with_peop
     assert tab.url == f"{with_people.gateway.url}#/executions?status=waiting"
 
 
+@pytest.mark.nightly
 def test_a_token_that_ends_is_followed_by_the_next_without_a_word(with_people: Deployed, tab: Page) -> None:
     soon, good = with_people.let(exp=int(time.time()) + 20), with_people.let()
     with_people.people.tokens = [soon, good]

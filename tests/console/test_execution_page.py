@@ -35,6 +35,7 @@ def test_each_view_is_shown_without_errors_and_has_no_barriers(page: Watched, lo
         assert barriers(page.page) == []
 
 
+@pytest.mark.nightly
 def test_costs_of_a_long_history_say_that_they_are_estimated(
     page: Watched, looked_at: Stored, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -65,6 +66,7 @@ def test_the_tree_says_what_the_graph_draws(page: Watched, looked_at: Stored) ->
     assert "step=bulk" in page.page.url
 
 
+@pytest.mark.nightly
 def test_the_canvas_is_used_by_pointer_and_by_keys(page: Watched, looked_at: Stored) -> None:
     page.open(f"executions/{looked_at.shop}", "canvas")
     canvas = page.page.locator("canvas")
@@ -100,6 +102,7 @@ def at_random_positions(page: Watched, stored: Stored, execution: str, positions
         assert {n: s for n, s in shown.items() if reached.get(n)} == {n: s for n, s in reached.items() if s}, position
 
 
+@pytest.mark.nightly
 def test_the_slider_shows_what_state_at_that_event_says_at_random_positions(page: Watched, looked_at: Stored) -> None:
     at_random_positions(page, looked_at, looked_at.shop, 60)
 

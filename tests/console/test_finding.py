@@ -33,6 +33,7 @@ workflow:
 )
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("count", [pytest.param(8_000, marks=pytest.mark.slow), pytest.param(100_000, marks=pytest.mark.scale)])
 def test_a_failing_iteration_among_very_many_is_found_seen_mended_and_redriven_with_few_clicks(
     chromium: Browser, tmp_path: Path, count: int

@@ -36,6 +36,7 @@ workflow:
 )
 
 
+@pytest.mark.nightly
 def test_logs_are_seen_while_the_task_runs(chromium: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOETL_HOME", str(tmp_path))
     (tmp_path / "credentials.json").write_text(json.dumps({"door.key": {"type": "password", "data": {"password": CANARY}}}))

@@ -37,6 +37,7 @@ PICTURES = {
 """Address, what must be there, and whether it is dark."""
 
 
+@pytest.mark.nightly
 @pytest.mark.sized
 @pytest.mark.parametrize("name", some(PICTURES, 3))
 def test_each_picture_of_the_page_can_be_taken(name: str, chromium: Browser, looked_at: Stored, tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from noetl_infra.stack import Stack
 from tests.e2e.load import starts
 from tests.e2e.support import Api, aws
@@ -37,6 +39,7 @@ def together(api: Api, source: str, count: int) -> list[str]:
     return answers.accepted
 
 
+@pytest.mark.nightly
 def test_slow_commands_hold_up_none_of_those_that_come_with_them(api: Api) -> None:
     """Two compute for long, so at least two of four workers are free for the rest."""
     slow = together(api, SLOW, 2)

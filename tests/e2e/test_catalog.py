@@ -77,6 +77,7 @@ def test_an_alias_names_the_version_that_starts_and_weights_split_it(api: Api, n
     assert (done.returncode, done.stderr.count("prdo")) == (2, 1), done.stderr
 
 
+@pytest.mark.nightly
 def test_tags_are_listed_and_a_deleted_playbook_starts_nothing(api: Api, noetl: Run) -> None:
     path = "catalog/tagged"
     trigger = {"schedule": "0 2 * * *", "name": "nightly"}
@@ -182,6 +183,7 @@ def test_a_failure_is_published_to_a_topic(stack: Stack, api: Api) -> None:
     assert json.loads(notification["Message"])["execution_id"] == summary["execution_id"]
 
 
+@pytest.mark.nightly
 def test_a_handler_that_is_not_there_is_seen_and_tried_again(api: Api, noetl: Run) -> None:
     register(api, playbook("catalog/untold", BROKEN, on_failure={"playbook": "catalog/nobody"}))
     summary = failed(api, "catalog/untold")
@@ -195,6 +197,7 @@ def test_a_handler_that_is_not_there_is_seen_and_tried_again(api: Api, noetl: Ru
     assert told(noetl("triggers", "refused", "catalog/untold", "--on", "stack", "--output", "json")) == []
 
 
+@pytest.mark.nightly
 def test_a_backfill_runs_each_occurrence_once_and_one_that_failed_again(api: Api, noetl: Run) -> None:
     path = "catalog/report"
     trigger = {"schedule": "0 2 * * *", "timezone": "Europe/Berlin", "payload": {"day": "{{ trigger.scheduled_at }}"}}

@@ -51,6 +51,7 @@ def test_every_flight_is_counted_once_though_the_source_is_moody(stack: Stack, a
     assert len(large) <= result["pages"] + 5, "a page is stored once"
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_worker_killed_in_the_middle_costs_two_minutes_and_not_a_row(stack: Stack, api: Api, payload: dict[str, Any]) -> None:
     execution_id = api.start(PLAYBOOK.read_text(), payload)

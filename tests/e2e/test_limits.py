@@ -131,6 +131,7 @@ def most_within(service: Service, seconds: float) -> int:
     return max(n - bisect_left(times, at - seconds + 0.001) + 1 for n, at in enumerate(times))
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("executions", "calls", "deaths"), [(4, 25, 0), pytest.param(10, 40, 4, marks=pytest.mark.soak)], ids=["calm", "deaths"]
 )

@@ -100,6 +100,7 @@ def in_words(most: Peak) -> str:
     return f"{most.mb:.0f} MB in {most.processes} processes at most"
 
 
+@pytest.mark.nightly
 def test_forty_starts_of_ten_clients_are_all_taken_and_end(stack: Stack, api: Api) -> None:
     for process in function_processes(stack, stack.outputs["WorkerFunctionName"])[:2]:
         os.kill(process, signal.SIGKILL)  # idle: others are started in their place

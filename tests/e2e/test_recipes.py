@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from noetl_infra.stack import Stack
-from tests.page_sessions import ENV, examples, write_files
+from tests.commands import ENV
+from tests.page_sessions import examples, write_files
 
 pytestmark = pytest.mark.e2e
 PAGE = (Path(__file__).parents[2] / "docs/recipes/embedded-s3.md").read_text()

@@ -38,6 +38,7 @@ def functions(stack: Stack) -> Any:
     )
 
 
+@pytest.mark.nightly
 def test_a_stack_with_snapshots_is_called_by_aliases_and_another_word_makes_other_versions(stack: Stack, functions: Any) -> None:
     live = []
     for word in ("one", "one", "two"):

@@ -13,6 +13,8 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+import pytest
+
 from noetl_infra.stack import Stack
 from tests.e2e.support import Api, aws
 from tests.stacks import ORDERS, SCANS
@@ -137,6 +139,7 @@ def test_webhooks_that_come_twice_start_one_execution_each_and_wrong_ones_none(s
     assert set(listed(api, "ways-in/webhook")) == {execution_id for _, execution_id in told}
 
 
+@pytest.mark.nightly
 def test_a_webhook_body_that_is_no_text_comes_as_it_was_sent_under_the_type_that_the_gateway_leaves_alone(
     stack: Stack, api: Api
 ) -> None:
@@ -157,6 +160,7 @@ def test_a_webhook_body_that_is_no_text_comes_as_it_was_sent_under_the_type_that
     assert results(api, "bytes", 1) == [f"base64 {b64encode(odd).decode()}"]
 
 
+@pytest.mark.nightly
 def test_objects_of_the_inbox_and_of_another_bucket_start_playbooks_which_open_them(stack: Stack, api: Api) -> None:
     register(api, "upload", "upload: {prefix: uploads/ways-in/, suffix: .json}", "{{ trigger.event.object.n }}")
     register(api, "scan", f"upload: {{bucket: {SCANS}, prefix: in/}}", "{{ trigger.event.object.n }} of {{ trigger.event.key }}")

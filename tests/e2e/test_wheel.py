@@ -19,6 +19,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     uvx(built(), "noetl", "down", cwd=tmp_path)
 
 
+@pytest.mark.nightly
 def test_the_wheel_brings_a_stack_up_runs_on_it_and_stops_it(folder: Path) -> None:
     constraints()
     wheel = built()

@@ -17,6 +17,7 @@ from tests.sim.redriven import again
 from tests.sim.world import World
 
 
+@pytest.mark.nightly
 def test_five_at_a_time_of_five_hundred_in_the_order_in_which_they_came() -> None:
     world = World(concurrency=50)
     server = Server(world)

@@ -58,6 +58,7 @@ def all_ended(world: LimitedWorld, asked: int) -> None:
     assert not world.wakes.letters
 
 
+@pytest.mark.nightly
 def test_two_hundred_starts_a_second_are_refused_and_split_and_every_execution_ends_once() -> None:
     world = LimitedWorld(replace(SMALL, index_partitions=4, concurrency=80), ONE, task_s=0.01)
     world.start_many(200, 10)

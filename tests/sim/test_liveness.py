@@ -167,6 +167,7 @@ def waiting(world: World, count: int) -> list[str]:
     return executions
 
 
+@pytest.mark.nightly
 @pytest.mark.sized
 def test_timers_due_in_one_minute_fire_within_two() -> None:
     """Ten thousand, or fewer that take the sweeper as long: each of their calls takes the longer."""

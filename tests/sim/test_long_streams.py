@@ -31,6 +31,7 @@ workflow:
 )
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("lost", "within_s", "task_ms"), [(False, 70, 1), (True, 125, 10)], ids=["woken", "wake lost"])
 def test_a_step_timeout_strikes_a_loop_that_commits_every_second(lost: bool, within_s: int, task_ms: int) -> None:
     world = World(Faults(latency_s=0.003))

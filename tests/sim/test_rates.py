@@ -37,6 +37,7 @@ def most_in_a_second(times: Sequence[int]) -> int:
     return max(n - bisect_left(ordered, at - SECOND + 1) + 1 for n, at in enumerate(ordered))
 
 
+@pytest.mark.nightly
 def test_ten_executions_of_200_calls_keep_to_five_a_second() -> None:
     world = World(concurrency=20)
     seen: list[int] = []
@@ -56,6 +57,7 @@ def test_ten_executions_of_200_calls_keep_to_five_a_second() -> None:
     assert len(world.rates.reserved) <= 600, "one request reserves many permits"
 
 
+@pytest.mark.nightly
 def test_dead_workers_lose_only_the_permits_that_they_had_reserved() -> None:
     """Every ten seconds one dies, while the others go on: its two seconds' worth of permits is what nobody uses."""
     world = World(concurrency=20)

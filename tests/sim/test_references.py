@@ -291,6 +291,7 @@ def test_an_object_without_a_value_fails_its_readers_and_raises_nowhere(playbook
     assert f"{execution_id}/results/none.json" in state.failure["message"]
 
 
+@pytest.mark.nightly
 def test_a_guard_over_a_manifest_reads_no_more_than_its_limit() -> None:
     """Each of its pages is small enough, and there are as many as it likes to name."""
     world = World()

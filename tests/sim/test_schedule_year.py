@@ -115,6 +115,7 @@ def _soon_up(now: datetime) -> bool:
     return any(at(begin) <= now.timestamp() * SECOND < at(end) <= (now.timestamp() + 300) * SECOND for begin, end in DOWN)
 
 
+@pytest.mark.nightly
 @pytest.mark.sized
 def test_each_occurrence_of_a_year_starts_once_by_its_policy() -> None:
     world = world_at(

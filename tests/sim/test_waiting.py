@@ -177,6 +177,7 @@ workflow:
 """
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("seconds", "chunks"), [(0.001, 8 * 2), (1, 150)])
 def test_chunks_are_sized_by_what_iterations_were_seen_to_take(seconds: float, chunks: int) -> None:
     world = World()

@@ -136,6 +136,7 @@ class TestRequests:
             index.heads(status="failed")
         assert seen == ["PutItem", *["Query"] * PARTITIONS * (len(STATUSES) + 1)]
 
+    @pytest.mark.nightly
     def test_a_listing_reads_what_it_shows_however_many_executions_there_are(self) -> None:
         index = DynamoExecutionIndex(make_table("CatalogTable"), FakeClock())
         for n in (0, 1, 2):

@@ -6,6 +6,7 @@ import pytest
 from bench.gigabyte import BATCH, batches, measure
 
 
+@pytest.mark.nightly
 @pytest.mark.untraced
 def test_a_file_is_in_memory_nowhere_on_its_way() -> None:
     small, large = measure(2, traced=True), measure(12, traced=True)

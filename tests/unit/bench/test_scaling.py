@@ -138,6 +138,7 @@ def test_the_model_and_the_cost_of_an_execution_agree(steps: int) -> None:
     assert units(Load(steps=steps)).dynamodb_write_units == log_units(Load(steps=steps)) + counted.CATALOG
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("kind", list(counted.ITERATIONS))
 def test_an_iteration_takes_what_the_model_says(kind: str) -> None:
     few, many = 2_000, 6_000

@@ -62,6 +62,7 @@ def carried_out(folder: Path, environment: dict[str, str], chances: random.Rando
         brought.append(json.loads(process.stdout))
 
 
+@pytest.mark.nightly
 def test_killed_processes_of_two_executions_run_each_row_in_one_iteration(uri: str, tmp_path: Path) -> None:
     with psycopg.connect(uri, autocommit=True) as db:
         db.execute(

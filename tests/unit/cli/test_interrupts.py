@@ -102,6 +102,7 @@ def test_six_interrupts_are_nobodys_death(folder: Folder) -> None:
     assert resumed(folder, execution_id)["status"] == "completed"
 
 
+@pytest.mark.nightly
 def test_six_kills_and_a_resume_each_time_are_no_lost_run(folder: Folder) -> None:
     folder.interrupted(1, signal.SIGKILL, "run", "nap.yaml", "--idempotency-key", "k")
     (execution_id,) = {e.data["worker"] for e in folder.events() if e.name == "StepStarted"} and {c for (c,) in _ids(folder.path)}

@@ -26,6 +26,7 @@ def test_following_ends_at_the_timeout_and_the_execution_can_be_resumed(noetl: R
     assert result_of(noetl("resume", execution_id, "--output", "json"))["result"] == list(range(16))
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_an_interrupted_run_goes_on_where_it_was(noetl: Run, tmp_path: Path, how: signal.Signals) -> None:
     with Command("run", "slow.yaml", cwd=tmp_path) as process:

@@ -127,6 +127,7 @@ def test_it_is_cancelled_as_one(local: LocalWiring) -> None:
     assert local.control.load(started.execution_id).status == "cancelled"
 
 
+@pytest.mark.nightly
 def test_hundreds_are_cancelled_in_the_middle_and_go_on(local: LocalWiring, monkeypatch: pytest.MonkeyPatch) -> None:
     register(local.control, text().replace("0 2 * * *", "* * * * *"))
     asked = Backfill("team/report", "2026-01-01T00:00", "2026-01-01T10:00", parallel=20)
@@ -226,6 +227,7 @@ def test_the_last_year_of_a_rare_schedule_is_no_fault(local: LocalWiring) -> Non
     assert len(planned.occurrences) == 1705
 
 
+@pytest.mark.nightly
 def test_whatever_crashes_each_occurrence_runs_once() -> None:
     """A process dies before, and after, each call that a backfill of two occurrences makes."""
     asked = Backfill("team/report", "2026-03-28", "2026-03-30", parallel=2)

@@ -88,6 +88,7 @@ def test_cost_reads_a_sample_and_says_so(get: Decoded, long: tuple[LocalWiring, 
     assert cost["steps"]["b"]["cost"] == pytest.approx(whole["steps"]["b"]["cost"], rel=0.2)
 
 
+@pytest.mark.nightly
 def test_a_log_with_snapshots_of_before_is_counted_from_its_beginning(long: tuple[LocalWiring, str], get: Decoded) -> None:
     """Snapshots of the fold before had no counts. Other views go on from them; these two fold the log."""
     local, execution_id = long

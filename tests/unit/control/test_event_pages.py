@@ -77,7 +77,7 @@ def keep_snapshots(monkeypatch: pytest.MonkeyPatch, every: int) -> None:
 
 
 @pytest.fixture(
-    params=[pytest.param(p, marks=pytest.mark.sized) for p in some([(name, every) for name in ALL for every in (0, 2, 5)], 2)],
+    params=[pytest.param(p, marks=pytest.mark.sized) for p in some([(name, every) for name in ALL for every in (0, 2, 5)], 4)],
     ids=lambda p: f"{p[0]}-{p[1]}",
 )
 def history(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[History]:

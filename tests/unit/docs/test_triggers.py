@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -15,7 +12,7 @@ import pytest
 from noetl_core.dsl.model import Schedule
 from noetl_core.dsl.parse import check
 from noetl_core.engine.occurrences import name_of, occurrences
-from tests.page_sessions import ENV, MARK, fits
+from tests.page_sessions import MARK, fits, shell
 from tests.unit.docs.language import BLOCK
 
 PAGE = (Path(__file__).parents[3] / "docs/triggers.md").read_text()
@@ -58,11 +55,7 @@ def test_the_commands_print_what_the_page_shows(tmp_path: Path) -> None:
             commands[-1][1].append(line)
     (tmp_path / "nightly.yaml").write_text(PLAYBOOKS[0][0])
     script = "exec 2>&1\n" + "".join(f"{command}\necho '{MARK}'\n" for command, _ in commands)
-    path = f"{Path(sys.executable).parent}{os.pathsep}{ENV['PATH']}"
-    done = subprocess.run(
-        ["bash", "-c", script], cwd=tmp_path, env={**ENV, "PATH": path}, capture_output=True, text=True, timeout=120, check=True
-    )
-    printed = done.stdout.split(f"{MARK}\n")[:-1]
+    printed = shell(script, tmp_path).split(f"{MARK}\n")[:-1]
     assert len(printed) == len(commands)
     for (command, shown), text in zip(commands, printed, strict=True):
         assert fits(shown, text.splitlines()), f"$ {command}\n{text}"

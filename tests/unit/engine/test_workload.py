@@ -84,6 +84,7 @@ def test_a_default_that_cannot_be_rendered_says_which(
     assert said in str(refused.value)
 
 
+@pytest.mark.nightly
 def test_a_long_chain_of_defaults_is_refused_before_the_stack_is() -> None:
     chain: dict[str, Any] = {f"a{n}": f"{{{{ workload.a{n + 1} }}}}" for n in range(5000)}
     with pytest.raises(BadWorkload, match="more than 50 defaults need each other") as refused:

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[3]
 GOOD = """\
 from noetl_core.events import control, runs
@@ -44,6 +46,7 @@ def checked(folder: Path, text: str) -> str:
     return told.stdout
 
 
+@pytest.mark.nightly
 def test_what_is_spelt_right_passes_and_each_mistake_is_told(tmp_path: Path) -> None:
     assert "Success" in checked(tmp_path, GOOD)
     mistakes = "".join(f"def mistake{n}(event: AnyEvent) -> None:\n    {line}\n" for n, line in enumerate(MISTAKES))

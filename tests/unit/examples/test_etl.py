@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+import pytest
 
 from noetl_cli.services import services_for
 from noetl_core.control import read
@@ -34,6 +35,7 @@ def got(url: str) -> Any:
         return json.load(answer)
 
 
+@pytest.mark.nightly
 def test_killed_in_the_middle_of_a_transfer_it_ends_with_every_flight_once(tmp_path: Path) -> None:
     playbook, store = EXAMPLES / "etl" / "playbook.yaml", tmp_path / "log.sqlite"
     with services_for(playbook, {}) as addresses:

@@ -31,6 +31,7 @@ def test_a_retry_that_is_exhausted_takes_the_other_branch(tmp_path: Path) -> Non
     assert "attempt 5 of 9 fails" in ended.result["because"]
 
 
+@pytest.mark.nightly
 def test_the_flagship_counts_every_flight_once_though_the_source_is_moody(tmp_path: Path) -> None:
     ended = run_example("flights", tmp_path / "log.sqlite", timeout_s=300)
     assert (ended.status, ended.error) == ("completed", None)

@@ -46,6 +46,7 @@ def test_what_cannot_be_read_is_named_and_all_else_is_in_one_file(tmp_path: Path
     assert ended.result == RESULT
 
 
+@pytest.mark.nightly
 def test_killed_in_the_middle_it_ends_with_the_same(tmp_path: Path) -> None:
     playbook, store = EXAMPLES / "fan_out" / "playbook.yaml", tmp_path / "log.sqlite"
     child = subprocess.Popen([sys.executable, "-c", RUN, str(store), str(playbook)], stdout=subprocess.PIPE, text=True)

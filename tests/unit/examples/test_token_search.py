@@ -67,6 +67,7 @@ def test_it_gives_its_result_with_one_token(service: str, env: dict[str, str], t
     check(service, tmp_path / "home")
 
 
+@pytest.mark.nightly
 def test_killed_in_the_middle_it_goes_on_with_the_token_it_had(service: str, env: dict[str, str], tmp_path: Path) -> None:
     arguments = ("run", str(FOLDER / "playbook.yaml"), "--set", f"api={service}", "--output", "json")
     with Command(*arguments, cwd=tmp_path, env=env) as command:

@@ -135,6 +135,7 @@ def test_what_there_is_no_time_for_is_woken_and_due(router: ModuleType) -> None:
 RECEIVED = {"attributes": {"ApproximateReceiveCount": "1"}, "receiptHandle": "h"}
 
 
+@pytest.mark.nightly
 def test_a_fold_that_takes_too_long_is_left_and_the_others_go_on(router: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     (slow, _), (good, _) = started(), started()
     control = wiring.control()

@@ -82,6 +82,7 @@ def test_two_environments_of_one_snapshot_draw_nothing_twice(services: Services)
     assert len(set(writers)) == len(writers) >= 2
 
 
+@pytest.mark.nightly
 def test_two_workers_of_one_snapshot_are_two_writers_with_names_and_leases_of_their_own(services: Services) -> None:
     """They get the same command, the second a day later, at a table that takes every write."""
     started(services)

@@ -69,6 +69,7 @@ def test_a_worker_has_loaded_what_it_runs_before_its_first_command() -> None:
     assert "noetl_core.worker.runner" in loaded("worker")
 
 
+@pytest.mark.nightly
 @pytest.mark.untraced
 @pytest.mark.parametrize("function", ["admit", "router", "sweeper", "worker", "credentials", "hooks"])
 def test_the_garbage_collector_rests_during_an_import_and_works_behind_it(function: str) -> None:

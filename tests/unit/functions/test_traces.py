@@ -74,6 +74,7 @@ def request(method: str, path: str, body: Any = None, **more: Any) -> dict[str, 
     return {"httpMethod": method, "path": path, "requestContext": context, "headers": {}, "body": text, **more}
 
 
+@pytest.mark.nightly
 def test_the_api_leaves_neither_tokens_nor_payloads_nor_answers_in_traces_or_logs() -> None:
     source = f'{{"apiVersion": "noetl.io/v2", "kind": "Playbook", "metadata": {{"name": "x", "path": "x"}}, "workload": {{"k": "{CANARY}"}}, "workflow": [{{"step": "s", "tool": {{"kind": "noop"}}}}]}}'
     events = [
@@ -95,6 +96,7 @@ def test_the_api_leaves_neither_tokens_nor_payloads_nor_answers_in_traces_or_log
     assert "/api/callbacks/{token}" in logged and "/api/playbooks/{path+}" in logged  # the route's pattern is what is told
 
 
+@pytest.mark.nightly
 def test_credentials_leave_nothing_of_themselves_in_traces_or_logs() -> None:
     body = {"name": "billing", "data": {"token": CANARY}}
     show = request("GET", "/api/credentials/billing", queryStringParameters={"include_data": "true"})

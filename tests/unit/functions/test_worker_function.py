@@ -163,6 +163,7 @@ def slow_first(monkeypatch: pytest.MonkeyPatch, let_go: threading.Event) -> list
     return handled
 
 
+@pytest.mark.nightly
 def test_what_computes_goes_to_another_worker_while_one_at_work_takes_long(
     worker: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:

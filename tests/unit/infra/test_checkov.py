@@ -10,6 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.unit.infra.translated import ROOT, deployed
 
 EXPLAINED = re.compile(r"- (CKV2?_AWS_\d+) # (\S.{20,})")
@@ -35,6 +37,7 @@ def found(template: Path) -> set[str]:
     return {check["check_id"] for check in results["failed_checks"]}
 
 
+@pytest.mark.nightly
 def test_what_checkov_finds_is_explained_and_what_is_explained_is_found(tmp_path: Path) -> None:
     template = tmp_path / "template.json"
     resources = deployed(PythonPool="yes")

@@ -102,6 +102,7 @@ def test_what_is_imported_is_declared(folders: list[str], declared: set[str]) ->
     assert missing == {}
 
 
+@pytest.mark.nightly
 def test_what_is_declared_is_used() -> None:
     runtime = imported("layers/noetl_core/noetl_core", "functions", "cli", "infra")
     assert RUNTIME - set(runtime) - set(READ_BY_PYTHON) == set()

@@ -83,6 +83,7 @@ def test_what_is_left_out_is_there_and_is_named_once() -> None:
     assert excluded == sorted(set(excluded))
 
 
+@pytest.mark.nightly
 def test_the_layer_has_neither_the_migration_nor_a_plugin_nor_the_command_line() -> None:
     words = ("migrate", "quantum", "noetl_cli", "noetl_infra", "typer", "rich")
     imported = {
@@ -121,6 +122,7 @@ def built_by_sam(folder: Path, found: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=target, capture_output=True, text=True)
 
 
+@pytest.mark.nightly
 def test_sam_builds_the_same_layer(tmp_path: Path) -> None:
     done = built_by_sam(tmp_path, f"echo {sys.executable}")
     assert (done.returncode, done.stderr) == (0, "")

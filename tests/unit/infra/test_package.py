@@ -49,11 +49,13 @@ def test_the_thin_layer_is_the_core_with_the_bytecode_of_each_module() -> None:
     assert caches == {cache_from_source(n) for n in inside if n.endswith(".py")}
 
 
+@pytest.mark.nightly
 def test_the_layer_is_the_same_bytes_each_time() -> None:
     """Each build is a process of its own, with hashes of its own."""
     assert layer(dependencies=False) == layer(dependencies=False)
 
 
+@pytest.mark.nightly
 def test_an_interpreter_takes_the_bytecode_of_a_layer(tmp_path: Path) -> None:
     with zipfile.ZipFile(io.BytesIO(layer(dependencies=False).body)) as archive:
         archive.extractall(tmp_path)

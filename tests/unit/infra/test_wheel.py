@@ -70,6 +70,7 @@ def test_its_metadata_are_those_of_the_project(wheel: Path) -> None:
     assert "noetl = noetl_cli.main:main" in entry_points
 
 
+@pytest.mark.nightly
 def test_an_empty_folder_and_the_wheel_are_enough_to_run_a_playbook(wheel: Path, tmp_path: Path) -> None:
     """And what needs the stack says so: nothing that the wheel lacks ends in a traceback."""
     (tmp_path / "hello.yaml").write_text((ROOT / "examples" / "hello" / "playbook.yaml").read_text())

@@ -106,6 +106,7 @@ def linted(text: str) -> tuple[int, list[str]]:
     return calls_of(lambda: lint(r, playbook)), [str(d) for d in r.diagnostics]
 
 
+@pytest.mark.nightly
 def test_the_analysis_of_a_thousand_steps_costs_less_than_reading_them() -> None:
     text = large(1000)
     work, said = linted(text)
@@ -132,6 +133,7 @@ def test_its_work_grows_with_the_size_and_not_with_its_square() -> None:
     assert work(250) < 5.5 * work(50)
 
 
+@pytest.mark.nightly
 def test_a_net_made_to_cost_much_is_left_alone() -> None:
     """Every join's tokens come by all steps before it: what would take time with the square of the steps is given up."""
 

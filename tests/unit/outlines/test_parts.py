@@ -210,6 +210,7 @@ def passed(body: bytes, cuts: Sequence[int], block: int, at_once: int) -> Contai
     return container
 
 
+@pytest.mark.nightly
 @examples(600)
 @given(
     containers,
@@ -255,6 +256,7 @@ def test_what_has_an_outline_reads_whole(body: bytes, at_once: int) -> None:
         parsed(body)
 
 
+@pytest.mark.nightly
 def test_a_text_of_any_size_is_outlined_in_constant_memory() -> None:
     row = json.dumps({"id": 1, "name": "x" * 80, "tags": [1, 2, 3]}, indent=1).encode()
     outline, total = JsonOutline(), 0

@@ -194,8 +194,17 @@ def bucket() -> Iterator[str]:
         yield "lake"
 
 
-@pytest.mark.parametrize("auth", [None, MINE, "mine", {"lake": "mine"}, {"lake": {"credential": "mine"}}], ids=str)
-@pytest.mark.parametrize("form", ["parquet", "csv", "json", "jsonl"])
+@pytest.mark.parametrize(
+    ("form", "auth"),
+    [
+        ("parquet", None),
+        ("csv", MINE),
+        ("json", "mine"),
+        ("jsonl", {"lake": "mine"}),
+        ("parquet", {"lake": {"credential": "mine"}}),
+    ],
+    ids=str,
+)
 def test_objects_that_fit_a_pattern_are_one_table(run: Run, bucket: str, form: str, auth: Any) -> None:
     given = {"auth": auth} if auth else {}
     secrets = {"mine": {"type": "s3", "data": MINE}}.__getitem__

@@ -41,6 +41,7 @@ def test_a_hundred_calls_are_at_the_server_at_once_without_a_thread_and_their_co
     assert server.connections == 100
 
 
+@pytest.mark.nightly
 def test_the_work_of_a_call_does_not_grow_with_the_connections_that_are_open(server: Server, tool: HttpTool) -> None:
     def work(in_flight: int) -> float:
         server.together(in_flight)

@@ -128,6 +128,7 @@ def test_a_body_that_does_not_come_whole_is_not_stored(
     wait_for(lambda: files(store) == [])
 
 
+@pytest.mark.nightly
 def test_secrets_that_a_service_repeats_are_masked_in_what_is_stored(
     stored: Http, store: LazyTempResultStore, server: Server
 ) -> None:

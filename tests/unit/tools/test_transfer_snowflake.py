@@ -215,6 +215,7 @@ def test_names_of_columns_may_be_anything(transfer: Transfer, scratch: Path) -> 
     assert duck(scratch, "SELECT * FROM t") == [(1, 2)]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("size", [10_000_000, 40_000_000])
 def test_a_large_cell_is_moved(
     transfer: Transfer, scratch: Path, uri: str, there: psycopg.Connection[Any], size: int, bucket: str

@@ -58,6 +58,7 @@ def test_wherever_a_worker_dies_each_item_is_done_and_none_is_claimed_twice(sour
     assert point > 15
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("after", [False, True])
 def test_a_worker_may_die_at_each_request_to_dynamodb(after: bool) -> None:
     """In the middle of a claim, and of settling: the successor gets the items that the claim has, and settles the rest."""
@@ -141,6 +142,7 @@ def test_items_of_a_dead_worker_that_the_index_does_not_show_come_back_when_thei
     assert sorted(other.ran) == [1, 2]
 
 
+@pytest.mark.nightly
 def test_two_executions_claim_between_each_others_requests() -> None:
     """The other one runs to its end between the query and the first write of the first; then it is the other way round."""
     for n in range(1, 6):
