@@ -29,6 +29,7 @@ api = Api(
         cursor_key=nothing_here,
         secrets=lambda: secrets,
         rights=Rights.from_environment(),
+        paths_required=True,
     )
 )
 

@@ -39,7 +39,9 @@ def _hooks() -> Hooks:
     catalog = os.environ["CATALOG_TABLE"]
     find, about = DynamoTriggers(catalog).trigger, DynamoPlaybookCatalog(catalog).about
     sink = SqsWebhookSink(os.environ["INBOX_QUEUE_URL"], results())
-    return Hooks(find, SecretsManager(os.environ.get("SECRETS_PREFIX", "noetl/")), sink, SystemClock(), about)
+    return Hooks(
+        find, SecretsManager(os.environ.get("SECRETS_PREFIX", "noetl/")), sink, SystemClock(), about, paths_required=True
+    )
 
 
 hooks = cache(_hooks)

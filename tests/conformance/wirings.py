@@ -120,7 +120,7 @@ class OnStack:
 
     def secret(self, name: str, fields: Mapping[str, Any]) -> None:
         with suppress(self._there):
-            self._secrets.create_secret(Name=f"noetl/{name}", SecretString=json.dumps(fields))
+            self._secrets.create_secret(Name=f"noetl/{name}", SecretString=json.dumps({"data": fields, "paths": ["*"]}))
 
     def work(self, execution_id: str, seconds: float) -> None:
         time.sleep(POLLS_S[min(self._asked[execution_id], len(POLLS_S) - 1)])

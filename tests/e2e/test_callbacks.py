@@ -38,7 +38,8 @@ def _noetl(api: Api, *arguments: str) -> str:
 
 
 def test_a_callback_is_answered_where_its_task_said_and_what_was_sealed_is_there_again(api: Api, tmp_path: Path) -> None:
-    status, answer = api.call("POST", "/api/credentials", {"name": "e2e-callback", "type": "basic", "data": {"password": SECRET}})
+    body = {"name": "e2e-callback", "type": "basic", "data": {"password": SECRET}, "paths": ["*"]}
+    status, answer = api.call("POST", "/api/credentials", body)
     assert status in (200, 201), answer
     with ledger(tmp_path / "calls.jsonl") as mail:
         execution_id = api.start(ASK, {"mail": mail.url})

@@ -88,7 +88,9 @@ def test_the_service_about_itself(api: Api) -> None:
 
 
 def test_credentials_are_served_apart_and_hide_what_they_hold(api: Api, stack: Stack) -> None:
-    body = {"name": "looking/pg", "type": "postgres", "data": {"user": "u", "password": "s3cret-value"}}
+    body: dict[str, object] = {"name": "looking/pg", "type": "postgres", "data": {"user": "u", "password": "s3cret-value"}}
+    assert api.call("POST", "/api/credentials", body)[1]["error"]["code"] == "paths_missing"
+    body["paths"] = ["*"]
     status, answer = api.call("POST", "/api/credentials", body)
     assert (status, answer["fields"]) == (201, ["password", "user"])
     assert "looking/pg" in [c["name"] for c in api.call("GET", "/api/credentials")[1]["credentials"]]

@@ -108,7 +108,7 @@ def signed(body: bytes, delivery: str, secret: str = SECRET) -> dict[str, str]:
 
 
 def test_webhooks_that_come_twice_start_one_execution_each_and_wrong_ones_none(stack: Stack, api: Api) -> None:
-    status, answer = api.call("POST", "/api/credentials", {"name": "hooks/ways-in", "data": {"secret": SECRET}})
+    status, answer = api.call("POST", "/api/credentials", {"name": "hooks/ways-in", "data": {"secret": SECRET}, "paths": ["*"]})
     assert status == 201, answer
     register(api, "webhook", "webhook: {form: github, credential: hooks/ways-in}", "{{ trigger.event.body.n }}")
     amount = 20
@@ -143,7 +143,9 @@ def test_webhooks_that_come_twice_start_one_execution_each_and_wrong_ones_none(s
 def test_a_webhook_body_that_is_no_text_comes_as_it_was_sent_under_the_type_that_the_gateway_leaves_alone(
     stack: Stack, api: Api
 ) -> None:
-    status, answer = api.call("POST", "/api/credentials", {"name": "hooks/ways-in-bytes", "data": {"secret": SECRET}})
+    status, answer = api.call(
+        "POST", "/api/credentials", {"name": "hooks/ways-in-bytes", "data": {"secret": SECRET}, "paths": ["*"]}
+    )
     assert status == 201, answer
     register(
         api,

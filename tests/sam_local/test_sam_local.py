@@ -125,7 +125,10 @@ def test_a_signed_webhook_starts_its_playbook_through_the_inbox(containers: Cont
     api = Api(containers.stack.api_url)
     page = (ROOT / "docs" / "triggers.md").read_text()
     source = next(block for block in fenced(page) if "path: ci/build" in block)
-    assert api.call("POST", "/api/credentials", {"name": "hooks/github", "data": {"secret": "sam local"}})[0] in (200, 201)
+    assert api.call("POST", "/api/credentials", {"name": "hooks/github", "data": {"secret": "sam local"}, "paths": ["*"]})[0] in (
+        200,
+        201,
+    )
     status, registered = api.call("POST", "/api/playbooks", source)
     assert status in (200, 201), registered
     answer = containers.invoke("HooksFunction", ROOT / "events" / "api_hook.json")

@@ -30,7 +30,7 @@ def list_(prefix: str = "", on: On = None, output_: Output = "text") -> None:
         found = where.api.credentials(prefix or None)["credentials"]
         shown: list[dict[str, Any]] = [{**c} for c in found]
         if output_ == "text":
-            shown = [{k: _told(c).get(k, "") for k in ("name", "type", "paths")} for c in found]
+            shown = [{k: _told(c, on).get(k, "") for k in ("name", "type", "paths")} for c in found]
         output.rows(shown, output_)
 
 
@@ -45,7 +45,10 @@ def put(
     description: str | None = None,
     paths: Annotated[
         list[str] | None,
-        typer.Option(help="Paths of the playbooks that may read it, such as reports/*; repeatable (default: every playbook)"),
+        typer.Option(
+            help="Paths of the playbooks that may read it, such as reports/*; repeatable. A stack needs them, '*' is every"
+            " registered playbook (default on local: every playbook)"
+        ),
     ] = None,
     on: On = None,
     output_: Output = "text",
@@ -56,7 +59,7 @@ def put(
         raise Exit(USAGE, f"--data is a JSON {fields.__class__.__name__}; an object is expected")
     with closing(backend(on or "local", None)) as where:
         put = where.api.put_credential(name, fields, type=type, description=description, paths=paths or None)
-        _show(put, output_)
+        _show(put, on, output_)
 
 
 @credentials.command()
@@ -68,7 +71,7 @@ def show(
 ) -> None:
     """Show a credential's type and the names of its fields."""
     with closing(backend(on or "local", None)) as where:
-        _show(where.api.credential(name, include_data=data or None), output_)
+        _show(where.api.credential(name, include_data=data or None), on, output_)
 
 
 @credentials.command()
@@ -78,16 +81,17 @@ def delete(name: Name, on: On = None, output_: Output = "text") -> None:
         output.done(f"{name} deleted", where.api.delete_credential(name), output_)
 
 
-def _show(found: Credential, how: str) -> None:
+def _show(found: Credential, on: str | None, how: str) -> None:
     if how == "text":
-        output.result(_told(found))
+        output.result(_told(found, on))
     else:
         output.as_data(found, how)
 
 
-def _told(found: Credential) -> dict[str, object]:
+def _told(found: Credential, on: str | None) -> dict[str, object]:
     """Return the row of a credential for people, which always states who may use it."""
     told = {k: ", ".join(map(str, v)) if isinstance(v, list) else v for k, v in found.items()}
     if "paths" in told:
-        told["paths"] = told["paths"] or "* (every playbook)"
+        everyone = "* (every playbook)" if (on or "local") == "local" else "none (no playbook: store it again with --paths)"
+        told["paths"] = told["paths"] or everyone
     return told

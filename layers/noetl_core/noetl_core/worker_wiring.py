@@ -40,6 +40,7 @@ def worker() -> Worker:
         clock=clock,
         playbooks=PlaybookCache(catalog),
         registered=catalog.by_digest,
+        paths_required=True,
         tools=_tools(),
         secrets=RecentSecrets(os.environ.get("SECRETS_PREFIX", "noetl/")),
         sealer=_sealer(),

@@ -57,9 +57,19 @@ class Asker:
         self.local = LocalWiring(folder / "runs.db", secrets=self.secrets)
         self.rights = Rights()
 
+    def as_on_a_stack(self) -> None:
+        """Demand that each credential names its playbooks."""
+        self.local.worker.paths_required = True
+
     def __call__(self, caller: Mapping[str, Any], method: str, path: str, body: Any = None, **query: str) -> Answer:
         control = self.local.control
-        service = Service(lambda: control, cursor_key(lambda: control), secrets=lambda: self.secrets, rights=self.rights)
+        service = Service(
+            lambda: control,
+            cursor_key(lambda: control),
+            secrets=lambda: self.secrets,
+            rights=self.rights,
+            paths_required=self.local.worker.paths_required,
+        )
         text = body if isinstance(body, str) else "" if body is None else json.dumps(body)
         return asking.ask(service, method, f"/api/{path}", query, body=text, caller=caller)
 
@@ -133,7 +143,7 @@ def test_a_request_that_says_nobody_is_somebody_only_where_the_api_asks_nobody(a
         assert ask({}, "GET", "executions").status == status
     assert ask({}, "POST", "callbacks", {"token": "x"}).status == 403  # it is the token that is none
     assert "right" not in ask({}, "POST", "callbacks", {"token": "x"}).text()
-    ask.rights = Rights("IAM")
+    ask.rights = Rights("IAM", inliners=frozenset({"*"}))
     assert ask({}, "POST", "executions", {"playbook": DAILY}).body["playbook"]["version"] == 0
 
 
@@ -171,6 +181,22 @@ def test_starting_a_text_needs_a_right_of_its_own_redriving_with_one_too(ask: As
     assert ask(author, "POST", "executions", {"playbook": DAILY}).status == 202
 
 
+def test_on_a_stack_nobody_starts_a_text_until_the_right_is_given(ask: Asker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("API_AUTH", "IAM")
+    monkeypatch.delenv("INLINE_STARTERS", raising=False)
+    ask.rights = Rights.from_environment()
+    for caller in (IAM, {}):
+        refused = ask(caller, "POST", "executions", {"playbook": DAILY})
+        assert refused.status == 403
+        assert "the right `executions:inline` is needed; register the playbook" in refused.text()
+        assert "InlineStarters" in refused.text()
+    assert ask(IAM, "POST", "playbooks", DAILY).status == 201
+    assert ask(IAM, "POST", "executions", {"path": "reports/daily"}).status == 202
+    monkeypatch.setenv("API_AUTH", "NONE")
+    ask.rights = Rights.from_environment()
+    assert ask({}, "POST", "executions", {"playbook": DAILY}).status == 202
+
+
 def test_what_was_only_started_by_its_text_cannot_be_started_by_its_digest(ask: Asker) -> None:
     digest = ask(IAM, "POST", "executions", {"playbook": THEFT}).body["playbook"]["digest"]
     assert ask(IAM, "POST", "executions", {"playbook_id": digest}).status == 404
@@ -198,6 +224,27 @@ def test_a_credential_without_paths_is_every_playbooks(ask: Asker) -> None:
     ask({}, "POST", "credentials", {"name": "api", "data": {"token": HELD}})
     assert ask({}, "GET", "credentials").body == {"credentials": [{"name": "api", "fields": ["token"], "paths": None}]}
     assert ask.ran(ask(IAM, "POST", "executions", {"playbook": DAILY})) == ("completed", "read")
+
+
+def test_on_a_stack_a_credential_names_its_playbooks(ask: Asker) -> None:
+    ask.as_on_a_stack()
+    body = {"name": "api", "data": {"token": HELD}}
+    answer = ask({}, "POST", "credentials", body)
+    assert (answer.status, answer.body["error"]["code"]) == (422, "paths_missing")
+    assert "--paths '*'" in answer.body["error"]["details"][0]["hint"]
+    assert ask({}, "GET", "credentials").body["credentials"] == []
+    assert ask({}, "POST", "credentials", {**body, "paths": ["*"]}).status == 201
+    assert ask({}, "POST", "playbooks", DAILY).status == 201
+    assert ask.ran(ask(IAM, "POST", "executions", {"path": "reports/daily"})) == ("completed", "read")
+
+
+def test_on_a_stack_an_older_credential_without_paths_is_refused_where_it_is_read(ask: Asker) -> None:
+    ask.as_on_a_stack()
+    ask.secrets.put("api", {"data": {"token": HELD}})
+    assert ask({}, "POST", "playbooks", DAILY).status == 201
+    ended = ask.ran(ask(IAM, "POST", "executions", {"path": "reports/daily"}))
+    refused(ended)
+    assert "noetl credentials put api --data @FILE --paths ... --on stack" in ended[1]["message"]
 
 
 def refused(ended: tuple[str, Any]) -> None:

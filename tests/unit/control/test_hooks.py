@@ -101,6 +101,14 @@ def test_the_secret_and_the_signature_are_in_nothing_that_is_handed_on(world: Wo
     assert "t0ken" not in handed
 
 
+def test_on_a_stack_a_secret_names_the_playbooks_it_is_for(world: World) -> None:
+    hooks = Hooks(world.find, world, world, world, world.about, paths_required=True)
+    assert hooks.answer("ci/build", "push", signed(), BODY).status == 401
+    world.credentials["hooks/github"]["paths"] = ["ci/*"]
+    world.at += 60 * SECOND
+    assert hooks.answer("ci/build", "push", signed(), BODY).status == 202
+
+
 WRONG: dict[str, tuple[str, str, dict[str, str]]] = {
     "another secret": ("ci/build", "push", signed(secret="guess")),
     "no signature": ("ci/build", "push", {}),

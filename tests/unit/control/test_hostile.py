@@ -98,6 +98,7 @@ def service(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
             "EVENTS_TABLE": make_table("EventsTable"),
             "CATALOG_TABLE": make_table("CatalogTable"),
             "RESULTS_BUCKET": make_bucket(),
+            "INLINE_STARTERS": "*",
             "COMMAND_QUEUES": json.dumps({"default": make_queue("CommandQueue")}),
             "CONTROL_QUEUE_URL": make_queue("ControlQueue"),
         }

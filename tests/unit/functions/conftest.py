@@ -57,6 +57,7 @@ def function() -> Iterator[Function]:
             "EVENTS_TABLE": make_table("EventsTable"),
             "CATALOG_TABLE": make_table("CatalogTable"),
             "RESULTS_BUCKET": make_bucket(),
+            "INLINE_STARTERS": "*",
             "COMMAND_QUEUES": f'{{"default": "{queue}"}}',
             "CONTROL_QUEUE_URL": make_queue("ControlQueue"),
             "DEAD_LETTER_QUEUES": f'["{letters}"]',

@@ -98,7 +98,7 @@ def test_the_api_leaves_neither_tokens_nor_payloads_nor_answers_in_traces_or_log
 
 @pytest.mark.nightly
 def test_credentials_leave_nothing_of_themselves_in_traces_or_logs() -> None:
-    body = {"name": "billing", "data": {"token": CANARY}}
+    body = {"name": "billing", "data": {"token": CANARY}, "paths": ["*"]}
     show = request("GET", "/api/credentials/billing", queryStringParameters={"include_data": "true"})
     left, logged = invoked("credentials", [request("POST", "/api/credentials", body), show])
     assert [a["statusCode"] for a in left["answers"]] == [201, 403]
@@ -111,7 +111,7 @@ def test_a_workers_calls_leave_no_secret_in_traces_or_logs_and_no_trace_header_a
     service: str,
 ) -> None:
     payload = json.dumps({"api": service})
-    held = json.dumps({"billing": {"token": CANARY}})
+    held = json.dumps({"billing": {"data": {"token": CANARY}, "paths": ["*"]}})
     left, logged = invoked("worker", [{"message": True}], PLAYBOOK=PLAYBOOK, PAYLOAD=payload, CREDENTIALS=held)
     assert left["answers"] == [{"batchItemFailures": []}]
     (headers,) = Service.seen

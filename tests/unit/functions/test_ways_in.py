@@ -39,7 +39,7 @@ workflow: [{step: only, tool: {kind: noop}}]
 def stack(function: Function) -> Iterator[Function]:
     """With an inbox queue and bucket, a secret, and a playbook with a trigger of each kind."""
     with environment(INBOX_QUEUE_URL=make_queue("InboxQueue"), INBOX_QUEUE="inbox", INBOX_BUCKET=make_bucket()):
-        kept = json.dumps({"data": {"secret": SECRET}})
+        kept = json.dumps({"data": {"secret": SECRET}, "paths": ["*"]})
         client("secretsmanager").create_secret(Name="noetl/hooks/github", SecretString=kept)
         request = {
             "httpMethod": "POST",

@@ -80,6 +80,7 @@ def start_service() -> None:
         "EVENTS_TABLE": make_table("EventsTable"),
         "CATALOG_TABLE": make_table("CatalogTable"),
         "RESULTS_BUCKET": make_bucket(),
+        "INLINE_STARTERS": "*",
         "COMMAND_QUEUES": json.dumps({"default": make_queue("CommandQueue")}),
         "CONTROL_QUEUE_URL": make_queue("ControlQueue"),
         "CALLBACK_SECRET": key,

@@ -48,6 +48,7 @@ def cloud() -> Iterator[None]:
             "EVENTS_TABLE": make_table("EventsTable"),
             "CATALOG_TABLE": make_table("CatalogTable"),
             "RESULTS_BUCKET": make_bucket(),
+            "INLINE_STARTERS": "*",
             "COMMAND_QUEUES": json.dumps({"default": make_queue("CommandQueue")}),
             "CONTROL_QUEUE_URL": make_queue("ControlQueue"),
             "DEAD_LETTER_QUEUES": json.dumps([make_queue("CommandDeadLetters"), make_queue("ControlDeadLetters")]),

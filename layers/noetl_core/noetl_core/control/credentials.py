@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from noetl_core.control.refusals import BadRequest
+from noetl_core.control.refusals import BadRequest, PathsMissing
 from noetl_core.ports import NotFound, Secrets
 
 if TYPE_CHECKING:
@@ -54,6 +54,12 @@ def put(
         raise BadRequest(f"a credential holds {MAX_BYTES} bytes at most", "body.data")
     secrets.put(name, value)
     return _metadata(name, value)
+
+
+def without_paths(name: str) -> PathsMissing:
+    """Return the refusal of a credential that does not name the playbooks that may use it."""
+    message = f"credential {name[:60]!r} does not name the playbooks that may use it, which a stack demands"
+    return PathsMissing(message, "body.paths", "--paths 'team/*' (paths: [\"team/*\"]); --paths '*': every registered playbook")
 
 
 def one(secrets: Secrets, name: str, *, include_data: bool = False) -> Credential:

@@ -71,6 +71,8 @@ class Operations(CatalogOperations, Looking, TriggerOperations):
 
     secrets: Callable[[], Secrets] | None = None
     user: str = ""
+    paths_required: bool = False
+    """Each credential names the playbooks that may use it: on a stack."""
 
     # --- the service ---
 
@@ -298,6 +300,8 @@ class Operations(CatalogOperations, Looking, TriggerOperations):
         description: str | None = None,
         paths: Sequence[str] | None = None,
     ) -> service_shapes.Credential:
+        if paths is None and self.paths_required:
+            raise credentials.without_paths(name)
         return credentials.put(self._secrets(), name, data, type=type, description=description, paths=paths)
 
     def delete_credential(self, name: str) -> service_shapes.Deleted:

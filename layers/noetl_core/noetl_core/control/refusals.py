@@ -33,6 +33,10 @@ class BadRequest(ValueError):
         self.details: list[service_shapes.Detail] = [{"loc": loc, "message": message, "hint": hint}]
 
 
+class PathsMissing(BadRequest):
+    """A credential does not name the playbooks that may use it (HTTP 422). Who acts: the caller."""
+
+
 class NoRoute(LookupError):
     """No route has this method and path (HTTP 404). Who acts: the caller."""
 
@@ -42,6 +46,7 @@ class NotAllowed(Exception):
 
 
 TABLE: tuple[tuple[type[Exception], HTTPStatus, str], ...] = (
+    (PathsMissing, HTTPStatus.UNPROCESSABLE_ENTITY, "paths_missing"),
     (BadRequest, HTTPStatus.BAD_REQUEST, "malformed"),
     (read.BadCursor, HTTPStatus.BAD_REQUEST, "malformed"),
     (NoRoute, HTTPStatus.NOT_FOUND, "not_found"),

@@ -29,12 +29,19 @@ class PermittedCredentials:
     secrets: ReadsSecrets
     digest: str
     registered: Registered | None
+    paths_required: bool = False
+    """A credential without paths is for no playbook: on a stack."""
     _version: PlaybookVersion | None = None
 
     def get(self, name: str) -> Mapping[str, Any]:
         """Return the credential. Raises `NotFound`, `Forbidden`, `Unavailable`."""
         found = self.secrets.get(name)
         paths = found.get("paths")
+        if paths is None and self.paths_required:
+            raise Forbidden(
+                f"credential {name!r} does not name the playbooks that may use it: store it again with --paths PATTERN, or"
+                f" --paths '*' for every registered playbook (noetl credentials put {name} --data @FILE --paths ... --on stack)"
+            )
         if paths is not None and not self._may_use(paths):
             said = ", ".join(map(str, paths)) if isinstance(paths, list) and paths else "no playbook that there is"
             raise Forbidden(f"credential {name!r} is kept for registered playbooks with a path like {said}")

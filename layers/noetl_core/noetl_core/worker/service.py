@@ -83,6 +83,8 @@ class Worker:
     callback_key: Callable[[], bytes] | None = None
     callback_url: str = LOCAL_URL
     """The URL at which callbacks are answered, with `{token}` in it."""
+    paths_required: bool = False
+    """A credential without paths is for no playbook: on a stack."""
     output: RunningOutput | None = None
     """Publishes the output of running tasks; None: it is not published."""
 
@@ -228,7 +230,9 @@ class Worker:
         """Return the activation of a claimed run, and its runner."""
         playbook = self.playbooks(command.digest)
         step = playbook.body(command.step, undo=command.undoes is not None)
-        secrets = None if self.secrets is None else PermittedCredentials(self.secrets, command.digest, self.registered)
+        secrets = None
+        if self.secrets is not None:
+            secrets = PermittedCredentials(self.secrets, command.digest, self.registered, self.paths_required)
         as_of = claim.history.as_of
         resolve = Resolver(
             self.store, self.results, command.execution_id, max(TEMPLATE_BYTES, playbook.executor.limits.max_input_bytes)

@@ -97,6 +97,7 @@ def _found(name: str) -> Iterator[None]:
     except ClientError as error:
         if code_of(error) == "ResourceNotFoundException":
             raise NotFound(
-                f"there is no credential {name!r} in this stack: noetl credentials put {name} --data @FILE --on stack"
+                f"there is no credential {name!r} in this stack: noetl credentials put {name} --data @FILE --paths PATTERN"
+                " --on stack"
             ) from error
         raise

@@ -42,6 +42,11 @@ RIGHTS: Final = {
 FORMER: Final = {SECRETS: "secrets", ANSWERS: "callbacks"}
 """What scopes and groups of some rights were called before; still understood."""
 ANYBODY: Final = "*"
+REMEDIES: Final = {
+    INLINE: "register the playbook and start it by its path (noetl register, noetl run PATH), or have the right given: the"
+    " stack's parameter InlineStarters names roles and users, a token needs the scope or group",
+}
+"""What to do about rights that nobody has by default."""
 
 
 @frozen
@@ -54,7 +59,7 @@ class Rights:
 
     auth: str = "NONE"
     readers: frozenset[str] = frozenset()
-    inliners: frozenset[str] = frozenset({ANYBODY})
+    inliners: frozenset[str] = frozenset()
     server: str = "noetl"
 
     @classmethod
@@ -64,7 +69,7 @@ class Rights:
         return cls(
             said.get("API_AUTH", "IAM"),
             _listed(said.get("SECRET_READERS", "")),
-            _listed(said.get("INLINE_STARTERS", ANYBODY)),
+            _listed(said.get("INLINE_STARTERS", "")),
             said.get("SCOPES_OF", "noetl"),
         )
 
@@ -79,7 +84,7 @@ class Rights:
         if right == SECRETS:
             return arn in self.readers
         if right == INLINE:
-            return ANYBODY in self.inliners or arn in self.inliners
+            return self.auth == "NONE" or ANYBODY in self.inliners or arn in self.inliners
         return None if arn or self.auth == "IAM" else True
 
     def _by_token(self, claims: Mapping[str, Any], right: str) -> bool:

@@ -24,7 +24,9 @@ class Kept(JsonBody):
     type: Text | None = Field(default=None, description="postgres, http, ...")
     description: Text | None = Field(default=None, description="for people")
     paths: list[Text] | None = Field(
-        default=None, description="patterns of the paths of the playbooks it is for (`reports/*`); every playbook by default"
+        default=None,
+        description="patterns of the paths of the playbooks it is for (`reports/*`), needed on a stack, where `*` is every"
+        " registered playbook; elsewhere every playbook by default",
     )
 
 
@@ -49,6 +51,7 @@ def add(app: Resolver) -> None:
         service_shapes.Credential,
         right=CREDENTIALS_WRITE,
         status=HTTPStatus.CREATED,
+        refuses=(422,),
     )
     def put_credential(body: Annotated[Kept, Body()]) -> Any:
         return operations.put_credential(body.name, body.data, type=body.type, description=body.description, paths=body.paths)

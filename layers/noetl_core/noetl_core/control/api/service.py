@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from noetl_core.control.api.callers import RIGHTS, WRITES, Caller, Rights
+from noetl_core.control.api.callers import REMEDIES, RIGHTS, WRITES, Caller, Rights
 from noetl_core.control.core import Control
 from noetl_core.control.operations import Operations
 from noetl_core.control.refusals import NoRoute, NotAllowed
@@ -23,15 +23,18 @@ class Service:
     facts: Mapping[str, Any] = field(default_factory=dict)
     secrets: Callable[[], Secrets] | None = None
     rights: Callable[[Caller, str], bool | None] = field(default_factory=Rights)
+    paths_required: bool = False
+    """Each credential names the playbooks that may use it: on a stack."""
 
     @property
     def operations(self) -> Operations:
-        return Operations(self.control, self.cursor_key, self.facts, self.secrets)
+        return Operations(self.control, self.cursor_key, self.facts, self.secrets, paths_required=self.paths_required)
 
     def demand(self, caller: Caller, right: str) -> None:
         """Raises `NotAllowed` where the caller is known not to have `right`."""
         if self.rights(caller, right) is False:
-            raise NotAllowed(f"this caller may not {RIGHTS[right]}: the right `{right}` is needed")
+            remedy = f"; {REMEDIES[right]}" if right in REMEDIES else ""
+            raise NotAllowed(f"this caller may not {RIGHTS[right]}: the right `{right}` is needed{remedy}")
 
     def registers(self, caller: Caller) -> bool:
         """Whether a playbook that comes as text becomes a version of its path: only of a caller who is known to may register."""

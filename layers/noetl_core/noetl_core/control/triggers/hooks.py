@@ -91,6 +91,8 @@ class Hooks:
     sink: WebhookSink
     clock: Clock
     about: About
+    paths_required: bool = False
+    """A credential without paths is for no webhook: on a stack."""
     _kept: OrderedDict[tuple[str, str], _Kept] = field(default_factory=OrderedDict)
     """Webhook -> its secrets. The key is the webhook and not the credential, so that one that does not exist is read as often."""
     _lock: Lock = field(default_factory=Lock)
@@ -153,7 +155,7 @@ class Hooks:
         try:
             if not wanted.startswith(CREDENTIALS):
                 raise NotFound(f"credential {wanted!r} is for no webhook: its name begins with {CREDENTIALS}")
-            found = secrets_of(wanted, self.secrets.get(wanted), path)
+            found = secrets_of(wanted, self.secrets.get(wanted), path, paths_required=self.paths_required)
         except (NotFound, Forbidden) as error:
             found = []
             if hook is not None:
@@ -166,10 +168,13 @@ class Hooks:
         return found
 
 
-def secrets_of(name: str, credential: Mapping[str, Any], path: str) -> list[bytes]:
+def secrets_of(name: str, credential: Mapping[str, Any], path: str, *, paths_required: bool = False) -> list[bytes]:
     """Return the secrets in a credential for webhooks of the playbook `path`: `data.secret`, one or a list, of which
     each is right. Raises `NotFound` for another shape, `Forbidden` where it is kept for other playbooks."""
     paths = credential.get("paths")
+    if paths is None and paths_required:
+        remedy = f"noetl credentials put {name} --data @FILE --paths {path} --on stack"
+        raise Forbidden(f"credential {name!r} does not name the playbooks that may use it: {remedy}")
     if paths is not None and not (isinstance(paths, list) and any(isinstance(p, str) and fnmatchcase(path, p) for p in paths)):
         raise Forbidden(f"credential {name!r} is kept for other playbooks")
     data = credential.get("data", credential)
