@@ -105,7 +105,6 @@ UNUSED = (
     "pydantic/experimental/pipeline.py",
     "pydantic/mypy.py",
     "pydantic/v1",  # it is asked for when a type is none that pydantic knows, which none of ours is
-    "regex/tests",
     "s3transfer/crt.py",
     "s3transfer/processpool.py",
     "tzdata/zoneinfo/*.tab",  # zones are read by their names

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from noetl_core.expr import LimitExceeded, TemplateError, TemplateSyntaxError
@@ -206,16 +208,23 @@ BACKTRACKING = [
 
 @pytest.mark.parametrize("use", ["regex_search", "regex_match", "regex_findall", "regex_replace"])
 @pytest.mark.parametrize(("pattern", "text"), BACKTRACKING)
-def test_a_backtracking_pattern_ends_by_its_timeout_or_at_once(use: str, pattern: str, text: str) -> None:
-    try:
-        attempt(f"{{{{ t | {use}(p) }}}}", t=text, p=pattern)
-    except LimitExceeded as error:
-        assert "regular expression" in error.message
+def test_a_pattern_that_backtracks_elsewhere_ends_at_once(use: str, pattern: str, text: str) -> None:
+    attempt(f"{{{{ t | {use}(p) }}}}", t=text, p=pattern)
+
+
+def test_the_pattern_that_killed_the_process_is_an_error() -> None:
+    with pytest.raises(TemplateError, match="invalid repetition size"):
+        attempt("{{ ('a' * 1000000) | regex_search('(?:(a)|b){1000000}z') }}")
+
+
+def test_a_search_that_could_take_too_long_is_refused_before_it_begins() -> None:
+    with pytest.raises(LimitExceeded, match="a text of at most"):
+        attempt("{{ ('ab' * 400000) | regex_search('(?:a|b)*a(?:a|b){900}c') }}")
 
 
 def test_many_slow_patterns_share_one_budget() -> None:
     with pytest.raises(LimitExceeded):
-        attempt("{% for i in range(1000) %}{{ t | regex_search('^(a|aa)+$') }}{% endfor %}", t="a" * 24 + "b")
+        attempt("{% for i in range(1000) %}{{ t | regex_search('(?:a|b)*a(?:a|b){300}c') }}{% endfor %}", t="ab" * 50_000)
 
 
 @pytest.mark.parametrize(
@@ -243,6 +252,16 @@ def test_a_replacement_cannot_multiply_a_text() -> None:
         attempt("{{ t | regex_replace('a', r) }}", t="a" * 100_000, r="b" * 100_000)
     with pytest.raises(LimitExceeded):
         attempt(r"{{ t | regex_replace('(a+)', '\\1' * 400) }}", t="a" * 900_000)
+
+
+def test_a_replacement_is_charged_before_it_is_expanded() -> None:
+    tracemalloc.start()
+    try:
+        with pytest.raises(LimitExceeded):
+            attempt(r"{{ t | regex_replace('(a+)', '\\1' * 400) }}", t="a" * 900_000)
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    finally:
+        tracemalloc.stop()
 
 
 SOURCES = [

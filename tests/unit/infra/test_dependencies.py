@@ -39,7 +39,6 @@ USED_WITHOUT_IMPORT = {
     "check-jsonschema": "the workflows, by `test_project`",
     "boto3-stubs": "types",
     "types-pyyaml": "types",
-    "types-regex": "types",
 }
 READ_BY_PYTHON = {"tzdata": "time zones, by `zoneinfo`"}
 

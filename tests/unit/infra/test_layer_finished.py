@@ -103,7 +103,7 @@ def test_every_library_of_the_layer_loads(layer: Path) -> None:
     """Those that no function loads before a task asks for them, too; shared libraries have been cut."""
     ask = (
         f"import sys; sys.path[:0] = [{str(layer / 'python')!r}]\n"
-        "import duckdb, psycopg, httpx, yaml, regex, pydantic, s3transfer.manager\n"
+        "import duckdb, psycopg, httpx, yaml, re2, pydantic, s3transfer.manager\n"
         "from cryptography.hazmat.primitives.ciphers.aead import AESGCM\n"
         "box = AESGCM(bytes(32)).encrypt(bytes(12), b'', None)\n"
         "print(duckdb.connect().execute('SELECT 41 + 1').fetchone()[0], psycopg.pq.__impl__, len(box), yaml.CSafeLoader.__name__)"

@@ -72,7 +72,9 @@ def _check(r: Reader, node: Node) -> None:
     if node.value in r.reads:
         return
     try:
-        r.compile(node.value)
+        compiled = r.compile(node.value)
+        if r.programs:  # playbooks registered before this check existed fail where they use the pattern
+            compiled.check_patterns()
     except TemplateSyntaxError as error:
         line, col = r.loaded.position(node, error.line, error.column)
         hint = error.hint or ""

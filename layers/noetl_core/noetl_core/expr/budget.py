@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from jinja2.utils import Namespace
 
@@ -12,6 +12,14 @@ from noetl_core.expr.errors import LimitExceeded
 from noetl_core.expr.limits import CHECK_EVERY, DATA_DEPTH, ITEM_SIZE, Limits
 from noetl_core.expr.values import SCALARS, Group
 from noetl_core.result_refs import is_reference
+
+_HEAD: Final = "\xff".__sizeof__() - 1
+"""The bytes of a text beside its characters."""
+
+
+def width(text: str) -> int:
+    """Return the bytes that Python takes for each character of `text`: 1, 2 or 4."""
+    return 1 if text.isascii() else max(1, (text.__sizeof__() - _HEAD) // len(text))
 
 
 class Budget:
@@ -52,6 +60,10 @@ class Budget:
         if self.size > self.limits.size:
             raise LimitExceeded(f"the template produces more than {self.limits.size} characters of text and data")
         self.tick(1 + (size >> 10))
+
+    def charge_text(self, text: str, times: int = 1) -> None:
+        """Count `times` texts as long as `text` about to be produced, by the memory that they take."""
+        self.charge(len(text) * times * width(text))
 
     def charge_items(self, items: int) -> None:
         """Count `items` list items about to be produced."""

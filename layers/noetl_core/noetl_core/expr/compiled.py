@@ -19,6 +19,7 @@ from noetl_core.expr.filters import FILTERS, TESTS
 from noetl_core.expr.functions import FUNCTIONS
 from noetl_core.expr.lexer import Line
 from noetl_core.expr.limits import SOURCE_CHARS, SOURCE_DEPTH, SOURCE_NODES
+from noetl_core.expr.patterns import BadPattern, check_literals
 from noetl_core.frozen import frozen
 
 ENVIRONMENT: Final = PlaybookEnvironment(FILTERS, TESTS)
@@ -75,6 +76,14 @@ class Compiled:
     def expression(self) -> nodes.Expr | None:
         """The parsed expression, if the text is one."""
         return whole_expression(self.template) if self.is_expression else None
+
+    def check_patterns(self) -> None:
+        """Raise `TemplateSyntaxError` for a regular expression that stands in the text and is refused."""
+        if "regex_" in self.source:
+            try:
+                check_literals(self.template)
+            except BadPattern as error:
+                raise _syntax_error(str(error), error.line, error.hint) from None
 
     @property
     def root(self) -> Root:
