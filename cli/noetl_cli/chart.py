@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Mapping
 from typing import Any
+
+from noetl_cli import terminal
 
 MARKS = {"limit": "╌", "queued": "·", "attempt": "█", "wait": "┄", "task": "▪", "iteration": "▬"}
 """The states of a run's moments in the chart."""
@@ -12,7 +13,7 @@ PAINTED = ("limit", "wait", "queued", "attempt")
 """Of several states in one column the last in this order is shown, so that short work in a long wait remains visible."""
 STATUS = {"ok": "✓", "error": "✗", "running": "▶"}
 RUNS = ("run", "chunk", "undo")
-WIDEST_NAME = 32
+WIDEST_NAME, NARROWEST = 32, 20
 
 
 def draw(timeline: Mapping[str, Any], *, tasks: bool = False, width: int | None = None) -> Iterator[str]:
@@ -21,8 +22,9 @@ def draw(timeline: Mapping[str, Any], *, tasks: bool = False, width: int | None 
     whole = max(timeline["duration_ms"], 0.001)
     shown = [s for s in spans if s["kind"] in RUNS or _waits(s) or (tasks and s["kind"] in ("task", "iteration"))]
     names = {s["id"]: _name(s) for s in shown}
-    left = min(WIDEST_NAME, max((len(n) for n in names.values()), default=0))
-    columns = max(20, (width or shutil.get_terminal_size((100, 24)).columns) - left - 16)
+    width = width or terminal.columns(100)
+    left = min(WIDEST_NAME, max(width - NARROWEST - 16, 8), max((len(n) for n in names.values()), default=0))
+    columns = max(NARROWEST, width - left - 16)
     under: dict[int | None, list[Mapping[str, Any]]] = {}
     for span in spans:
         under.setdefault(span["parent"], []).append(span)
@@ -44,7 +46,7 @@ def draw(timeline: Mapping[str, Any], *, tasks: bool = False, width: int | None 
             for column in range(first, last + 1):
                 bar[column] = MARKS.get(part["kind"], "█")
         took = "" if span["duration_ms"] is None else f" {_seconds(span['duration_ms'])}"
-        yield f"{names[span['id']][:left]:{left}} {''.join(bar)} {STATUS.get(span['status'], '✗')}{took}"
+        yield f"{terminal.shortened(names[span['id']], left):{left}} {''.join(bar)} {STATUS.get(span['status'], '✗')}{took}"
         order = sorted((s for s in inner if s["id"] in names), key=_first) + order
     yield f"{timeline['status']}, {timeline['lanes']} lane{'s' if timeline['lanes'] != 1 else ''} at most side by side"
     rows = timeline.get("rows")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
+from noetl_cli import terminal
 from noetl_cli.errors import say
 from noetl_cli.terminal import shortened, visible
 from noetl_core.result_refs import is_reference
@@ -21,8 +21,6 @@ LONGEST = 2_000
 BATCH = 500
 """Values of a list that are encoded and written together."""
 ERROR_WIDTH = 500
-LONGEST_WORD = 20
-"""Maximum characters of a word that is not broken in a table: an id has 19."""
 WIDE = 250
 """Columns if there is no terminal."""
 STYLES = {"completed": "1;32", "failed": "1;31", "cancelled": "1;33", "bold": "1", "dim": "2", "red": "31"}
@@ -95,18 +93,18 @@ def table(rows: Sequence[Mapping[str, Any]], title: str | None = None, most: int
     """Print rows of the same form as a table: all, or the first `most` and the number of the others."""
     columns = list(rows[0]) if rows else []
     cells = [[_cell(row.get(c)) for c in columns] for row in rows[:most]]
-    if sys.stdout.isatty() and _narrowest([columns, *cells]) > shutil.get_terminal_size().columns:
+    words = _longest_words([columns, *cells])
+    if sys.stdout.isatty() and sum(words) + 3 * (len(words) - 1) > terminal.columns(80):
         _records(columns, cells, title)
     else:
-        _table(rows, columns, cells, title)
+        _table(rows, columns, cells, words, title)
     if most is not None and len(rows) > most:
         print(styled(f"... and {len(rows) - most:,} more rows (`noetl get ID` has all)", "dim"))
 
 
-def _narrowest(cells: Sequence[Sequence[str]]) -> int:
-    """Return the width that a table needs, so that words of ordinary length, ids and instants stay whole."""
-    longest = [max(len(word) for cell in column for word in cell.split() or [""]) for column in zip(*cells, strict=True)]
-    return sum(min(length, LONGEST_WORD) for length in longest) + 3 * (len(longest) - 1)
+def _longest_words(cells: Sequence[Sequence[str]]) -> list[int]:
+    """Return the length of the longest word of each column."""
+    return [max(len(word) for cell in column for word in cell.split() or [""]) for column in zip(*cells, strict=True)]
 
 
 def _records(columns: Sequence[str], cells: Sequence[Sequence[str]], title: str | None) -> None:
@@ -121,13 +119,21 @@ def _records(columns: Sequence[str], cells: Sequence[Sequence[str]], title: str 
             print(f"{styled(column.ljust(width), 'bold')}  {cell}")
 
 
-def _table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], cells: Sequence[Sequence[str]], title: str | None) -> None:
+def _table(
+    rows: Sequence[Mapping[str, Any]],
+    columns: Sequence[str],
+    cells: Sequence[Sequence[str]],
+    words: Sequence[int],
+    title: str | None,
+) -> None:
     from rich.table import Table  # 70 ms: only tables
 
     out = Table(title=title, title_justify="left", title_style="bold", show_edge=False, pad_edge=False)
-    for column in columns:
+    for column, word in zip(columns, words, strict=True):
         numeric = all(isinstance(r.get(column), int | float) for r in rows)
-        out.add_column(str(column), justify="right" if numeric else "left", overflow="fold")
+        out.add_column(
+            str(column), justify="right" if numeric else "left", overflow="fold", min_width=word if sys.stdout.isatty() else None
+        )
     for row in cells:
         out.add_row(*row)
     _console().print(out)
@@ -166,7 +172,7 @@ def surroundings(s: Mapping[str, Any]) -> None:
     """Print what started an execution, who is notified of its failure, and its search attributes."""
     if trigger := s.get("trigger"):
         print(f"started by {trigger['kind']} {trigger['name']}: {trigger['id']}")
-    if handled := s.get("on_failure"):
+    if (handled := s.get("on_failure")) and s["status"] != "completed":  # a redrive may have mended it
         how = f"execution {handled['execution_id']}" if "execution_id" in handled else f"not told: {handled['error']}"
         print(f"on failure: {handled['handler']} ({how})")
     if s.get("search"):

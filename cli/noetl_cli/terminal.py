@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Final
 
@@ -10,6 +11,14 @@ CONTROLS: Final = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
 """Control characters except tabs and line ends, which could move the cursor, clear the screen or set the title; and bidirectional
 overrides, which could disguise text. Right-to-left scripts do not need these."""
 _FOREIGN: Final = re.compile(f"{COLOURS}|{CONTROLS}")
+
+
+def columns(otherwise: int) -> int:
+    """Return the width of the terminal that standard output is, or `otherwise`. `shutil` would ask a stream that is detached."""
+    try:
+        return int(os.environ.get("COLUMNS", 0)) or os.get_terminal_size(1).columns
+    except (OSError, ValueError):
+        return otherwise
 
 
 def visible(text: str) -> str:

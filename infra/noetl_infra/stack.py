@@ -29,6 +29,10 @@ class Stack:
     pid: int | None
     api_url: str = ""
     outputs: dict[str, str] = field(default_factory=dict)
+    parameters: dict[str, str] = field(default_factory=dict)
+    """Parameters of the template that its user has set."""
+    tools: list[str] = field(default_factory=list)
+    packages: list[str] = field(default_factory=list)
 
     @property
     def alive(self) -> bool:

@@ -30,7 +30,8 @@ def up(
 ) -> Stack:
     """Start MiniStack unless it is running (or use `endpoint`), deploy template.yaml, and record both. `tools` are distributions
     with further tool kinds, for the workers; `packages` are playbooks, or files of requirements, whose packages python tasks
-    import; `parameters` are those of the template, in addition to those that an emulator needs.
+    import; `parameters` are those of the template, in addition to those that an emulator needs. A stack that is up keeps those
+    of an earlier call that this one does not name.
 
     Raises `DeployFailed`, `StackDown`, `WrongParameter`.
     """
@@ -38,6 +39,8 @@ def up(
     known = current(folder)
     if endpoint is None and known is not None and known.pid is not None and known.alive:
         started = known
+        parameters = {**known.parameters, **(parameters or {})}
+        tools, packages = tools or known.tools, packages or [file for file in known.packages if Path(file).exists()]
     elif endpoint is not None:
         if not answers(endpoint):
             raise StackDown(f"nothing answers at {endpoint}")
@@ -52,7 +55,10 @@ def up(
         if started is not known and started.pid is not None:
             stop(started.pid)
         raise
-    stack = Stack(started.endpoint, started.pid, deployed.api_url, dict(deployed.outputs))
+    kept = [str(Path(file).absolute()) for file in packages]
+    stack = Stack(
+        started.endpoint, started.pid, deployed.api_url, dict(deployed.outputs), dict(parameters or {}), list(tools), kept
+    )
     remember(home(folder), stack)
     return stack
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -154,6 +155,17 @@ class TestTools:
         noetl_core.run(CUSTOM, tools={"custom": lambda n: n})
         error = noetl_core.run(CUSTOM).error
         assert error is not None and error["kind"] == "unsupported"
+
+    @pytest.mark.parametrize(
+        ("kind", "message"),
+        [
+            ("wait", "tools: the engine itself runs tasks of kind 'wait'; another kind can be replaced"),
+            ("custm", "tools: no task has the kind 'custm' (did you mean \"custom\"?)"),
+        ],
+    )
+    def test_a_name_that_no_task_could_use_is_refused(self, kind: str, message: str) -> None:
+        with pytest.raises(ValueError, match=re.escape(message)):
+            noetl_core.run(CUSTOM, tools={"custom": lambda n: n, kind: lambda: None})
 
     def test_a_function_goes_before_the_kind_of_the_language(self) -> None:
         assert noetl_core.run(HELLO, tools={"noop": lambda result: f"<{result}>"}).result == "<world>"

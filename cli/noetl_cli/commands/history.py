@@ -17,6 +17,7 @@ from noetl_cli.filters import Failed, Filter, Follow, OfIteration, OfStep, OfTas
 from noetl_cli.running import Running, heading, lines
 
 if TYPE_CHECKING:
+    from noetl_cli.backend import Backend
     from noetl_core.client.view_shapes import LogEntry
 
 
@@ -45,7 +46,8 @@ def events(
             return list(found["events"]), found["cursor"], found["more"]
 
         shown = followed(page, wanted, follow=follow, tail=tail, after=after)
-        _show(shown, output_, follow, lambda event: print(output.event_line(event)))
+        if not _show(shown, output_, follow, lambda event: print(output.event_line(event))):
+            _check_step(where, id, step)
 
 
 @app.command()
@@ -77,9 +79,17 @@ def logs(
 
         shown = followed(page, wanted, follow=follow, tail=tail)
         count = _show(shown, output_, follow, lambda entry: _print(running.rest(entry)))
+        if not count:
+            _check_step(where, id, step)
     if output_ == "text" and not count:
         narrowed = wanted != Filter()
         say("no task that fits wrote anything" if narrowed else "no task wrote anything")
+
+
+def _check_step(where: Backend, id: str, step: str | None) -> None:
+    """Raise `Exit(2)` if the playbook has no such step."""
+    if step is not None:
+        where.api.step_summary(id, step, buckets=1)
 
 
 def _show(entries: Iterable[Any], how: str, follow: bool, line: Callable[[Any], None]) -> int:

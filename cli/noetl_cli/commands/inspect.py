@@ -53,7 +53,7 @@ def list_executions(
                 "execution": e["execution_id"],
                 "status": e["status"],
                 "playbook": f"{e['playbook']['path']}@{e['playbook']['version']}",
-                "started": e["started_at"],
+                "started": f"{e['started_at'][:19]}Z",
                 "ms": e["duration_ms"],
                 **({"search": ", ".join(f"{k}={v}" for k, v in e.get("search", {}).items())} if searched else {}),
             }
@@ -83,7 +83,8 @@ def show(
     store: Store = None,
     output_: Output = "text",
 ) -> None:
-    """Show an execution: status, steps, result; or one of its steps, with the errors of its iterations."""
+    """Show an execution: status, steps, result; or one of its steps (ID STEP, or ID.STEP), with the errors of its iterations."""
+    id, step = _with_step(id, step)
     if failed and step is None:
         raise Exit(USAGE, "--failed is about the iterations of a step: noetl show ID STEP --failed")
     with execution(id, on, store) as (where, id):
@@ -112,6 +113,7 @@ def why(
     output_: Output = "text",
 ) -> None:
     """Explain why a step ran or did not, back to the cause; without a step, why the execution ended as it did."""
+    id, step = _with_step(id, step)
     from noetl_cli import explain  # 4 ms, with the next: needed only by `why`
     from noetl_cli.sources import Sources
 
@@ -125,6 +127,14 @@ def why(
     explain.facts(found, sources)
     if not found["causes"] and not found["facts"]:
         print(f"{id} {found['status']}: nothing stopped, failed or was left out")
+
+
+def _with_step(id: str, step: str | None) -> tuple[str, str | None]:
+    """Return the id and the step of `ID`, `ID STEP` or `ID.STEP`. Raises `Exit(2)`."""
+    id, _, dotted = id.partition(".")
+    if dotted and step:
+        raise Exit(USAGE, f"two steps are given: {dotted} and {step}")
+    return id, step or dotted or None
 
 
 def _put_tokens(where: Backend, summary: dict[str, Any]) -> None:

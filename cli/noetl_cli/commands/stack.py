@@ -37,7 +37,7 @@ def up(
         ),
     ] = None,
 ) -> None:
-    """Start the embedded AWS stack and deploy template.yaml to it."""
+    """Start the embedded AWS stack and deploy template.yaml to it. A stack that is up keeps the options of an earlier `up`."""
     try:
         from noetl_core.ports import MissingPackages  # 600 ms, with the next: needed only to bring a stack up
         from noetl_infra.deploy import DeployFailed, WrongParameter
@@ -63,6 +63,12 @@ def up(
     print(f"API   {running.api_url}/api")
     print(f"inbox s3://{running.outputs['InboxBucketName']}/triggers/<playbook path>/...")
     print("pages noetl console --on stack")
+    kept = [f"--set {name}={value}" for name, value in running.parameters.items() if name not in parameters]
+    kept += [f"--tools {each}" for each in running.tools if not tools] + [
+        f"--packages {each}" for each in running.packages if not packages
+    ]
+    if kept:
+        print(f"kept  {' '.join(kept)} (of an earlier `noetl up`; `noetl down` ends it)")
 
 
 def _parameters(given: Sequence[str]) -> dict[str, str]:

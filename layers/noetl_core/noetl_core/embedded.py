@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import json
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
@@ -20,7 +20,9 @@ from noetl_core.control.admit import StartRequest, register
 from noetl_core.control.cursor import history
 from noetl_core.control.envelopes import Expander
 from noetl_core.control.read import status_of, summary
+from noetl_core.dsl.diagnostics import suggest
 from noetl_core.dsl.dump import dump
+from noetl_core.dsl.kinds import ENGINE_KINDS, KINDS
 from noetl_core.dsl.model import Playbook
 from noetl_core.dsl.parse import parse_playbook
 from noetl_core.engine.outcome import Outcome
@@ -96,10 +98,11 @@ def run(
     and `noetl resume` find it there. `timeout_s` is how long to wait for the end.
 
     Raises `InvalidPlaybook`, `BadWorkload` (inputs that the playbook does not accept), `ValueError` (a payload that is no
-    JSON data), `TimeoutError`, `OSError` (a file that cannot be read).
+    JSON data, a name in `tools` that no task could use), `TimeoutError`, `OSError` (a file that cannot be read).
     """
     source, file, model = _read(playbook)
     given = _data(payload or {}, "payload")
+    _check_replaced(tools or {}, source)
     registry = ToolRegistry({kind: _tool(kind, tool) for kind, tool in (tools or {}).items()})
     wiring = LocalWiring(MEMORY if store is None else store, tools=registry)
     try:
@@ -137,6 +140,21 @@ def _register_called(wiring: LocalWiring, playbook: Playbook, file: Path) -> Non
         known.add(path)
         if found is not None:
             wanted += called(register(wiring.control, with_scripts(found.read_text("utf-8"), found.parent), str(found))[0])
+
+
+def _check_replaced(tools: Iterable[str], source: str) -> None:
+    """Raise `ValueError` for a kind that the engine runs itself, or that neither the language nor the playbook has."""
+    unknown = sorted(set(tools) - KINDS.keys())
+    if engine := sorted(set(tools) & ENGINE_KINDS):
+        raise ValueError(f"tools: the engine itself runs tasks of kind {engine[0]!r}; another kind can be replaced")
+    if unknown:
+        playbook = parse_playbook(source, lenient=True)
+        used = {task.kind for step in playbook.steps for task in (*step.tasks, *step.compensate)}
+        used |= {task.kind for task in playbook.workbook.values()}
+        wrong = [] if any(called(playbook)) else [kind for kind in unknown if kind not in used]
+        if wrong:
+            hint = suggest(wrong[0], KINDS.keys() | used)
+            raise ValueError(f"tools: no task has the kind {wrong[0]!r}" + (f" ({hint})" if hint else ""))
 
 
 def _data(value: Any, what: str) -> Any:

@@ -174,3 +174,17 @@ def test_equal_runs_have_no_difference_and_others_say_where(looped: Run) -> None
     )
     found = json.loads(looped("diff", first, "@last", "--output", "json").stdout)
     assert {d["field"] for d in found["differences"] if d.get("step")} == {"result[8]", "loop.failed", "loop.succeeded"}
+
+
+def test_a_step_may_stand_behind_a_dot(looped: Run) -> None:
+    assert looped("show", "@last.items").stdout == looped("show", "@last", "items").stdout != ""
+    assert looped("why", "@last.items").stdout == looped("why", "@last", "items").stdout != ""
+    twice = looped("show", "@last.items", "items")
+    assert (twice.returncode, twice.stderr) == (2, "two steps are given: items and items\n")
+
+
+@pytest.mark.parametrize("command", ["logs", "events"])
+def test_a_step_that_does_not_exist_is_a_usage_error(looped: Run, command: str) -> None:
+    wrong = looped(command, "@last", "--step", "itms")
+    assert wrong.returncode == 2 and "has no step itms (did you mean 'items'?)" in wrong.stderr
+    assert looped(command, "@last", "--step", "items").returncode == 0
