@@ -121,6 +121,48 @@ def test_a_short_secret_is_masked_as_it_is_written_and_no_more_than_that() -> No
     assert scrubber.text("Ab3d ab3d Ab3") == "*** ab3d Ab3"
 
 
+def test_a_result_that_contains_a_short_secret_is_unchanged() -> None:
+    outcome = invoke(
+        Says(lambda s: [f"{s}graphics", f"the {s} failed", s, {s: f"x{s}"}]), ToolCall("says", {"token": Secret("demo")})
+    )
+    assert outcome.result == ["demographics", "the demo failed", "***", {"***": "xdemo"}]
+
+
+@pytest.mark.parametrize(
+    ("secret", "text", "data", "log"),
+    [
+        ("demo", "demographics", "demographics", "demographics"),
+        ("demo", "the demo, demo_1 failed", "the demo, demo_1 failed", "the ***, demo_1 failed"),
+        ("demo", "demo", "***", "***"),
+        ("warehouse", "warehouses of warehouse", "warehouses of warehouse", "warehouses of ***"),
+        ("20240131", "20240131T00", "20240131T00", "20240131T00"),
+        ("pass-2024", "xpass-2024x", "x***x", "x***x"),
+        ("production-password-1", "production", "production", "***"),
+        ("production-password-1", "production-passw", "***", "***"),
+        ("qqqqwwwweeeerrrrtttt", "xqqqqwwwweeeerrrrttttx", "x***x", "x***x"),
+        ("demo", "ZGVtbw==", "ZGVtbw==", "***=="),
+    ],
+)
+def test_data_is_masked_where_it_is_a_secret_or_contains_one_that_is_no_word(secret: str, text: str, data: str, log: str) -> None:
+    scrubber = Scrubber()
+    scrubber.learn(secret)
+    assert (scrubber.data(text), scrubber.text(text)) == (data, log)
+
+
+def test_a_stored_object_is_masked_where_a_json_string_is_a_secret() -> None:
+    scrubber = Scrubber()
+    scrubber.learn("demo")
+    assert scrubber.body('{"demo": "demo", "a": "demographics"}') == '{"***": "***", "a": "demographics"}'
+
+
+def test_public_fields_depend_on_the_kind_of_the_credential() -> None:
+    scrubber = Scrubber()
+    scrubber.learn(
+        {"type": "postgres", "data": {"db_host": "db-7.example.org", "account": "acc0unt-1234", "password": "pass-2024-x"}}
+    )
+    assert scrubber.value(["db-7.example.org", "acc0unt-1234", "pass-2024-x"]) == ["db-7.example.org", "***", "***"]
+
+
 def test_text_that_changes_its_length_in_lower_case_is_cut_in_the_right_place() -> None:
     scrubber = Scrubber()
     scrubber.learn(CANARY)

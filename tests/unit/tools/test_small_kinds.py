@@ -21,7 +21,7 @@ from noetl_core.tools.base import ToolCall
 from noetl_core.tools.invoke import invoke
 from noetl_core.tools.registry import BUILT_IN, PLUGINS, ToolRegistry, UnknownKind
 from noetl_core.tools.sandbox.plain import NotPlain, to_plain
-from noetl_core.tools.scrub import Scrubber
+from noetl_core.tools.scrub import Scrubber, is_word
 
 from .conftest import Run, kind
 
@@ -128,11 +128,12 @@ def test_a_secret_is_never_stored(run: Run) -> None:
 # --- secrets ------------------------------------------------------------------------------------------------------------------
 
 
-def test_a_credentials_fields_are_all_secret(run: Run) -> None:
+def test_a_credentials_fields_are_secret_except_addresses_and_names(run: Run) -> None:
     stored = {"db": {"type": "postgres", "data": {"user": "u", "password": "hunter2-and-more"}}}
     outcome = run("secrets", {"secret": "db"}, secrets=stored.__getitem__)
     assert reveal(outcome.result) == {"type": "postgres", "user": "u", "password": "hunter2-and-more"}
-    assert all(contains_secret(value) for value in outcome.result.values()) and "hunter2" not in str(outcome)
+    assert [name for name, value in outcome.result.items() if contains_secret(value)] == ["password"]
+    assert "hunter2" not in str(outcome)
     assert reveal(run("secrets", {"secret_name": "db", "field": "user"}, secrets=stored.__getitem__).result) == "u"
     assert kind(run("secrets", {"key": "db", "field": "pin"}, secrets=stored.__getitem__)) == "not_found"
     assert kind(run("secrets", {"secret": "other"}, secrets=stored.__getitem__)) == "not_found"
@@ -159,6 +160,8 @@ def test_no_disguise_of_a_secret_gets_through(secret: str, form: str, before: st
     }[form]
     scrubber = Scrubber()
     scrubber.learn(secret)
+    if is_word(disguised):
+        before, after = f"{before} ", f" {after}"
     assert disguised not in scrubber.text(before + disguised + after).replace("***", "\x00")
 
 

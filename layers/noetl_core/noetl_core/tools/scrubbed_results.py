@@ -66,5 +66,5 @@ def _masked(scrubber: Scrubber, body: bytes) -> bytes:
     if not scrubber:
         return body
     text = body.decode("latin-1")
-    masked = scrubber.text(text)
+    masked = scrubber.body(text)
     return body if masked == text else masked.encode("latin-1")

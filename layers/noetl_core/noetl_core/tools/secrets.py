@@ -1,7 +1,7 @@
 """`kind: secrets`: returns the fields of a credential to the tasks that follow (docs/access.md).
 
-Every value of the result is an `expr.Secret`: templates may read and combine it; the log and every answer show `***`; the
-worker seals it when the run is suspended.
+Every value of the result is an `expr.Secret`, except addresses and names (`credential_fields`): templates may read and combine
+it; the log and every answer show `***`; the worker seals it when the run is suspended.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from noetl_core.engine.outcome import Outcome
-from noetl_core.expr import Secret
 from noetl_core.ports import NotFound
 from noetl_core.tools.base import BadInput, ToolCall
+from noetl_core.tools.credential_fields import public_fields, wrapped
 
 
 class SecretsTool:
@@ -28,10 +28,10 @@ class SecretsTool:
         fields = read_credential(call, name)
         field = call.inputs.get("field")
         if field is None:
-            return Outcome.ok({key: Secret(value) for key, value in fields.items()})
+            return Outcome.ok(wrapped(fields, public_fields(fields.get("type"))))
         if field not in fields:
             return Outcome.failed("not_found", f"credential {name!r} has no field {field!r}: it has {', '.join(sorted(fields))}")
-        return Outcome.ok(Secret(fields[field]))
+        return Outcome.ok(wrapped(fields, public_fields(fields.get("type")))[field])
 
 
 def read_credential(call: ToolCall, name: str) -> dict[str, Any]:

@@ -18,7 +18,6 @@ from noetl_core.expr import (
     Fields,
     NoCredential,
     Scope,
-    Secret,
     Strict,
     TemplateError,
     render,
@@ -27,6 +26,7 @@ from noetl_core.expr import (
 from noetl_core.expr.scope import Resolve
 from noetl_core.ports import Forbidden, NotFound, ReadsSecrets
 from noetl_core.tools.base import BadInput
+from noetl_core.tools.credential_fields import public_fields, wrapped
 from noetl_core.tools.execution_tokens import ExecutionTokens
 from noetl_core.tools.grants import Grant, TokenRefused
 from noetl_core.tools.oauth2 import grant_of
@@ -38,8 +38,8 @@ _SINGLE_VALUE_FIELDS: Final = ("value", "secret", "token", "password", "api_key"
 
 
 class Keychain(Strict, Mapping[str, Any]):
-    """`keychain.<name>.<field>` in templates: an entry is resolved when a template reads it, and its fields are secrets
-    (docs/access.md). `read` resolves entries for `auth` and similar inputs."""
+    """`keychain.<name>.<field>` in templates: an entry is resolved when a template reads it, and its fields are secrets,
+    except addresses and names (docs/access.md). `read` resolves entries for `auth` and similar inputs."""
 
     called = "the keychain"
 
@@ -61,7 +61,11 @@ class Keychain(Strict, Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         if name not in self._entries or self._secrets is None:
             raise KeyError(name)
-        return Secret(Fields(f"keychain.{name}", self._resolved(name, lambda entry: self._fields(entry))))
+        fields = Fields(f"keychain.{name}", self._resolved(name, lambda entry: self._fields(entry)))
+        entry = self._entries[name]
+        all_secret = entry.kind in ("bearer", "oauth2") or "map" in entry.options
+        fields.update(wrapped(fields, frozenset() if all_secret else public_fields(fields.get("type"))))
+        return fields
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._entries)

@@ -157,4 +157,4 @@ def _scrubbed(value: Any, scrubber: Scrubber | None) -> Any:
         return [_scrubbed(part, scrubber) for part in value]
     if not isinstance(value, str):
         return value
-    return Secret(value) if scrubber is None else scrubber.text(value)
+    return Secret(value) if scrubber is None else scrubber.data(value)
