@@ -23,7 +23,8 @@ it is imported when a task of that kind runs.
 * `bodies` writes and reads objects of any size; `outlined` outlines JSON while it is written; `stopping` ends long work.
 * `aws` has the kinds that call AWS services; `actions` checks the inputs of kinds with actions.
 * `script` fetches program text from the address that a task names.
-* `scrub` and `shapes` keep secrets out of answers; `net` decides which addresses a task may reach; `watch` interrupts calls.
+* `scrub` and `shapes` keep secrets out of answers; `credential_fields` names the fields that are none.
+* `net` decides which addresses a task may reach; `watch` interrupts calls.
 * `sandbox` runs the Python code of authors in separate processes; `packages` finds what it imports, in the layers of a stack.
 
 Policy, retries by policy, references for large results and the taint of secrets in templates are in `worker`, `engine` and
