@@ -85,6 +85,10 @@ def check_parameters(parameters: Mapping[str, str]) -> None:
             raise WrongParameter(f"{name} is one of {', '.join(allowed)}, not {value!r}")
         if "AllowedPattern" in rules and not re.fullmatch(rules["AllowedPattern"], value):
             raise WrongParameter(f"{name} does not take {value!r}: {rules.get('Description', '')}")
+        if len(value) > rules.get("MaxLength", len(value)):
+            raise WrongParameter(
+                f"{name} has at most {rules['MaxLength']} characters, not {len(value)}: {rules.get('Description', '')}"
+            )
         if rules["Type"] == "Number" and not _is_within(value, rules.get("MinValue"), rules.get("MaxValue")):
             raise WrongParameter(
                 f"{name} is a number from {rules.get('MinValue', 0)} to {rules.get('MaxValue', 'any')}, not {value!r}"

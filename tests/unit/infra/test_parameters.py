@@ -29,6 +29,7 @@ def takes(name: str, value: str) -> bool:
     return (
         value in map(str, rules.get("AllowedValues", [value]))
         and re.fullmatch(rules.get("AllowedPattern", ".*"), value) is not None
+        and len(value) <= rules.get("MaxLength", len(value))
         and (rules["Type"] != "Number" or rules.get("MinValue", 0) <= int(value) <= rules.get("MaxValue", 10**9))
     )
 
@@ -38,7 +39,7 @@ def takes(name: str, value: str) -> bool:
     [
         ("LogLevel", ["DEBUG", "INFO"], ["WARN", "WARNING", "CRITICAL", "TRACE", "info"]),
         ("LogRetentionDays", ["1", "30", "3653"], ["2", "31", "100"]),  # CloudWatch's list
-        ("SecretsPrefix", ["noetl/", "noetl-dev/", "a/b/"], ["", "noetl", "/", "noetl/*", "no etl/"]),  # "" would be every secret
+        ("SecretsPrefix", ["", "noetl/", "noetl-dev/", "a/b/"], ["noetl", "/", "noetl/*", "no etl/"]),
         (
             "ToolLayers",
             ["", "arn:aws:lambda:eu-west-1:123456789012:layer:mine:3,arn:aws-cn:lambda:cn-north-1:123456789012:layer:a:1"],
@@ -102,7 +103,7 @@ def test_every_parameter_reaches_something() -> None:
 
 @pytest.mark.parametrize("days", declared("RetentionDays")["AllowedValues"])
 def test_results_outlive_every_execution_and_its_log_whatever_the_retention(days: str) -> None:
-    (rule,) = of_type("AWS::S3::Bucket", RetentionDays=days)["ResultsBucket"]["LifecycleConfiguration"]["Rules"]
+    rule, _ = of_type("AWS::S3::Bucket", RetentionDays=days)["ResultsBucket"]["LifecycleConfiguration"]["Rules"]
     kept_s = int(
         of_type("AWS::Lambda::Function", RetentionDays=days)["RouterFunction"]["Environment"]["Variables"]["RETENTION_S"]
     )
@@ -112,7 +113,7 @@ def test_results_outlive_every_execution_and_its_log_whatever_the_retention(days
 
 @pytest.mark.parametrize(
     ("before", "after"),
-    [({}, {"ApiAuth": "NONE"}), ({}, {"CallbackAuth": "TOKEN"}), ({"StageName": "v1"}, {"StageName": "v2"})],
+    [({}, {"ApiAuth": "JWT"}), ({}, {"CallbackAuth": "TOKEN"}), ({"StageName": "v1"}, {"StageName": "v2"})],
     ids=["ApiAuth", "CallbackAuth", "StageName"],
 )
 def test_an_api_whose_parameters_changed_is_deployed_to_its_stage(

@@ -240,7 +240,7 @@ def test_what_a_worker_reads_to_use_a_credential_is_within_its_role(keys: None, 
     read = {one.resource for one in calls if one.action == "secretsmanager:GetSecretValue"}
     assert read == {"arn:aws:secretsmanager:us-east-1:123456789012:secret:noetl/api-AbCdEf"}
     assert "kms:GenerateDataKey" in {one.action for one in calls}
-    assert refused("WorkerFunction", calls) == set()
+    assert refused("WorkerFunction", calls, SecretsPrefix="noetl/") == set()
     events = asks("GET", f"executions/{execution_id}/events")["events"]
     assert "s3cret" not in json.dumps(events)
     assert [e["name"] for e in events if e["name"] == "StepSuspended"]

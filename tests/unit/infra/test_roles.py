@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import json
 import re
 from collections import defaultdict
 from typing import Any
 
 import pytest
 
-from tests.unit.infra.translated import CHOICES, deployed, inline_statements, listed, of_type, statements
+from tests.unit.infra.translated import CHOICES, deployed, listed, of_type, statements
 
 QUEUE = "arn:aws:sqs:us-east-1:123456789012:orders"
 EVERYTHING = {
@@ -30,8 +29,8 @@ UNSCOPED = {
     "ec2:DescribeNetworkInterfaces": "Lambda looks for its network interface; the action knows no resource",
 }
 """Actions that may stand beside `*`, and why."""
-CREDENTIALS = "arn:aws:secretsmanager:us-east-1:123456789012:secret:noetl/*"
-HOOKS = "arn:aws:secretsmanager:us-east-1:123456789012:secret:noetl/hooks/*"
+CREDENTIALS = "arn:aws:secretsmanager:us-east-1:123456789012:secret:stack/*"
+HOOKS = "arn:aws:secretsmanager:us-east-1:123456789012:secret:stack/hooks/*"
 INBOX = ("", "/playbooks/*", "/triggers/*", "/uploads/*", "/rejected/*")
 FURTHER = {f"arn:*:s3:::{bucket}{below}" for bucket in ("scans", "drop-zone") for below in ("", "/*")}
 NETWORK = "arn:aws:ec2:us-east-1:123456789012:*/*"
@@ -199,16 +198,3 @@ def test_a_function_outside_a_vpc_makes_no_network_interfaces() -> None:
 
 def test_nothing_exists_for_a_pool_that_is_not_there() -> None:
     assert not any("Python" in name for name in deployed())
-
-
-ARN = "arn:aws:dynamodb:ap-southeast-2:123456789012:table/workflows-production-CatalogTable-1A2B3C4D5E6F7"
-
-
-@pytest.mark.parametrize("function", FUNCTIONS)
-def test_a_role_fits_into_what_iam_takes(function: str) -> None:
-    """10,240 characters of inline policies, spaces not counted: with all that parameters can ask for, and long names."""
-    everything = {**{name: value for choice in CHOICES for name, value in choice.items()}, **EVERYTHING}
-    policy = [*inline_statements(function, **everything), *inline_statements(function, "Deny", **everything)]
-    assert len(re.sub(r"\$\{[^}]*\}", ARN, json.dumps(policy, separators=(",", ":")))) < 10_240 - 500, (
-        "less what lists of names may add"
-    )

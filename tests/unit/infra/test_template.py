@@ -108,7 +108,7 @@ def test_functions_may_call_each_other_through_queues_without_end() -> None:
 
 @pytest.mark.parametrize(
     ("parameters", "schemes"),
-    [({}, [{"IAM"}]), ({"ApiAuth": "JWT"}, [{"JWT"}]), ({"ApiAuth": "NONE"}, [])],
+    [({}, [{"IAM"}]), ({"ApiAuth": "JWT"}, [{"JWT"}]), ({"ApiAuth": "NONE", "AWS::AccountId": "000000000000"}, [])],
     ids=["iam by default", "tokens of a user pool", "open, for an emulator"],
 )
 def test_every_method_of_the_api_asks_who_calls(parameters: dict[str, str], schemes: list[set[str]]) -> None:
@@ -178,7 +178,7 @@ def test_events_come_from_the_bus_and_the_sources_that_are_named_and_from_no_oth
         for policy in ("InboxQueuePolicy", "InboxDeadLettersPolicy"):
             told = of_type("AWS::SQS::QueuePolicy", **named)[policy]["PolicyDocument"]["Statement"]
             (allowed,) = [s for s in told if s["Principal"] == {"Service": "events.amazonaws.com"}]
-            assert allowed["Condition"] == {"ArnEquals": {"aws:SourceArn": "${EventRule.Arn}"}}
+            assert allowed["Condition"]["ArnEquals"] == {"aws:SourceArn": "${EventRule.Arn}"}
 
 
 def test_each_queue_that_is_named_has_a_mapping_that_reports_single_failures() -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from fnmatch import fnmatchcase
+from itertools import product
 from typing import Any
 
 import pytest
 
 from noetl_core.tools.aws import rights
+from tests.unit.infra.iam import permits
 from tests.unit.infra.translated import CHOICES, defaults, listed, of_type, source, statements
 
 ALL = next(choice for choice in CHOICES if "ToolBuckets" in choice)
@@ -104,48 +105,31 @@ def test_parameters_open_nothing_to_the_python_pool() -> None:
     assert not any(name.startswith("NOETL_TOOL_") for name in told)
 
 
-@pytest.mark.parametrize("pool", ["yes", "no"])
-def test_the_worker_knows_what_is_the_engines_own(pool: str) -> None:
-    functions = of_type("AWS::Lambda::Function", PythonPool=pool)
-    own = json.loads(functions["WorkerFunction"]["Environment"]["Variables"]["STACK_RESOURCES"])
-    assert set(own) == {right.own for right in rights.RIGHTS if right.own} | {"inbox"}
-    assert set(own["tables"]) == {f"${{{name}}}" for name in of_type("AWS::DynamoDB::Table", PythonPool=pool)}
-    assert set(own["buckets"]) == {f"${{{name}}}" for name in of_type("AWS::S3::Bucket", PythonPool=pool)}
-    assert set(own["queues"]) == {f"${{{name}.QueueName}}" for name in of_type("AWS::SQS::Queue", PythonPool=pool)}
-    assert set(own["functions"]) == {f"${{{name}}}" for name in functions if name != "WorkerFunction"}
+@pytest.mark.parametrize("parameters", [{"PythonPool": "yes"}, {}, {"Console": "yes"}], ids=str)
+def test_the_worker_knows_what_is_the_engines_own(monkeypatch: pytest.MonkeyPatch, parameters: dict[str, str]) -> None:
+    functions = of_type("AWS::Lambda::Function", **parameters)
+    for name, value in functions["WorkerFunction"]["Environment"]["Variables"].items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "${WorkerFunction}")
+    assert rights.own(rights.TABLES) == {f"${{{name}}}" for name in of_type("AWS::DynamoDB::Table", **parameters)}
+    assert rights.own(rights.BUCKETS) == {f"${{{name}}}" for name in of_type("AWS::S3::Bucket", **parameters)}
+    assert rights.own(rights.QUEUES) == {f"${{{name}.QueueName}}" for name in of_type("AWS::SQS::Queue", **parameters)}
+    assert rights.own(rights.FUNCTIONS) == {f"${{{name}}}" for name in functions}
+    assert rights.own(rights.APIS) == {f"${{{name}}}" for name in of_type("AWS::ApiGateway::RestApi", **parameters)}
+    assert rights.own(rights.TOPICS) == frozenset()
 
 
 @pytest.mark.parametrize("pool", ["yes", "no"])
 def test_the_worker_itself_does_nothing_that_is_denied_to_tools(pool: str) -> None:
-    """A denial stands above what the role allows."""
-    allowed = [
-        (a, r, json.dumps(s.get("Condition")))
-        for s in statements("WorkerFunction", PythonPool=pool)
-        for a in listed(s["Action"])
-        for r in listed(s["Resource"])
-    ]
-    for statement in statements("WorkerFunction", "Deny", PythonPool=pool):
-        both = [
-            (action, resource, condition)
-            for action, resource, condition in allowed
-            if action in listed(statement["Action"]) and any(fnmatchcase(resource, r) for r in listed(statement["Resource"]))
-        ]
-        if "Condition" in statement:
-            assert both
-            kept = statement["Condition"]["ForAnyValue:StringNotLike"]
-            assert all(json.loads(condition)["ForAllValues:StringLike"] == kept for _, _, condition in both)
-        else:
-            assert both == [], statement
-
-
-def test_what_parameters_name_by_a_wildcard_leaves_out_the_engines_own() -> None:
-    """Each action that a parameter can open is denied on the engine's own resources of that service, or is one that the worker does there
-    itself - reading and writing results, reading the log - or the stack has nothing of that service."""
-    everything = {right.parameter: "*" for right in rights.RIGHTS}
-    opened = {action for s in granted(**everything) for action in listed(s["Action"])}
-    denied = {action for s in statements("WorkerFunction", "Deny", **everything) for action in listed(s["Action"])}
-    worker = {action for s in statements("WorkerFunction") for action in listed(s["Action"])}
-    harmless = {"s3:AbortMultipartUpload", "dynamodb:DescribeTable"}
-    ecs = {f"ecs:{name}" for name in ("RunTask", "StopTask", "DescribeTasks", "ListTasks", "DescribeTaskDefinition")}
-    nothing_there = {"sns:Publish", "events:PutEvents", "ses:SendEmail", "ses:SendRawEmail", "iam:PassRole"} | ecs
-    assert opened - denied - worker == harmless | nothing_there
+    """A denial stands above what the role allows: of each action that the role allows, every key and folder that it names is permitted."""
+    tried = 0
+    for statement in statements("WorkerFunction", PythonPool=pool):
+        conditions = statement.get("Condition", {})
+        keys = conditions.get("ForAllValues:StringLike", {}).get("dynamodb:LeadingKeys", ["r#*"])
+        for action, resource, key in product(listed(statement["Action"]), listed(statement["Resource"]), keys):
+            assert permits("WorkerFunction", action, resource, {"dynamodb:LeadingKeys": [key]}, PythonPool=pool), (
+                action,
+                resource,
+            )
+            tried += 1
+    assert tried > 30

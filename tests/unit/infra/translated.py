@@ -30,7 +30,8 @@ CHOICES: tuple[Mapping[str, str], ...] = (
     {},
     {"PythonPool": "yes"},
     {"ApiAuth": "JWT", "UserPoolArn": "arn:aws:cognito-idp:us-east-1:123456789012:userpool/us-east-1_abc"},
-    {"ApiAuth": "NONE", "Architecture": "x86_64", "LambdaRuntime": "python3.14"},
+    {"ApiAuth": "NONE", "AWS::AccountId": "000000000000", "Architecture": "x86_64", "LambdaRuntime": "python3.14"},
+    {"SecretsPrefix": "shared/", "DeletionProtection": "yes", "HookReserved": "20"},
     {
         "ApiAuth": "JWT",
         "UserPoolArn": "arn:aws:cognito-idp:us-east-1:123456789012:userpool/us-east-1_abc",
@@ -128,16 +129,11 @@ def of_type(kind: str, **parameters: str) -> dict[str, Mapping[str, Any]]:
 
 def statements(function: str, effect: str = "Allow", **parameters: str) -> Iterator[Mapping[str, Any]]:
     """What a function's role allows (or, with the effect `Deny`, denies), statement by statement."""
-    yield from inline_statements(function, effect, **parameters)
+    for policy in deployed(**parameters)[f"{function}Role"]["Properties"]["Policies"]:
+        yield from _of(policy, effect)
     for policy in of_type("AWS::IAM::ManagedPolicy", **parameters).values():
         if "${" + function + "Role}" in policy["Roles"]:
             yield from _of(policy, effect)
-
-
-def inline_statements(function: str, effect: str = "Allow", **parameters: str) -> Iterator[Mapping[str, Any]]:
-    """Those of the policies in the role itself."""
-    for policy in deployed(**parameters)[f"{function}Role"]["Properties"]["Policies"]:
-        yield from _of(policy, effect)
 
 
 def _of(policy: Mapping[str, Any], effect: str) -> Iterator[Mapping[str, Any]]:

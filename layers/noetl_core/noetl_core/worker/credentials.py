@@ -9,6 +9,7 @@ from typing import Any
 
 from noetl_core.dsl.diagnostics import InvalidPlaybook
 from noetl_core.dsl.parse import parse_playbook
+from noetl_core.dsl.sources import CREDENTIALS
 from noetl_core.engine.failure_handlers import is_made_of, made_for
 from noetl_core.ports import Forbidden, NotFound, PlaybookVersion, ReadsSecrets
 
@@ -35,6 +36,11 @@ class PermittedCredentials:
 
     def get(self, name: str) -> Mapping[str, Any]:
         """Return the credential. Raises `NotFound`, `Forbidden`, `Unavailable`."""
+        if name.startswith(CREDENTIALS):
+            raise Forbidden(
+                f"credential {name!r} signs webhooks (its name begins with {CREDENTIALS}): no playbook reads it, because it could"
+                " forge their requests; keep the same value under another name if a task needs it"
+            )
         found = self.secrets.get(name)
         paths = found.get("paths")
         if paths is None and self.paths_required:

@@ -21,6 +21,9 @@ from noetl_core.result_refs import is_plain
 OWN: Final = "STACK_RESOURCES"
 """The environment variable that lists the stack's own resources. If it is set, tools run on a stack."""
 
+ENGINE: Final = {"tables": ("EVENTS_TABLE", "CATALOG_TABLE"), "buckets": ("RESULTS_BUCKET",)}
+"""The environment variables that each name one more, by type: the worker has them for its own work."""
+
 ACCOUNT: Final = "NOETL_ACCOUNT_ID"
 """The environment variable with the account of the stack."""
 
@@ -102,9 +105,14 @@ def on_stack() -> bool:
 
 def own(right: Right) -> frozenset[str]:
     """Return the names of the engine's own resources of this type, including this function."""
-    names = _own(os.environ.get(OWN, "{}")).get(right.own, frozenset())
-    this = os.environ.get("AWS_LAMBDA_FUNCTION_NAME")
-    return names | {this} if right is FUNCTIONS and this else names
+    if not right.own or not on_stack():
+        return frozenset()
+    listed = _own(os.environ[OWN])
+    names = listed.get(right.own, frozenset())
+    if right is BUCKETS:
+        names |= listed.get("inbox", frozenset())
+    variables = (*ENGINE.get(right.own, ()), *(("AWS_LAMBDA_FUNCTION_NAME",) if right is FUNCTIONS else ()))
+    return names | {name for variable in variables if (name := os.environ.get(variable))}
 
 
 @lru_cache(maxsize=2)
