@@ -165,7 +165,14 @@ def headline(s: Mapping[str, Any]) -> str:
     """Return `failed in 0.01 s (1 step, 16 events)`."""
     events = f", {s['events']:,} events" if s.get("events") else ""
     steps = f"{len(s['steps'])} step{'s' if len(s['steps']) != 1 else ''}"
-    return f"{styled(s['status'], s['status'])} in {s['duration_ms'] / 1000:.2f} s ({steps}{events})"
+    count = s["warnings"]["count"] if "warnings" in s else 0
+    warnings = f", {styled(plural(count, 'warning'), 'cancelled')}" if count else ""
+    return f"{styled(s['status'], s['status'])} in {s['duration_ms'] / 1000:.2f} s ({steps}{events}{warnings})"
+
+
+def plural(count: int, word: str) -> str:
+    """Return `1 warning` or `2 warnings`."""
+    return f"{count:,} {word}{'' if count == 1 else 's'}"
 
 
 def surroundings(s: Mapping[str, Any]) -> None:

@@ -59,6 +59,8 @@ def list_executions(
             }
             for e in found
         ]
+        if any(e.get("warnings") for e in found):
+            shown = [{**row, "warnings": e.get("warnings") or ""} for row, e in zip(shown, found, strict=True)]
         if any(e.get("waiting_for") for e in found):
             waits = [", ".join(output.awaited(wait) for wait in e.get("waiting_for", ())) for e in found]
             shown = [{**row, "waits for": text} for row, text in zip(shown, waits, strict=True)]

@@ -26,6 +26,7 @@ from noetl_core.engine.ids import trigger_of
 from noetl_core.engine.records import Boundary, Command, Commit, StreamId
 from noetl_core.engine.state import State
 from noetl_core.engine.statuses import HELD, TERMINAL
+from noetl_core.engine.warnings import count_of
 from noetl_core.instants import SECOND
 from noetl_core.ports import NotFound, StorageFailed, Unavailable
 from noetl_core.worker.service import Worker
@@ -148,8 +149,9 @@ class LocalRunner:
         return state.status in HELD and not self._running and not self._wakes
 
     def failed(self, executions: Iterable[str]) -> list[str]:
-        """Return those of the executions that have ended failed."""
-        return [execution_id for execution_id in executions if self._state(execution_id).status == "failed"]
+        """Return those of the executions that have ended failed, or with warnings: a handler may have been told."""
+        states = {execution_id: self._state(execution_id) for execution_id in executions}
+        return [i for i, s in states.items() if s.status == "failed" or (s.status == "completed" and count_of(s))]
 
     def _state(self, execution_id: str) -> State:
         """Return the cached state of an execution."""

@@ -7,6 +7,9 @@ import json
 import os
 from functools import cache
 
+from aws_lambda_powertools import Metrics
+from aws_lambda_powertools.metrics import MetricUnit
+
 from noetl_core.adapters.aws.catalog import DynamoPlaybookCatalog
 from noetl_core.adapters.aws.events import DynamoEventStore
 from noetl_core.adapters.aws.gates import DynamoGates
@@ -25,6 +28,8 @@ from noetl_core.control.core import RETENTION_S, Control
 from noetl_core.control.limits import SharedLimits
 from noetl_core.control.ways_in import WaysIn
 from noetl_core.dsl.failures import default_handler
+from noetl_core.engine.state import State
+from noetl_core.engine.warnings import count_of
 
 on_snapshots("dynamodb", "s3", "sqs")
 
@@ -47,6 +52,7 @@ def control() -> Control:
         limits=SharedLimits(DynamoLimitPlaces(catalog), DynamoRateLimits(catalog)),
         retention_s=int(os.environ.get("RETENTION_S", RETENTION_S)),
         callback_key=callback_key(),
+        on_end=_count_warnings,
         strict=os.environ.get("STRICT") == "true",
         on_failure=default_handler(os.environ.get("ON_FAILURE", "")),
         link=os.environ.get("EXECUTION_LINK", ""),
@@ -54,6 +60,14 @@ def control() -> Control:
         output=DynamoRunningOutput(catalog, SystemClock()),
         ways_in=WaysIn.named(os.environ) if "TRIGGER_QUEUES" in os.environ else None,
     )
+
+
+def _count_warnings(state: State) -> None:
+    """Add the warnings of an ended execution to the metrics of the function."""
+    if count := count_of(state):
+        metrics = Metrics()  # what all instances of a process count is one set
+        metrics.add_metric("Warnings", MetricUnit.Count, count)
+        metrics.add_metric("ExecutionsWithWarnings", MetricUnit.Count, 1)
 
 
 def commands() -> GatheringQueue:

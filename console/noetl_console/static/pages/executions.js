@@ -1,6 +1,6 @@
 // Executions: how many of which status, and the newest.
 import { html, useEffect, useState } from "../vendor/preact.js";
-import { dateTime, duration, number, oneLine, shortId, waitWords } from "../core/format.js";
+import { dateTime, duration, number, oneLine, plural, shortId, waitWords } from "../core/format.js";
 import { useKeys } from "../core/keys.js";
 import { useGet } from "../core/poll.js";
 import { go, href, put, route } from "../core/router.js";
@@ -108,6 +108,6 @@ function Row({ row, current, chosen, pick }) {
     <td class="mono nowrap" title=${row.execution_id}>${shortId(row.execution_id)}</td>
     <td><${When} at=${row.started_at} /></td>
     <td class="right number nowrap">${duration(row.duration_ms)}</td>
-    <td class="soft anywhere">${row.waiting_for ? html`<span title=${row.waiting_for.map((w) => `since ${dateTime(w.since)}${w.held_by ? `, held by ${w.held_by}` : ""}`).join("; ")}>waits for ${bdi(row.waiting_for.map(waitWords).join(", "), 90)}</span>` : null}${row.error ? html`<span title=${oneLine(row.error.message, 500)}>${row.error.step ? html`<b>${bdi(row.error.step, 40)}</b>: ` : null}${bdi(row.error.message, 90)}</span>` : null}</td>
+    <td class="soft anywhere">${row.waiting_for ? html`<span title=${row.waiting_for.map((w) => `since ${dateTime(w.since)}${w.held_by ? `, held by ${w.held_by}` : ""}`).join("; ")}>waits for ${bdi(row.waiting_for.map(waitWords).join(", "), 90)}</span>` : null}${row.error ? html`<span title=${oneLine(row.error.message, 500)}>${row.error.step ? html`<b>${bdi(row.error.step, 40)}</b>: ` : null}${bdi(row.error.message, 90)}</span>` : null}${row.warnings ? html` <span class="tone-hold nowrap">${plural(row.warnings, "warning")}</span>` : null}</td>
   </tr>`;
 }

@@ -107,6 +107,8 @@ class Execution(TypedDict):
     labels: NotRequired[dict[str, str]]
     priority: NotRequired[float]
     """That of its request."""
+    warnings: NotRequired[Warnings]
+    """What went wrong without failing anything, if there is any."""
     strict: NotRequired[bool]
     """Undefined values in templates, and errors that no rule matches, are failures."""
     on_failure: NotRequired[Handled]
@@ -114,6 +116,31 @@ class Execution(TypedDict):
     """Its search attributes."""
     search_left_out: NotRequired[dict[str, str]]
     """Values that could not be an attribute, and why."""
+
+
+class WarningGroup(TypedDict):
+    """Warnings of a task with the same code and message; numbers in messages are ignored. `error_passed`: its policy continued
+    after an error. `iteration_failed`: the loop did not fail with its iteration. `undefined`: text was rendered without an
+    undefined name."""
+
+    code: Literal["error_passed", "iteration_failed", "undefined"]
+    message: str
+    count: int
+    kind: NotRequired[str]
+    """The kind of the error."""
+    error_code: NotRequired[str | int]
+    """The code of the error."""
+    step: NotRequired[str]
+    task: NotRequired[str]
+    iteration: NotRequired[list[int]]
+    """Indexes of the first iteration, outermost loop first."""
+
+
+class Warnings(TypedDict):
+    """The number of warnings of an execution, and the first of them by groups."""
+
+    count: int
+    groups: list[WarningGroup]
 
 
 class Handled(TypedDict):
@@ -151,6 +178,8 @@ class ListedExecution(TypedDict):
     search: NotRequired[dict[str, Any]]
     """Its search attributes."""
     labels: dict[str, str]
+    warnings: int
+    """The number of its warnings."""
     waiting_for: NotRequired[list[Wait]]
     """What it waits for, of several the first; of kind `retry` is the next attempt of a task."""
 

@@ -47,7 +47,8 @@ class Arc(TypedDict):
 
 FactKind = Literal[
     "entry", "arc", "arcs", "joined", "redriven", "admission", "ran", "failed", "open", "wait", "retry", "compensated",
-    "skipped", "expired", "held", "join", "not_reached", "unreachable", "dead_end", "iterations", "limit", "status", "unread",
+    "skipped", "expired", "held", "join", "not_reached", "unreachable", "dead_end", "iterations", "warning", "limit", "status",
+    "unread",
 ]  # fmt: skip
 
 

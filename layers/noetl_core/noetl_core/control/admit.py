@@ -23,9 +23,11 @@ from noetl_core.engine import ids
 from noetl_core.engine.decide import Decision, NewExecution, start
 from noetl_core.engine.needs import Need, NeedValues, TooMuch, Unreadable
 from noetl_core.engine.state import caller_of
+from noetl_core.engine.warnings import blanks_of
 from noetl_core.engine.workload import check_inputs, doubts, rendered_defaults
 from noetl_core.events.shapes import Parent, RequestKey, Triggered
 from noetl_core.expr import LimitExceeded, TemplateError, is_reference
+from noetl_core.expr.scope import Blanks
 from noetl_core.frozen import frozen
 from noetl_core.instants import SECOND
 from noetl_core.mappings import deep_merge
@@ -157,13 +159,14 @@ def _admit(
     key: RequestKey | None,
 ) -> Started:
     strict = request.strict or strict_by_default(control, playbook)
+    blanks: Blanks = {}
     new = NewExecution(
         execution_id=execution_id,
         path=version.path,
         version=version.version,
         payload=request.payload,
         ctx=request.ctx,
-        rendered=_rendered(control, playbook, request, execution_id, strict=strict),
+        rendered=_rendered(control, playbook, request, execution_id, strict=strict, blanks=blanks),
         parent=cast("Parent", {k: str(v) for k, v in request.parent.items()}) if request.parent else None,
         key=key,
         trace_id=request.trace_id,
@@ -172,7 +175,7 @@ def _admit(
         priority=request.priority,
         strict=strict,
     )
-    return _first_commit(control, playbook, version, new)
+    return _first_commit(control, playbook, version, replace(new, undefined=blanks_of(blanks)))
 
 
 def strict_by_default(control: Control, playbook: Playbook) -> bool:
@@ -180,11 +183,13 @@ def strict_by_default(control: Control, playbook: Playbook) -> bool:
     return control.strict if playbook.executor.strict is None else playbook.executor.strict
 
 
-def _rendered(control: Control, playbook: Playbook, request: StartRequest, execution_id: str, *, strict: bool) -> dict[str, Any]:
+def _rendered(
+    control: Control, playbook: Playbook, request: StartRequest, execution_id: str, *, strict: bool, blanks: Blanks
+) -> dict[str, Any]:
     """Return the values of the templates among the defaults, after the whole workload was checked. Raises `BadWorkload`."""
     family = caller_of(request.parent) or execution_id
     values = Values(control.store, control.results, family)
-    return settled_inputs(playbook, request.payload, execution_id, values, request.trigger, strict=strict)
+    return settled_inputs(playbook, request.payload, execution_id, values, request.trigger, strict=strict, blanks=blanks)
 
 
 def settled_inputs(
@@ -195,13 +200,14 @@ def settled_inputs(
     trigger: Triggered | None = None,
     *,
     strict: bool = False,
+    blanks: Blanks | None = None,
 ) -> dict[str, Any]:
     """Return the values of the templates among `playbook`'s defaults under `payload`; `values` loads the references in it.
 
     Raises `BadWorkload` when they cannot be rendered, or when the workload does not conform to the playbook's `x-schema`.
     """
     resolve = loading(values)
-    rendered = rendered_defaults(playbook, payload, execution_id, resolve, trigger, strict=strict)
+    rendered = rendered_defaults(playbook, payload, execution_id, resolve, trigger, strict=strict, blanks=blanks)
     if playbook.inputs is not None:
         workload = deep_merge(deep_merge(playbook.workload, payload), rendered)
         check_inputs(playbook, _looked_into(workload, playbook.inputs, resolve))

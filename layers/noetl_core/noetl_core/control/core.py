@@ -138,6 +138,8 @@ class Control:
     """The key that signs callback tokens."""
     strict: bool = False
     """Whether executions are strict whose playbooks say nothing about it."""
+    on_end: Callable[[State], None] = lambda _: None
+    """Called once with the state of an execution that ends."""
     on_failure: OnFailure | None = None
     """Who is told of failures by default."""
     link: str = ""
@@ -261,6 +263,8 @@ class Control:
                 v=version_of(decision.events),
             )
         )
+        if any(event.name == "WorkflowFinished" for event in decision.events):
+            self.on_end(state)
 
     def due_soon(self, execution_id: str, now: int | None = None) -> None:
         """Before a commit that sets an execution going: should this process end behind it, the sweeper finds the execution."""

@@ -42,7 +42,7 @@ def handle_failure(control: Control, ended: HandleFailure) -> None:
     """Start the handler of a failed end, if there is one, and record in the failed execution that it was started, or why it
     cannot be. It is safe to repeat. Raises `Unavailable`."""
     handler = control.playbook(ended.digest).executor.on_failure or control.on_failure
-    if handler is None or handler.disabled:
+    if handler is None or handler.disabled or (ended.warnings is not None and handler.also != "warnings"):
         return
     end = f"{ended.execution_id}.{ended.epoch}"
     request = _request(control, handler, ended)
@@ -124,6 +124,7 @@ def told(control: Control, ended: HandleFailure) -> dict[str, Any]:
         "step": ended.error.get("step"),
         "task": ended.error.get("task"),
         "error": error,
+        "warnings": ended.warnings,
         "started_at": to_rfc3339(ended.started_at),
         "failed_at": to_rfc3339(ended.at),
         "redriven": ended.epoch,

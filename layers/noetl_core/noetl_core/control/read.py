@@ -17,6 +17,7 @@ from noetl_core.engine.fold import fold
 from noetl_core.engine.records import StreamId, control_events
 from noetl_core.engine.state import Run, State, StepState
 from noetl_core.engine.statuses import TERMINAL
+from noetl_core.engine.warnings import warnings_of
 from noetl_core.events.shapes import Wait
 from noetl_core.expr import is_reference
 from noetl_core.instants import to_rfc3339
@@ -94,6 +95,8 @@ def summary(control: Control, execution_id: str) -> dict[str, Any]:
         out["labels"] = state.labels
     if state.priority is not None:
         out["priority"] = state.priority
+    if (warnings := warnings_of(state))["count"]:
+        out["warnings"] = warnings
     if state.strict:
         out["strict"] = True
     return out
@@ -173,6 +176,7 @@ def head_as_dict(head: Head) -> dict[str, Any]:
         "trigger": head.trigger,
         **({} if head.search is None else {"search": head.search}),
         "labels": dict(head.labels),
+        "warnings": head.warnings,
     }
 
 

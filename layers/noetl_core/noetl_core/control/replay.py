@@ -193,6 +193,7 @@ def _request(first: Commit) -> NewExecution:
         labels=d.get("labels") or {},
         priority=d.get("priority"),
         strict=bool(d.get("strict")),
+        undefined=d.get("undefined") or [],
     )
 
 
@@ -215,7 +216,12 @@ def _plain(events: Sequence[AnyEvent]) -> tuple[dict[str, Any], ...]:
     return tuple({"name": e.name, "data": json.loads(json.dumps(e.data))} for e in events)
 
 
-ADDED = {"StepScheduled": ("timeout_s", "deadline_s"), "WorkflowStarted": ("timeout_s",)}
+ADDED = {
+    "StepScheduled": ("timeout_s", "deadline_s", "undefined"),
+    "WorkflowStarted": ("timeout_s",),
+    "NextEvaluated": ("undefined",),
+    "WorkflowFinished": ("undefined",),
+}
 """Keys that events have now and that older logs do not have."""
 
 

@@ -22,7 +22,7 @@ from noetl_core.observe import findings, sentences
 from noetl_core.observe.account import Account, Moment, RunAccount
 from noetl_core.observe.causes import Failed, cause, failures, failures_of
 from noetl_core.observe.evaluation import Question, evaluate
-from noetl_core.observe.guards import arcs, scope_of
+from noetl_core.observe.guards import arcs, place, scope_of
 from noetl_core.observe.partial import Missing, PartialAccount
 from noetl_core.observe.retries import retry_of
 from noetl_core.observe.why import Explanation
@@ -259,7 +259,19 @@ class _Reading:
             if where is not None:
                 fact["line"], fact["column"] = where
             out.append(fact)
+        for group, text in findings.warnings(state):
+            out.append(self._placed({"fact": "warning", "text": text, "depth": 0}, group.get("step"), group.get("task")))
         return out
+
+    def _placed(self, fact: why_shapes.Fact, name: str | None, task_name: str | None) -> why_shapes.Fact:
+        """Return the fact with its step, and with the place of the task, or else the step."""
+        step = None if name is None else self._playbook.by_name.get(name)
+        if step is None:
+            return fact
+        fact["step"] = step.name
+        task = next((t for t in step.tasks if t.name == task_name), None)
+        place(fact, self._text, *((step.path, "step") if task is None else (task.path,)))
+        return fact
 
 
 def _decided(control: Control, execution_id: str, at: str) -> int:

@@ -315,6 +315,8 @@ class OnFailure:
     webhook: str | None = None
     sns: str | None = None
     credential: str | None = None
+    also: Literal["warnings"] | None = None
+    """`warnings`: executions that completed with warnings are notified, too."""
     disabled: bool = False
 
 

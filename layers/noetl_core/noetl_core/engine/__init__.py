@@ -15,7 +15,8 @@
   which of what waits would wait for ever.
 * `failure_handlers` makes the playbooks that tell webhooks and topics of failures.
 * `search` records the attributes by which lists find an execution.
-* `aggregates` counts what runs and iterations came to, `ended_runs` keeps the slowest and the failed,
+* `aggregates` counts what runs and iterations came to, `warnings` what went wrong without failing anything,
+  `ended_runs` keeps the slowest and the failed,
   `step_status` says what steps stand at.
 * `redrive` plans what is run again, over the `lineage` of tokens and runs. `ids` derives all identifiers.
 

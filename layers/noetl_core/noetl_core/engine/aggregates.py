@@ -13,9 +13,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from noetl_core.engine import warnings
 from noetl_core.engine.records import ControlEvent, RunEvent
 from noetl_core.engine.state import State
-from noetl_core.events.aggregates import Aggregates, Cells, ErrorGroup
+from noetl_core.events.aggregates import Aggregates, Cells, ErrorGroup, Warnings
 from noetl_core.events.shapes import Failure
 
 MAX_GROUPS = 20
@@ -49,6 +50,7 @@ class RunAggregates:
     others: int = 0
     failed: list[list[int]] = field(default_factory=list)
     cells: Cells = field(default_factory=lambda: Cells(bits=0, at={}))
+    warnings: Warnings | None = None
 
     def observe(self, event: RunEvent) -> None:
         """Fold one event."""
@@ -66,6 +68,9 @@ class RunAggregates:
             if event.data["status"] == "error":
                 fail(self.failed, path[0])
                 self._error(event.data.get("error") or {"kind": "unknown", "message": ""}, path)
+        elif event.name == "TaskProcessed":
+            if event.data["outcome"]["status"] == "error" or "undefined" in event.data:
+                self.warnings = warnings.added(self.warnings, warnings.of_task(event.data))
         elif event.name == "TaskRetried":
             self.retries += 1
         elif event.name == "LoopCollected" and not event.data.get("path"):
@@ -97,9 +102,11 @@ class RunAggregates:
 
     def stated(self, cells: int = MAX_CELLS) -> Aggregates | None:
         """Return what a boundary says, with so many cells at most; None when there is nothing."""
-        if not (self.us or self.retries or self.errors or self.failed or self.cells["at"]):
+        if not (self.us or self.retries or self.errors or self.failed or self.cells["at"] or self.warnings):
             return None
         found = Aggregates()
+        if self.warnings is not None:
+            found["warnings"] = {**self.warnings, "groups": [{**group} for group in self.warnings["groups"]]}
         if self.us:
             found["us"], found["total_us"], found["max_us"] = dict(self.us), self.total_us, self.max_us
         if self.retries:
@@ -137,6 +144,7 @@ def _ended(state: State, run_id: str, at: int, error: Failure | None, said: Aggr
     step = state.step(run.step)
     if run.loop is not None:
         said = run.loop.aggregates
+    step.warnings = warnings.merged(step.warnings, warnings.of_run(said, failed=error is not None))
     step.iterations = said if said is not None and ("us" in said or "failed" in said) else None
     took = max(at - run.opened_at, 0)
     ended: Aggregates = {"us": {str(took.bit_length()): 1}, "total_us": took, "max_us": took}
@@ -166,6 +174,8 @@ def merged(one: Aggregates | None, other: Aggregates | None) -> Aggregates | Non
         known = groups.get(key := _key(group))
         groups[key] = group if known is None else _joined(known, group)
     _state_errors(found, groups.values(), one.get("others", 0) + other.get("others", 0))
+    if (both := warnings.merged(one.get("warnings"), other.get("warnings"))) is not None:
+        found["warnings"] = both
     if ranges := [*one.get("failed", ()), *other.get("failed", ())]:
         found["failed"] = condensed(ranges)
     if (cells := one.get("cells")) is not None and (others := other.get("cells")) is not None:

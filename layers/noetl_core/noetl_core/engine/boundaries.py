@@ -223,7 +223,7 @@ def _failure_handled(p: RoutingPass, handled: control.FailureHandled) -> bool:
     """Record what was done about the failed end at which the execution still is; where its handler could not be started, and then
     was, also that."""
     s = p.state
-    if s.status != "failed" or s.epoch != handled["epoch"]:
+    if s.status not in ("failed", "completed") or s.epoch != handled["epoch"]:
         return False
     known = s.handled if s.handled is not None and s.handled["epoch"] == s.epoch else None
     if known is not None and ("error" not in known or "error" in handled):

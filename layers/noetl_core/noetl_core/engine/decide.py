@@ -26,7 +26,7 @@ from noetl_core.engine.search import record_search
 from noetl_core.engine.state import State
 from noetl_core.events import control
 from noetl_core.events.event import Fact
-from noetl_core.events.shapes import Parent, RequestKey, Triggered
+from noetl_core.events.shapes import Blank, Parent, RequestKey, Triggered
 from noetl_core.frozen import frozen
 
 __all__ = ["Decision", "NewExecution", "decide", "digest_for", "start"]
@@ -70,6 +70,8 @@ class NewExecution:
     priority: float | None = None
     """That of the request, if it has one."""
     strict: bool = False
+    undefined: Sequence[Blank] = ()
+    """The undefined names that defaults of the workload were rendered without."""
 
 
 def start(playbook: Playbook, request: NewExecution, now: int, values: Mapping[Need, Any] | None = None) -> Decision:
@@ -91,6 +93,7 @@ def start(playbook: Playbook, request: NewExecution, now: int, values: Mapping[N
         labels=dict(request.labels) or None,
         priority=request.priority,
         strict=request.strict or None,
+        undefined=list(request.undefined) or None,
     )
     p.emit(control.PlaybookRequestEvaluated, digest=playbook.digest)
     timeout, wrong = execution_limit(p)

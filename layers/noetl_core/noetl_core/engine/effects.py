@@ -20,6 +20,8 @@ from noetl_core.engine.records import Command, ControlEvent, Snapshot
 from noetl_core.engine.snapshots import snapshot
 from noetl_core.engine.state import LimitUse, State, caller_of
 from noetl_core.engine.waits import due_at, signal_name
+from noetl_core.engine.warnings import count_of, failure_of, warnings_of
+from noetl_core.events.aggregates import Warnings
 from noetl_core.events.shapes import ChildRequest, Failure, ResultPointer, Wait
 from noetl_core.events.table import BEGINS, OPERATED
 from noetl_core.frozen import frozen
@@ -133,6 +135,8 @@ class HandleFailure:
     started_at: int
     at: int
     trace_id: str | None = None
+    warnings: Warnings | None = None
+    """Of an execution that completed with warnings: only a handler with `also: warnings` is told."""
     depth: int = 0
     """That of nested calls, which goes on in what the handler starts: else failures and handlers could have no end."""
 
@@ -236,14 +240,17 @@ def caller_run(state: State) -> tuple[str | None, str | None]:
 
 
 def failed_end(state: State) -> HandleFailure | None:
-    """Return the failed end of an execution as what handles it is told; None where nothing is to be handled any more. A child's
-    failure is its parent's affair, and what handles a failure is not handled itself."""
-    if state.status != "failed" or (state.handled is not None and state.handled["epoch"] == state.epoch):
+    """Return the failed end of an execution as what handles it is told, or its end with warnings; None where nothing is to be
+    handled any more. A child's failure is its parent's affair, and what handles a failure is not handled itself."""
+    warned = state.status == "completed" and count_of(state) > 0
+    if not (state.status == "failed" or warned) or (state.handled is not None and state.handled["epoch"] == state.epoch):
         return None
     child = caller_of(state.parent) is not None and not (state.parent is not None and state.parent.get("detached"))
     if child or (state.trigger is not None and state.trigger["kind"] == "failure"):
         return None
-    error: Failure = {"kind": "unknown", "message": ""} if state.failure is None else state.failure.copy()
+    warnings = warnings_of(state) if warned else None
+    unknown: Failure = {"kind": "unknown", "message": ""}
+    error = failure_of(warnings) if warnings is not None else unknown if state.failure is None else state.failure.copy()
     return HandleFailure(
         state.execution_id,
         state.epoch,
@@ -254,6 +261,7 @@ def failed_end(state: State) -> HandleFailure | None:
         state.started_at,
         state.finished_at or state.updated_at,
         state.trace_id,
+        warnings,
         _depth(state),
     )
 

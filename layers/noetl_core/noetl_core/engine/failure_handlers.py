@@ -56,7 +56,8 @@ def _webhook(handler: OnFailure, digest: str) -> dict[str, Any]:
 
 
 def _topic(handler: OnFailure) -> dict[str, Any]:
-    subject = "{{ ('failed: ' ~ workload.failure.path)[:99] }}"  # SNS: less than 100 characters
+    what = "('warnings: ' if workload.failure.warnings else 'failed: ')"
+    subject = f"{{{{ ({what} ~ workload.failure.path)[:99] }}}}"  # SNS: less than 100 characters
     return _playbook(
         "sns",
         {"name": "publish", "kind": "sns", "topic": handler.sns, "subject": subject, "message": "{{ workload.failure }}"},

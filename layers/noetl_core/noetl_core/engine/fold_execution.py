@@ -7,6 +7,7 @@ from noetl_core.engine.fold_table import Folds
 from noetl_core.engine.records import ControlEvent
 from noetl_core.engine.state import State
 from noetl_core.engine.statuses import HELD
+from noetl_core.engine.warnings import added, of_blank
 from noetl_core.events import control
 
 folds = Folds()
@@ -25,6 +26,7 @@ def _requested(s: State, e: ControlEvent, d: control.PlaybookExecutionRequested,
     s.labels = dict(d.get("labels") or {})
     s.priority = d.get("priority")
     s.strict = bool(d.get("strict"))
+    s.warnings = added(s.warnings, map(of_blank, d.get("undefined") or ()))
     s.started_at = e.ts
 
 
@@ -81,6 +83,7 @@ def _stuck(s: State, e: ControlEvent, d: control.ExecutionStuck, seq: int) -> No
 def _finished(s: State, e: ControlEvent, d: control.WorkflowFinished, seq: int) -> None:
     s.status = d["status"]
     s.finished_at = e.ts
+    s.warnings = added(s.warnings, map(of_blank, d.get("undefined") or ()))
 
 
 @folds(control.PlaybookProcessed)
@@ -104,6 +107,7 @@ def _redriven(s: State, e: ControlEvent, d: control.ExecutionRedriven, seq: int)
     for name, stood in d.get("steps", {}).items():
         step = s.step(name)
         step.status, step.at, step.loop = stood.get("status"), stood.get("at"), stood.get("loop")
+        step.warnings = None
     s.last_result = d.get("last_result")
     s.joins_fired = [key for key in s.joins_fired if key.partition("@")[0] not in d.get("joins", ())]
     s.completed = [c for c in s.completed if c["run"] not in d.get("forgotten", ())]

@@ -6,6 +6,7 @@ from noetl_core.engine.done_chunks import DoneChunks, Origin
 from noetl_core.engine.fold_table import Folds
 from noetl_core.engine.records import ControlEvent
 from noetl_core.engine.state import LoopState, Run, State
+from noetl_core.engine.warnings import added, of_blank
 from noetl_core.events import control, waiting
 from noetl_core.events.shapes import ChunkDone, Counts, ResultPointer
 
@@ -31,6 +32,8 @@ def _step_scheduled(s: State, e: ControlEvent, d: control.StepScheduled, seq: in
     step = s.step(d["step"])
     step.visits += 1
     step.opened += 1
+    if undefined := d.get("undefined"):
+        step.warnings = added(step.warnings, map(of_blank, undefined))
 
 
 def _limits(d: control.StepScheduled) -> dict[str, float]:

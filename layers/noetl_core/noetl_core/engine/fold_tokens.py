@@ -6,6 +6,7 @@ from noetl_core.engine import places
 from noetl_core.engine.fold_table import Folds
 from noetl_core.engine.records import ControlEvent
 from noetl_core.engine.state import State, Token
+from noetl_core.engine.warnings import added, of_blank
 from noetl_core.events import control
 
 folds = Folds()
@@ -84,5 +85,8 @@ def _next_evaluated(s: State, e: ControlEvent, d: control.NextEvaluated, seq: in
     fired = s.step(d["step"]).fired if d["selected"] else {}
     for arc in d["selected"]:
         fired[str(arc["arc"])] = fired.get(str(arc["arc"]), 0) + 1
+    if undefined := d.get("undefined"):
+        step = s.step(d["step"])
+        step.warnings = added(step.warnings, map(of_blank, undefined))
     if (unhandled := d.get("unhandled")) and s.failure is None:
         s.failure = unhandled.copy()

@@ -7,6 +7,7 @@ from dataclasses import field
 from typing import Any
 
 from noetl_core.engine.state import State
+from noetl_core.engine.warnings import count_of
 from noetl_core.frozen import frozen
 
 
@@ -31,6 +32,8 @@ class Head:
     """Search attributes by name; None: the playbook has none."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """What whoever started it calls it by."""
+    warnings: int = 0
+    """The number of its warnings."""
 
 
 def search_text(value: Any) -> str:
@@ -61,4 +64,5 @@ def head_of(state: State) -> Head:
         trigger=None if state.trigger is None else {"kind": state.trigger["kind"], "name": state.trigger["name"]},
         search=state.search["attributes"] if state.search is not None else None,
         labels=state.labels,
+        warnings=count_of(state),
     )

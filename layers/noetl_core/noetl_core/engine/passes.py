@@ -18,12 +18,14 @@ from noetl_core.engine.large_values import LargeValues, prefetched, too_much
 from noetl_core.engine.needs import AskedNeed, BoundaryNeed, Need, NeedValues, TooMuch, Unreadable, named
 from noetl_core.engine.records import ControlEvent, Event
 from noetl_core.engine.state import Run, State, StepState, trigger_seen
+from noetl_core.engine.warnings import blanks_of
 from noetl_core.engine.workload import workload_of
 from noetl_core.events import control, limits
 from noetl_core.events.event import Keys
-from noetl_core.events.shapes import Counts, Failure, ResultPointer, StepSeen, TokenEvent
+from noetl_core.events.shapes import Blank, Counts, Failure, ResultPointer, StepSeen, TokenEvent
 from noetl_core.events.table import ENDS_RUN, ends_run
 from noetl_core.expr import Pointer, Scope, TemplateError, is_reference, load
+from noetl_core.expr.scope import Blanks
 from noetl_core.outlines import Part
 from noetl_core.result_refs import is_partly_readable, reference_to
 
@@ -85,6 +87,8 @@ class RoutingPass:
     """How many arcs were evaluated since tokens began to move."""
     searched: int = field(init=False)
     """The `ctx_version` for which search attributes are recorded."""
+    blanks: Blanks = field(default_factory=dict)
+    """The undefined names that text was rendered without since `take_blanks`."""
     _workload: dict[str, Any] | None = None
     _large: LargeValues | None = None
 
@@ -129,7 +133,14 @@ class RoutingPass:
             prefetch=self.prefetch,
             open=self.open,
             strict=self.state.strict,
+            blanks=self.blanks,
         )
+
+    def take_blanks(self) -> list[Blank] | None:
+        """Return and forget the blanks."""
+        found = blanks_of(self.blanks)
+        self.blanks.clear()
+        return found or None
 
     def resolve(self, ref: Any) -> Any:
         """Return the value of a pointer or a reference, or raise `NeedValues`."""

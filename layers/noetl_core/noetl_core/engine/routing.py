@@ -32,6 +32,7 @@ ends here."""
 def take_arcs(p: RoutingPass, step: Step, run: Run, event: TokenEvent) -> None:
     """Evaluate `next.arcs` on a boundary and enqueue the tokens of the arcs that fire (formal specification 8, resolution
     11)."""
+    p.blanks.clear()
     seen = event_namespace(event)
     failed = event["name"] == "step.failed"
     try:
@@ -61,6 +62,7 @@ def take_arcs(p: RoutingPass, step: Step, run: Run, event: TokenEvent) -> None:
         event=event["name"],
         selected=[{"arc": a.index, "step": a.step} for a in fired],
         unhandled=unhandled,
+        undefined=p.take_blanks(),
     )
     for patch in patches:
         p.emit(control.CtxPatched, run=run.id, patch=patch)
@@ -244,6 +246,7 @@ def _open(
         tokens=[token.id],
         timeout_s=timeout_s,
         deadline_s=deadline_s,
+        undefined=p.take_blanks(),
     )
     return p.state.runs[run_id]
 
@@ -269,6 +272,7 @@ def _schedule(p: RoutingPass, step: Step, token: Token) -> None:
     if _too_often(p, step, token):
         return
     args = token.args
+    p.blanks.clear()
     if step.args:
         event = event_namespace(token.event) if token.event else None
         args = {**render(step.args, p.scope(token.args, event), undefined_ok=True), **token.args}
@@ -298,6 +302,7 @@ def _finish(p: RoutingPass) -> None:
     """When nothing is open: run compensations, expire tokens that stay denied, then end the execution, once (formal
     specification 4.4)."""
     s = p.state
+    p.blanks.clear()
     if s.compensates and s.completed:
         _compensate(p)
         return
@@ -322,7 +327,7 @@ def _finish(p: RoutingPass) -> None:
     if status == "failed" and s.failure is not None:
         error = s.failure.copy()
         error.pop("fatal", None)
-    p.emit(control.WorkflowFinished, status=status, error=error, not_undone=s.not_undone or None)
+    p.emit(control.WorkflowFinished, status=status, error=error, not_undone=s.not_undone or None, undefined=p.take_blanks())
     p.emit(control.PlaybookProcessed, status=status, result=result if status == "completed" else None)
 
 

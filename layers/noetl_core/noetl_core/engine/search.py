@@ -21,6 +21,7 @@ def record_search(p: RoutingPass) -> None:
     if not wanted or p.searched == p.state.ctx_version:
         return
     p.searched = p.state.ctx_version
+    earlier = dict(p.blanks)
     found: dict[str, Any] = {}
     left_out: dict[str, str] = {}
     for name, template in wanted.items():
@@ -36,6 +37,8 @@ def record_search(p: RoutingPass) -> None:
             left_out[name] = why
         else:
             found[name] = value
+    p.blanks.clear()  # an attribute may lack what is not known yet
+    p.blanks.update(earlier)
     known = p.state.search or {"attributes": {}}
     if p.state.search is None or found != known["attributes"] or left_out != known.get("left_out", {}):
         p.emit(control.SearchAttributesSet, attributes=found, left_out=left_out or None)

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from noetl_core.engine.done_chunks import DoneChunks
 from noetl_core.engine.statuses import TERMINAL
-from noetl_core.events.aggregates import Aggregates, Cells
+from noetl_core.events.aggregates import Aggregates, Cells, Warnings
 from noetl_core.events.redrives import CarriedOver
 from noetl_core.events.shapes import (
     ChildRequest,
@@ -140,6 +140,8 @@ class StepState:
     """Of the iterations of its last finished run."""
     last_run: str | None = None
     """The last finished run."""
+    warnings: Warnings | None = None
+    """Of all its runs (`engine.warnings`)."""
     fired: dict[str, int] = field(default_factory=dict)
     """How often each arc was selected, by its index."""
     opened: int = 0
@@ -238,6 +240,8 @@ class State:
     """By which lists find it."""
     priority: float | None = None
     """That of its request; None: that of the playbook."""
+    warnings: Warnings | None = None
+    """Those that belong to no step."""
     strict: bool = False
     """Undefined values in templates, and errors that no rule matches, are failures; fixed at the start."""
     key: RequestKey | None = None

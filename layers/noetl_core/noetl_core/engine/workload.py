@@ -18,7 +18,7 @@ from noetl_core.engine.state import State, trigger_seen
 from noetl_core.events.shapes import Triggered
 from noetl_core.expr import LimitExceeded, Pointer, Scope, TemplateError, is_template, render
 from noetl_core.expr.limits import ITEM_SIZE
-from noetl_core.expr.scope import Resolve
+from noetl_core.expr.scope import Blanks, Resolve
 from noetl_core.json_schema import problems
 from noetl_core.mappings import deep_merge
 
@@ -66,6 +66,7 @@ def rendered_defaults(
     trigger: Triggered | None = None,
     *,
     strict: bool = False,
+    blanks: Blanks | None = None,
 ) -> dict[str, Any]:
     """Return the values of the defaults that are templates, except those that the payload replaces. They are to be merged
     over the rest.
@@ -73,7 +74,7 @@ def rendered_defaults(
     The templates read the workload (the payload and the other defaults), `execution_id` and `trigger`. `resolve` loads
     references in the payload. Raises `BadWorkload` for a template that fails, and for defaults that need each other.
     """
-    rendering = _Rendering(playbook.workload, payload, execution_id, resolve, trigger, strict)
+    rendering = _Rendering(playbook.workload, payload, execution_id, resolve, trigger, strict, blanks)
     found: dict[str, Any] = rendering.overrides(playbook.workload, payload, ())
     return found
 
@@ -89,6 +90,7 @@ class _Rendering:
         resolve: Resolve | None,
         trigger: Triggered | None,
         strict: bool,
+        blanks: Blanks | None,
     ) -> None:
         self._texts: dict[tuple[str | int, ...], str] = {}
         self._values: dict[tuple[str | int, ...], Any] = {}
@@ -98,7 +100,7 @@ class _Rendering:
         self._began = time.thread_time()
         tree = self._merged(defaults, payload, ())
         names = {"workload": tree, "execution_id": execution_id, "trigger": trigger_seen(trigger)}
-        self._scope = Scope(names, resolve=self._resolve, strict=strict)
+        self._scope = Scope(names, resolve=self._resolve, strict=strict, blanks=blanks)
 
     def overrides(self, defaults: Any, given: Any, path: tuple[str | int, ...]) -> Any:
         """Return what replaces `defaults` at `path`; `_NOTHING` where no template has an effect."""

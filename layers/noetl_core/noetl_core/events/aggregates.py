@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NotRequired
+from typing import Literal, NotRequired
 
 from noetl_core.events.typed import TypedDict
 
@@ -28,6 +28,36 @@ class Cells(TypedDict):
     """Cell -> `[ended, failed, total_us, max_us]`."""
 
 
+WarningCode = Literal["error_passed", "iteration_failed", "undefined"]
+
+
+class WarningGroup(TypedDict):
+    """Warnings with the same code, task and message; numbers in messages are ignored."""
+
+    code: WarningCode
+    """`error_passed`: a task failed and its policy continued. `iteration_failed`: an iteration failed, and its loop did not.
+    `undefined`: text was rendered without an undefined name."""
+    message: str
+    """The message of the first."""
+    count: int
+    kind: NotRequired[str]
+    """The kind of the error."""
+    error_code: NotRequired[str | int]
+    """The code of the error."""
+    step: NotRequired[str]
+    task: NotRequired[str]
+    iteration: NotRequired[list[int]]
+    """Indexes of the first iteration, outermost loop first."""
+
+
+class Warnings(TypedDict):
+    """What went wrong without failing anything."""
+
+    count: int
+    groups: list[WarningGroup]
+    """The first groups."""
+
+
 class Aggregates(TypedDict, total=False):
     """Totals of many runs or iterations, of bounded size (`engine.aggregates`)."""
 
@@ -47,3 +77,4 @@ class Aggregates(TypedDict, total=False):
     """Ranges `[first, last, failed]` of indexes of the outermost loop: how many iterations failed in each."""
     cells: Cells
     """By index of the outermost loop."""
+    warnings: Warnings

@@ -10,6 +10,7 @@ from typing import Any, Literal, NotRequired
 from noetl_core.events.aggregates import Aggregates
 from noetl_core.events.redrives import RedrivenFrom, RemainingStep, RepeatedArcs, RestoredToken
 from noetl_core.events.shapes import (
+    Blank,
     ChunkDone,
     Counts,
     EndStatus,
@@ -50,6 +51,8 @@ class PlaybookExecutionRequested(TypedDict):
     """The trigger that started it."""
     labels: NotRequired[dict[str, str] | None]
     """The attributes by which lists find the execution."""
+    undefined: NotRequired[list[Blank] | None]
+    """The undefined names that defaults of the workload were rendered without."""
     strict: NotRequired[bool | None]
     """Undefined values in templates, and errors that no rule matches, are failures."""
     priority: NotRequired[float | None]
@@ -77,6 +80,8 @@ class WorkflowFinished(TypedDict):
     error: NotRequired[Failure | None]
     not_undone: NotRequired[list[NotUndone] | None]
     """Compensations that failed."""
+    undefined: NotRequired[list[Blank] | None]
+    """The undefined names that text was rendered without."""
 
 
 class PlaybookProcessed(TypedDict):
@@ -230,6 +235,8 @@ class NextEvaluated(TypedDict):
     """The error that no arc handled."""
     error: NotRequired[str]
     """Why the arcs could not be evaluated."""
+    undefined: NotRequired[list[Blank] | None]
+    """The undefined names that text was rendered without."""
 
 
 # --- runs ---------------------------------------------------------------------------------------------------------------
@@ -246,6 +253,8 @@ class StepScheduled(TypedDict):
     timeout_s: NotRequired[float | None]
     deadline_s: NotRequired[float | None]
     """The time limits of the run, if they are expressions."""
+    undefined: NotRequired[list[Blank] | None]
+    """The undefined names that text was rendered without."""
 
 
 class BoundaryRouted(TypedDict):

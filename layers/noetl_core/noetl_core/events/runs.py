@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Literal, NotRequired
 
 from noetl_core.events.aggregates import Aggregates
-from noetl_core.events.shapes import Authored, Counts, DirectiveTaken, Failure, LoopPlan, Mail, TaskOutcome, Wait
+from noetl_core.events.shapes import Authored, Blank, Counts, DirectiveTaken, Failure, LoopPlan, Mail, TaskOutcome, Wait
 from noetl_core.events.typed import TypedDict
 
 # --- activations --------------------------------------------------------------------------------------------------------
@@ -155,6 +155,8 @@ class TaskProcessed(TypedDict):
     """The value to which the policy set `_prev`."""
     error: NotRequired[Failure]
     """The error with which the pipeline fails, if it differs from the outcome's."""
+    undefined: NotRequired[list[Blank]]
+    """The undefined names that text of the task was rendered without."""
     masked: NotRequired[bool]
     """The secrets of the event are masked."""
 

@@ -340,6 +340,14 @@ class TaskOutcome(TypedDict):
     error: NotRequired[Failure]
 
 
+class Blank(TypedDict):
+    """An undefined name that text was rendered without."""
+
+    name: str
+    """The name as the template has it; empty if a secret is part of it."""
+    template: str
+
+
 class DirectiveTaken(TypedDict):
     """The action of a pipeline after an outcome."""
 

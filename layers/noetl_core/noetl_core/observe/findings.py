@@ -8,6 +8,8 @@ from itertools import islice
 from typing import Final
 
 from noetl_core.engine.state import State, StepState
+from noetl_core.engine.warnings import warnings_of
+from noetl_core.events.aggregates import WarningGroup
 from noetl_core.observe import sentences
 from noetl_core.observe.why import Explanation
 
@@ -58,6 +60,12 @@ def iterations(steps: Mapping[str, StepState]) -> list[tuple[str, str]]:
             words.append(f"{group['count']:,} x {group['kind']}: {group['message']}{first}")
         out.append((name, f"{told}: {sentences.listed(words)}" if words else told))
     return out
+
+
+def warnings(state: State) -> list[tuple[WarningGroup, str]]:
+    """Return a sentence for each error that a policy let pass, and for each undefined name that text was rendered without."""
+    groups = (group for group in warnings_of(state)["groups"] if group["code"] != "iteration_failed")
+    return [(group, sentences.warning(group)) for group in groups]
 
 
 def _index(path: list[int]) -> str:

@@ -98,6 +98,20 @@ def limit(said: Mapping[str, Any]) -> str:
     return f"waits for limit {said['limit']}{places} since {said['since']}{place}{held}"
 
 
+def warning(group: Mapping[str, Any]) -> str:
+    """Return `load/fetch failed, and its policy went on: auth: 401` or `load/b: x is undefined in /orders/{{ x }}`."""
+    where = "/".join(group[key] for key in ("step", "task") if key in group)
+    first = f" @{'.'.join(map(str, group['iteration']))}" if group.get("iteration") else ""
+    times = f" ({group['count']:,} times{f', first:{first}' if first else ''})" if group["count"] > 1 else ""
+    place = where if times else f"{where}{first}"
+    if group["code"] == "undefined":
+        return f"{place + ': ' if place else ''}{group['message']}: the text was rendered without it{times}"
+    said = f"{group['kind']}: {group['message']}"
+    if group["code"] == "iteration_failed":
+        return f"an iteration of {place} failed, and its loop went on: {said}{times}"
+    return f"{place} failed, and its policy let it pass: {said}{times}"
+
+
 def nth(number: int) -> str:
     """`1st`, `2nd`, `12th`."""
     ending = "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")

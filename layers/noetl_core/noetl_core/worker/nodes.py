@@ -13,6 +13,7 @@ from noetl_core.engine.loops import Load, condense, iteration_scope, merge_ctx
 from noetl_core.engine.pipeline import Pipeline
 from noetl_core.events.runs import LoopIterationCompleted
 from noetl_core.events.shapes import ChunkOfLoop, Counts, Failure, Wait
+from noetl_core.expr.scope import Blanks
 
 Path = tuple[int, ...]
 
@@ -53,6 +54,8 @@ class PipelinePass:
     parent: LoopNode | None = None
     args: Mapping[str, Any] | None = None
     """The run's args with those of the iteration, once they have been evaluated."""
+    blanks: Blanks = field(default_factory=dict)
+    """The undefined names that text of its next task was rendered without."""
     wait: Wait | None = None
     permit: tuple[str, int] | None = None
     """The permit of its next task: the id of its wait, and when it may be used (microseconds)."""

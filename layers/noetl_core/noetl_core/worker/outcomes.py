@@ -9,6 +9,7 @@ from noetl_core.dsl.model import Task
 from noetl_core.engine.outcome import LONGEST, Outcome
 from noetl_core.engine.pipeline import fold, process
 from noetl_core.engine.records import Event
+from noetl_core.engine.warnings import blanks_of
 from noetl_core.events.event import TaskEvent
 from noetl_core.events.runs import TaskProcessed, TaskRetried
 from noetl_core.ports import NotFound
@@ -48,6 +49,9 @@ class Outcomes:
             kind: Literal["not_found", "schema"] = "not_found" if isinstance(error, NotFound) else "schema"
             failed = Outcome.failed(kind, f"policy of {task.called}: {error}", retryable=False)
             event, directive = process(pipe, Task(task.name, task.kind), failed, scope, now, begun)
+        if pass_.blanks and directive.do != "retry":
+            event = Event(event.name, event.ts, {**event.data, "undefined": blanks_of(pass_.blanks)})
+        pass_.blanks.clear()
         pass_.ctx.write(event.data.get("set_ctx") or {})
         fold(pipe, self._activation.step.tasks, event)
         self._recorder.put(event)

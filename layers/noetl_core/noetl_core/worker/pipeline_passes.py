@@ -55,6 +55,7 @@ class PipelinePasses:
         Raises `TemplateError`."""
         activation = self._activation
         scope = activation.scope(pass_.ctx, pass_.iter)
+        scope.blanks = pass_.blanks
         if not activation.step.each_args:
             return scope
         if pass_.args is None:

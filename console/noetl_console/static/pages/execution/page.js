@@ -1,7 +1,7 @@
 // One execution. The address has what is selected (`step`, `i`) and the time cursor (`at`); all parts of the page stand on these.
 import { html, useEffect, useMemo } from "../../vendor/preact.js";
 import { atRun, get } from "../../core/api.js";
-import { dateTime, duration, oneLine, shortId } from "../../core/format.js";
+import { dateTime, duration, number, oneLine, plural, shortId } from "../../core/format.js";
 import { useKeys } from "../../core/keys.js";
 import { useData, useGet } from "../../core/poll.js";
 import { go, href, put, route } from "../../core/router.js";
@@ -22,6 +22,8 @@ import { Timeline } from "./timeline.js";
 import { Decisions } from "./why.js";
 
 const VIEWS = { graph: [Graph, "Graph"], timeline: [Timeline, "Timeline"], steps: [Steps, "Steps"], iterations: [Iterations, "Iterations"], events: [Events, "Events"], logs: [Logs, "Logs"], ctx: [Ctx, "Ctx"], cost: [Cost, "Cost"], decisions: [Decisions, "Decisions"] };
+
+const WARNINGS = { error_passed: "failed, and its policy let it pass", iteration_failed: "an iteration failed, and the loop went on", undefined: "a text was rendered without it" };
 
 export function Execution({ parts }) {
   const [, id, tab = "graph"] = parts;
@@ -56,6 +58,7 @@ export function Execution({ parts }) {
     <${Head} run=${run} />
     ${changes.error ? html`<${Refused} error=${changes.error} again=${changes.look} />` : null}
     <${Stopped} run=${run} />
+    <${Warned} run=${run} />
     <${Waits} run=${run} />
     <div class="bar"><nav class="tabs" aria-label="Views">${names.map((name) => html`<a href=${href(["executions", id, name], query)} aria-current=${(VIEWS[tab] ? tab : "graph") === name ? "page" : undefined}>${VIEWS[name][1]}</a>`)}</nav></div>
     <${Slider} head=${head} moment=${moment} />
@@ -90,6 +93,17 @@ function Head({ run }) {
     </div>
     <${Actions} run=${run} />
   </header>`;
+}
+
+/** What went wrong without failing it: the first warnings, each with its step. */
+function Warned({ run }) {
+  const found = run.summary?.warnings;
+  if (!found) return null;
+  const line = (w) => {
+    const place = [w.step, w.task].filter(Boolean).join("/") + (w.iteration ? ` @${w.iteration.join(".")}` : "");
+    return html`<li>${w.step ? html`<button class="button plain" onClick=${() => run.select(w.step)}>${bdi(place, 80)}</button> ` : null}${WARNINGS[w.code]}: ${bdi(w.message, 200)}${w.count > 1 ? html` <span class="soft">${number(w.count)} times</span>` : null}</li>`;
+  };
+  return html`<details class="warned"><summary class="tone-hold">${plural(found.count, "warning")}</summary><ul>${found.groups.map(line)}</ul></details>`;
 }
 
 /** What it failed of, or why it cannot go on. */

@@ -90,7 +90,11 @@ class DynamoExecutionIndex(Table):
             "started_at": {"N": str(head.started_at)},
             "updated_at": {"N": str(head.updated_at)},
         }
-        for name, number in (("finished_at", head.finished_at), ("expires_at", head.expires_at or None)):
+        for name, number in (
+            ("finished_at", head.finished_at),
+            ("expires_at", head.expires_at or None),
+            ("warnings", head.warnings or None),
+        ):
             if number is not None:
                 item[name] = {"N": str(number)}
         for name, value in (
@@ -321,4 +325,5 @@ def _head(item: Item) -> Head:
         trigger=parsed("trigger"),
         search=parsed("search"),
         labels=parsed("labels") or {},
+        warnings=number("warnings"),
     )

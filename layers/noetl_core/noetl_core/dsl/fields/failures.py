@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from noetl_core.dsl.fields.types import Block, Field, Flag, Text
+from noetl_core.dsl.fields.types import Block, Choice, Field, Flag, Text
 
 ON_FAILURE: Final = Block(
     "on_failure",
@@ -15,6 +15,11 @@ ON_FAILURE: Final = Block(
     Field("webhook", Text(), "The address to which the failure is posted as JSON."),
     Field("sns", Text(), "The topic to which the failure is published: a name or an ARN."),
     Field("credential", Text(), "For `webhook`: the credential, as `auth` of `kind: http` takes it."),
+    Field(
+        "also",
+        Choice(("warnings",)),
+        "With `warnings`, executions that completed with [warnings](../warnings.md) are notified, too.",
+    ),
     Field("disabled", Flag(), "true notifies nobody, not even the stack's default."),
     prefix="on_failure of ",
 )
