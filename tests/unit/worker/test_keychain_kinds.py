@@ -185,7 +185,7 @@ def test_an_entry_that_cannot_be_resolved_fails_the_execution_before_anything_is
 ) -> None:
     out = run(entries, [{"name": "a", "kind": "noop"}, {"name": "b", "kind": "noop", "result": "{{ keychain.x.a }}"}])
     assert (out["status"], out["error"]["kind"], out["error"]["step"]) == ("failed", kind, "start")
-    assert said in out["error"]["message"]
+    assert said in out["error"]["message"] and out["error"]["message"].endswith("(task b of step start reads it)")
     assert "TaskProcessed" not in out["log"] and "TaskStarted" not in out["log"]
 
 

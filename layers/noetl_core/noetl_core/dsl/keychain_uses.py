@@ -21,6 +21,18 @@ def entries_used(playbook: Playbook) -> frozenset[str]:
     return known
 
 
+def first_use(playbook: Playbook, name: str) -> str | None:
+    """Return the first place that reads an entry, such as `task load of step fetch`; None if only other entries do."""
+    names = frozenset({name})
+    for step in playbook.steps:
+        for task in (*step.tasks, *step.compensate):
+            if _read(_texts(task), names):
+                return f"task {task.name} of step {step.name}"
+        if _read(_texts(step), names):
+            return f"step {step.name}"
+    return None
+
+
 def _used(playbook: Playbook) -> frozenset[str]:
     names = frozenset(entry.name for entry in playbook.keychain)
     if not names:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from noetl_core.dsl.fields.keychain import KEYCHAIN, SCOPES
-from noetl_core.dsl.keychain_uses import entries_used
+from noetl_core.dsl.keychain_uses import entries_used, first_use
 from noetl_core.dsl.model import KeychainEntry, Playbook
 from noetl_core.expr import (
     CredentialFailed,
@@ -98,8 +98,14 @@ class Keychain(Strict, Mapping[str, Any]):
             return
         used = entries_used(self._playbook)
         for name in self._entries:
-            if name in used:
+            if name not in used:
+                continue
+            try:
                 self._resolved(name, self._credential)
+            except TemplateError as error:
+                if reader := first_use(self._playbook, name):
+                    error.message = f"{error.message} ({reader} reads it)"
+                raise
 
     # --- entries by kind ------------------------------------------------------------------------------------------------
 
