@@ -56,6 +56,15 @@ class LimitPlacesContract:
         assert [waiter.holder for waiter in places.waiters("orders", 10)] == ["b", "c", "d"]
         assert places.waiters("none", 10) in ([], ())
 
+    def test_a_waiter_that_has_left_is_not_replaced(self, places: LimitPlaces) -> None:
+        places.enqueue("orders", LimitWaiter("a", "a", 1))
+        assert places.replace("orders", LimitWaiter("a", "a", 2, cancels="x"))
+        assert list(places.waiters("orders", 10)) == [LimitWaiter("a", "a", 2, "x")]
+        assert not places.replace("other", LimitWaiter("a", "a", 1))
+        places.dequeue("orders", "a")
+        assert not places.replace("orders", LimitWaiter("a", "a", 1, cancels="y"))
+        assert not places.waiters("orders", 10)
+
     def test_limits_in_use_are_listed_by_their_keys(self, places: LimitPlaces) -> None:
         for key in ("b", "a/ü", "c"):
             assert places.write(LimitRecord(key, {"1": NOW}, 1), NOW)

@@ -24,7 +24,9 @@ from dataclasses import asdict
 
 from noetl_core.control.cursor import history
 from noetl_core.control.envelopes import expand
+from noetl_core.engine.effects import next_reconciliation
 from noetl_core.engine.fold import REDUCER, fold_commits
+from noetl_core.engine.places_in_limits import execution_of
 from noetl_core.engine.records import StreamId
 from noetl_core.engine.snapshots import restore
 from noetl_core.engine.state import State
@@ -154,3 +156,46 @@ def every_compensation_ends_once(control: Sequence[tuple[int, Stored]]) -> None:
     assert len(set(begun)) == len(begun), "a run is compensated once"
     over = any(e.name == "PlaybookProcessed" for _, e in control)
     assert begun == ended or not over, "one after another, each to its end"
+
+
+def places_are_those_of_the_logs(world: World) -> None:
+    """Assert that limits agree with the logs: each holder and waiter is one of a live execution that asked for it, and nobody both
+    holds a place and waits for it."""
+    states: dict[str, State] = {}
+
+    def asked(holder: str) -> bool:
+        execution_id = execution_of(holder)
+        if execution_id not in states:
+            states[execution_id] = world.state(execution_id)
+        state = states[execution_id]
+        return not state.finished and holder in state.limits
+
+    for key, record in world.places.held.items():
+        line = {waiter.holder for waiter in world.places.queues.get(key, {}).values()}
+        assert not line & record.holders.keys(), f"limit {key}: {line & record.holders.keys()} have a place and stand in line"
+        assert not (gone := {h for h in line | record.holders.keys() if not asked(h)}), f"limit {key}: {gone} are over"
+        assert len(record.holders) <= max(record.most, 1), f"limit {key}: {len(record.holders)} hold places"
+        assert not record.displaced, f"limit {key}: {record.displaced} were not displaced"
+        assert not line or record.waiting, f"limit {key}: nobody looks at the line of {line}"
+        assert not line or len(record.holders) >= record.most, f"limit {key}: there is a free place, and {line} wait"
+
+
+def no_place_is_left(world: World) -> None:
+    assert not any(r.holders or r.waiting or r.displaced for r in world.places.held.values()), world.places.held
+    assert not any(world.places.queues.values()), world.places.queues
+
+
+def what_goes_on_is_due(world: World) -> None:
+    """Assert that the sweeper finds every live execution, at the latest when its first timer or deadline is due or a command has
+    waited: no older due time has replaced an earlier one."""
+    quiet, world.faults.quiet = world.faults.quiet, True
+    now = world.clock.time
+    for execution_id in {stream.execution_id for stream in world.store.streams}:
+        state = world.state(execution_id)
+        if state.finished:
+            continue
+        due = world.index.due_at.get(execution_id)
+        assert due is not None, f"{state.path} is {state.status} and never due"
+        latest = max(next_reconciliation(world.controls[0].playbook(state.digest), state, now), now + 120 * 1_000_000)
+        assert due <= latest, f"{state.path} is due {(due - latest) / 1e6:.0f} s too late"
+    world.faults.quiet = quiet

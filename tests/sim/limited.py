@@ -70,6 +70,16 @@ class SimPlaces:
         self.calls += 1
         self.faults.around(lambda: self.queues.setdefault(key, {}).__setitem__(waiter.place, waiter))
 
+    def replace(self, key: str, waiter: LimitWaiter) -> bool:
+        self.calls += 1
+        return self.faults.around(lambda: self._replace(self.queues.get(key, {}), waiter))
+
+    def _replace(self, line: dict[str, LimitWaiter], waiter: LimitWaiter) -> bool:
+        if waiter.place in line:
+            line[waiter.place] = waiter
+            return True
+        return False
+
     def dequeue(self, key: str, place: str) -> None:
         self.calls += 1
         self.faults.around(lambda: self.queues.get(key, {}).pop(place, None))

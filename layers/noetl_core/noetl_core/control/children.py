@@ -9,7 +9,7 @@ from noetl_core.control.admit import KeyReused, StartRequest, admit
 from noetl_core.control.catalog import resolve
 from noetl_core.control.core import Children, Control
 from noetl_core.control.failures import handle_failure
-from noetl_core.control.operate import NotNow, cancel
+from noetl_core.control.operate import NotNow, align_child, cancel
 from noetl_core.dsl.diagnostics import suggest
 from noetl_core.engine import ids
 from noetl_core.engine.effects import EndChild, HandleFailure, StartChild, child_of, parent_news
@@ -156,7 +156,8 @@ def _tell(control: Control, wanted: StartChild, data: ChildFinished) -> None:
 
 
 def reconcile_child(control: Control, parent: State, child: str) -> None:
-    """Start a child that was requested and never created, or report an end that the parent was never told."""
+    """Start a child that was requested and never created, report an end that the parent was never told, or align a child with the
+    pause of its parent."""
     wanted = child_of(parent, child)
     if wanted.request.get("detach"):
         control.children.start(control, wanted)
@@ -164,5 +165,8 @@ def reconcile_child(control: Control, parent: State, child: str) -> None:
     state = control.load(child)
     if state.seq < 0:
         control.children.start(control, wanted)
-    elif state.finished and (news := parent_news(state)) is not None:
+        align_child(control, parent, control.load(child) if parent.status == "paused" else state)
+    elif not state.finished:
+        align_child(control, parent, state)
+    elif (news := parent_news(state)) is not None:
         control.tell_parent(news)

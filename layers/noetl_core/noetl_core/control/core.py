@@ -213,6 +213,16 @@ class Control:
         It is safe to repeat. Raises `NotFound`, `Unavailable` (try again; `NewerLog`: with newer code) and `CorruptLog` (an
         operator must act).
         """
+        return self._route(execution_id, boundaries, facts).state
+
+    def record(self, execution_id: str, fact: Fact) -> tuple[State, bool]:
+        """Route one fact, and return the state after it and whether the log has it from this call. It has not where the fact is a
+        duplicate, or came too late: then the caller must not acknowledge it before it has found the fact in the state. Raises as
+        `route`."""
+        decision = self._route(execution_id, (), (fact,))
+        return decision.state, all(decision.recorded)
+
+    def _route(self, execution_id: str, boundaries: Sequence[Boundary], facts: Sequence[Fact]) -> Decision:
         values: dict[Need, Any] = {(("boundary", b.run_id, b.seq)): b.event.data for b in boundaries}
         fetch = Values(self.store, self.results, execution_id)
         for _ in range(MAX_ROUNDS):
@@ -237,7 +247,7 @@ class Control:
                     continue
             self._remember(execution_id, boundaries)
             self.conclude(decision)
-            return decision.state
+            return decision
         raise Unavailable(f"execution {execution_id} is contended: {MAX_ROUNDS} rounds were not enough")
 
     def conclude(self, decision: Decision) -> None:

@@ -51,7 +51,8 @@ def displace_oldest(control: Control, places: LimitPlaces, use: LimitUse, mine: 
         victim, is_new = _chosen(control, places, use)
         if victim is None:
             return
-        places.enqueue(use.key, replace(mine, cancels=victim))
+        if not places.replace(use.key, replace(mine, cancels=victim)):
+            is_new = True  # it has left the line meanwhile, with its place or without one: its execution finds out which
     if is_new:
         execution_id = execution_of(use.holder)
         control.index.set_due(execution_id, control.clock.now())

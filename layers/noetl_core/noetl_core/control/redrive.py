@@ -87,9 +87,11 @@ def redrive(
             data["rendered"] = rendered
     control.due_soon(execution_id)
     control.gates.set_gate(execution_id, Gate("run", expires_at=state.expires_at))
-    after = control.route(execution_id, facts=[fact(ExecutionRedriven, **data)])
-    if after.epoch != planned.data["epoch"]:
-        raise NotNow(f"execution {execution_id} was redriven by somebody else at the same time")
+    after, redriven = control.record(execution_id, fact(ExecutionRedriven, **data))
+    if not redriven:
+        raise NotNow(
+            f"execution {execution_id} was redriven by somebody else at the same time; look at it before redriving it again"
+        )
     return Redriven(after, shown)
 
 

@@ -199,7 +199,7 @@ def take_fact(p: RoutingPass, fact: Fact) -> bool:
         case "ExecutionPaused":
             if s.status != "running":
                 return False
-            p.emit(control.ExecutionPaused)
+            p.emit(control.ExecutionPaused, **fact.data)
         case "ExecutionResumed":
             if s.status not in HELD:
                 return False

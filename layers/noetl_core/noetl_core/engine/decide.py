@@ -45,6 +45,8 @@ class Decision:
     objects: tuple[tuple[str, bytes], ...]
     effects: tuple[Effect, ...]
     state: State
+    recorded: tuple[bool, ...] = ()
+    """For each fact whether it is among the events: False for a duplicate, and for one that comes too late."""
 
 
 @frozen
@@ -121,11 +123,9 @@ def decide(
     p = RoutingPass(playbook, state, now, state.seq + 1, values)
     ctx_version = state.ctx_version
     if state.finished and not any(fact.name == "ExecutionRedriven" for fact in facts):
-        for fact in facts:
-            take_fact(p, fact)  # nothing moves any more; what was done about a failure is recorded
-        return _decision(p)
-    for fact in facts:
-        take_fact(p, fact)
+        late = [take_fact(p, fact) for fact in facts]  # nothing moves any more; what was done about a failure is recorded
+        return _decision(p, recorded=late)
+    recorded = [take_fact(p, fact) for fact in facts]
     routed = [route_boundary(p, boundary) for boundary in boundaries]
     if facts or not boundaries:
         _match_all_waits(p)
@@ -140,7 +140,7 @@ def decide(
     while p.advance:
         advance_loop(p, state.runs[p.advance.pop()])
         settle(p)
-    return _decision(p, again=not all(routed))
+    return _decision(p, again=not all(routed), recorded=recorded)
 
 
 def _match_all_waits(p: RoutingPass) -> None:
@@ -158,11 +158,11 @@ def digest_for(state: State, facts: Sequence[Fact]) -> str:
     return next((f.data["digest"] for f in facts if f.name == "ExecutionRedriven" and "digest" in f.data), state.digest)
 
 
-def _decision(p: RoutingPass, *, again: bool = False) -> Decision:
+def _decision(p: RoutingPass, *, again: bool = False, recorded: Sequence[bool] = ()) -> Decision:
     """`again`: some boundary was routed before."""
     if p.events:
         if not p.state.finished:
             record_search(p)
         p.state.seq = p.seq
     effects = effects_of(p.playbook, p.state, p.events, p.now, again=again)
-    return Decision(p.seq, tuple(p.events), tuple(p.objects), effects, p.state)
+    return Decision(p.seq, tuple(p.events), tuple(p.objects), effects, p.state, tuple(recorded))

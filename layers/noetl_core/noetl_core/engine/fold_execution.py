@@ -53,12 +53,12 @@ def _search_attributes_set(s: State, e: ControlEvent, d: control.SearchAttribute
 
 @folds(control.ExecutionPaused)
 def _paused(s: State, e: ControlEvent, d: control.ExecutionPaused, seq: int) -> None:
-    s.status = "paused"
+    s.status, s.paused_by = "paused", d.get("parent")
 
 
 @folds(control.ExecutionResumed)
 def _resumed(s: State, e: ControlEvent, d: control.ExecutionResumed, seq: int) -> None:
-    s.status, s.stuck = "running", None
+    s.status, s.stuck, s.paused_by = "running", None, None
 
 
 @folds(control.ExecutionCancelled)

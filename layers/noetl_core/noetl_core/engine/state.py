@@ -295,6 +295,8 @@ class State:
     result: ResultPointer | None = None
     """At the end: `{value}`, or a pointer."""
     stuck: str | None = None
+    paused_by: str | None = None
+    """The parent whose pause paused it; None: an operator did, or nobody."""
     handled: Handled | None = None
     """What was done about its last failed end."""
     search: SearchAttributes | None = None

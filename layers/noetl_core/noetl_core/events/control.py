@@ -92,7 +92,10 @@ class PlaybookProcessed(TypedDict):
 
 
 class ExecutionPaused(TypedDict):
-    """An operator paused the execution."""
+    """An operator paused the execution, or its parent."""
+
+    parent: NotRequired[str | None]
+    """The paused execution that calls it: resuming that one resumes this one."""
 
 
 class ExecutionResumed(TypedDict):

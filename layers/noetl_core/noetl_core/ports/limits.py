@@ -80,6 +80,10 @@ class LimitQueue(Protocol):
         """Add a waiter, or replace the one with the same `place`."""
         ...
 
+    def replace(self, key: str, waiter: LimitWaiter) -> bool:
+        """Replace the waiter with the same `place`; return whether it was still there. One that has left does not come back."""
+        ...
+
     def dequeue(self, key: str, place: str) -> None: ...
 
     def waiters(self, key: str, limit: int) -> Sequence[LimitWaiter]:

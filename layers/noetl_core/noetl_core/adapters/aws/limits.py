@@ -51,15 +51,10 @@ class DynamoLimitPlaces(Table):
         return sorted(found, key=lambda record: record.key)
 
     def enqueue(self, key: str, waiter: LimitWaiter) -> None:
-        item: dict[str, Any] = {
-            "pk": {"S": f"waits#{key}"},
-            "sk": {"S": waiter.place},
-            "holder": {"S": waiter.holder},
-            "most": {"N": str(waiter.most)},
-        }
-        if waiter.cancels is not None:
-            item["cancels"] = {"S": waiter.cancels}
-        self.put(item)
+        self.put(_item(key, waiter))
+
+    def replace(self, key: str, waiter: LimitWaiter) -> bool:
+        return self.put(_item(key, waiter), ConditionExpression="attribute_exists(pk)")
 
     def dequeue(self, key: str, place: str) -> None:
         if not place:
@@ -90,6 +85,18 @@ def _record(item: Item) -> LimitRecord:
         int(item["revision"]["N"]),
         json.loads(item["displaced"]["S"]) if "displaced" in item else {},
     )
+
+
+def _item(key: str, waiter: LimitWaiter) -> dict[str, Any]:
+    item: dict[str, Any] = {
+        "pk": {"S": f"waits#{key}"},
+        "sk": {"S": waiter.place},
+        "holder": {"S": waiter.holder},
+        "most": {"N": str(waiter.most)},
+    }
+    if waiter.cancels is not None:
+        item["cancels"] = {"S": waiter.cancels}
+    return item
 
 
 def _waiter(item: Item) -> LimitWaiter:

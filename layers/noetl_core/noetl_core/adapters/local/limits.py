@@ -46,6 +46,10 @@ class SqliteLimitPlaces:
             (key, waiter.place, waiter.holder, waiter.most, waiter.cancels),
         )
 
+    def replace(self, key: str, waiter: LimitWaiter) -> bool:
+        values = (waiter.holder, waiter.most, waiter.cancels, key, waiter.place)
+        return self._db.write("UPDATE limit_waiters SET holder=?, most=?, cancels=? WHERE key=? AND place=?", values) == 1
+
     def dequeue(self, key: str, place: str) -> None:
         self._db.write("DELETE FROM limit_waiters WHERE key=? AND place=?", (key, place))
 
