@@ -8,7 +8,7 @@ UV := $(shell command -v uv 2>/dev/null || echo $(BIN)/uv)
 # Without it every process of the suite compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup run test docs lint types contracts template unit e2e bench gigabyte peers idle rate scaling up down clean dist braket coverage soak scale load conformance matrix properties kills nightly compiled layer build sam-local audit
+.PHONY: setup run test docs lint types contracts template unit e2e bench gigabyte peers idle rate scaling up down clean dist braket coverage soak scale load conformance matrix properties pairs kills nightly compiled layer build sam-local audit
 
 setup: $(VENV)/.synced
 
@@ -98,6 +98,11 @@ properties: setup
 # Costly tests, each beside a quicker one of the same promise
 nightly: setup
 	@$(BIN)/pytest -o faulthandler_timeout=0 -n 2 --dist loadfile -m nightly
+
+# Any operation inside any other, at every port call, in the simulator: some twenty minutes. SEED is printed, and repeats one exploration;
+# CASES=live/pause/resume/13 carries out those that are named, N=5000 so many of all.
+pairs: setup
+	@$(BIN)/python -W error -m tests.sim.pairs $(CASES) $(if $(SEED),--seed $(SEED)) $(if $(N),--count $(N))
 
 kills: setup
 	@$(BIN)/python -W error -m tests.sim.kills $(or $(N),200) $(SEED)

@@ -240,7 +240,7 @@ def test_a_failed_child_is_started_anew_under_another_id() -> None:
     assert result(world, state) == 5
 
 
-def test_two_operators_at_once_redrive_once() -> None:
+def test_a_redrive_that_comes_again_is_refused() -> None:
     world = World()
     failing(world, lambda call: call.task == "c")
     execution_id = world.start(PIPELINE).execution_id

@@ -4,7 +4,7 @@ A case is a scene, an ordered pair of operations and a moment: `inner` runs just
 another process. Afterwards the world comes to rest and then to its end. The invariants are checked at both, and the rule of
 acknowledgement: what was acknowledged is in the log, and what is not in the log was refused.
 
-`make pairs` runs every case in the order of a seed, `python -m tests.sim.pairs live/pause/resume/13` those that are named. The
+`make pairs` runs every case with deliveries in the order of a seed, `python -m tests.sim.pairs live/pause/resume/13` those that are named. The
 scenes are in `scenes`, the operations in `operations`, the checks in `checks`. Single faults of ports are not tried here: that is
 what `tests.sim.test_faults` does.
 """
