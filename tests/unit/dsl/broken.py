@@ -204,7 +204,6 @@ BROKEN: list[tuple[str, str, str, str]] = [
      "E114", "frame says how many rows are claimed at once"),
     ("cursor that is distributed", flow("step: a\nloop: §{cursor: {kind: postgres, auth: a, table: t, done: delete}, iterator: x, spec: {policy: {exec: distributed}}}\ntool: {kind: noop}"),
      "E114", "leave exec out; several executions may claim from one source at the same time"),
-    ("frame without cursor", flow("step: a\nloop: {in: [1], iterator: x, spec: {§frame: 2}}\ntool: {kind: noop}"), "E114", "cursor: { kind: postgres, ... }"),
     ("mode cursor without cursor", flow("step: a\nloop: {in: [1], iterator: x, spec: {§mode: cursor}}\ntool: {kind: noop}"), "E114",
      "cursor: { kind: postgres, ... }"),
     # --- tasks

@@ -84,7 +84,7 @@ def notes(entry: str) -> list[str]:
             "{name: k, kind: oauth2, token_url: https://x/t, username: u, password: p, grant_type: password, client_auth: basic}",
             {"token_url": "https://x/t", "username": "u", "password": "p", "grant_type": "password", "client_auth": "basic"},
         ),
-        ("{name: k, kind: postgres_credential, whatever: 5}", {"whatever": 5}),
+        ("{name: k, kind: postgres_credential, credential: pg}", {"credential": "pg"}),
     ],
 )
 def test_an_entry_is_kept_by_the_canonical_names_of_its_kind(entry: str, expected: Mapping[str, Any]) -> None:
@@ -137,11 +137,11 @@ def test_what_belongs_to_another_store_is_told_to_have_no_effect() -> None:
     ]
 
 
-def test_what_is_no_field_has_no_effect_unless_it_looks_like_one() -> None:
+def test_a_key_that_the_kind_does_not_have_is_refused() -> None:
     entry = "{name: k, kind: oauth2, token_url: x, tenant: t, expires_in: 60, token_path: data.token, description: d, scops: a}"
-    assert errors(entry) == ['E110 unknown key "scops" in keychain entry 0']
-    entry = entry.replace(", scops: a", "")
-    assert notes(entry) == ['W403 "tenant" in keychain entry 0 is accepted but has no effect']
+    assert errors(entry) == ['E110 unknown key "tenant" in keychain entry 0', 'E110 unknown key "scops" in keychain entry 0']
+    assert errors("{name: k, kind: postgres_credential, whatever: 5}") == ['E110 unknown key "whatever" in keychain entry 0']
+    entry = entry.replace(", scops: a", "").replace(" tenant: t,", "")
     assert options(entry) == {"token_url": "x", "ttl": 60, "token_field": "data.token", "desc": "d"}
 
 

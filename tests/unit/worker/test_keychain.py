@@ -115,3 +115,21 @@ def test_a_credential_that_the_keychain_does_not_declare_is_an_error_where_its_n
 )
 def test_what_allows_for_a_missing_field_goes_on(template: str) -> None:
     assert run(template)["status"] == "completed"
+
+
+def test_the_stored_name_of_a_credential_may_be_a_template() -> None:
+    text = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: k, path: t/k}
+workload: {c: reports}
+keychain: [{name: pg, kind: postgres_credential, credential: "{{ workload.c }}"}]
+workflow:
+  - step: start
+    tool: {kind: noop, result: "{{ 'yes' if keychain.pg.user == 'reader' else 'no' }}", set_ctx: {ok: "{{ keychain.pg is defined }}"}}
+"""
+    local, state = run_text(text, secrets=Held({"reports": WRAPPED}))
+    try:
+        assert read.summary(local.control, state.execution_id)["status"] == "completed"
+    finally:
+        local.close()

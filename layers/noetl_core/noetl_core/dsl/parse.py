@@ -260,9 +260,13 @@ def _workbook(r: Reader, node: Node | None, scope: StepScope) -> dict[str, RawTa
 def _workbook_entry(r: Reader, name: str, node: Node, scope: StepScope) -> RawTask | None:
     if not isinstance(node.value, dict) or "kind" not in node.value:
         message = (
-            f'workbook task "{name}" has no kind' if isinstance(node.value, dict) else f'workbook task "{name}" must be a tool'
+            f'workbook task "{name}" has no kind'
+            if isinstance(node.value, dict)
+            else f'workbook task "{name}" must be one tool, not {r.word(node)}'
         )
-        r.report("E111" if isinstance(node.value, dict) else "E112", node, message, "kind says which tool runs")
+        other = node.get("type") or node.get("tool")
+        hint = f"kind: {other.value}" if other is not None and isinstance(other.value, str) else "kind says which tool runs"
+        r.report("E111" if isinstance(node.value, dict) else "E112", node, message, hint)
         return None
     if node.value["kind"].value == "workbook":
         r.report("E114", node.value["kind"], f'workbook task "{name}" cannot run the workbook', "write the tool itself")

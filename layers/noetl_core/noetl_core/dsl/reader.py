@@ -71,6 +71,10 @@ class Given:
         return given
 
 
+_QUOTED_COMMAND: Final = re.compile(rf"""(['"]){COMMAND.pattern}\1""")
+"""How a program names the result of a statement."""
+
+
 @dataclass
 class Reader:
     """One validation: the loaded text, and what was found so far."""
@@ -97,8 +101,10 @@ class Reader:
 
     @cached_property
     def reads_statements(self) -> bool:
-        """Whether a template reads what one of several statements gave, as `command_1` (`expr.views`)."""
-        return any(COMMAND.fullmatch(part) for reads in self.reads.values() for read in reads for part in read.path[1:])
+        """Whether a template, or a program, reads what one of several statements gave, as `command_1` (`expr.views`)."""
+        return _QUOTED_COMMAND.search(self.loaded.text) is not None or any(
+            COMMAND.fullmatch(part) for reads in self.reads.values() for read in reads for part in read.path[1:]
+        )
 
     def compile(self, text: str) -> Compiled:
         """Compile a template and record what it reads. Raises as `compile_text`."""

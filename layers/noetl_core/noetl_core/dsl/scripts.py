@@ -40,14 +40,19 @@ def read_script(r: Reader, node: Node, kind: str, what: str) -> tuple[str, Any] 
     uri = r.text(given["uri"], f"uri of {place}")
     if uri is None:
         return None
-    source = _source(r, given, uri, place)
+    fixed = of_defaults(r.loaded.root, uri)
+    source = _source(r, given, fixed, place)
     if source is None:
         return None
     if source != "file":
         return "script", {"uri": uri, "source": source, **{k: v.plain() for k, v in given.items() if k not in ("uri", "source")}}
+    uri = fixed
     if is_template(uri):
         r.report(
-            "E112", given["uri"], f"uri of {place} must be known when the playbook is registered", "write the path, without {{ }}"
+            "E112",
+            given["uri"],
+            f"uri of {place} must be known when the playbook is registered",
+            "write the path; a template may read defaults of the workload that are text",
         )
         return None
     text = _held(r, uri)
@@ -79,6 +84,24 @@ def _source(r: Reader, given: Mapping[str, Node], uri: str, place: str) -> str |
             "a file beside the playbook, s3://, http:// or https://",
         )
     return source
+
+
+_OF_WORKLOAD: Final = re.compile(r"\{\{\s*workload((?:\.\w+)+)\s*\}\}")
+
+
+def of_defaults(root: Node | None, uri: str) -> str:
+    """Return a uri with the defaults of the workload that it reads in place of their templates: the text of a script is part of
+    what is registered, so that no payload changes it."""
+    if "{{" not in uri or root is None:
+        return uri
+
+    def text(found: re.Match[str]) -> str:
+        node = root.get("workload")
+        for key in found[1][1:].split("."):
+            node = node.get(key) if node is not None else None
+        return node.value if node is not None and isinstance(node.value, str) and not is_template(node.value) else found[0]
+
+    return _OF_WORKLOAD.sub(text, uri)
 
 
 def _held(r: Reader, uri: str) -> str | None:
@@ -114,15 +137,16 @@ def _named(root: Node) -> Iterator[str]:
         elif isinstance(node.value, dict):
             script = node.value.get("script")
             if script is not None:
-                yield from _file(script)
+                yield from _file(root, script)
             stack += node.value.values()
 
 
-def _file(script: Node) -> Iterator[str]:
+def _file(root: Node, script: Node) -> Iterator[str]:
     value = script.plain()
     said = value if isinstance(value, dict) else {"uri": value}
     uri, source = next((said[k] for k in ("uri", "path", "file") if k in said), None), said.get("source")
     source = source.get("type") if isinstance(source, dict) else source
+    uri = of_defaults(root, uri) if isinstance(uri, str) and source in (None, *_HERE) else uri
     if not isinstance(uri, str) or is_template(uri) or source not in (None, *_HERE):
         return
     if source in _HERE or _SCHEME.match(uri) is None or uri.startswith("file://"):

@@ -115,10 +115,22 @@ def _outputs(r: Reader, node: Node) -> None:
                 _replace(r, scalar, reads, partial(_outcome, data))
 
 
+_WHOLE: Final = {
+    "outcome.result.data": "dict(outcome, data=(outcome.result or {}).data | default(none))",
+    "outcome.result": "dict(outcome, data=outcome.result | default(none))",
+    _DATA_OF_ANY: f"dict(outcome, data={_DATA_OF_ANY} | default(none))",
+}
+"""What the whole `output` means, by what its `data` does."""
+
+
 def _outcome(data: str, text: str) -> str:
     """Replace `output` at the beginning of `text`; `data` is what `output.data` means."""
     found = _DATA.match(text)
-    return data + text[found.end() :] if found else "outcome" + text[len("output") :]
+    if found:
+        return data + text[found.end() :]
+    rest = text[len("output") :]
+    part = _PART.match(text)
+    return "outcome" + rest if part is not None and (part[1] or part[2]) not in METHODS else _WHOLE[data] + rest
 
 
 # --- boundaries ---------------------------------------------------------------------------------------------------------

@@ -30,6 +30,8 @@ TABLE: Final = frozenset({"rows", "columns", "row_count"})
 """The fields of an SQL result."""
 COMMANDS: Final = "commands"
 """The field with the results of several statements (`spec.each_statement`)."""
+ALL: Final = "data"
+"""The view of an SQL result that is the result itself."""
 COMMAND: Final = re.compile(r"command_(0|[1-9][0-9]{0,3})")
 
 
@@ -38,6 +40,8 @@ def view(value: Fields, name: str) -> Any:
     field = OF_RESPONSE.get(name)
     if field is not None:
         return value[field] if _is_response(value) else NO_VIEW
+    if name == ALL:
+        return value if _is_table(value) else NO_VIEW
     found = COMMAND.fullmatch(name) if name.startswith("command_") else None
     return _command(value, int(found[1])) if found is not None and _is_table(value) else NO_VIEW
 
@@ -54,7 +58,9 @@ def has(fields: frozenset[str], name: str) -> bool:
     """Return whether a result with these fields has a field or a view of that name."""
     if name in fields:
         return True
-    return (fields >= TABLE and COMMAND.fullmatch(name) is not None) or (fields >= RESPONSE and name in OF_RESPONSE)
+    return (fields >= TABLE and (name == ALL or COMMAND.fullmatch(name) is not None)) or (
+        fields >= RESPONSE and name in OF_RESPONSE
+    )
 
 
 def names(fields: frozenset[str]) -> frozenset[str]:

@@ -37,7 +37,9 @@ SILENT_MS: Final = 20_000
 """A server that does not acknowledge data for this long counts as gone: a frozen process may find dead connections."""
 _FIELDS: Final = {
     "host": "host", "hostname": "host", "hostaddr": "hostaddr", "port": "port", "dbname": "dbname", "database": "dbname",
-    "db_name": "dbname", "user": "user", "username": "user", "password": "password", "sslmode": "sslmode",
+    "db_name": "dbname",
+    "db_host": "host", "db_port": "port", "db_user": "user", "db_username": "user", "db_password": "password",
+    "user": "user", "username": "user", "password": "password", "sslmode": "sslmode",
     "sslrootcert": "sslrootcert",
 }  # fmt: skip
 

@@ -29,7 +29,10 @@ def unreachable(error: psycopg.Error) -> Outcome:
     kind: ErrorKind = "auth" if state.startswith("28") or "authentication failed" in str(error) else "db_connection"
     if state == "3D000" or "does not exist" in str(error):
         kind = "not_found"
-    return Outcome.failed(kind, f"postgres: {_words(error)}", code=state or None, pg=helper(error))
+    words = _words(error)
+    if "connection is bad" in words:
+        words += " (no server answered: is the host of the credential right? Its fields are host, port, dbname, user, password)"
+    return Outcome.failed(kind, f"postgres: {words}", code=state or None, pg=helper(error))
 
 
 def not_filled(error: psycopg.Error) -> Outcome:

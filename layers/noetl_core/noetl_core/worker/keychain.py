@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from noetl_core.dsl.fields.keychain import KEYCHAIN, SCOPES
+from noetl_core.dsl.fields.keychain import SCOPES
 from noetl_core.dsl.keychain_uses import entries_used, first_use
 from noetl_core.dsl.model import KeychainEntry, Playbook
 from noetl_core.expr import (
@@ -149,8 +149,6 @@ class Keychain(Strict, Mapping[str, Any]):
 
     def _options(self, entry: KeychainEntry) -> dict[str, Any]:
         """Return the rendered options of an entry; their templates may read the entries above it."""
-        if entry.kind not in KEYCHAIN:
-            return dict(entry.options)
         scope = Scope({**self._names, "keychain": _EarlierEntries(self, entry.name)}, resolve=self._resolve, strict=self._strict)
         rendered: dict[str, Any] = reveal(render(dict(entry.options), scope))
         return rendered

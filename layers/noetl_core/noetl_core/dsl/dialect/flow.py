@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from typing import Final
 
-from noetl_core.dsl.dialect.assertions import expecting, rewrite_assert
+from noetl_core.dsl.dialect.assertions import Check, expecting, rewrite_assert
 from noetl_core.dsl.dialect.conditions import Subject, all_of, any_of, braced, expression_of, negated
 from noetl_core.dsl.dialect.edits import Edits
 from noetl_core.dsl.dialect.outputs import rewrite_outputs
-from noetl_core.dsl.dialect.tasks import TIMES, TasksOf, last_tasks, plain_seconds, rewrite_pipeline, subject_of, without_slash
+from noetl_core.dsl.dialect.roots import TIMES, rewrite_defaults, rewrite_root, without_results
+from noetl_core.dsl.dialect.spellings import SELECT, select_below_output
+from noetl_core.dsl.dialect.tasks import (
+    TasksOf,
+    last_tasks,
+    plain_seconds,
+    rewrite_pipeline,
+    rewrite_task,
+    subject_of,
+    without_slash,
+)
 from noetl_core.dsl.dialect.writes import readers_of, rewrite_set
 from noetl_core.dsl.fields.policies import SUGAR
 from noetl_core.dsl.load import Node
@@ -27,15 +37,20 @@ def rewrite_playbook(e: Edits, root: Node) -> None:
     about = root.get("metadata")
     if about is not None and about.get("path") is not None:
         without_slash(e, about, "path")
+    rewrite_root(e, root)
     workflow = root.get("workflow")
     if workflow is None or not isinstance(workflow.value, list):
         return
     workflow = e.own(root, "workflow")
     steps = [e.own(workflow, n) for n in range(len(workflow.value))]
     steps = [step for step in steps if isinstance(step.value, dict)]
+    for step in steps if SELECT in e.r.loaded.text else ():
+        _selections(e, step)
     rewrite_outputs(e, root, steps)
     readers, bound = readers_of(e.r, root, steps), frozenset(bound_names(root))
-    _workbook(e, root, TasksOf(None, readers, bound))
+    looped = {str(s.value["step"].value): s.get("loop") is not None for s in steps if "step" in s.value}
+    book: dict[str, list[Check]] = {}
+    _workbook(e, root, TasksOf(None, readers, bound, root=root, steps=looped, book=book))
     executor = _executor(e, root)
     policy = _default(executor)
     every = _every_no_match_fails(e, executor)
@@ -44,11 +59,24 @@ def rewrite_playbook(e: Edits, root: Node) -> None:
         named = step.get("step")
         name = str(named.value) if named is not None else ""
         own = _default(step)
-        tasks = TasksOf(name, readers, bound, step.get("loop") is not None, own if own is not None else policy)
+        policy_of = own if own is not None else policy
+        tasks = TasksOf(name, readers, bound, step.get("loop") is not None, policy_of, root, looped, book)
         _step(e, step, tasks)
         failing = _router(e, step, tasks, every=every) or failing
     if failing:
         e.insert(workflow, len(workflow.value), _failing_step(steps), workflow)
+
+
+def _selections(e: Edits, step: Node) -> None:
+    """Move `output_select` that stands beside the keys of a step or of its tasks below `output`."""
+    select_below_output(e, step)
+    tool = step.get("tool")
+    if tool is None:
+        return
+    tool = e.own(step, "tool")
+    for holder in [e.own(tool, n) for n in range(len(tool.value))] if isinstance(tool.value, list) else [tool]:
+        if isinstance(holder.value, dict) and "kind" in holder.value:
+            select_below_output(e, holder)
 
 
 def _default(holder: Node | None) -> Node | None:
@@ -68,11 +96,25 @@ def _workbook(e: Edits, root: Node, tasks: TasksOf) -> None:
         book = e.own(book, "tasks")
     keys = list(book.value) if isinstance(book.value, dict) else range(len(book.value)) if isinstance(book.value, list) else ()
     for key in keys:
-        entry = e.own(book, key)
-        if entry.get("tool") is not None and entry.get("kind") is None:
-            rewrite_pipeline(e, entry, "tool", tasks)
-        elif entry.get("kind") is not None:
-            rewrite_pipeline(e, book, key, tasks)
+        _workbook_entry(e, e.own(book, key), key, tasks)
+
+
+def _workbook_entry(e: Edits, entry: Node, key: str | int, tasks: TasksOf) -> None:
+    """Rewrite one entry. What it expects is checked by a task before each task that runs it."""
+    if not isinstance(entry.value, dict):
+        return
+    if isinstance(key, int) and "name" not in entry.value and "task" in entry.value:
+        e.move(entry, "task", entry, "name")
+    named = entry.get("name")
+    name = key if isinstance(key, str) else str(named.value) if named is not None else ""
+    tool = e.own(entry, "tool") if entry.get("tool") is not None and entry.get("kind") is None else entry
+    if tool.get("kind") is None or not isinstance(tool.value, dict):
+        return
+    if tool is not entry and "assert" in entry.value and "assert" not in tool.value:
+        e.move(entry, "assert", tool)
+    before = rewrite_task(e, tool, name, tasks)
+    if before:
+        tasks.book[name] = before
 
 
 # --- executor -----------------------------------------------------------------------------------------------------------
@@ -84,6 +126,7 @@ def _executor(e: Edits, root: Node) -> Node | None:
         return None
     executor = e.own(root, "executor")
     e.without_empty(executor, ("spec",))
+    rewrite_defaults(e, executor)
     return executor
 
 
@@ -105,6 +148,7 @@ def _every_no_match_fails(e: Edits, executor: Node | None) -> bool:
 
 def _step(e: Edits, step: Node, tasks: TasksOf) -> None:
     e.without_empty(step, ("loop", "next", "args", "input", "set", "set_ctx", "spec", "assert"))
+    without_results(e, step, f'step "{tasks.step}"')
     _loop(e, step)
     _time(e, step)
     _listed(e, step)
@@ -186,6 +230,19 @@ def _loop(e: Edits, step: Node) -> None:
             below = e.below(loop, "spec", (loop, key))
             if below is not None:
                 e.move(loop, key, below)
+    _frame(e, loop)
+
+
+def _frame(e: Edits, loop: Node) -> None:
+    """Take out the frame of a loop over a list: only a cursor claims rows in frames."""
+    spec = loop.get("spec")
+    if spec is None or spec.get("frame") is None or loop.get("cursor") is not None or loop.get("in") is None:
+        return
+    spec = e.own(loop, "spec")
+    e.r.no_effect(spec, ("frame",), "a loop without a cursor")
+    e.remove(spec, "frame")
+    if not spec.value:
+        e.remove(loop, "spec")
 
 
 def _time(e: Edits, step: Node) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -11,8 +11,11 @@ from noetl_core.dsl.dialect.assertions import Check, expecting, rewrite_assert
 from noetl_core.dsl.dialect.conditions import Subject
 from noetl_core.dsl.dialect.edits import Edits
 from noetl_core.dsl.dialect.key_values import rewrite_key_values
+from noetl_core.dsl.dialect.programs import rewrite_program
 from noetl_core.dsl.dialect.retries import rewrite_retry
+from noetl_core.dsl.dialect.roots import TIMES, without_results
 from noetl_core.dsl.dialect.scalars import seconds
+from noetl_core.dsl.dialect.spellings import rewrite_spellings
 from noetl_core.dsl.dialect.writes import Readers, rewrite_set
 from noetl_core.dsl.fields.kind import KindSpec
 from noetl_core.dsl.fields.policies import SUGAR
@@ -21,7 +24,6 @@ from noetl_core.dsl.kinds import COMMON_SPEC, KINDS
 from noetl_core.dsl.load import Node
 from noetl_core.expr import is_template
 
-TIMES: Final = ("timeout", "timeout_s", "timeout_seconds")
 OPTION_SPELLINGS: Final = {
     "verify_ssl": "verify",
     "ssl_verify": "verify",
@@ -43,7 +45,11 @@ class TasksOf:
     bound: frozenset[str]
     looped: bool = False
     policy: Node | None = None
-    names: list[str] = field(default_factory=list)
+    root: Node | None = None
+    steps: Mapping[str, bool] = field(default_factory=dict)
+    """The names of all steps, and whether they have a loop."""
+    book: dict[str, list[Check]] = field(default_factory=dict)
+    """Entry of the workbook -> what must exist before a task runs it."""
 
 
 def rewrite_pipeline(e: Edits, holder: Node, key: str | int, tasks: TasksOf) -> None:
@@ -124,6 +130,8 @@ def rewrite_task(e: Edits, task: Node, name: str, tasks: TasksOf) -> list[Check]
     """Rewrite one tool object in place. Returns what its `assert` expects before it runs."""
     if task.value["kind"].value == "nats":
         rewrite_key_values(e, task, f'task "{name}"')
+    if tasks.root is not None:
+        rewrite_spellings(e, task, f'task "{name}"', tasks.root)
     kind = KINDS.get(task.value["kind"].value) if isinstance(task.value["kind"].value, str) else None
     if kind is None:
         return []
@@ -131,6 +139,7 @@ def rewrite_task(e: Edits, task: Node, name: str, tasks: TasksOf) -> list[Check]
     e.without_empty(task, ({"set", "set_ctx", "set_iter", "spec", "assert"} - kind.accepted))
     keys = task.value.keys()
     before: list[Check] = []
+    without_results(e, task, what)
     if "spec" in keys and isinstance(task.value["spec"].value, dict):
         _spec(e, task, kind)
     for key in (*TIMES, *OPTION_SPELLINGS, *kind.spec):
@@ -153,8 +162,32 @@ def rewrite_task(e: Edits, task: Node, name: str, tasks: TasksOf) -> list[Check]
         rewrite_retry(e, task, subject_of(task, name, tasks), what)
     if "assert" in task.value and "assert" not in kind.accepted:
         before = rewrite_assert(e, task, task, subject_of(task, name, tasks), what)
+    if task.value["kind"].value == "workbook":
+        named = task.get("task")
+        before = [*tasks.book.get(str(named.value) if named is not None else name, ()), *before]
+    if task.value["kind"].value == "python":
+        rewrite_program(e, task, name, tasks.step, tasks.steps, tasks.bound)
     _writes(e, task, tasks)
-    return before
+    return list(_own_args(task, before)) if tasks.step is not None else before
+
+
+_DEFINED: Final = re.compile(r"(\w+)((?:\.\w+|\[\d+\])*) is defined\Z")
+_WHOLE: Final = re.compile(r"\s*\{\{(.*)\}\}\s*\Z", re.DOTALL)
+
+
+def _own_args(task: Node, checks: list[Check]) -> Iterator[Check]:
+    """Yield what is expected before a task, where its own arguments are not bound yet: by what they are made of."""
+    args = next((held for key in ("args", "input") if (held := task.get(key)) is not None), None)
+    own = args.value if args is not None and isinstance(args.value, dict) else {}
+    for condition, message in checks:
+        found = _DEFINED.match(condition)
+        if found is None or found[1] not in own:
+            yield condition, message
+            continue
+        value = own[found[1]].value
+        whole = _WHOLE.match(value) if isinstance(value, str) else None
+        if whole is not None and "{{" not in whole[1]:
+            yield f"({whole[1].strip()}){found[2]} is defined", message
 
 
 TASK_ONLY: Final = frozenset({"retry"})

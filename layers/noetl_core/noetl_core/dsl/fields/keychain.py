@@ -1,6 +1,6 @@
 """The entries of the keychain: the common fields, and the fields of each kind.
 
-Any other kind is the author's own label: its entry names a stored credential, and its keys are free.
+Any other kind is the author's own label: its entry names a stored credential.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _ALWAYS: Final = (NAME, KIND, SCOPE, TTL, RENEW, _DESC, *_ALSO)
 
 CREDENTIAL: Final = Block(
     "credential",
-    "One credential that the playbook needs. Other keys are options of its kind.",
+    "One credential that the playbook needs. Some kinds have options of their own.",
     PAGE,
     NAME,
     KIND,

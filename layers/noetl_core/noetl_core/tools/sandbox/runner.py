@@ -29,7 +29,7 @@ from typing import Any, Final
 
 from noetl_core import python_code
 from noetl_core.python_code import END, FILENAME
-from noetl_core.tools.sandbox import confine
+from noetl_core.tools.sandbox import confine, views
 from noetl_core.tools.sandbox.libraries import advice, set_import_path
 from noetl_core.tools.sandbox.plain import NotPlain, to_plain
 
@@ -133,8 +133,9 @@ def serve(sock: socket.socket) -> None:
         code = _syntax(error)
     linecache.cache[FILENAME] = (len(config["code"]), None, config["code"].splitlines(True), FILENAME)
     dumps = json.dumps
+    hook = views.viewed if views.named_in(config["code"]) else None
     while (frame := receive(sock)) is not None:
-        task = json.loads(frame[1])
+        task = json.loads(frame[1], object_hook=hook)
         confine.limit_processor_time(task["timeout"])
         os.chdir(config["scratch"])
         outputs = [_output(sock, kind, config["max_output"]) for kind in (b"O", b"E")]
