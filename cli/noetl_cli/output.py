@@ -12,6 +12,7 @@ from typing import Any
 from noetl_cli import terminal
 from noetl_cli.errors import say
 from noetl_cli.terminal import shortened, visible
+from noetl_core.observe.counts import iterations
 from noetl_core.result_refs import is_reference
 
 MAX_ROWS = 20
@@ -91,7 +92,7 @@ def rows(found: Sequence[Mapping[str, Any]], how: str) -> None:
 
 def table(rows: Sequence[Mapping[str, Any]], title: str | None = None, most: int | None = None) -> None:
     """Print rows of the same form as a table: all, or the first `most` and the number of the others."""
-    columns = list(rows[0]) if rows else []
+    columns = list(dict.fromkeys(key for row in rows for key in row))
     cells = [[_cell(row.get(c)) for c in columns] for row in rows[:most]]
     words = _longest_words([columns, *cells])
     if sys.stdout.isatty() and sum(words) + 3 * (len(words) - 1) > terminal.columns(80):
@@ -144,6 +145,9 @@ def result(value: Any, title: str | None = None) -> None:
     rows = _rows(value)
     if rows:
         table(rows, title, MAX_ROWS)
+        if isinstance(value, Mapping) and (beside := {k: v for k, v in value.items() if k != "rows"}):
+            print()
+            result(beside)
     elif isinstance(value, Mapping) and any(_rows(v) for v in value.values()):
         plain = {k: v for k, v in value.items() if not _rows(v)}
         for name, part in value.items():
@@ -260,7 +264,7 @@ def steps(s: Mapping[str, Any]) -> None:
     rows = []
     for name, step in s["steps"].items():
         loop = step.get("loop")
-        counts = f"{loop['succeeded']}/{loop['total']}" + (f", {loop['failed']} failed" if loop["failed"] else "") if loop else ""
+        counts = iterations(loop) if loop else ""
         rows.append(
             {"step": name, "status": step["status"], "runs": step["runs"], "loop": counts, "result": _cell(step["result"], 60)}
         )

@@ -13,8 +13,8 @@ from noetl_core.instants import from_text
 
 @dataclass(slots=True)
 class StepProgress:
-    """One step with all its runs. `began`, `ended`: seconds since the epoch. Counters are those of the outermost loop of its
-    runs."""
+    """One step with all its runs. `began`, `ended`: seconds since the epoch. Counters are those of
+    the innermost loop of its runs, as in summaries."""
 
     name: str
     runs: int = 0
@@ -101,16 +101,15 @@ class Progress:
                     step.status = "waiting"
             case "StepResumed" | "StepStarted":
                 step.status = "running"
-            case "LoopCollected" if not e.get("iteration"):
-                step.total = (step.total or 0) + e["data"]["total"]
+            case "LoopCollected":
+                step.total = (step.total or 0) + e["data"]["total"] - (1 if e.get("iteration") else 0)
             case "LoopFrameClaimed" if e["data"]["keys"]:
                 step.total, step.frames = (step.total or 0) + len(e["data"]["keys"]), step.frames + 1
             case "LoopSliced" if step.total is None:
                 step.total = e["data"]["plan"]["total"]
-            case "LoopIterationCompleted" if len(e.get("iteration", ())) == 1:
+            case "LoopIterationCompleted" if "loop" not in e["data"]:
                 step.done = min(step.done + 1, step.total or step.done + 1)  # a redriven iteration was already counted
-                counts = e["data"].get("loop")
-                step.failed += e["status"] == "error" or (counts is not None and counts["failed"] > 0)
+                step.failed += e["status"] == "error"
             case "TaskProcessed":
                 step.tasks += 1
                 step.task = e["data"]["authored"]["label"] if "authored" in e["data"] else e.get("task")

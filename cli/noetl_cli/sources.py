@@ -17,15 +17,21 @@ class Sources:
     def name(self, path: str, digest: str | None = None, version: int = 0) -> str:
         """Return the name of a file with the text of the digest (None: with any text), otherwise the path."""
         if path not in self._known:
-            from noetl_core.siblings import SamePath, beside  # 60 ms: needed only to show places
-
-            try:
-                found = self._file or beside(path, Path("playbook.yaml"))
-            except SamePath:
-                found = None
+            found = self._file_of(path)
             named = f"{path}@{version}" if version else path
             self._known[path] = str(found) if found is not None and _is(found, digest) else named
         return self._known[path]
+
+    def _file_of(self, path: str) -> Path | None:
+        """Return the file of a playbook: the argument itself, or one in its folder, such as that of a child."""
+        from noetl_core.siblings import SamePath, beside, has_path  # 60 ms: needed only to show places
+
+        if self._file is not None and has_path(self._file, path):
+            return self._file
+        try:
+            return beside(path, self._file or Path("playbook.yaml"))
+        except SamePath:
+            return None
 
     def place(self, playbook: str, part: Mapping[str, Any]) -> str:
         """Return `file:line:column`, as far as known."""

@@ -40,6 +40,11 @@ def beside(path: str, file: Path) -> Path | None:
     return found[0] if found else None
 
 
+def has_path(file: Path, path: str) -> bool:
+    """Return whether the `metadata.path` of a file is `path`."""
+    return _path_of(file, path) == path
+
+
 def with_libraries(text: str, file: Path, above: frozenset[Path] = frozenset()) -> str:
     """Return the text of a playbook with the shared tasks of playbooks in the folder of `file` pinned to the content of the
     files. Raises `SamePath`."""

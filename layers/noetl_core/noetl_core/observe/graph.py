@@ -12,6 +12,7 @@ from noetl_core.dsl.model import Playbook, Step
 from noetl_core.engine.state import State
 from noetl_core.engine.step_status import Standing, standings
 from noetl_core.frozen import frozen
+from noetl_core.observe.counts import iterations
 
 FILL = {
     "ok": "#d5efe6",
@@ -131,7 +132,8 @@ def _node(playbook: Playbook, step: Step, stands: Standing | None) -> Node:
             lines.append(f"{status}, {runs} runs" if runs > 1 else status)
         if known is not None and known.loop:
             facts["counts"] = known.loop
-            lines.append(f"{known.loop['succeeded']}/{known.loop['total']} iterations")
+            ended, _, failed = iterations(known.loop).partition(", ")
+            lines.append(f"{ended} iterations" + (f", {failed}" if failed else ""))
         if stands.tokens:
             facts["tokens"] = len(stands.tokens)
     return Node(step.name, step.name == playbook.entry_step, tuple(lines), status, runs, facts)

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
+from noetl_core.observe.counts import iterations
+
 if TYPE_CHECKING:
     from noetl_core.client.shapes import Execution
     from noetl_core.client.view_shapes import Cost, Span, Timeline
@@ -119,8 +121,7 @@ def _steps(s: Execution, cost: Cost | None) -> Iterator[str]:
     whole = cost["total"]["cost"] if cost is not None else 0
     for name, step in s["steps"].items():
         loop = step.get("loop")
-        counts = "" if loop is None else f"{loop['succeeded']:,}/{loop['total']:,}"
-        counts += f", {loop['failed']:,} failed" if loop is not None and loop["failed"] else ""
+        counts = "" if loop is None else iterations(loop)
         part = cost["steps"].get(name) if cost is not None else None
         share = f"{part['cost'] / whole:.0%}" if part is not None and whole else ""
         yield (
