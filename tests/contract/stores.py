@@ -160,8 +160,11 @@ class SecretsContract:
         secrets.delete("pg.main")
         with pytest.raises(NotFound):
             secrets.get("pg.main")
+        assert list(secrets.names()) == []
+        secrets.delete("pg.main")
         secrets.put("pg.main", {"type": "new"})
         assert dict(secrets.get("pg.main")) == {"type": "new"}
+        assert list(secrets.names()) == ["pg.main"]
 
     def test_names(self, secrets: Secrets) -> None:
         assert list(secrets.names()) == []

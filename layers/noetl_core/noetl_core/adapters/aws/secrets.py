@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from threading import Lock
-from typing import Any
+from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
@@ -20,6 +20,12 @@ MAX_AGE_S = 60
 """How long a worker caches a credential. A template that reads it in a thousand iterations makes one request, and a replaced
 credential takes effect within a minute."""
 
+RECOVERY_DAYS: Final = 7
+"""How long Secrets Manager keeps a deleted credential, which nobody can read meanwhile: the shortest time that it takes."""
+
+_DELETED: Final = "InvalidRequestException"
+"""The error code for a request that a secret does not take while it waits for its deletion, or while it does not."""
+
 
 class SecretsManager:
     """`Secrets` over AWS Secrets Manager; a credential is one JSON secret."""
@@ -31,23 +37,20 @@ class SecretsManager:
         return fields_of(name, _text(self._prefix, name))
 
     def put(self, name: str, value: Mapping[str, Any]) -> None:
-        text = json.dumps(value)
-        try:
-            with errors_of(f"credential {name}"):
-                client("secretsmanager").create_secret(Name=self._prefix + name, SecretString=text)
-        except ClientError as error:
-            if code_of(error) != "ResourceExistsException":
-                raise
-            with errors_of(f"credential {name}"):
-                client("secretsmanager").put_secret_value(SecretId=self._prefix + name, SecretString=text)
+        """Store a credential. One that waits for its deletion is restored first."""
+        secret, text = self._prefix + name, json.dumps(value)
+        secrets = client("secretsmanager")
+        with errors_of(f"credential {name}"):
+            if _passes(("ResourceExistsException", _DELETED), secrets.create_secret, Name=secret, SecretString=text):
+                return
+            _passes((_DELETED,), secrets.restore_secret, SecretId=secret)  # refused if it is not deleted
+            secrets.put_secret_value(SecretId=secret, SecretString=text)
 
     def delete(self, name: str) -> None:
-        try:
-            with errors_of(f"credential {name}"):
-                client("secretsmanager").delete_secret(SecretId=self._prefix + name, ForceDeleteWithoutRecovery=True)
-        except ClientError as error:
-            if code_of(error) != "ResourceNotFoundException":
-                raise
+        with errors_of(f"credential {name}"):
+            delete = client("secretsmanager").delete_secret
+            secret = self._prefix + name
+            _passes(("ResourceNotFoundException", _DELETED), delete, SecretId=secret, RecoveryWindowInDays=RECOVERY_DAYS)
 
     def names(self) -> Iterable[str]:
         with errors_of("credentials"):
@@ -56,7 +59,8 @@ class SecretsManager:
                 .get_paginator("list_secrets")
                 .paginate(Filters=[{"Key": "name", "Values": [self._prefix]}])
             )
-            return sorted(s["Name"].removeprefix(self._prefix) for page in pages for s in page["SecretList"])
+            kept = (secret for page in pages for secret in page["SecretList"] if not secret.get("DeletedDate"))
+            return sorted(secret["Name"].removeprefix(self._prefix) for secret in kept)
 
 
 class RecentSecrets:
@@ -95,9 +99,21 @@ def _found(name: str) -> Iterator[None]:
         with errors_of(f"credential {name}"):
             yield
     except ClientError as error:
-        if code_of(error) == "ResourceNotFoundException":
+        if code_of(error) in ("ResourceNotFoundException", _DELETED):
+            deleted = " (it is deleted, and can be restored for seven days)" if code_of(error) == _DELETED else ""
             raise NotFound(
-                f"there is no credential {name!r} in this stack: noetl credentials put {name} --data @FILE --paths PATTERN"
+                f"there is no credential {name!r} in this stack{deleted}: noetl credentials put {name} --data @FILE --paths PATTERN"
                 " --on stack"
             ) from error
         raise
+
+
+def _passes(refusals: Collection[str], request: Callable[..., Any], **parameters: str | int) -> bool:
+    """Return whether AWS took a request; False for an error with one of the codes."""
+    try:
+        request(**parameters)
+    except ClientError as error:
+        if code_of(error) not in refusals:
+            raise
+        return False
+    return True
