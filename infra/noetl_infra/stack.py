@@ -13,6 +13,7 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 from noetl_core.adapters.local.home import home as local_home
+from noetl_core.adapters.local.home import private_folder
 
 STOP_S = 10
 
@@ -71,7 +72,7 @@ def down(folder: str | Path | None = None) -> bool:
 
 def remember(folder: Path, stack: Stack) -> None:
     """Record the stack for `current`."""
-    folder.mkdir(parents=True, exist_ok=True)
+    private_folder(folder)
     (folder / "stack.json").write_text(json.dumps(asdict(stack), indent=2))
 
 

@@ -9,7 +9,9 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from urllib.parse import urlsplit
 
+from noetl_core.adapters.local.home import private_folder
 from noetl_core.tools.python import ENVIRONMENT
 from noetl_infra import REGION
 from noetl_infra.deploy import check_parameters, deploy
@@ -37,7 +39,11 @@ def up(
     """
     check_parameters(parameters or {})
     known = current(folder)
+    if endpoint is not None and port is not None:
+        raise StackDown(f"--port is for the embedded stack: leave it out, because --endpoint names {endpoint}")
     if endpoint is None and known is not None and known.pid is not None and known.alive:
+        if port is not None and urlsplit(known.endpoint).port != port:
+            raise StackDown(f"the embedded stack runs at {known.endpoint}: `noetl down` stops it, or leave --port out")
         started = known
         parameters = {**known.parameters, **(parameters or {})}
         tools, packages = tools or known.tools, packages or [file for file in known.packages if Path(file).exists()]
@@ -64,7 +70,9 @@ def up(
 
 
 def _start(folder: Path, port: int | None) -> Stack:
-    folder.mkdir(parents=True, exist_ok=True)
+    private_folder(folder)
+    if port is not None and not _free(port):
+        raise StackDown(f"port {port} is in use: name another one with --port, or leave it out, and a free one is taken")
     port = port or int(os.environ.get("NOETL_STACK_PORT", PORT))
     if not _free(port):
         port = _any_port()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from noetl_core.dsl.fields.playbook import PLAYBOOK_PATH
+from noetl_core.dsl.fields.playbook import PLAYBOOK_PATH, mixed_word
 from noetl_core.dsl.load import Node
 from noetl_core.dsl.reader import Reader
 from noetl_core.dsl.versions import BadVersion, Version, split_version, version_of
@@ -28,6 +28,8 @@ def check_called(r: Reader, entries: Mapping[str, Node], what: str) -> None:
                     f'path of {what}: "{path[:60]}" is no path of a playbook',
                     "names separated by /, like team/flow",
                 )
+            elif (word := mixed_word(path)) is not None:
+                r.report("E115", said, f"path of {what} mixes scripts in the word {ascii(word)[:60]}", "letters of one script")
     if given is None or is_template(given.value):
         return
     try:

@@ -23,6 +23,7 @@ from noetl_core.dsl.fields.playbook import (
     ROOT,
     WORKBOOK,
     WORKBOOK_ENTRY,
+    mixed_word,
 )
 from noetl_core.dsl.inputs import read_workload
 from noetl_core.dsl.keychain import read_keychain
@@ -126,6 +127,8 @@ def _playbook(r: Reader, root: Node, text: str) -> Playbook | None:
     name, path = about.get("name"), about.get("path")
     if path is not None and (not PLAYBOOK_PATH.match(path) or len(path) > MAX_PATH):
         r.report("E115", metadata["path"], f'"{path[:60]}" cannot be a playbook path', "names separated by /, like team/flow")
+    elif path is not None and (word := mixed_word(path)) is not None:
+        r.report("E115", metadata["path"], f'"{path[:60]}" mixes scripts in the word {ascii(word)[:60]}', "letters of one script")
 
     executor, scope = _executor(r, entries.get("executor"))
     workbook = _workbook(r, entries.get("workbook"), scope)

@@ -23,6 +23,7 @@ import duckdb
 from noetl_core.engine.outcome import ErrorKind, Outcome
 from noetl_core.tools import sql
 from noetl_core.tools.base import BadInput, ToolCall
+from noetl_core.tools.duckdb_memory import memory_limit
 from noetl_core.tools.duckdb_results import out_folder, wanted_format, write
 from noetl_core.tools.duckdb_sources import attach, size_of
 from noetl_core.tools.net import AddressPolicy
@@ -44,7 +45,6 @@ NO_ACCESS: Final = (
 )
 NAME_COLUMNS: Final = "say what they are: FROM (FROM name UNION ALL BY NAME SELECT NULL::BIGINT AS id WHERE false)"
 _FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
-_MEMORY = re.compile(r"[0-9]+(\.[0-9]+)?\s*(KB|MB|GB|KiB|MiB|GiB)")
 
 _KINDS: Final[tuple[tuple[type[Exception], ErrorKind], ...]] = (
     (duckdb.ConstraintException, "db_constraint"),
@@ -170,9 +170,8 @@ def _refuse_unasked(todo: Sequence[sql.Statement], asked: set[str]) -> None:
 
 
 def _config(call: ToolCall, folder: Path) -> dict[str, Any]:
-    memory, threads = str(call.spec.get("memory_limit", DEFAULT_MEMORY)), call.spec.get("threads", DEFAULT_THREADS)
-    if not _MEMORY.fullmatch(memory):
-        raise BadInput(f"`spec.memory_limit` {memory[:20]!r} must be like 512MB or 2GB")
+    wanted, threads = call.spec.get("memory_limit"), call.spec.get("threads", DEFAULT_THREADS)
+    memory = memory_limit(DEFAULT_MEMORY, None if wanted is None else str(wanted))
     if isinstance(threads, bool) or not isinstance(threads, int) or not 1 <= threads <= 64:
         raise BadInput("`spec.threads` must be a number from 1 to 64")
     return {"memory_limit": memory, "threads": threads} | spilling(folder) | CLOSED

@@ -11,6 +11,7 @@ import duckdb
 import psycopg
 
 from noetl_core.tools.base import BadInput, ToolCall
+from noetl_core.tools.duckdb_memory import memory_limit
 from noetl_core.tools.duckdb_pipes import csv_of, from_csv, quoted, text
 from noetl_core.tools.row_sources import Part, object_file
 from noetl_core.tools.scratch import CLOSED, scratch, spilling
@@ -23,7 +24,8 @@ _TYPES: Final = {
 _NUMERIC: Final = 1700
 _DIGITS: Final = 38
 """The most digits of a decimal in DuckDB and Parquet."""
-_WORKING: Final[dict[str, Any]] = {"memory_limit": "512MB", "threads": 2}
+_WORKING: Final[dict[str, Any]] = {"threads": 2}
+_MEMORY: Final = "512MB"
 
 
 @contextmanager
@@ -70,7 +72,9 @@ def working() -> Iterator[tuple[duckdb.DuckDBPyConnection, Path]]:
     """Yield an in-memory database, and the folder to which it spills."""
     with (
         scratch("noetl-duckdb-") as folder,
-        duckdb.connect(":memory:", config=CLOSED | _WORKING | spilling(folder)) as connection,
+        duckdb.connect(
+            ":memory:", config=CLOSED | _WORKING | {"memory_limit": memory_limit(_MEMORY)} | spilling(folder)
+        ) as connection,
     ):
         connection.execute("SET TimeZone = 'UTC'")
         yield connection, folder

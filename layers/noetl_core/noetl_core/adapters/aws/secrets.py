@@ -102,8 +102,8 @@ def _found(name: str) -> Iterator[None]:
         if code_of(error) in ("ResourceNotFoundException", _DELETED):
             deleted = " (it is deleted, and can be restored for seven days)" if code_of(error) == _DELETED else ""
             raise NotFound(
-                f"there is no credential {name!r} in this stack{deleted}: noetl credentials put {name} --data @FILE --paths PATTERN"
-                " --on stack"
+                f"there is no credential {name!r} in this stack{deleted}: noetl credentials put {name} --data @FILE"
+                " --paths PATTERN --on stack"
             ) from error
         raise
 

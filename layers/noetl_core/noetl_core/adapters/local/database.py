@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote
 
+from noetl_core.adapters.local.home import private_folder
 from noetl_core.instants import SECOND
 from noetl_core.ports import CorruptLog, StorageFailed, Unavailable
 
@@ -196,7 +197,9 @@ class Database:
 
     def _open(self, path: Path, busy_s: float) -> None:
         if self.path != MEMORY:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            private_folder(path.parent)
+            if not self.read_only:  # for its owner alone; SQLite makes the log and the index beside it with the same mode
+                os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
         self._connection = sqlite3.connect(
             _read_only_uri(path) if self.read_only else self.path,
             uri=self.read_only,

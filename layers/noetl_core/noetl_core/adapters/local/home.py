@@ -22,6 +22,18 @@ def home() -> Path:
     return next((folder / NAME for folder in (here, *_above(here)) if _usable(folder / NAME, here)), here / NAME)
 
 
+def private_folder(folder: Path) -> None:
+    """Create a folder, and those above it that are missing, for its owner alone (mode 0700)."""
+    try:
+        folder.mkdir(mode=0o700)
+    except FileNotFoundError:
+        private_folder(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
+    except FileExistsError:
+        if not folder.is_dir():
+            raise
+
+
 def _above(here: Path) -> list[Path]:
     """Return the folders above in which to search."""
     last = Path(os.environ.get("HOME") or "/")

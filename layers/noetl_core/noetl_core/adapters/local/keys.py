@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
+from noetl_core.adapters.local.home import private_folder
 from noetl_core.ports import CorruptLog, StorageFailed
 
 KEY_BYTES = 32
@@ -40,7 +41,7 @@ def _read(path: Path) -> bytes:
 
 def _make(path: Path) -> None:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        private_folder(path.parent)
         handle, draft = tempfile.mkstemp(dir=path.parent, prefix=".key-")  # mode 0600
         try:
             with os.fdopen(handle, "wb") as file:

@@ -17,6 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from noetl_core.adapters.local.home import private_folder
 from noetl_core.dsl.requirements import FILE, digest
 from noetl_core.ports import MissingPackages
 
@@ -62,7 +63,8 @@ def installed(requirements: Sequence[str], folder: Path, platform: Platform | No
     wanted = ", ".join(requirements)
     draft = folder.with_name(f"{folder.name}.{os.getpid()}")
     shutil.rmtree(draft, ignore_errors=True)
-    draft.mkdir(parents=True)
+    private_folder(draft.parent)
+    draft.mkdir()
     try:
         command = [*installer(platform), "--target", str(draft), "--only-binary", ":all:", *requirements]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=INSTALL_S)

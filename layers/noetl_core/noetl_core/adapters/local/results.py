@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from noetl_core.adapters.keys import check_key
+from noetl_core.adapters.local.home import private_folder
 from noetl_core.ports import NotFound, ObjectWriter, StorageFailed
 from noetl_core.result_refs import is_plain, unchecked_reference
 
@@ -70,7 +71,7 @@ class _FileWriter:
         self._key, self._path, self._synced = key, path, synced
         self._digest, self._size = sha256(), 0
         with self._failing():
-            path.parent.mkdir(parents=True, exist_ok=True)
+            private_folder(path.parent)
             handle, name = tempfile.mkstemp(dir=path.parent, prefix=".put-")
             self._draft: Path | None = Path(name)
             self._file = os.fdopen(handle, "wb")

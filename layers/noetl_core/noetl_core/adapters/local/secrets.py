@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from noetl_core.adapters.credentials import fields_of, json_object
+from noetl_core.adapters.local.home import private_folder
 from noetl_core.ports import NotFound
 
 PREFIX = "NOETL_CREDENTIAL_"
@@ -65,7 +66,7 @@ class LocalSecrets:
         return json_object(str(self._path), text)
 
     def _keep(self, held: Mapping[str, Any]) -> None:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
+        private_folder(self._path.parent)
         handle, draft = tempfile.mkstemp(dir=self._path.parent, prefix=".credentials-")  # mode 0600
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             json.dump(held, file, indent=2)

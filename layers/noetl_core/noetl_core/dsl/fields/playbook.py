@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from typing import Final
 
 from noetl_core.dsl.fields.failures import ON_FAILURE
@@ -27,6 +28,9 @@ from noetl_core.dsl.numbers import LIFETIME, LIMITS, TIMEOUT
 
 API_VERSIONS: Final = ("noetl.io/v2", "noetl.io/v10")
 PLAYBOOK_PATH: Final = re.compile(r"/*[\w][\w.\-]*(/[\w][\w.\-]*)*\Z")
+_WORD: Final = re.compile(r"[^\W\d_]+")
+_TOGETHER: Final = frozenset({"LATIN", "CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO"})
+"""Scripts that are written in one word, and whose letters do not look alike."""
 _EXECUTOR: Final = Executor()
 _LIMITS: Final = Limits()
 
@@ -372,3 +376,15 @@ ROOT: Final = Block(
     legacy={"steps": "steps stand in workflow", "name": "it stands in metadata", "path": "it stands in metadata"},
     misplaced=("vars",),
 )
+
+
+def mixed_word(path: str) -> str | None:
+    """Return a word of a path whose letters are of several scripts, such as `rеports` with a Cyrillic е; None if there is none.
+    Such a path looks like another one, and is not found by those who type it."""
+    if path.isascii():
+        return None
+    for word in _WORD.findall(path):
+        scripts = {unicodedata.name(letter, "UNKNOWN").split()[0].partition("-")[0] for letter in word}
+        if len(scripts) > 1 and not scripts <= _TOGETHER:
+            return str(word)
+    return None

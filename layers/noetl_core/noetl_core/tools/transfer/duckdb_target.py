@@ -10,6 +10,7 @@ import duckdb
 
 from noetl_core.tools.base import ToolCall, ToolFailed
 from noetl_core.tools.duckdb import failed
+from noetl_core.tools.duckdb_memory import memory_limit
 from noetl_core.tools.duckdb_pipes import quoted, text
 from noetl_core.tools.postgres_copy import Load
 from noetl_core.tools.row_sources import Row
@@ -18,7 +19,8 @@ from noetl_core.tools.transfer.staged import Staged
 from noetl_core.tools.transfer.target import BOOKMARKS, Overtaken, Progress
 from noetl_core.tools.transfer.typed import columns_of, lines_of, selected
 
-_LIMITS: Final[dict[str, Any]] = {"memory_limit": "512MB", "threads": 2}
+_LIMITS: Final[dict[str, Any]] = {"threads": 2}
+_MEMORY: Final = "512MB"
 
 
 class DuckDBTarget:
@@ -27,7 +29,9 @@ class DuckDBTarget:
     def __init__(self, database: str, load: Load, call: ToolCall, staged: Staged, folder: Path) -> None:
         self._load, self._call, self._staged, self._folder = load, call, staged, folder
         try:
-            self._connection = duckdb.connect(database, config=_LIMITS | spilling(folder) | CLOSED)
+            self._connection = duckdb.connect(
+                database, config=_LIMITS | {"memory_limit": memory_limit(_MEMORY)} | spilling(folder) | CLOSED
+            )
         except duckdb.Error as error:
             raise ToolFailed(failed(error)) from error
 

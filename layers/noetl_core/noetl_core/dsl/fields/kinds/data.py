@@ -169,7 +169,12 @@ KINDS: Final[dict[str, KindSpec]] = {
         (
             MAX_ROWS,
             EACH,
-            Field("memory_limit", TEXT, "Memory that DuckDB may use.", default="1GB"),
+            Field(
+                "memory_limit",
+                TEXT,
+                "Memory that DuckDB may use; on a stack at most three quarters of the worker's.",
+                default="1GB",
+            ),
             Field("threads", COUNT, "Threads that DuckDB may use.", default=2),
         ),
         "../tools/duckdb.md",

@@ -1,0 +1,43 @@
+"""A port that is named is taken, or `noetl up` says why not."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from noetl_infra import up
+from noetl_infra.stack import Stack, StackDown
+
+
+@pytest.fixture
+def taken() -> Iterator[int]:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        yield int(listening.getsockname()[1])
+
+
+def test_a_port_that_is_named_and_in_use_fails_and_says_what_to_do(
+    taken: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NOETL_HOME", str(tmp_path))
+    monkeypatch.setattr("noetl_infra.up.subprocess.Popen", lambda *_, **__: pytest.fail("it is started elsewhere"))
+    with pytest.raises(StackDown, match=f"port {taken} is in use: name another one with --port, or leave it out"):
+        up.up(port=taken)
+
+
+def test_a_stack_that_runs_at_another_port_is_not_taken_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Running(Stack):
+        alive = True
+
+    monkeypatch.setattr(up, "current", lambda *_: Running("http://127.0.0.1:4566", 1))
+    with pytest.raises(StackDown, match=r"runs at http://127.0.0.1:4566: `noetl down` stops it"):
+        up.up(port=4567)
+
+
+def test_a_port_and_an_endpoint_are_two_places() -> None:
+    with pytest.raises(StackDown, match="--port is for the embedded stack"):
+        up.up(endpoint="http://127.0.0.1:1", port=4567)
