@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from noetl_core.dsl.diagnostics import Diagnostic
-from noetl_core.tools.registry import PLUGINS, ToolRegistry
+from noetl_core.dsl.kinds import PLUGINS
+from noetl_core.tools.registry import ToolRegistry
 
 if TYPE_CHECKING:
     from noetl_core.dsl.model import Playbook, Task

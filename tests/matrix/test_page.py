@@ -6,8 +6,9 @@ import re
 
 import pytest
 
+from noetl_core.dsl.kinds import PLUGINS
 from noetl_core.engine.outcome import ERROR_KINDS
-from noetl_core.tools.registry import BUILT_IN, PLUGINS
+from noetl_core.tools.registry import BUILT_IN
 from tests.matrix.cases import COLUMNS, TOOL_KINDS, cases_of, module_of, modules
 from tests.matrix.table import PAGE, page
 

@@ -27,6 +27,7 @@ from noetl_core.control.children import SubPlaybooks
 from noetl_core.control.core import RETENTION_S, Control
 from noetl_core.control.limits import SharedLimits
 from noetl_core.control.ways_in import WaysIn
+from noetl_core.control.worker_tools import WorkerTools
 from noetl_core.dsl.failures import default_handler
 from noetl_core.engine.state import State
 from noetl_core.engine.warnings import count_of
@@ -59,6 +60,7 @@ def control() -> Control:
         pools=frozenset(pools),
         output=DynamoRunningOutput(catalog, SystemClock()),
         ways_in=WaysIn.named(os.environ) if "TRIGGER_QUEUES" in os.environ else None,
+        worker_tools=WorkerTools.named(os.environ) if "TOOL_LAYERS" in os.environ else None,
     )
 
 

@@ -15,11 +15,12 @@ import pytest
 from botocore.client import BaseClient
 
 from noetl_core.adapters.local.results import FileResultStore
+from noetl_core.dsl.kinds import PLUGINS
 from noetl_core.ports import Forbidden
 from noetl_core.tools.aws import rights
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.invoke import invoke
-from noetl_core.tools.registry import BUILT_IN, FOR_LOOPS, PLUGINS, ToolRegistry
+from noetl_core.tools.registry import BUILT_IN, FOR_LOOPS, ToolRegistry
 from noetl_core.tools.script import ScriptedTool
 from noetl_core.worker.credentials import PermittedCredentials
 from tests.unit.infra.iam import permits

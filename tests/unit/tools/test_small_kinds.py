@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noetl_core.adapters.local.results import LazyTempResultStore
-from noetl_core.dsl.kinds import ENGINE_KINDS, KINDS
+from noetl_core.dsl.kinds import ENGINE_KINDS, KINDS, PLUGINS
 from noetl_core.engine.outcome import Outcome
 from noetl_core.expr import Secret, contains_secret, reveal
 from noetl_core.ports import NotFound, TooLarge, Unavailable
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.invoke import invoke
-from noetl_core.tools.registry import BUILT_IN, PLUGINS, ToolRegistry, UnknownKind
+from noetl_core.tools.registry import BUILT_IN, ToolRegistry, UnknownKind
 from noetl_core.tools.sandbox.plain import NotPlain, to_plain
 from noetl_core.tools.scrub import Scrubber, is_word
 

@@ -8,7 +8,7 @@ reads.
   `uploads` handles the inbox, `credentials` lists and keeps credentials, `catalog` says which version of a playbook starts,
   and keeps aliases, tags and deletions.
 * `registration` registers playbooks and installs their triggers, and `triggers` starts them by themselves; `ways_in` says which
-  triggers nothing can reach.
+  triggers nothing can reach, and `worker_tools` what workers lack.
 * `reconcile` repairs one execution from its log; `sweep` does so for all that are due; `dead_letters` handles messages that a
   queue gave up; `unreadable` handles executions whose log cannot be read.
 * `read`, `pages`, `event_pages`, `seek`, `backwards` (from what `snapshot_search` finds), `envelopes`, `cursor`, `recent`,

@@ -11,6 +11,7 @@ from noetl_core.control.backfill import Backfill, plan, start_backfill
 from noetl_core.control.core import Control
 from noetl_core.control.refusals import BadRequest, diagnostic
 from noetl_core.control.ways_in import warnings
+from noetl_core.dsl.model import Playbook
 from noetl_core.dsl.parse import check
 from noetl_core.dsl.versions import BadVersion, Version, split_version, version_of
 from noetl_core.instants import to_rfc3339
@@ -33,13 +34,17 @@ class CatalogOperations:
 
     def register(self, source: str, name: str = SOURCE) -> catalog_shapes.RegisteredPlaybook:
         playbook, version = register(self.control(), source, name)
-        said = warnings(self.control().ways_in, playbook)
-        return {**read.version_as_dict(version), "name": playbook.name, "warnings": said}
+        return {**read.version_as_dict(version), "name": playbook.name, "warnings": self._warnings(playbook)}
 
     def validate(self, source: str) -> catalog_shapes.Validation:
         playbook, found = check(self.control().playbook.pinned(source), SOURCE)
-        said = [] if playbook is None else warnings(self.control().ways_in, playbook)
+        said = [] if playbook is None else self._warnings(playbook)
         return {"valid": playbook is not None, "diagnostics": [diagnostic(d) for d in found], "warnings": said}
+
+    def _warnings(self, playbook: Playbook) -> list[str]:
+        """Return what this stack lacks for a playbook."""
+        tools = self.control().worker_tools
+        return warnings(self.control().ways_in, playbook) + ([] if tools is None else list(tools.lacking(playbook)))
 
     def playbooks(
         self, prefix: str | None = None, *, tag: str | None = None, deleted: bool | None = None

@@ -15,6 +15,7 @@ from typing import Any, Protocol, assert_never
 from noetl_core.control.layouts import Layouts
 from noetl_core.control.recent import RecentCommits
 from noetl_core.control.ways_in import WaysIn
+from noetl_core.control.worker_tools import WorkerTools
 from noetl_core.dsl.model import OnFailure
 from noetl_core.engine.decide import Decision, decide, digest_for
 from noetl_core.engine.effects import (
@@ -148,6 +149,8 @@ class Control:
     """The pools in which steps may run; None: any."""
     ways_in: WaysIn | None = None
     """What comes in from outside for triggers; None: not known."""
+    worker_tools: WorkerTools | None = None
+    """Which tools the workers have; None: not known."""
     limits: Limits | None = None
     output: RunningOutput | None = None
     """What running tasks have written, where that can be seen."""

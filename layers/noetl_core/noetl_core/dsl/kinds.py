@@ -24,6 +24,8 @@ NO_EFFECT_SPEC: Final = tuple(f.name for f in COMMON_OPTIONS if not f.effect)
 
 KINDS: Final[dict[str, KindSpec]] = {**calls.KINDS, **data.KINDS, **services.KINDS, **aws.KINDS, **plugins.KINDS, **engine.KINDS}
 
+PLUGINS: Final = {"container": "noetl-container", "quantum": "noetl-quantum", "snowflake": "noetl-snowflake"}
+"""Kinds that the language knows and a separate distribution implements."""
 ENGINE_KINDS: Final = frozenset(engine.KINDS)
 """Kinds that the engine runs itself or that normalisation resolves; the others are tools."""
 

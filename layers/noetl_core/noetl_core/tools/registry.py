@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from importlib import import_module
 from typing import Final, cast
 
+from noetl_core.dsl.kinds import PLUGINS
 from noetl_core.ports import KeyValues, PackageFinder
 from noetl_core.tools.base import EventedTool, OutsideTool, Tool
 
@@ -40,8 +41,6 @@ FOR_LOOPS: Final[dict[str, str]] = {
     "cursor.dynamodb": "noetl_core.tools.cursors.dynamodb:DynamoDBCalls",
 }
 """Internal kinds by which loops call their sources; no task has them."""
-PLUGINS: Final = {"container": "noetl-container", "quantum": "noetl-quantum", "snowflake": "noetl-snowflake"}
-"""Kinds that the language knows and a separate distribution implements."""
 
 
 class UnknownKind(LookupError):
