@@ -21,6 +21,8 @@ def print_execution(where: Backend, summary: Mapping[str, Any], file: Path | Non
         print()
     print(output.headline(summary))
     tolerated = _why(where, summary, Sources(file))
+    if steps:
+        output.authors(summary)
     output.surroundings(summary)
     if steps:
         print()

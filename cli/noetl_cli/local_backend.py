@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 import shlex
 import threading
@@ -19,7 +18,7 @@ from noetl_cli.errors import FAILED, TIMEOUT, UNREACHABLE, USAGE, Exit, Stopped,
 from noetl_cli.local_store import IN_MEMORY, default_store
 from noetl_core.adapters.local.database import MEMORY
 from noetl_core.adapters.local.home import home
-from noetl_core.adapters.local.processes import pid_of
+from noetl_core.adapters.local.processes import pid_of, user_name
 from noetl_core.adapters.local.secrets import LocalSecrets
 from noetl_core.control.admit import KeyReused, StartRequest, UnknownPool
 from noetl_core.control.cursor import history
@@ -38,10 +37,7 @@ if TYPE_CHECKING:
     from noetl_core.client.api import Api
     from noetl_core.client.shapes import Event, Started
     from noetl_core.dsl.versions import Version
-
-MAKE_RECORDS = ("set_alias", "tag_playbook", "delete_playbook", "undelete_playbook")
-"""Operations that record their author."""
-
+    from noetl_core.events.shapes import By
 
 ENDS_WITHIN_S = 5
 """How long a serving process may take to finish its current work (seconds)."""
@@ -106,6 +102,7 @@ class LocalBackend:
                 priority=priority,
                 strict=strict,
                 labels=checked(labels) if labels else {},
+                by={"principal": user_name(), "source": "cli"},
             )
             started = self.wiring.start(request)
         except KeyReused as error:
@@ -214,12 +211,13 @@ class LocalBackend:
 
     def _operations(self, method: str) -> Operations:
         wiring = self.wiring if method == "register" else self._looked_at
+        by: By = {"principal": user_name(), "source": "cli"}
         return Operations(
-            lambda: wiring.control,
+            lambda: wiring.control.on_behalf_of(by),
             cursor_key(lambda: wiring.control),
             facts={"name": "local", "pools": {"default": {"concurrency": THREADS}}},
             secrets=lambda: LocalSecrets(home() / "credentials.json"),
-            user=_user() if method in MAKE_RECORDS else "",
+            by=lambda: by,
         )
 
     @property
@@ -239,14 +237,6 @@ class LocalBackend:
         for wiring in (self._wiring, self.__dict__.get("_empty")):
             if wiring is not None:
                 wiring.close()
-
-
-def _user() -> str:
-    """Return the name of the user of this machine; empty if unknown."""
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):
-        return ""
 
 
 class _Refusing:

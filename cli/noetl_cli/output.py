@@ -179,6 +179,23 @@ def plural(count: int, word: str) -> str:
     return f"{count:,} {word}{'' if count == 1 else 's'}"
 
 
+_DONE = {
+    "start": "started",
+    "pause": "paused",
+    "resume": "resumed",
+    "cancel": "cancelled",
+    "redrive": "redriven",
+    "answer": "answered",
+}
+
+
+def authors(s: Mapping[str, Any]) -> None:
+    """Print who started an execution, and who last did what to it."""
+    done = {what: by for what, by in s.get("by", {}).items() if what != "start" or "trigger" not in s}
+    if done:
+        print(visible(", ".join(f"{_DONE[what]} by {by['principal']} ({by['source']})" for what, by in done.items())))
+
+
 def surroundings(s: Mapping[str, Any]) -> None:
     """Print what started an execution, who is notified of its failure, and its search attributes."""
     if trigger := s.get("trigger"):

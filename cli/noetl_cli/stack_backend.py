@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from noetl_cli.backend import PAGE, POLL_S, Tick, pages, refused
 from noetl_cli.errors import TIMEOUT, UNREACHABLE, USAGE, Exit, Stopped
+from noetl_core import __version__
 from noetl_core.client.errors import Refused, TokenInTheClear, Unreachable
 from noetl_core.client.http import Client
 from noetl_core.engine.statuses import STOPPED
@@ -88,6 +89,8 @@ class StackBackend:
 
 class _Client(Client):
     """The typed client; refusals and missing answers end the command."""
+
+    agent = f"noetl-cli/{__version__}"
 
     def send(
         self,

@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl
 from noetl_console.answering import Answered, Asked
 from noetl_console.carrying import Carrier
 from noetl_core.adapters.local.home import home
+from noetl_core.adapters.local.processes import user_name
 from noetl_core.adapters.local.secrets import LocalSecrets
 from noetl_core.control.api import Api, Service
 from noetl_core.control.api.callers import Rights
@@ -40,6 +41,7 @@ class LocalApi:
             {"name": "local", "pools": {"default": {"concurrency": THREADS}}},
             secrets=lambda: LocalSecrets(home() / "credentials.json"),
             rights=Rights(auth="NONE"),
+            user=user_name(),
         )
         self._places = threading.BoundedSemaphore(AT_ONCE)
         self._free: SimpleQueue[Api] = SimpleQueue()

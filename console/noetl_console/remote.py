@@ -7,12 +7,14 @@ import threading
 import httpx
 
 from noetl_console.answering import Answered, Asked, refused
+from noetl_core import __version__
 from noetl_core.client.authorization import authorize
 from noetl_core.client.errors import TokenInTheClear, Unreachable
 
 PASSED = ("content-type", "idempotency-key", "if-none-match")
 RETURNED = ("content-type", "etag", "retry-after")
 TIMEOUT_S = 60.0
+AGENT = f"noetl-console/{__version__}"
 
 
 class RemoteApi:
@@ -27,7 +29,9 @@ class RemoteApi:
     def answer(self, asked: Asked) -> Answered:
         url = f"{self._url}{asked.path}" + (f"?{asked.query}" if asked.query else "")
         given = {name.lower(): value for name, value in asked.headers.items()}
-        headers = {"content-type": "application/json"} | {name: given[name] for name in PASSED if name in given}
+        headers = {"content-type": "application/json", "user-agent": AGENT} | {
+            name: given[name] for name in PASSED if name in given
+        }
         try:
             request = self._client.build_request(asked.method, url, content=asked.body or None, headers=headers)
             with self._signing:  # expired credentials are fetched only once

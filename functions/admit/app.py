@@ -57,7 +57,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Mapping[str, Any]:
         left, triggers = TimeLeft(context, SPARE_S), None
         return process_partial_response(event=event, record_handler=_came, processor=taking, context=context)
     answer = api.resolve(event, context)
-    logger.info("answered", extra={"route": api.route(event), "status": answer["statusCode"]})
+    logger.info("answered", extra={**api.access(event), "status": answer["statusCode"]})
     return answer
 
 

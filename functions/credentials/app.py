@@ -40,7 +40,7 @@ api = Api(
 def handler(event: dict[str, Any], context: LambdaContext) -> Mapping[str, Any]:
     """Handle an API request about credentials. Neither its body nor its answer is logged or traced."""
     answer = api.resolve(event, context)
-    logger.info("answered", extra={"route": api.route(event), "status": answer["statusCode"]})
+    logger.info("answered", extra={**api.access(event), "status": answer["statusCode"]})
     return answer
 
 

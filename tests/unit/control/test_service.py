@@ -61,7 +61,7 @@ def test_credentials_are_kept_shown_by_their_fields_and_forgotten(ask: Asker) ->
         "description": "the main one",
         "fields": ["password", "user"],
     }
-    shown |= {"paths": None}
+    shown |= {"paths": None, "by": {"principal": "anonymous", "source": "api"}}
     assert (put.status, put.body) == (201, shown)
     assert ask.secrets.get("team/pg.main")["data"] == {"user": "u", "password": "s3cret"}
     assert ask("GET", "credentials").body == {"credentials": [shown]}

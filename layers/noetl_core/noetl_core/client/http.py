@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, cast
 from urllib.parse import quote
 
+from noetl_core import __version__
 from noetl_core.client.authorization import authorize
 from noetl_core.client.errors import Refused, Unreachable
 from noetl_core.client.looking import Looking, path_of
@@ -38,6 +39,9 @@ class Client(Looking):
     carry it (over TLS, or to this machine). Without one they are signed with the AWS credentials of the process if the API
     is on AWS; emulators and proxies are called unsigned. `timeout_s` is for one request.
     """
+
+    agent = f"noetl-client/{__version__}"
+    """The user agent of requests."""
 
     def __init__(self, url: str, *, token: str | None = None, timeout_s: float = 60.0) -> None:
         self.url = url.rstrip("/")
@@ -343,8 +347,13 @@ class Client(Looking):
         kind = "application/yaml" if isinstance(body, str) else "application/json"
         content = body if isinstance(body, str | None) else json.dumps(body)
         params = {name: _word(value) for name, value in query.items() if value is not None}
+        sent = {"content-type": kind, "user-agent": self.agent, **(headers or {})}
         request = httpx.Request(
-            method, url, params=params or None, content=content, headers={"content-type": kind, **(headers or {})}
+            method,
+            url,
+            params=params or None,
+            content=content,
+            headers=sent,
         )
         authorize(request, self._token)
         try:

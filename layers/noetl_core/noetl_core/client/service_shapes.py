@@ -53,6 +53,13 @@ class Runtime(Wiring):
 # --- credentials ------------------------------------------------------------------------------------------------------------
 
 
+class By(TypedDict):
+    """Who asked for something, and by which way: `api`, `cli`, `console`, ..."""
+
+    principal: str
+    source: str
+
+
 class Credential(TypedDict):
     """A credential. `paths` are patterns of the playbooks that may use it, null: all. `data` is its content, for
     callers who may read it."""
@@ -62,6 +69,8 @@ class Credential(TypedDict):
     description: NotRequired[str]
     fields: NotRequired[list[str]]
     paths: NotRequired[list[str] | None]
+    by: NotRequired[By]
+    """Who stored it."""
     data: NotRequired[dict[str, Any]]
 
 

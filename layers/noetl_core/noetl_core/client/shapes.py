@@ -10,6 +10,7 @@ from typing import Any, Literal, NotRequired
 from typing_extensions import TypedDict  # of `typing` pydantic takes them from Python 3.12 on
 
 from noetl_core.client.catalog_shapes import PlaybookVersion
+from noetl_core.client.service_shapes import By as By
 from noetl_core.events.shapes import ExecutionStatus as ExecutionStatus
 from noetl_core.events.shapes import ListedStatus as ListedStatus
 
@@ -111,6 +112,8 @@ class Execution(TypedDict):
     """What went wrong without failing anything, if there is any."""
     strict: NotRequired[bool]
     """Undefined values in templates, and errors that no rule matches, are failures."""
+    by: NotRequired[dict[Literal["start", "pause", "resume", "cancel", "redrive", "answer"], By]]
+    """Who started it, and who last did each operation on it."""
     on_failure: NotRequired[Handled]
     search: NotRequired[dict[str, Any]]
     """Its search attributes."""

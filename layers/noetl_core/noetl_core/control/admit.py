@@ -25,7 +25,7 @@ from noetl_core.engine.needs import Need, NeedValues, TooMuch, Unreadable
 from noetl_core.engine.state import caller_of
 from noetl_core.engine.warnings import blanks_of
 from noetl_core.engine.workload import check_inputs, doubts, rendered_defaults
-from noetl_core.events.shapes import Parent, RequestKey, Triggered
+from noetl_core.events.shapes import By, Parent, RequestKey, Triggered
 from noetl_core.expr import LimitExceeded, TemplateError, is_reference
 from noetl_core.expr.scope import Blanks
 from noetl_core.frozen import frozen
@@ -78,6 +78,9 @@ class StartRequest:
     registers: bool = True
     """Whether a playbook that is given by its text becomes the latest version of its path, because the caller may register
     playbooks. Otherwise it is only pinned."""
+
+    by: By | None = None
+    """Who starts it; None: whom the control plane acts for."""
 
     def fingerprint(self) -> str:
         """Return what must be equal in two requests with the same idempotency key."""
@@ -174,6 +177,7 @@ def _admit(
         labels=request.labels,
         priority=request.priority,
         strict=strict,
+        by=request.by or control.by,
     )
     return _first_commit(control, playbook, version, replace(new, undefined=blanks_of(blanks)))
 

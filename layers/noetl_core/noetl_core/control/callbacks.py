@@ -92,7 +92,7 @@ def answer(control: Control, token: str, data: Any = None, error: Mapping[str, A
     if error is None:
         given = {"data": _kept(control, visit.state, signal_id, data)}
     control.due_soon(execution_id)
-    received: SignalReceived = {"id": signal_id, "name": callback_signal(target.task_run), "by": mine}
+    received: SignalReceived = {"id": signal_id, "name": callback_signal(target.task_run), "nonce": mine, "by": control.by}
     if error is not None:
         received["error"] = given["error"]
     elif given["data"] is not None:
@@ -101,7 +101,7 @@ def answer(control: Control, token: str, data: Any = None, error: Mapping[str, A
     recorded = _recorded(control, target, visit.state.seq)
     if recorded is None:
         raise Gone(f"execution {execution_id} ended meanwhile")
-    if recorded.get("by") != mine:
+    if recorded.get("nonce") != mine:
         return _same(recorded, given, execution_id)
     if visit.wait is not None and not recorded["matched"] and not _waits_still(control, target, visit.wait):
         raise Gone("the callback timed out")

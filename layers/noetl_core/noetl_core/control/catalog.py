@@ -143,6 +143,11 @@ def undelete(control: Control, path: str, by: str = "") -> PathRecord:
     return _changed(control, path, lambda r: (r, "") if r.deleted_at is None else (replace(r, deleted_at=None), "undeleted"), by)
 
 
+def record_change(control: Control, path: str, what: str) -> None:
+    """Record that whoever the control plane acts for has changed something of a path. Raises `NotFound`, `Unavailable`."""
+    _changed(control, path, lambda record: (record, what), "")
+
+
 def _changed(control: Control, path: str, change: Callable[[PathRecord], tuple[PathRecord, str]], by: str) -> PathRecord:
     """Apply a change to what is said about a path, and record it; an empty change is not recorded. Raises `NotFound` where
     nothing is registered under the path."""
@@ -152,7 +157,7 @@ def _changed(control: Control, path: str, change: Callable[[PathRecord], tuple[P
         after, what = change(before)
         if not what:
             return before
-        told = PathChange(control.clock.now(), by, what)
+        told = PathChange(control.clock.now(), by or ("" if control.by is None else control.by["principal"]), what)
         after = replace(after, revision=before.revision + 1, changes=(told, *before.changes)[:KEPT_CHANGES])
         try:
             control.catalog.put_about(after)

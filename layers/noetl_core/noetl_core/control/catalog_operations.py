@@ -29,8 +29,6 @@ class CatalogOperations:
 
     __slots__ = ()
     control: Callable[[], Control]
-    user: str
-    """Who acts where a call does not say."""
 
     def register(self, source: str, name: str = SOURCE) -> catalog_shapes.RegisteredPlaybook:
         playbook, version = register(self.control(), source, name)
@@ -76,18 +74,18 @@ class CatalogOperations:
         self, path: str, name: str, weights: Mapping[int, int] | None, *, by: str | None = None
     ) -> catalog_shapes.AboutPlaybook:
         """Let an alias stand for versions, each with its weight; None removes it."""
-        return self._changed(catalog.set_alias(self.control(), path, name, weights, by or self.user))
+        return self._changed(catalog.set_alias(self.control(), path, name, weights, by or ""))
 
     def tag_playbook(
         self, path: str, add: Sequence[str] = (), remove: Sequence[str] = (), *, by: str | None = None
     ) -> catalog_shapes.AboutPlaybook:
-        return self._changed(catalog.set_tags(self.control(), path, add, remove, by or self.user))
+        return self._changed(catalog.set_tags(self.control(), path, add, remove, by or ""))
 
     def delete_playbook(self, path: str, *, by: str | None = None) -> catalog_shapes.AboutPlaybook:
-        return self._changed(catalog.delete(self.control(), path, by or self.user))
+        return self._changed(catalog.delete(self.control(), path, by or ""))
 
     def undelete_playbook(self, path: str, *, by: str | None = None) -> catalog_shapes.AboutPlaybook:
-        return self._changed(catalog.undelete(self.control(), path, by or self.user))
+        return self._changed(catalog.undelete(self.control(), path, by or ""))
 
     def backfill(
         self,

@@ -17,7 +17,7 @@ from noetl_core.engine.large_values import MAX_DECISION_BYTES
 from noetl_core.engine.state import State
 from noetl_core.engine.workload import BadWorkload
 from noetl_core.events.event import fact
-from noetl_core.events.shapes import ChildRequest, Failure, Triggered
+from noetl_core.events.shapes import By, ChildRequest, Failure, Triggered
 from noetl_core.events.waiting import ChildFinished
 from noetl_core.expr import is_reference, references_in
 from noetl_core.ports import Gate, NotFound
@@ -61,6 +61,7 @@ class SubPlaybooks(Children):
                     trigger=_triggered(request),
                     priority=wanted.priority,
                     strict=wanted.strict,
+                    by=_parent(wanted),
                 ),
             )
         except KeyReused as error:
@@ -85,13 +86,18 @@ class SubPlaybooks(Children):
             control.gates.set_gate(child, Gate("stop", expires_at=wanted.expires_at))
             self.start(control, wanted.asked)
         try:
-            cancel(control, child, wanted.reason, compensate=wanted.compensate)
+            cancel(control.on_behalf_of(_parent(wanted.asked)), child, wanted.reason, compensate=wanted.compensate)
         except (NotFound, NotNow):
             return
 
     def handle_failure(self, control: Control, ended: HandleFailure) -> None:
         """As `Children.handle_failure`."""
         handle_failure(control, ended)
+
+
+def _parent(wanted: StartChild) -> By:
+    """Return who starts and ends a child."""
+    return {"principal": wanted.parent, "source": "playbook"}
 
 
 def _triggered(request: ChildRequest) -> Triggered | None:

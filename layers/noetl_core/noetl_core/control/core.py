@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, Protocol, assert_never
@@ -41,6 +42,7 @@ from noetl_core.engine.records import Boundary, Command, Commit, Snapshot, Strea
 from noetl_core.engine.snapshots import snapshot
 from noetl_core.engine.state import State
 from noetl_core.events.event import Fact, fact, version_of
+from noetl_core.events.shapes import By
 from noetl_core.events.waiting import ChildFinished
 from noetl_core.history import load_state, snapshot_upto, state_from
 from noetl_core.instants import SECOND
@@ -154,6 +156,8 @@ class Control:
     limits: Limits | None = None
     output: RunningOutput | None = None
     """What running tasks have written, where that can be seen."""
+    by: By | None = None
+    """Who asks; None: nobody does, it goes on by itself."""
     _states: OrderedDict[str, State] = field(default_factory=OrderedDict)
     _snapshots: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Execution -> the position from which on the next snapshot is due, and how large the last one was."""
@@ -167,6 +171,14 @@ class Control:
         self.playbook = PlaybookCache(self.catalog)
         self.recent = RecentCommits(self.store)
         self.layouts = Layouts()
+
+    def on_behalf_of(self, by: By | None) -> Control:
+        """Return this control plane, with its caches, as `by` uses it: what it records says so."""
+        if by == self.by:
+            return self
+        other = copy(self)
+        other.by = by
+        return other
 
     def load(self, execution_id: str, upto: int | None = None) -> State:
         """Return the state of an execution from its log (`history.load_state`)."""

@@ -11,6 +11,7 @@ from noetl_core.ports import NotFound, Secrets
 
 if TYPE_CHECKING:
     from noetl_core.client.service_shapes import Credential, Deleted
+    from noetl_core.events.shapes import By
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@=+-]{0,127}(/[A-Za-z0-9][A-Za-z0-9_.@=+-]{0,127}){0,3}")
 MAX_BYTES = 60_000
@@ -37,6 +38,7 @@ def put(
     type: str | None = None,
     description: str | None = None,
     paths: Sequence[str] | None = None,
+    by: By | None = None,
 ) -> Credential:
     """Keep a credential, in place of the one of that name. Raises `BadRequest`."""
     if not NAME.fullmatch(name):
@@ -48,7 +50,7 @@ def put(
         raise BadRequest(
             "paths are patterns of playbook paths: texts, one at least", "body.paths", "leave it out: every playbook"
         )
-    given = {"type": type, "description": description, "data": data, "paths": paths}
+    given = {"type": type, "description": description, "data": data, "paths": paths, "by": by}
     value = {k: v for k, v in given.items() if v is not None}
     if len(repr(value)) > MAX_BYTES:
         raise BadRequest(f"a credential holds {MAX_BYTES} bytes at most", "body.data")
@@ -93,4 +95,6 @@ def _metadata(name: str, value: Mapping[str, Any]) -> Credential:
     wrapped = isinstance(value.get("data"), Mapping)
     facts = {k: value[k] for k in ("type", "description") if wrapped and k in value}
     shown = {"name": name, **facts, "fields": sorted(map(str, _data(value))), "paths": value.get("paths")}
+    if wrapped and "by" in value:
+        shown["by"] = value["by"]
     return cast("Credential", shown)

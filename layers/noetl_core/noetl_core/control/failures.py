@@ -107,6 +107,7 @@ def _request(control: Control, handler: OnFailure, ended: HandleFailure) -> Star
         trigger=trigger,
         trace_id=ended.trace_id,
         registers=False,
+        by={"principal": ended.execution_id, "source": "playbook"},
     )
 
 

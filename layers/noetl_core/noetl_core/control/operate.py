@@ -22,7 +22,7 @@ from noetl_core.engine.state import State
 from noetl_core.engine.statuses import HELD
 from noetl_core.events.control import ExecutionCancelled, ExecutionPaused, ExecutionResumed
 from noetl_core.events.event import fact
-from noetl_core.events.shapes import Failure
+from noetl_core.events.shapes import By, Failure
 from noetl_core.events.waiting import SignalReceived
 from noetl_core.ports import CorruptLog, Gate, NotFound
 
@@ -64,7 +64,9 @@ def _cancelled(control: Control, execution_id: str, reason: str, compensate: boo
         return state
     _alive(state, execution_id)
     control.due_soon(execution_id)
-    given: ExecutionCancelled = {"reason": reason} if reason else {}
+    given: ExecutionCancelled = {"by": control.by}
+    if reason:
+        given["reason"] = reason
     if compensate:
         given["compensate"] = True
     state, _ = control.record(execution_id, fact(ExecutionCancelled, **given))
@@ -172,7 +174,8 @@ def pause(control: Control, execution_id: str, *, parent: str | None = None) -> 
     if state.status != "running":
         raise NotNow(f"execution {execution_id} is {state.status}, so it cannot be paused")
     control.due_soon(execution_id)
-    state, paused = control.record(execution_id, fact(ExecutionPaused, parent=parent))
+    by: By | None = control.by if parent is None else {"principal": parent, "source": "playbook"}
+    state, paused = control.record(execution_id, fact(ExecutionPaused, parent=parent, by=by))
     state = _gated(control, state) if not paused else state
     if not paused and state.status != "paused":
         _alive(state, execution_id)
@@ -196,7 +199,7 @@ def resume(control: Control, execution_id: str) -> State:
         raise NotNow(f"execution {execution_id} is {state.status}, not paused")
     control.due_soon(execution_id)
     control.gates.set_gate(execution_id, Gate("run", expires_at=state.expires_at))
-    state, resumed = control.record(execution_id, fact(ExecutionResumed))
+    state, resumed = control.record(execution_id, fact(ExecutionResumed, by=control.by))
     state = _gated(control, state)
     if not resumed and state.status != "running":
         _alive(state, execution_id)
@@ -223,7 +226,7 @@ def signal(control: Control, execution_id: str, name: str, data: Any, signal_id:
     _alive(control.load(execution_id), execution_id)
     control.due_soon(execution_id)
     id = signal_id or control.clock.nonce()
-    state, received = control.record(execution_id, fact(SignalReceived, id=id, name=name, data=data))
+    state, received = control.record(execution_id, fact(SignalReceived, id=id, name=name, data=data, by=control.by))
     if not received and id not in state.seen_signals:
         _alive(state, execution_id)
     return state

@@ -35,6 +35,7 @@ from noetl_core.ports import NotFound, Secrets, TooLarge, Unavailable
 if TYPE_CHECKING:
     from noetl_core.client import following_shapes, limit_shapes, service_shapes, shapes
     from noetl_core.engine.state import State
+    from noetl_core.events.shapes import By
 
 ERROR_TYPES: Mapping[str, tuple[type, ...]] = {
     "kind": (str,),
@@ -70,7 +71,8 @@ class Operations(CatalogOperations, Looking, TriggerOperations):
     """
 
     secrets: Callable[[], Secrets] | None = None
-    user: str = ""
+    by: Callable[[], By | None] = lambda: None
+    """Who asks, where that is known."""
     paths_required: bool = False
     """Each credential names the playbooks that may use it: on a stack."""
 
@@ -302,7 +304,7 @@ class Operations(CatalogOperations, Looking, TriggerOperations):
     ) -> service_shapes.Credential:
         if paths is None and self.paths_required:
             raise credentials.without_paths(name)
-        return credentials.put(self._secrets(), name, data, type=type, description=description, paths=paths)
+        return credentials.put(self._secrets(), name, data, type=type, description=description, paths=paths, by=self.by())
 
     def delete_credential(self, name: str) -> service_shapes.Deleted:
         return credentials.delete(self._secrets(), name)

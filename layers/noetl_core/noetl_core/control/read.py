@@ -99,6 +99,8 @@ def summary(control: Control, execution_id: str) -> dict[str, Any]:
         out["warnings"] = warnings
     if state.strict:
         out["strict"] = True
+    if state.by:
+        out["by"] = state.by
     return out
 
 

@@ -79,6 +79,7 @@ def redrive(
     if preview:
         return Redriven(state, shown)
     data = planned.data.copy()
+    data["by"] = control.by
     if number is not None:
         data["version"] = number
     if new is not old:

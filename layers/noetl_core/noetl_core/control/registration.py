@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from noetl_core.control.catalog import check_not_deleted
+from noetl_core.control.catalog import check_not_deleted, record_change
 from noetl_core.control.core import Control
 from noetl_core.dsl.model import Playbook, Schedule, Trigger
 from noetl_core.engine.ids import trigger_id
@@ -23,8 +23,11 @@ def register(control: Control, source: str, name: str = "<playbook>") -> tuple[P
     source = control.playbook.pinned(source)
     playbook = control.playbook.parse(source, name)
     check_not_deleted(control, playbook.path)
-    version = control.catalog.register(playbook.path, playbook.digest, source, control.clock.now())
+    now = control.clock.now()
+    version = control.catalog.register(playbook.path, playbook.digest, source, now)
     install(control, playbook, version)
+    if control.by is not None and version.registered_at == now:
+        record_change(control, playbook.path, f"registered version {version.version}")
     return playbook, version
 
 

@@ -194,6 +194,7 @@ def _request(first: Commit) -> NewExecution:
         priority=d.get("priority"),
         strict=bool(d.get("strict")),
         undefined=d.get("undefined") or [],
+        by=d.get("by"),
     )
 
 

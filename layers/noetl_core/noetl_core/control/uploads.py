@@ -21,6 +21,7 @@ from noetl_core.dsl.sources import UPLOADS
 from noetl_core.dsl.versions import BadVersion, split_version
 from noetl_core.engine import ids
 from noetl_core.engine.workload import BadWorkload
+from noetl_core.events.shapes import MAX_PRINCIPAL, By
 from noetl_core.ports import Inbox, NotFound, PlaybookVersion, TooLarge, Upload
 from noetl_core.result_refs import FORMAT_OF_SUFFIX
 
@@ -44,12 +45,18 @@ def is_of_a_path(upload: Upload, bucket: str) -> bool:
     return bucket in ("", upload.bucket) and not upload.key.startswith(UPLOADS)
 
 
+def put_by(upload: Upload) -> By:
+    """Return who put an object."""
+    return {"principal": (upload.by or f"{upload.bucket}/{upload.key}")[:MAX_PRINCIPAL], "source": "s3"}
+
+
 def take_upload(control: Control, upload: Upload, inbox: Inbox) -> str:
     """Start or register what was uploaded, and return what was done. However often the notification comes, it is done once.
 
     Raises `Unavailable`: then the notification comes again.
     """
     folder, _, rest = upload.key.partition("/")
+    control = control.on_behalf_of(put_by(upload))
     try:
         if folder == "playbooks" and rest:
             return _register(control, upload, rest, inbox)

@@ -203,7 +203,7 @@ def take_fact(p: RoutingPass, fact: Fact) -> bool:
         case "ExecutionResumed":
             if s.status not in HELD:
                 return False
-            p.emit(control.ExecutionResumed)
+            p.emit(control.ExecutionResumed, **fact.data)
         case "ExecutionCancelled":
             if s.status == "cancelling" and (fact.data.get("compensate") or not s.undo):
                 return False  # it can only be asked for less: to leave what is not undone yet

@@ -26,7 +26,7 @@ from noetl_core.engine.search import record_search
 from noetl_core.engine.state import State
 from noetl_core.events import control
 from noetl_core.events.event import Fact
-from noetl_core.events.shapes import Blank, Parent, RequestKey, Triggered
+from noetl_core.events.shapes import Blank, By, Parent, RequestKey, Triggered
 from noetl_core.frozen import frozen
 
 __all__ = ["Decision", "NewExecution", "decide", "digest_for", "start"]
@@ -74,6 +74,7 @@ class NewExecution:
     strict: bool = False
     undefined: Sequence[Blank] = ()
     """The undefined names that defaults of the workload were rendered without."""
+    by: By | None = None
 
 
 def start(playbook: Playbook, request: NewExecution, now: int, values: Mapping[Need, Any] | None = None) -> Decision:
@@ -96,6 +97,7 @@ def start(playbook: Playbook, request: NewExecution, now: int, values: Mapping[N
         priority=request.priority,
         strict=request.strict or None,
         undefined=list(request.undefined) or None,
+        by=request.by,
     )
     p.emit(control.PlaybookRequestEvaluated, digest=playbook.digest)
     timeout, wrong = execution_limit(p)

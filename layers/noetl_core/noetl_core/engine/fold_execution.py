@@ -9,8 +9,15 @@ from noetl_core.engine.state import State
 from noetl_core.engine.statuses import HELD
 from noetl_core.engine.warnings import added, of_blank
 from noetl_core.events import control
+from noetl_core.events.shapes import By
 
 folds = Folds()
+
+
+def record_author(s: State, what: str, by: By | str | None) -> None:
+    """Record who asked for an operation, if the event says so."""
+    if by is not None and not isinstance(by, str):  # a text in older logs
+        s.by[what] = by
 
 
 @folds(control.PlaybookExecutionRequested)
@@ -27,6 +34,7 @@ def _requested(s: State, e: ControlEvent, d: control.PlaybookExecutionRequested,
     s.priority = d.get("priority")
     s.strict = bool(d.get("strict"))
     s.warnings = added(s.warnings, map(of_blank, d.get("undefined") or ()))
+    record_author(s, "start", d.get("by"))
     s.started_at = e.ts
 
 
@@ -54,17 +62,20 @@ def _search_attributes_set(s: State, e: ControlEvent, d: control.SearchAttribute
 @folds(control.ExecutionPaused)
 def _paused(s: State, e: ControlEvent, d: control.ExecutionPaused, seq: int) -> None:
     s.status, s.paused_by = "paused", d.get("parent")
+    record_author(s, "pause", d.get("by"))
 
 
 @folds(control.ExecutionResumed)
 def _resumed(s: State, e: ControlEvent, d: control.ExecutionResumed, seq: int) -> None:
     s.status, s.stuck, s.paused_by = "running", None, None
+    record_author(s, "resume", d.get("by"))
 
 
 @folds(control.ExecutionCancelled)
 def _cancelling(s: State, e: ControlEvent, d: control.ExecutionCancelled, seq: int) -> None:
     s.status, s.undo = "cancelling", bool(d.get("compensate"))
     s.cancelled_for = d.get("reason") or s.cancelled_for
+    record_author(s, "cancel", d.get("by"))
 
 
 @folds(control.ExecutionFailing)
@@ -95,6 +106,7 @@ def _processed(s: State, e: ControlEvent, d: control.PlaybookProcessed, seq: int
 def _redriven(s: State, e: ControlEvent, d: control.ExecutionRedriven, seq: int) -> None:
     """Set the state back to before what is run again. The tokens that run it again follow in the same commit."""
     s.status, s.epoch, s.redriven_at = "running", d["epoch"], e.ts
+    record_author(s, "redrive", d.get("by"))
     s.failure = s.finished_at = s.result = s.stuck = None
     s.cancelled_for, s.undo, s.not_undone, s.children, s.rounds = "", False, [], {}, {}
     s.limits, s.admitted_at = {}, 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from noetl_core.engine.fold_execution import record_author
 from noetl_core.engine.fold_table import Folds
 from noetl_core.engine.records import ControlEvent
 from noetl_core.engine.state import Child, State
@@ -34,6 +35,7 @@ def _signal_received(s: State, e: ControlEvent, d: waiting.SignalReceived, seq: 
         received["error"] = d["error"]
     s.signals.append(received)
     s.seen_signals.append(d["id"])
+    record_author(s, "answer", d.get("by"))
 
 
 @folds(waiting.SignalMatched)

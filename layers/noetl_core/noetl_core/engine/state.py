@@ -15,6 +15,7 @@ from noetl_core.engine.statuses import TERMINAL
 from noetl_core.events.aggregates import Aggregates, Cells, Warnings
 from noetl_core.events.redrives import CarriedOver
 from noetl_core.events.shapes import (
+    By,
     ChildRequest,
     Completed,
     Counts,
@@ -244,6 +245,8 @@ class State:
     """Those that belong to no step."""
     strict: bool = False
     """Undefined values in templates, and errors that no rule matches, are failures; fixed at the start."""
+    by: dict[str, By] = field(default_factory=dict)
+    """Who started it, and who last did each operation on it: `start`, `pause`, `resume`, `cancel`, `redrive`, `answer`."""
     key: RequestKey | None = None
     epoch: int = 0
     timeout_s: float | None = None

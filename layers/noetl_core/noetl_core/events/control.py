@@ -11,6 +11,7 @@ from noetl_core.events.aggregates import Aggregates
 from noetl_core.events.redrives import RedrivenFrom, RemainingStep, RepeatedArcs, RestoredToken
 from noetl_core.events.shapes import (
     Blank,
+    By,
     ChunkDone,
     Counts,
     EndStatus,
@@ -57,6 +58,7 @@ class PlaybookExecutionRequested(TypedDict):
     """Undefined values in templates, and errors that no rule matches, are failures."""
     priority: NotRequired[float | None]
     """The failure handler of the request, which overrides the playbook's."""
+    by: NotRequired[By | None]
 
 
 class PlaybookRequestEvaluated(TypedDict):
@@ -96,10 +98,13 @@ class ExecutionPaused(TypedDict):
 
     parent: NotRequired[str | None]
     """The paused execution that calls it: resuming that one resumes this one."""
+    by: NotRequired[By | None]
 
 
 class ExecutionResumed(TypedDict):
     """An operator resumed a paused or stuck execution."""
+
+    by: NotRequired[By | None]
 
 
 class ExecutionCancelled(TypedDict):
@@ -108,6 +113,7 @@ class ExecutionCancelled(TypedDict):
     reason: NotRequired[str | None]
     compensate: NotRequired[bool | None]
     """Completed steps are undone before it ends."""
+    by: NotRequired[By | None]
 
 
 class ExecutionFailing(TypedDict):
@@ -149,6 +155,7 @@ class ExecutionRedriven(RedrivenFrom):
     """The playbook with which it continues, if it changes."""
     version: NotRequired[int]
     rendered: NotRequired[dict[str, Any]]
+    by: NotRequired[By | None]
 
 
 class SearchAttributesSet(SearchAttributes):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NotRequired, final
+from typing import Any, Final, Literal, NotRequired, final
 
 from noetl_core.events.typed import TypedDict
 
@@ -313,6 +313,19 @@ class Parent(TypedDict):
     detached: NotRequired[str]
     return_step: NotRequired[str]
     """The step whose result the caller wants."""
+
+
+MAX_PRINCIPAL: Final = 200
+"""The most characters of a principal."""
+
+
+class By(TypedDict):
+    """Who asked for something, and by which way."""
+
+    principal: str
+    """An ARN, the name in a token, a user of this machine; of what nobody asks for: the trigger, or the parent execution."""
+    source: str
+    """`api`, `cli`, `console`, `hook`, `s3`, `schedule`, another kind of trigger, `playbook` (the parent), ..."""
 
 
 class Triggered(TypedDict):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NotRequired
 
-from noetl_core.events.shapes import ChildRequest, Failure, Mail, MailKind
+from noetl_core.events.shapes import By, ChildRequest, Failure, Mail, MailKind
 from noetl_core.events.typed import TypedDict
 
 
@@ -33,8 +33,10 @@ class SignalReceived(TypedDict):
     data: NotRequired[Any]
     error: NotRequired[Failure]
     heartbeat: NotRequired[bool]
-    by: NotRequired[str]
+    nonce: NotRequired[str]
     """Its number among several answers at the same time."""
+    by: NotRequired[By | str | None]
+    """Who sent it. In older logs a text, which is the `nonce`."""
 
 
 class SignalMatched(TypedDict):

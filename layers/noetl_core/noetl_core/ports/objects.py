@@ -56,6 +56,8 @@ class Upload:
     sequencer: str | None = None
     at: int = 0
     """When it was put (microseconds), as the notification says."""
+    by: str = ""
+    """Who put it, if the notification says so."""
 
     @property
     def identity(self) -> str:

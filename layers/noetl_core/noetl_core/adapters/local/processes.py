@@ -6,6 +6,7 @@ namespace. Nothing is known about a process on another machine or in another con
 
 from __future__ import annotations
 
+import getpass
 import os
 import re
 import socket
@@ -26,6 +27,14 @@ class Place:
     machine: str
     boot: str
     pids: str
+
+
+def user_name() -> str:
+    """Return the name of the user of this machine; empty if unknown."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return ""
 
 
 def name_of(pid: int | None = None) -> str:

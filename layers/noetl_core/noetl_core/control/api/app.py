@@ -24,7 +24,7 @@ from noetl_core.control.api import (
     triggers,
     views,
 )
-from noetl_core.control.api.callers import Rights
+from noetl_core.control.api.callers import Rights, author_of
 from noetl_core.control.api.document import document_of
 from noetl_core.control.api.resolver import Resolver
 from noetl_core.control.api.service import Service, nothing_here
@@ -81,6 +81,11 @@ class Api:
     def route(self, event: Mapping[str, Any]) -> str:
         """The pattern of the route that answers a proxy event, to be logged."""
         return self._app.pattern(event["httpMethod"], event["path"])
+
+    def access(self, event: Mapping[str, Any]) -> dict[str, str]:
+        """Return what is logged of a proxy event: the pattern of its route, and who sent it."""
+        by = author_of(event)
+        return {"route": self.route(event), "principal": by["principal"], "source": by["source"]}
 
     def resolve(self, event: Mapping[str, Any], context: Any) -> dict[str, Any]:
         """Answer one proxy event; never raises."""

@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from noetl_core.events.shapes import MAX_PRINCIPAL, By
 from noetl_core.frozen import frozen
 
 Caller = Mapping[str, Any]
@@ -41,6 +42,8 @@ RIGHTS: Final = {
 }
 FORMER: Final = {SECRETS: "secrets", ANSWERS: "callbacks"}
 """What scopes and groups of some rights were called before; still understood."""
+AGENTS: Final = {"noetl-cli/": "cli", "noetl-console/": "console", "Mozilla/": "console"}
+"""How the user agents of clients begin."""
 ANYBODY: Final = "*"
 REMEDIES: Final = {
     INLINE: "register the playbook and start it by its path (noetl register, noetl run PATH), or have the right given: the"
@@ -98,8 +101,20 @@ def name_of(caller: Caller) -> str:
     claims = (caller.get("authorizer") or {}).get("claims")
     if isinstance(claims, Mapping):
         found = next((claims[k] for k in ("cognito:username", "username", "client_id", "sub") if claims.get(k)), "")
-        return str(found)[:200]
-    return str((caller.get("identity") or {}).get("userArn") or "")[:200]
+        return str(found)[:MAX_PRINCIPAL]
+    return str((caller.get("identity") or {}).get("userArn") or "")[:MAX_PRINCIPAL]
+
+
+def author_of(event: Mapping[str, Any], user: str = "") -> By:
+    """Return who sends a request, a proxy event, and by which way. `user` is that of this machine where it alone asks.
+
+    The way is what the client says of itself: pages and the command line name themselves, everything else is `api`.
+    """
+    headers = event.get("headers") or {}
+    agent = next((str(value) for name, value in headers.items() if name.lower() == "user-agent"), "")
+    source = next((word for begin, word in AGENTS.items() if agent.startswith(begin)), "api")
+    principal = name_of(event.get("requestContext") or {}) or user or "anonymous"
+    return {"principal": principal[:MAX_PRINCIPAL], "source": source}
 
 
 def _listed(text: str) -> frozenset[str]:

@@ -6,6 +6,7 @@ import json
 import logging
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import unquote
@@ -14,10 +15,11 @@ from aws_lambda_powertools.event_handler import APIGatewayRestResolver
 from aws_lambda_powertools.utilities.data_classes import APIGatewayProxyEvent
 from aws_lambda_powertools.utilities.data_classes.common import BaseProxyEvent
 
-from noetl_core.control.api.callers import Caller
+from noetl_core.control.api.callers import Caller, author_of
 from noetl_core.control.api.reading import RequestReading
 from noetl_core.control.api.responses import responses
 from noetl_core.control.api.service import Service
+from noetl_core.events.shapes import By
 from noetl_core.frozen import frozen
 
 SEVERAL = ("path", "name")
@@ -43,7 +45,7 @@ class Resolver(APIGatewayRestResolver):
 
     def __init__(self, service: Service, document: Callable[[], dict[str, Any]], *, documented: bool = False) -> None:
         super().__init__(serializer=partial(json.dumps, separators=(",", ":"), default=str))
-        self.service = service
+        self.service = replace(service, by=lambda: self.by)
         self.document = document
         self.operations: dict[str, Operation] = {}
         self._documented = documented
@@ -99,6 +101,11 @@ class Resolver(APIGatewayRestResolver):
         """Who asks, as API Gateway says."""
         found: Mapping[str, Any] = self.current_event.get("requestContext") or {}
         return found
+
+    @property
+    def by(self) -> By:
+        """Who asks, and by which way, as events and records show it."""
+        return author_of(self.current_event.raw_event, self.service.user)
 
     def demand(self, right: str) -> None:
         """Raises `NotAllowed` where the caller of this request is known not to have `right`."""

@@ -10,6 +10,7 @@ from noetl_core.control.api.callers import REMEDIES, RIGHTS, WRITES, Caller, Rig
 from noetl_core.control.core import Control
 from noetl_core.control.operations import Operations
 from noetl_core.control.refusals import NoRoute, NotAllowed
+from noetl_core.events.shapes import By
 from noetl_core.ports import Secrets
 
 
@@ -26,9 +27,21 @@ class Service:
     paths_required: bool = False
     """Each credential names the playbooks that may use it: on a stack."""
 
+    by: Callable[[], By | None] = lambda: None
+    """Who sends the request that is answered now."""
+    user: str = ""
+    """Who asks where the API asks nobody: the user of this machine."""
+
     @property
     def operations(self) -> Operations:
-        return Operations(self.control, self.cursor_key, self.facts, self.secrets, paths_required=self.paths_required)
+        return Operations(
+            lambda: self.control().on_behalf_of(self.by()),
+            self.cursor_key,
+            self.facts,
+            self.secrets,
+            self.by,
+            self.paths_required,
+        )
 
     def demand(self, caller: Caller, right: str) -> None:
         """Raises `NotAllowed` where the caller is known not to have `right`."""

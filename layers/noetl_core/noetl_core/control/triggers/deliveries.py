@@ -15,7 +15,7 @@ from noetl_core.control.core import Control
 from noetl_core.control.triggers.notifications import EventDelivery, QueueDelivery
 from noetl_core.control.triggers.start import log_refusal, refuse, start_triggered
 from noetl_core.control.triggers.webhooks import short_id
-from noetl_core.control.uploads import MAX_UPLOAD, copied
+from noetl_core.control.uploads import MAX_UPLOAD, copied, put_by
 from noetl_core.engine import ids
 from noetl_core.event_patterns import matches
 from noetl_core.frozen import frozen
@@ -123,7 +123,10 @@ class Deliveries:
                 return [refuse(self.control, record, occurrence, at, facts, code, str(error))]
         else:
             event = delivery.event
-        return [start_triggered(self.control, record, occurrence, at, {"event": small(self.control, event, execution_id)})]
+        control = self.control
+        if isinstance(delivery, UploadDelivery) and delivery.upload.by:
+            control = control.on_behalf_of(put_by(delivery.upload))
+        return [start_triggered(control, record, occurrence, at, {"event": small(control, event, execution_id)})]
 
 
 def small(control: Control, event: Mapping[str, Any], execution_id: str) -> Mapping[str, Any]:

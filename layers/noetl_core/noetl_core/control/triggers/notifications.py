@@ -134,6 +134,7 @@ def _upload(record: Mapping[str, Any]) -> Upload:
         version_id=told.get("versionId"),
         sequencer=told.get("sequencer"),
         at=_instant(record.get("eventTime")),
+        by=str((record.get("userIdentity") or {}).get("principalId", "")),
     )
 
 
@@ -148,4 +149,5 @@ def _created(detail: Mapping[str, Any], at: int) -> Upload:
         version_id=told.get("version-id"),
         sequencer=told.get("sequencer"),
         at=at,
+        by=str(detail.get("requester", "")),
     )

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+from noetl_core.control.catalog import record_change
 from noetl_core.control.core import Control
 from noetl_core.control.failures import KIND, handle_again
 from noetl_core.control.operate import NotNow
@@ -141,6 +142,8 @@ def switch(control: Control, path: str, name: str, *, on: bool) -> shapes.Trigge
         except OtherRevision:
             continue
         set_due(control, new)
+        if control.by is not None:
+            record_change(control, path, f"trigger {name} switched {'on' if on else 'off'}")
         return as_listed(control, new, control.catalog.about(path).deleted_at)
     raise Unavailable(f"trigger {name} of {path} is contended: {MOST_ROUNDS} rounds were not enough")
 

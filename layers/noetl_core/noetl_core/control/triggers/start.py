@@ -17,7 +17,7 @@ from noetl_core.engine import ids
 from noetl_core.engine.occurrences import name_of
 from noetl_core.engine.state import trigger_seen
 from noetl_core.engine.workload import BadWorkload
-from noetl_core.events.shapes import Triggered
+from noetl_core.events.shapes import MAX_PRINCIPAL, By, Triggered
 from noetl_core.expr import Scope, TemplateError, render
 from noetl_core.instants import DAY_S, SECOND
 from noetl_core.ports import CorruptLog, Firing, NotFound, RefusedDelivery, TooLarge, TriggerRecord
@@ -28,6 +28,8 @@ log = logging.getLogger(__name__)
 
 FIRINGS_KEPT_S: Final = 7 * DAY_S
 """How long it is known what became of an occurrence."""
+SOURCES: Final = {"webhook": "hook", "upload": "s3"}
+"""Sources of `by` that are not the kind of the trigger."""
 NEVER = (BadWorkload, InvalidPlaybook, UnknownPool, NotFound, TemplateError, TooLarge)
 """Trying again does not help: somebody must act first."""
 
@@ -53,6 +55,7 @@ def start_triggered(control: Control, record: TriggerRecord, occurrence: str, at
             idempotency_key=key,
             derived_key=True,
             trigger=trigger,
+            by=control.by or by_trigger(record),
         )
         execution_id = admit(control, request).execution_id
     except KeyReused:  # by an earlier version of the trigger
@@ -64,6 +67,11 @@ def start_triggered(control: Control, record: TriggerRecord, occurrence: str, at
     except NEVER as error:
         return refuse(control, record, occurrence, at, trigger, code_of(error), str(error))
     return record_firing(control, record, occurrence, at, "started", execution_id=execution_id)
+
+
+def by_trigger(record: TriggerRecord) -> By:
+    """Return who starts what nobody fires by hand: the trigger."""
+    return {"principal": f"{record.path}/{record.name}"[:MAX_PRINCIPAL], "source": SOURCES.get(record.kind, record.kind)}
 
 
 def refuse(
