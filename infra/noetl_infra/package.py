@@ -92,10 +92,9 @@ def finish(folder: Path, platform: Platform | None = None) -> None:
 
 def _interpreter(version: str) -> str:
     """Return the interpreter of a version on this machine. Raises `MissingPackages`."""
-    found = subprocess.run([_uv(), "python", "find", "--quiet", "--no-project", version], capture_output=True, text=True)
+    found = subprocess.run([str(LAYER / "find-python.sh"), version, _uv()], capture_output=True, text=True)
     if found.returncode:
-        remedy = f"put it on the PATH, or `uv python install {version}`"
-        raise MissingPackages(f"Python {version}, the functions' own, compiles the layer: {remedy}")
+        raise MissingPackages(found.stderr.strip())
     return found.stdout.strip()
 
 

@@ -99,16 +99,19 @@ case "$1" in python) {found} ;; esac
 """
 
 
-def built_by_sam(folder: Path, found: str) -> subprocess.CompletedProcess[str]:
+HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def built_by_sam(folder: Path, found: str, version: str = HERE) -> subprocess.CompletedProcess[str]:
     """The makefile that `sam build` calls, with an installer that installs nothing and finds an interpreter by `found`."""
-    for name in ("Makefile", "exclude.txt", "layer.py"):
+    for name in ("Makefile", "exclude.txt", "find-python.sh", "layer.py"):
         shutil.copy(LAYER / name, folder / name)
     shutil.copytree(CORE, folder / "noetl_core", ignore=shutil.ignore_patterns("__pycache__"))
     (folder / "requirements.txt").touch()
     uv = folder / "uv"
     uv.write_text(UV.format(found=found))
     uv.chmod(0o755)
-    target = folder / "targets" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "arm64"
+    target = folder / "targets" / f"python{version}" / "arm64"
     target.mkdir(parents=True)
     command = [
         "make",
@@ -134,7 +137,7 @@ def test_sam_builds_the_same_layer(tmp_path: Path) -> None:
 
 
 def test_a_machine_without_the_functions_python_is_told_what_to_install(tmp_path: Path) -> None:
-    done = built_by_sam(tmp_path, "exit 1")
+    done = built_by_sam(tmp_path, "exit 1", "3.99")
     assert done.returncode != 0
-    assert "compiles the layer: put it on the PATH, or 'uv python install 3." in done.stderr
+    assert "Python 3.99, the functions' own, compiles the layer" in done.stderr and "uv python install 3.99" in done.stderr
     assert not (tmp_path / "built").exists()

@@ -18,7 +18,7 @@ from samtranslator.yaml_helper import yaml_parse
 from noetl_core.adapters.local.packages import Platform
 from noetl_core.ports import MissingPackages
 from noetl_infra.deploy import platform_of
-from noetl_infra.package import ROOT, finish, function, layer, pack, packages, tools
+from noetl_infra.package import ROOT, _interpreter, finish, function, layer, pack, packages, tools
 from tests.packages import SAMPLE, index, wheel
 
 
@@ -195,3 +195,18 @@ def test_a_file_whose_packages_cannot_be_had_is_refused(tmp_path: Path, index_he
         packages([str(file)])
     with pytest.raises(MissingPackages, match="No such file"):
         packages([str(tmp_path / "missing.txt")])
+
+
+def test_an_interpreter_that_fails_is_passed_over_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """pyenv puts a `python3.99` on the PATH that only says which version to install."""
+    shim, other, version = tmp_path / "shims", tmp_path / "bin", f"{sys.version_info.major}.{sys.version_info.minor}"
+    for folder in (shim, other):
+        folder.mkdir()
+    for name in (f"python{version}", "python3.99"):
+        (shim / name).write_text("#!/bin/sh\nexit 127\n")
+        (shim / name).chmod(0o755)
+    (other / f"python{version}").symlink_to(sys.executable)
+    monkeypatch.setenv("PATH", f"{shim}:{other}:/usr/bin:/bin")
+    assert _interpreter(version) == str(other / f"python{version}")
+    with pytest.raises(MissingPackages, match=re.escape(str(shim / "python3.99"))):
+        _interpreter("3.99")

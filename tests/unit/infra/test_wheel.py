@@ -25,6 +25,7 @@ DEPLOYED = (
     "functions",
     "layers/noetl_core/requirements.txt",
     "layers/noetl_core/exclude.txt",
+    "layers/noetl_core/find-python.sh",
     "layers/noetl_core/layer.py",
 )
 
