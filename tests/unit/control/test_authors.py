@@ -197,6 +197,7 @@ def test_a_principal_is_of_bounded_length(ask: Asker) -> None:
 
 def test_older_logs_read_whose_answers_have_a_number_in_that_place() -> None:
     state = State("1")
-    fold(state, Event("SignalReceived", 0, {"id": "s", "name": "n", "by": "nonce"}), 0)
+    older: Any = Event("SignalReceived", 0, {"id": "s", "name": "n", "by": "nonce"})
+    fold(state, older, 0)
     assert state.by == {} and state.seen_signals == ["s"]
     assert StartRequest(path="a").fingerprint() == StartRequest(path="a", by={"principal": "p", "source": "api"}).fingerprint()
