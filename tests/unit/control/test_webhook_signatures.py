@@ -182,6 +182,15 @@ def test_a_delivery_is_known_by_its_senders_own_id() -> None:
     assert ident(PLAIN | {"id": "X-Id"}, {"x-id": "7"}, b"{}") == "7"
 
 
+def test_a_delivery_of_github_may_be_known_by_its_body_which_is_what_is_signed() -> None:
+    """Whoever sends an intercepted request again with another header starts nothing."""
+    by_body = asdict(Webhook("github", "hooks/github", id="body"))
+    first, again = ({"x-github-delivery": name} for name in ("72d3162e", "another"))
+    assert delivery_id(GITHUB, first, {"body": {}}, b"{}") != delivery_id(GITHUB, again, {"body": {}}, b"{}")
+    assert delivery_id(by_body, first, {"body": {}}, b"{}") == delivery_id(by_body, again, {"body": {}}, b"{}")
+    assert delivery_id(by_body, first, {"body": {}}, b"{}") != delivery_id(by_body, first, {"body": {}}, b"[]")
+
+
 def test_a_delivery_without_an_id_is_known_by_what_was_signed() -> None:
     stamped = PLAIN | {"timestamp": "T"}
     first = ident(stamped, {"t": "1"}, b"{}")

@@ -100,6 +100,8 @@ WRONG: dict[str, tuple[str, str]] = {
     "webhook: {form: github}": ("7:16 E111", "has no credential"),
     "webhook: {form: github, credential: x}": ("7:43 E131", "begins with hooks/"),
     "webhook: {form: github, credential: hooks/x, header: a}": ("7:52 E114", "belongs to the form hmac"),
+    "webhook: {form: github, credential: hooks/x, id: X-Mine}": ("7:56 E131", "X-GitHub-Delivery, or body"),
+    "webhook: {form: stripe, credential: hooks/x, id: body}": ("7:52 E114", "belongs to the form hmac"),
     "webhook: {form: hmac, credential: hooks/x}": ("7:16 E111", "which header holds the signature"),
     "webhook: {form: hmac, credential: hooks/x, header: 'a b'}": ("7:58 E131", "is no name of a header"),
     "webhook: {form: hmac, credential: hooks/x, header: a, tolerance: 5m}": ("7:61 E114", "needs a timestamp that is signed"),

@@ -6,32 +6,14 @@ import json
 import logging
 import re
 import time
-from collections.abc import Mapping
-from typing import Any
 
 import boto3
 import pytest
 
 from noetl_core.dsl.numbers import LIFETIME
-from tests.unit.infra.translated import CHOICES, deployed, of_type, source, translated
+from tests.unit.infra.translated import CHOICES, declared, deployed, of_type, source, takes, translated
 
 DAY_S = 86_400
-
-
-def declared(name: str) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = source()["Parameters"][name]
-    return found
-
-
-def takes(name: str, value: str) -> bool:
-    """Whether CloudFormation would take the value."""
-    rules = declared(name)
-    return (
-        value in map(str, rules.get("AllowedValues", [value]))
-        and re.fullmatch(rules.get("AllowedPattern", ".*"), value) is not None
-        and len(value) <= rules.get("MaxLength", len(value))
-        and (rules["Type"] != "Number" or rules.get("MinValue", 0) <= int(value) <= rules.get("MaxValue", 10**9))
-    )
 
 
 @pytest.mark.parametrize(

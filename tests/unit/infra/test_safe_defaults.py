@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from noetl_infra.deploy import write_account
 from tests.unit.infra.iam import permits
 from tests.unit.infra.translated import CHOICES, ROOT, conditions, deployed, listed, of_type, source
 
@@ -36,6 +37,15 @@ def test_an_api_that_asks_nobody_exists_in_an_emulators_account_alone() -> None:
     assert asked(ApiAuth="NONE") == {"IAM"}, "an account of AWS"
     assert conditions(ApiAuth="NONE", **EMULATOR)("OpenCallbacks")
     assert not conditions(ApiAuth="NONE")("OpenCallbacks")
+
+
+def test_an_emulator_that_knows_no_account_in_conditions_is_told_its_own() -> None:
+    """MiniStack leaves `AWS::AccountId` there as it is; without the account its API would ask for IAM."""
+    for account in ("000000000000", "123456789012"):
+        template = {"Conditions": dict(source()["Conditions"])}
+        write_account(template, account)
+        assert template["Conditions"]["OnEmulator"] == {"Fn::Equals": [account, "000000000000"]}
+        assert "AWS::AccountId" not in json.dumps(template)
 
 
 def test_the_local_environment_is_no_stack_of_another_environment() -> None:

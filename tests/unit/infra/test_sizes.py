@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.infra.test_parameters import takes
-from tests.unit.infra.translated import deployed, of_type, source
+from tests.unit.infra.translated import deployed, of_type, source, takes
 
 INLINE, MANAGED, ATTACHED, ENVIRONMENT = 10_240, 6_144, 10, 4_096
 """Quotas of AWS: characters of a role's own policies and of a managed one, spaces not counted; managed policies of a role, by default;

@@ -83,6 +83,22 @@ def source() -> Mapping[str, Any]:
     return read
 
 
+def declared(name: str) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = source()["Parameters"][name]
+    return found
+
+
+def takes(name: str, value: str) -> bool:
+    """Whether CloudFormation would take the value."""
+    rules = declared(name)
+    return (
+        value in map(str, rules.get("AllowedValues", [value]))
+        and re.fullmatch(rules.get("AllowedPattern", ".*"), value) is not None
+        and len(value) <= rules.get("MaxLength", len(value))
+        and (rules["Type"] != "Number" or rules.get("MinValue", 0) <= int(value) <= rules.get("MaxValue", 10**9))
+    )
+
+
 def defaults() -> dict[str, str]:
     """What parameters are when nobody says."""
     return {name: str(p["Default"]) for name, p in source()["Parameters"].items() if "Default" in p}

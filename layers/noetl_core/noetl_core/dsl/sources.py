@@ -16,6 +16,8 @@ Encoding = Literal["hex", "base64"]
 ENCODINGS: Final[tuple[Encoding, ...]] = get_args(Encoding)
 CREDENTIALS: Final = "hooks/"
 """How the names of credentials begin that sign webhooks: whoever checks signatures may read no others."""
+BODY: Final = "body"
+"""The `id` of a webhook of GitHub whose deliveries are identified by what is signed, their bodies."""
 UPLOADS: Final = "uploads/"
 """The folder of the inbox bucket whose objects are for triggers."""
 PROOFS: Final = frozenset({"authorization", "proxy-authorization", "cookie", "x-api-key", "x-amz-security-token"})

@@ -11,7 +11,7 @@ from noetl_core.dsl.fields.sources import HMAC, QUEUE, UPLOAD, WEBHOOK
 from noetl_core.dsl.load import Node
 from noetl_core.dsl.numbers import WEBHOOK_TOLERANCE, BadNumber, duration
 from noetl_core.dsl.reader import Given, Reader
-from noetl_core.dsl.sources import CREDENTIALS, PROOFS, UPLOADS, Events, Messages, Uploads, Webhook
+from noetl_core.dsl.sources import BODY, CREDENTIALS, PROOFS, UPLOADS, Events, Messages, Uploads, Webhook
 from noetl_core.event_patterns import EITHER, flaws
 from noetl_core.expr import is_template
 
@@ -101,11 +101,22 @@ def read_webhook(r: Reader, trigger: Given, what: str) -> Webhook | None:
 def _form_is_right(r: Reader, node: Node, given: Given, form: str | None, what: str) -> bool:
     """Report fields that do not belong to a form, and fields that `hmac` lacks."""
     if form != "hmac":
-        for name in given.nodes.keys() & HMAC if form is not None else ():
+        foreign = given.nodes.keys() & HMAC if form is not None else set()
+        if form == "github" and "id" in foreign:
+            foreign.remove("id")
+            if given.get("id") != BODY:
+                r.report(
+                    "E131",
+                    given.nodes["id"],
+                    f"id in webhook of {what}: github takes the header X-GitHub-Delivery, or {BODY}",
+                    f"id: {BODY}",
+                )
+                return False
+        for name in foreign:
             r.report(
                 "E114", (node, name), f"{name} in webhook of {what} belongs to the form hmac: {form} says it itself", "remove it"
             )
-        return not given.nodes.keys() & HMAC
+        return not foreign
     if "header" not in given:
         r.missing(node, "header", f"webhook of {what} does not say which header holds the signature", "header: X-Signature")
         return False

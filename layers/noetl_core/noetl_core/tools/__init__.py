@@ -10,7 +10,8 @@ it is imported when a task of that kind runs.
   `http_redirects`, `http_errors`, `http_auth`);
   `postgres` (`postgres_address`, `postgres_connections`, `postgres_errors`; COPY: `postgres_copy`, `postgres_export`,
   `postgres_parquet`);
-  `duckdb` (`duckdb_sources`, `duckdb_attach`, `duckdb_results`; `duckdb_pipes` for CSV through a pipe; `scratch`, its
+  `duckdb` (`duckdb_sources`, `duckdb_attach`, `duckdb_results`; `duckdb_memory` for its limit;
+  `duckdb_pipes` for CSV through a pipe; `scratch`, its
   settings).
 * `sql` is shared by the SQL kinds; `row_sources` reads rows from inputs and references; `stored_rows` writes files of rows.
 * `cursors` build the calls for loops that claim rows.

@@ -14,7 +14,7 @@ from typing import Any, Final
 from urllib.parse import parse_qs
 
 from noetl_core import strict_json
-from noetl_core.dsl.sources import headers_of
+from noetl_core.dsl.sources import BODY, headers_of
 
 MOST_FIELDS: Final = 1_000
 """Fields of a form in a body."""
@@ -45,7 +45,7 @@ def delivery_id(source: Mapping[str, Any], headers: Mapping[str, str], event: Ma
     inside = event["body"] if isinstance(event["body"], Mapping) else {}
     match source["form"]:
         case "github":
-            found = headers.get("x-github-delivery")
+            found = None if source["id"] == BODY else headers.get("x-github-delivery")
         case "stripe":
             found = inside.get("id")
         case "slack":

@@ -64,7 +64,12 @@ WEBHOOK: Final = Block(
         "For `hmac`: the signed text, with `{timestamp}` and `{body}`.",
         otherwise="`{timestamp}.{body}`, or `{body}` without `timestamp`",
     ),
-    Field("id", Text(), "For `hmac`: the header with the id of the delivery.", otherwise="a digest of the signed text"),
+    Field(
+        "id",
+        Text(),
+        "For `hmac`: the header with the id of the delivery. For `github`: `body`, so that equal bodies are one delivery.",
+        otherwise="for `hmac` a digest of the signed text, for `github` the header `X-GitHub-Delivery`",
+    ),
     prefix="webhook of ",
 )
 UPLOAD: Final = Block(
