@@ -29,9 +29,10 @@ from noetl_core.control.triggers.notifications import (
     value_of,
 )
 from noetl_core.control.uploads import is_of_a_path, take_upload
+from noetl_core.engine.statuses import MAX_ATTEMPTS
 from noetl_core.observe.telemetry import traced
 from noetl_core.ports import NotFound, TriggerRecord
-from noetl_core.wiring import control, inbox, results
+from noetl_core.wiring import MESSAGE, control, inbox, left_messages, marks, results
 
 logger = Logger()
 metrics = Metrics()
@@ -47,14 +48,22 @@ triggers: Sequence[TriggerRecord] | None = None
 """The triggers that take deliveries, read once per invocation that needs them."""
 
 
+class EndsProcesses(Exception):
+    """A message whose evaluation has ended processes is not evaluated again. Who acts: the operator, at the dead letters."""
+
+
 @logger.inject_lambda_context(correlation_id_path=correlation_paths.API_GATEWAY_REST)
 @metrics.log_metrics
 @traced
 def handler(event: dict[str, Any], context: LambdaContext) -> Mapping[str, Any]:
     """Handle an API request, or a batch of messages."""
     global left, triggers
+    suspects = left_messages()
     if "Records" in event:
         left, triggers = TimeLeft(context, SPARE_S), None
+        event["Records"].sort(
+            key=lambda record: record["messageId"] in suspects
+        )  # the others are done if it ends this process too
         return process_partial_response(event=event, record_handler=_came, processor=taking, context=context)
     answer = api.resolve(event, context)
     logger.info("answered", extra={**api.access(event), "status": answer["statusCode"]})
@@ -62,7 +71,16 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Mapping[str, Any]:
 
 
 def _came(record: SQSRecord) -> None:
-    first = record.attributes.approximate_receive_count == "1"
+    received = int(record.attributes.approximate_receive_count or 1)
+    if record.message_id in left_messages() and received > MAX_ATTEMPTS:
+        raise EndsProcesses(
+            f"evaluating what message {record.message_id} starts has ended processes; it goes to the dead letters"
+        )
+    with marks().mark(MESSAGE + record.message_id):
+        _take_all(record, first=received == 1)
+
+
+def _take_all(record: SQSRecord, *, first: bool) -> None:
     for delivery in _deliveries(record):
         if left.seconds <= 0:
             raise TimeoutError("no time was left for it in this invocation")

@@ -12,6 +12,7 @@ from noetl_core.adapters.aws.cold_start import imported
 
 # isort: split
 import json
+import random
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -29,7 +30,7 @@ from noetl_core.control.fence import boundary_of
 from noetl_core.control.sweep import Swept, reconcile_safely
 from noetl_core.engine.records import Boundary
 from noetl_core.observe.telemetry import traced
-from noetl_core.wiring import commands, control, results
+from noetl_core.wiring import commands, control, left_messages, results
 
 logger = Logger()
 metrics = Metrics()
@@ -51,11 +52,40 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Mapping[str, Any]:
     """Handle a batch of stream records, or of wakes."""
     global left
     left = TimeLeft(context, SPARE_S)
+    left_messages()
     records = event["Records"]
     if records[0].get("eventSource") == "aws:dynamodb":
         return _stream(records)
     metrics.add_metric("Wakes", MetricUnit.Count, len(records))
-    return process_partial_response(event=event, record_handler=_wake, processor=wakes, context=context)
+    doubtful: list[str] = []
+    control().postponed = doubtful.append
+    try:
+        answer = process_partial_response(event=event, record_handler=_wake, processor=wakes, context=context)
+    finally:
+        control().postponed = None
+    _risk(list(dict.fromkeys(doubtful)))
+    return answer
+
+
+def _risk(doubtful: list[str]) -> None:
+    """Reconcile an execution whose templates have ended a process, after all others of the batch: if this process ends too, they
+    are done. There is one in an invocation; the rest get a wake each."""
+    if not doubtful or left.seconds <= 0:
+        return  # it stays due
+    first, *rest = random.sample(doubtful, len(doubtful))  # so that none keeps the others waiting
+    for execution_id in rest:
+        control().queue.wake(execution_id, delay_s=RETRY_AFTER_S)
+    metrics.add_metric("EvaluationsRisked", MetricUnit.Count, 1)
+    risked = control().risked
+    assert risked is not None
+    risked.add(first)
+    try:
+        with at_most(left.seconds):
+            reconcile_safely(control(), first, Swept())
+    except OutOfTime:
+        logger.exception("an execution takes too long; it is tried again", extra={"execution_id": first})
+    finally:
+        risked.discard(first)
 
 
 def _stream(records: list[dict[str, Any]]) -> Mapping[str, Any]:

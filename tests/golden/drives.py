@@ -9,6 +9,9 @@ from noetl_core.control.redrive import redrive
 from noetl_core.control.sweep import mark_stuck
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.redrive import From, Redrive
+from noetl_core.engine.statuses import MAX_ATTEMPTS
+from noetl_core.events.control import EvaluationMarked
+from noetl_core.events.event import fact
 from noetl_core.events.shapes import Wait
 from noetl_core.tools.base import ToolCall
 from tests.sim.world import World
@@ -79,6 +82,16 @@ def stuck_and_mended(world: World, execution_id: str) -> None:
     world.run(execution_id, until=lambda: waits(world, execution_id))
     mark_stuck(world.controls[0], execution_id, "a command failed again and again; the functions' logs have the errors")
     operate.resume(world.controls[0], execution_id)
+    world.run(execution_id)
+
+
+def marked_and_stuck(world: World, execution_id: str) -> None:
+    """A process ends while it evaluates, and so do the next two. An operator has it tried once more, which goes well."""
+    world.run(execution_id, until=lambda: waits(world, execution_id))
+    control = world.controls[0]
+    control.route(execution_id, facts=[fact(EvaluationMarked, attempts=MAX_ATTEMPTS)])
+    control.route(execution_id)
+    operate.resume(control, execution_id)
     world.run(execution_id)
 
 

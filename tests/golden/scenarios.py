@@ -18,6 +18,7 @@ from tests.golden.drives import (
     cancel_at_work,
     early,
     echo,
+    marked_and_stuck,
     mended,
     pause_and_resume,
     stuck_and_mended,
@@ -334,6 +335,12 @@ SCENARIOS: Mapping[str, Scenario] = {
         "  - { step: start, tool: { kind: wait, duration: 600 }, next: { arcs: [{ step: end }] } }\n"
         "  - { step: end, tool: { kind: noop, result: done } }\n",
         drive=stuck_and_mended,
+    ),
+    "evaluation_marked": Scenario(
+        "evaluations that end their processes, until the execution is stuck; resumed, one goes well",
+        "  - { step: start, tool: { kind: wait, duration: 600 }, next: { arcs: [{ step: end }] } }\n"
+        "  - { step: end, tool: { kind: noop, result: done } }\n",
+        drive=marked_and_stuck,
     ),
     "template_error": Scenario(
         "a guard that cannot be evaluated",

@@ -25,9 +25,11 @@ from noetl_core.adapters.local.sealer import LocalSealer
 from noetl_core.adapters.local.secrets import LocalSecrets
 from noetl_core.adapters.local.tokens import SqliteTokenCache
 from noetl_core.adapters.local.triggers import SqliteTriggers
+from noetl_core.adapters.marks import FileMarks
 from noetl_core.control.admit import Started, StartRequest, admit
 from noetl_core.control.children import SubPlaybooks
 from noetl_core.control.core import Control
+from noetl_core.control.deaths import record_deaths
 from noetl_core.control.limits import SharedLimits
 from noetl_core.control.ways_in import OnThisMachine
 from noetl_core.engine.records import Commit
@@ -119,6 +121,10 @@ class LocalWiring:
         self._warmed: set[str] = set()
         """Playbooks whose tools have been warmed up."""
         self.runner = LocalRunner(self.control, self.worker, self.store, self.queue, self.clock)
+        self._marks = FileMarks(Path(store).parent / "evaluating") if kept and not self.database.read_only else None
+        self.control.marks = self._marks
+        if self._marks is not None and (left := self._marks.left_behind()):
+            record_deaths(self.control, left)
 
     def _packages(self, requirements: tuple[str, ...]) -> str:
         """Return the folder of the packages that a playbook requires, installed into `home`. Raises `MissingPackages`."""
@@ -135,6 +141,8 @@ class LocalWiring:
 
     def close(self) -> None:
         self.stop()
+        if self._marks is not None:
+            self._marks.close()
         self.database.close()
 
     def observe(self, observer: Callable[[Commit], None] | None) -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from functools import cache
+from hashlib import sha256
+from pathlib import Path
 
 from aws_lambda_powertools import Metrics
 from aws_lambda_powertools.metrics import MetricUnit
@@ -23,14 +26,19 @@ from noetl_core.adapters.aws.rates import DynamoRateLimits
 from noetl_core.adapters.aws.snapshots import on_snapshots
 from noetl_core.adapters.aws.triggers import DynamoTriggers
 from noetl_core.adapters.clock import SystemClock
+from noetl_core.adapters.marks import FileMarks
 from noetl_core.control.children import SubPlaybooks
 from noetl_core.control.core import RETENTION_S, Control
+from noetl_core.control.deaths import record_deaths
 from noetl_core.control.limits import SharedLimits
 from noetl_core.control.ways_in import WaysIn
 from noetl_core.control.worker_tools import WorkerTools
 from noetl_core.dsl.failures import default_handler
 from noetl_core.engine.state import State
 from noetl_core.engine.warnings import count_of
+
+MESSAGE = "message:"
+"""How the mark of a message begins; others are executions."""
 
 on_snapshots("dynamodb", "s3", "sqs")
 
@@ -61,6 +69,8 @@ def control() -> Control:
         output=DynamoRunningOutput(catalog, SystemClock()),
         ways_in=WaysIn.named(os.environ) if "TRIGGER_QUEUES" in os.environ else None,
         worker_tools=WorkerTools.named(os.environ) if "TOOL_LAYERS" in os.environ else None,
+        marks=marks(),
+        risked=set(),
     )
 
 
@@ -70,6 +80,24 @@ def _count_warnings(state: State) -> None:
         metrics = Metrics()  # what all instances of a process count is one set
         metrics.add_metric("Warnings", MetricUnit.Count, count)
         metrics.add_metric("ExecutionsWithWarnings", MetricUnit.Count, 1)
+
+
+@cache
+def marks() -> FileMarks:
+    """Return the marks of evaluations, which this environment keeps when its process is started again. On a machine that is an
+    emulator, each stack has its own."""
+    stack = sha256(f"{os.environ.get('AWS_ENDPOINT_URL', '')} {os.environ['EVENTS_TABLE']}".encode()).hexdigest()[:16]
+    return FileMarks(Path(tempfile.gettempdir()) / f"noetl-marks-{os.getuid()}" / stack)
+
+
+@cache
+def left_messages() -> frozenset[str]:
+    """Record the evaluations that processes of this environment left behind when they ended, once in this process. Returns the
+    messages of queues among them."""
+    left = marks().left_behind()
+    if left:
+        record_deaths(control(), [name for name in left if not name.startswith(MESSAGE)])
+    return frozenset(name.removeprefix(MESSAGE) for name in left if name.startswith(MESSAGE))
 
 
 def commands() -> GatheringQueue:
@@ -85,4 +113,4 @@ def _dead_letters() -> dict[str, str]:
     return found
 
 
-__all__ = ["commands", "control", "inbox", "results"]
+__all__ = ["MESSAGE", "commands", "control", "inbox", "left_messages", "marks", "results"]

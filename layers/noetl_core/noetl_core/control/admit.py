@@ -193,7 +193,8 @@ def _rendered(
     """Return the values of the templates among the defaults, after the whole workload was checked. Raises `BadWorkload`."""
     family = caller_of(request.parent) or execution_id
     values = Values(control.store, control.results, family)
-    return settled_inputs(playbook, request.payload, execution_id, values, request.trigger, strict=strict, blanks=blanks)
+    with control.evaluating(execution_id):
+        return settled_inputs(playbook, request.payload, execution_id, values, request.trigger, strict=strict, blanks=blanks)
 
 
 def settled_inputs(
@@ -284,7 +285,8 @@ def _first_commit(control: Control, playbook: Playbook, version: PlaybookVersion
     fetch = Values(control.store, control.results, of)
     while True:
         try:
-            decision = start(playbook, new, now, values)
+            with control.evaluating(new.execution_id):
+                decision = start(playbook, new, now, values)
             break
         except NeedValues as missing:  # a payload may hold references
             fetch.supply(values, missing)

@@ -8,11 +8,13 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Any, Protocol, assert_never
 
+from noetl_core.control.deaths import attempt_over, given_up, is_doubtful, next_attempt, stuck_by_deaths
 from noetl_core.control.layouts import Layouts
 from noetl_core.control.recent import RecentCommits
 from noetl_core.control.ways_in import WaysIn
@@ -51,6 +53,7 @@ from noetl_core.ports import (
     Clock,
     CommandQueue,
     Conflict,
+    EvaluationMarks,
     EventStore,
     ExecutionIndex,
     Gates,
@@ -158,6 +161,11 @@ class Control:
     """What running tasks have written, where that can be seen."""
     by: By | None = None
     """Who asks; None: nobody does, it goes on by itself."""
+    marks: EvaluationMarks | None = None
+    risked: set[str] | None = None
+    """Executions whose templates this process evaluates although they have ended a process; None: all. Others get a wake."""
+    postponed: Callable[[str], None] | None = None
+    """Takes executions that are not risked, instead of a wake."""
     _states: OrderedDict[str, State] = field(default_factory=OrderedDict)
     _snapshots: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Execution -> the position from which on the next snapshot is due, and how large the last one was."""
@@ -240,16 +248,25 @@ class Control:
     def _route(self, execution_id: str, boundaries: Sequence[Boundary], facts: Sequence[Fact]) -> Decision:
         values: dict[Need, Any] = {(("boundary", b.run_id, b.seq)): b.event.data for b in boundaries}
         fetch = Values(self.store, self.results, execution_id)
+        attempt: Sequence[Fact] = ()
+        asked = len(facts)
         for _ in range(MAX_ROUNDS):
             state, fresh = self._take(execution_id)
             if state.seq < 0:
                 raise NotFound(f"there is no execution {execution_id}")
+            doubtful = not attempt and is_doubtful(state, facts)
+            if doubtful and given_up(state):
+                facts, doubtful = (*facts, stuck_by_deaths()), False
+            elif doubtful and (self.risked is None or execution_id in self.risked):
+                attempt = self._attempt(state)
+                continue
             playbook = self.playbook(digest_for(state, facts))
             for need in needs_of(playbook, state, boundaries):
                 if need not in values:
                     values[need] = self._seen.get((execution_id, *need)) or fetch(need)
             try:
-                decision = decide(playbook, state, boundaries, facts, self.clock.now(), values)
+                with nullcontext() if attempt else self.evaluating(execution_id):  # an attempt is recorded already
+                    decision = decide(playbook, state, boundaries, (*attempt, *facts), self.clock.now(), values)
             except NeedValues as missing:
                 fetch.supply(values, missing)
                 continue
@@ -262,8 +279,24 @@ class Control:
                     continue
             self._remember(execution_id, boundaries)
             self.conclude(decision)
-            return decision
+            if doubtful:
+                (self.postponed or self.queue.wake)(execution_id)
+            return replace(decision, recorded=decision.recorded[len(attempt) : len(attempt) + asked])
         raise Unavailable(f"execution {execution_id} is contended: {MAX_ROUNDS} rounds were not enough")
+
+    def evaluating(self, execution_id: str) -> AbstractContextManager[None]:
+        """Mark the execution while the block evaluates its templates, so that the end of this process can be attributed to it."""
+        return nullcontext() if self.marks is None else self.marks.mark(execution_id)
+
+    def _attempt(self, state: State) -> Sequence[Fact]:
+        """Record the attempt to evaluate templates that have ended a process. Returns the fact that takes the mark off; none when
+        another process was first."""
+        playbook = self.playbook(state.digest)
+        try:
+            self.commit(decide(playbook, state, (), [next_attempt(state)], self.clock.now(), {}))
+        except Conflict:
+            return ()
+        return (attempt_over(),)
 
     def conclude(self, decision: Decision) -> None:
         """Keep the state of a decision that is committed, and carry out its effects. The next decision then owns the state,

@@ -199,7 +199,10 @@ def resume(control: Control, execution_id: str) -> State:
         raise NotNow(f"execution {execution_id} is {state.status}, not paused")
     control.due_soon(execution_id)
     control.gates.set_gate(execution_id, Gate("run", expires_at=state.expires_at))
+    was_stuck = state.status == "stuck"
     state, resumed = control.record(execution_id, fact(ExecutionResumed, by=control.by))
+    if was_stuck:
+        control.queue.wake(execution_id)  # boundaries that came meanwhile are in their streams alone
     state = _gated(control, state)
     if not resumed and state.status != "running":
         _alive(state, execution_id)

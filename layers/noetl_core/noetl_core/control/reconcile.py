@@ -72,6 +72,8 @@ def reconcile(control: Control, execution_id: str, swept: Swept, again_at: int |
     if state.finished:
         control.carry_out(execution_id, [*places_freed(state, state.freed), *end_effects(state)])
         return swept
+    if state.status == "stuck":
+        return _leave_stuck(control, state, swept)
     playbook = control.playbook(state.digest)
     late = [d for d in deadlines(playbook, state) if d.at <= now]
     whole = next((d for d in late if d.run is None), None)
@@ -93,10 +95,19 @@ def reconcile(control: Control, execution_id: str, swept: Swept, again_at: int |
     control.carry_out(execution_id, [*places_freed(state, state.freed), *places_asked(state)])
     for child in list(state.children):
         reconcile_child(control, state, child)
+    if state.status == "stuck":
+        return _leave_stuck(control, state, swept)
     if not state.finished:
         control.index.set_due(execution_id, min(next_reconciliation(playbook, state, now), held_until + SECOND), seen=again_at)
     takeovers = sum(1 for c in commands if c.mode == "takeover")
     return swept.plus(routed=len(boundaries), takeovers=takeovers, resent=len(commands) - takeovers, fenced=len(lost | overdue))
+
+
+def _leave_stuck(control: Control, state: State, swept: Swept) -> Swept:
+    """Reconcile a stuck execution no more, until an operator acts."""
+    control.index.put_head(head_of(state))
+    control.index.clear_due(state.execution_id)
+    return swept
 
 
 def _reconcile_without_log(control: Control, execution_id: str, swept: Swept) -> Swept:

@@ -212,6 +212,10 @@ def take_fact(p: RoutingPass, fact: Fact) -> bool:
             if s.failure is not None:
                 return False
             p.emit(control.ExecutionFailing, **fact.data)
+        case "EvaluationMarked":
+            if s.attempts == fact.data["attempts"]:
+                return False
+            p.emit(control.EvaluationMarked, **fact.data)
         case "ExecutionStuck":
             if s.status == "stuck":
                 return False

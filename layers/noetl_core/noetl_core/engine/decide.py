@@ -128,6 +128,9 @@ def decide(
         late = [take_fact(p, fact) for fact in facts]  # nothing moves any more; what was done about a failure is recorded
         return _decision(p, recorded=late)
     recorded = [take_fact(p, fact) for fact in facts]
+    if not (p.evaluates or p.is_ending):
+        # boundaries stay in their streams; the next reconciliation that may evaluate finds them
+        return _decision(p, recorded=recorded)
     routed = [route_boundary(p, boundary) for boundary in boundaries]
     if facts or not boundaries:
         _match_all_waits(p)

@@ -19,11 +19,12 @@ from noetl_core.engine.fold_tokens import folds as of_tokens
 from noetl_core.engine.records import Commit, ControlEvent, control_events
 from noetl_core.engine.state import State
 
-REDUCER = 12
+REDUCER = 13
 """Version of this fold, stored in snapshots. A snapshot of another version is ignored, and the log is folded again."""
-READABLE = frozenset({8, 9, 10, 11, REDUCER})
+READABLE = frozenset({8, 9, 10, 11, 12, REDUCER})
 """Versions whose snapshots are read: 8 had no counts of ended runs (`EndedRuns.since`), until 9 each finished chunk of a loop
-was kept as it is, and until 10 there were no warnings and no strict executions, and until 11 nobody was named (`State.by`)."""
+was kept as it is, until 10 there were no warnings and no strict executions, until 11 nobody was named (`State.by`), and until
+12 no evaluation was marked (`State.attempts`)."""
 
 
 class UnknownEvent(Exception):

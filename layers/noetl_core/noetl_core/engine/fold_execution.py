@@ -6,7 +6,7 @@ from noetl_core.engine import places
 from noetl_core.engine.fold_table import Folds
 from noetl_core.engine.records import ControlEvent
 from noetl_core.engine.state import State
-from noetl_core.engine.statuses import HELD
+from noetl_core.engine.statuses import HELD, MAX_ATTEMPTS
 from noetl_core.engine.warnings import added, of_blank
 from noetl_core.events import control
 from noetl_core.events.shapes import By
@@ -69,6 +69,12 @@ def _paused(s: State, e: ControlEvent, d: control.ExecutionPaused, seq: int) -> 
 def _resumed(s: State, e: ControlEvent, d: control.ExecutionResumed, seq: int) -> None:
     s.status, s.stuck, s.paused_by = "running", None, None
     record_author(s, "resume", d.get("by"))
+    s.attempts = min(s.attempts, MAX_ATTEMPTS - 1)  # an operator may have it tried once more
+
+
+@folds(control.EvaluationMarked)
+def _marked(s: State, e: ControlEvent, d: control.EvaluationMarked, seq: int) -> None:
+    s.attempts = d["attempts"]
 
 
 @folds(control.ExecutionCancelled)
@@ -108,6 +114,7 @@ def _redriven(s: State, e: ControlEvent, d: control.ExecutionRedriven, seq: int)
     s.status, s.epoch, s.redriven_at = "running", d["epoch"], e.ts
     record_author(s, "redrive", d.get("by"))
     s.failure = s.finished_at = s.result = s.stuck = None
+    s.attempts = 0
     s.cancelled_for, s.undo, s.not_undone, s.children, s.rounds = "", False, [], {}, {}
     s.limits, s.admitted_at = {}, 0
     places.put_back(s, (t["token"] for t in d["tokens"]))

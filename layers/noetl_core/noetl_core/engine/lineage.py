@@ -167,7 +167,7 @@ def _fold(x: Lineage, event: ControlEvent) -> None:
         case "NextEvaluated":
             run = x.runs[event.data["run"]]
             run.unhandled = run.unhandled or event.data.get("unhandled") is not None
-            run.routing_failed = event.data.get("error") is not None
+            run.routing_failed = event.data.get("error") is not None or event.data.get("ending") is True
             run.branches = len(event.data["selected"]) > 1
         case "CtxPatched":
             x.writes.append((event.data.get("run"), event.data["patch"]))

@@ -221,6 +221,19 @@ class RoutingPass:
         return self.state.status == "running" or (self.state.status == "cancelling" and run.undoes is not None)
 
     @property
+    def is_ending(self) -> bool:
+        """Return whether the execution is cancelled, or fails as a whole. Nothing that ends it evaluates its templates, because
+        they may be what ends processes."""
+        failure = self.state.failure
+        return self.state.status == "cancelling" or (failure is not None and failure.get("fatal") is True)
+
+    @property
+    def evaluates(self) -> bool:
+        """Return whether templates may be evaluated: not while the execution is stuck, ending, or marked by an evaluation that
+        ended a process."""
+        return self.state.status != "stuck" and not self.state.attempts and not self.is_ending
+
+    @property
     def may_schedule(self) -> bool:
         """Return whether runs may be scheduled: not while the execution is paused, cancelling or stuck, and not after an
         unhandled failure (resolution 11) unless `failure.mode` is best_effort."""

@@ -35,6 +35,9 @@ def take_arcs(p: RoutingPass, step: Step, run: Run, event: TokenEvent) -> None:
     p.blanks.clear()
     seen = event_namespace(event)
     failed = event["name"] == "step.failed"
+    if p.is_ending:
+        _leave_arcs(p, step, run, event)
+        return
     try:
         if not failed and step.set_ctx:
             patch = render(step.set_ctx, p.scope(run.args, seen), undefined_ok=True)
@@ -86,6 +89,21 @@ def take_arcs(p: RoutingPass, step: Step, run: Run, event: TokenEvent) -> None:
     if len(p.state.tokens) > p.playbook.executor.limits.max_tokens:
         remedy = "if that is meant, raise executor.spec.policy.limits.max_tokens"
         p.fail("limit", f"more than {p.playbook.executor.limits.max_tokens} tokens are live; {remedy}", step.name)
+
+
+def _leave_arcs(p: RoutingPass, step: Step, run: Run, event: TokenEvent) -> None:
+    """Record that the arcs of a step were not evaluated, because the execution ends. A redrive evaluates those of a success."""
+    failure = event.get("error")
+    unhandled: Failure | None = None if failure is None else {**failure, "step": step.name}
+    p.emit(
+        control.NextEvaluated,
+        run=run.id,
+        step=step.name,
+        event=event["name"],
+        selected=[],
+        unhandled=unhandled,
+        ending=(failure is None and step.router is not None) or None,
+    )
 
 
 def _token(p: RoutingPass, step: Step, arc: Arc, scope: Scope) -> tuple[Arc, dict[str, Any], Quality]:

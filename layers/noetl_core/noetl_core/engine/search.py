@@ -18,7 +18,7 @@ MAX_BYTES: Final = 128
 def record_search(p: RoutingPass) -> None:
     """Record the attributes if they differ from what is recorded. Raises `NeedValues`."""
     wanted = p.playbook.executor.search
-    if not wanted or p.searched == p.state.ctx_version:
+    if not wanted or not p.evaluates or p.searched == p.state.ctx_version:
         return
     p.searched = p.state.ctx_version
     earlier = dict(p.blanks)

@@ -300,6 +300,8 @@ class State:
     stuck: str | None = None
     paused_by: str | None = None
     """The parent whose pause paused it; None: an operator did, or nobody."""
+    attempts: int = 0
+    """Evaluations of its templates in a row that began and did not end, because the process ended."""
     handled: Handled | None = None
     """What was done about its last failed end."""
     search: SearchAttributes | None = None

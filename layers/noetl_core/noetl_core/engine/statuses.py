@@ -14,3 +14,5 @@ HELD: Final[frozenset[str]] = frozenset({"paused", "stuck"})
 """Nothing goes on until an operator says so."""
 STOPPED: Final = TERMINAL | HELD
 """Whoever follows an execution need not wait any longer."""
+MAX_ATTEMPTS: Final = 3
+"""Evaluations in a row that may end a process. Then the execution is stuck."""

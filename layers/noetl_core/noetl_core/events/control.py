@@ -128,6 +128,14 @@ class ExecutionStuck(TypedDict):
     reason: NotRequired[str]
 
 
+class EvaluationMarked(TypedDict):
+    """A process ended while it evaluated templates of the execution, or is about to try again. The decision that ends well takes
+    the mark off, in its own commit."""
+
+    attempts: int
+    """Evaluations in a row that have begun and not ended. After three the execution is stuck. 0: one has ended."""
+
+
 class ExecutionRedriven(RedrivenFrom):
     """An ended execution is run again from some place. The payload is the state from which it continues; its tokens follow in the
     same commit."""
@@ -247,6 +255,8 @@ class NextEvaluated(TypedDict):
     """Why the arcs could not be evaluated."""
     undefined: NotRequired[list[Blank] | None]
     """The undefined names that text was rendered without."""
+    ending: NotRequired[bool | None]
+    """The arcs of a success were not evaluated, because the execution was ending. A redrive evaluates them."""
 
 
 # --- runs ---------------------------------------------------------------------------------------------------------------

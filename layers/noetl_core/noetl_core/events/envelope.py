@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         | Of[Literal["ExecutionCancelled"], control.ExecutionCancelled]
         | Of[Literal["ExecutionFailing"], control.ExecutionFailing]
         | Of[Literal["ExecutionStuck"], control.ExecutionStuck]
+        | Of[Literal["EvaluationMarked"], control.EvaluationMarked]
         | Of[Literal["ExecutionRedriven"], control.ExecutionRedriven]
         | Of[Literal["SearchAttributesSet"], control.SearchAttributesSet]
         | Of[Literal["FailureHandled"], control.FailureHandled]

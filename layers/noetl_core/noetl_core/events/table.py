@@ -82,6 +82,7 @@ _ROWS = (
     _row(control=control.ExecutionCancelled, entity="playbook", news=True, becomes="cancelling"),
     _row(control=control.ExecutionFailing, entity="playbook", status="error", news=True),
     _row(control=control.ExecutionStuck, entity="playbook", status="paused", news=True, becomes="stuck"),
+    _row(control=control.EvaluationMarked, entity="playbook", news=True, version=7),
     _row(control=control.ExecutionRedriven, entity="playbook", news=True, becomes="running"),
     _row(control=control.SearchAttributesSet, entity="playbook", version=5),
     _row(control=control.FailureHandled, entity="playbook", news=True, version=5),

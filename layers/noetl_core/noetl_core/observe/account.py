@@ -257,7 +257,7 @@ class Account:
                     run.waits = []
             case "BoundaryRouted" | "LoopDone" | "StepDone" | "StepFailed":
                 self._boundary(event, at)
-            case "NextEvaluated":
+            case "NextEvaluated" if not event.data.get("ending"):
                 if (run := self.runs.get(event.data["run"])) is not None:
                     run.next, run.unhandled = at, event.data.get("unhandled") is not None
                     run.selected = tuple(s["arc"] for s in event.data["selected"])

@@ -1,8 +1,8 @@
 """The ports: small protocols through which the engine reaches the outside world. Each has one contract test suite
 (`tests/contract`) that all its adapters pass.
 
-They are in `log`, `queue`, `objects`, `catalog`, `triggers`, `deliveries`, `secrets`, `key_values`, `limits`, `output` and
-`process`, their errors in `errors`; import them from this package. Nothing here is an adapter.
+They are in `log`, `queue`, `objects`, `catalog`, `triggers`, `deliveries`, `secrets`, `key_values`, `limits`, `marks`, `output`
+and `process`, their errors in `errors`; import them from this package. Nothing here is an adapter.
 
 The errors of the ports, by who must act:
 
@@ -55,6 +55,7 @@ from noetl_core.ports.limits import RateInUse as RateInUse
 from noetl_core.ports.limits import RateLimits as RateLimits
 from noetl_core.ports.log import CommitReader as CommitReader
 from noetl_core.ports.log import EventStore as EventStore
+from noetl_core.ports.marks import EvaluationMarks as EvaluationMarks
 from noetl_core.ports.objects import Inbox as Inbox
 from noetl_core.ports.objects import ObjectWriter as ObjectWriter
 from noetl_core.ports.objects import ResultStore as ResultStore
