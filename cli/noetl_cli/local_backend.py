@@ -31,7 +31,7 @@ from noetl_core.control.unreadable import REMEDY, mark_head_stuck
 from noetl_core.engine.workload import BadWorkload
 from noetl_core.local import LocalWiring
 from noetl_core.local_runner import THREADS
-from noetl_core.ports import CorruptLog, NotFound, PortError, StorageFailed
+from noetl_core.ports import CorruptLog, NotFound, PortError, StorageFailed, UnreadableStore
 
 if TYPE_CHECKING:
     from noetl_core.client.api import Api
@@ -161,6 +161,9 @@ class LocalBackend:
         except StorageFailed as error:
             self.wiring.runner.leave("storage")
             raise Exit(UNREACHABLE, f"storage: {error}") from None
+        except UnreadableStore:
+            self.wiring.runner.leave("storage")
+            raise
 
     def _served(self) -> bool:
         self.wiring.runner.serve()

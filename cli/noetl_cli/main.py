@@ -101,13 +101,17 @@ def _lost(lost: OutputLost, code: int) -> int:
 
 def _other(error: Exception) -> int:
     """Handle usage errors of the command line, failures of services, and bugs (which show their traceback)."""
-    from noetl_core.ports import PortError, StorageFailed  # 23 ms: only what fails
+    from noetl_core.ports import PortError, StorageFailed, UnreadableStore  # 23 ms: only what fails
 
     if isinstance(error, click.ClickException):
         error.show()
         return USAGE
     if isinstance(error, click.Abort):
         return SIGNALLED + 2
+    if isinstance(error, UnreadableStore):
+        say(f"storage: {error}")
+        say("use the version of noetl that made it, restore a copy, or name another store (--store, NOETL_HOME)")
+        return USAGE
     if isinstance(error, PortError):
         say(f"{'storage' if isinstance(error, StorageFailed) else type(error).__name__}: {error}")
         return UNREACHABLE

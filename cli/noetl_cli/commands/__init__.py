@@ -3,7 +3,7 @@ the one that the command line asks for.
 
 `author` (validate, schema, completion), `migrate`, `run`, `backfill`, `playbooks` (the catalog), `operate` (cancel, redrive,
 signal ...), `inspect` (show, why ...), `history` (events, logs), `views` (timeline, graph ...), `replay` (and diff), `limits`,
-`credentials`, `triggers`, `serve`,
+`credentials`, `triggers`, `serve`, `gc`,
 `stack` (up, status, down), `console`.
 
 A command reads its arguments, calls a backend or the engine, and prints. What commands share is in the package above, not
@@ -28,6 +28,7 @@ MODULES: Final = {
     "replay": ("replay", "diff"),
     "operate": ("resume", "cancel", "redrive", "pause", "signal", "callback"),
     "serve": ("serve",),
+    "gc": ("gc",),
     "limits": ("limits",),
     "stack": ("up", "down", "status"),
     "console": ("console",),

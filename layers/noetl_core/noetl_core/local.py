@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -71,8 +72,7 @@ class LocalWiring:
             FileResultStore(Path(store).parent / "results", durable) if kept else LazyTempResultStore()
         )
         if not self.database.read_only:
-            for expired in self.database.forget_expired(self.clock.now()):
-                self.results.forget(expired)
+            self._forget_some()
         self.catalog = SqlitePlaybookCatalog(self.database)
         self.index = SqliteExecutionIndex(self.database, self.clock)
         self.gates = SqliteGates(self.database)
@@ -121,6 +121,7 @@ class LocalWiring:
         self._warmed: set[str] = set()
         """Playbooks whose tools have been warmed up."""
         self.runner = LocalRunner(self.control, self.worker, self.store, self.queue, self.clock)
+        self.runner.retain = self.forget
         self._marks = FileMarks(Path(store).parent / "evaluating") if kept and not self.database.read_only else None
         self.control.marks = self._marks
         if self._marks is not None and (left := self._marks.left_behind()):
@@ -131,6 +132,23 @@ class LocalWiring:
         from noetl_core.adapters.local.packages import LocalPackages  # 10 ms: few playbooks require packages
 
         return LocalPackages(home())(requirements)
+
+    def _forget_some(self, ended_before: int = 0) -> int:
+        """Forget at most 100 executions; return how many."""
+        expired = self.database.forget_expired(self.clock.now(), ended_before=ended_before)
+        for execution_id in expired:
+            self.results.forget(execution_id)
+        return len(expired)
+
+    def forget(self, ended_before: int = 0) -> dict[str, int]:
+        """Forget everything whose retention is over, executions that ended before `ended_before` (microseconds), and what killed
+        processes left. Returns how many of each kind."""
+        executions = 0
+        while some := self._forget_some(ended_before):
+            executions += some
+        rows = self.database.forget_rows(self.clock.now())
+        swept = self.results.sweep(time.time(), self.database.knows)
+        return {"executions": executions, **rows, "drafts": swept.drafts, "orphaned results": swept.folders}
 
     def stop(self) -> None:
         """Stop carrying out executions. The store can be read until `close`."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 
@@ -28,7 +28,7 @@ from noetl_core.engine.state import State
 from noetl_core.engine.statuses import HELD, TERMINAL
 from noetl_core.engine.warnings import count_of
 from noetl_core.instants import SECOND
-from noetl_core.ports import NotFound, StorageFailed, Unavailable
+from noetl_core.ports import NotFound, StorageFailed, Unavailable, UnreadableStore
 from noetl_core.worker.service import Worker
 
 log = logging.getLogger(__name__)
@@ -37,6 +37,8 @@ THREADS = 16
 """Concurrent commands; further parallel branches wait."""
 IDLE_LOOK_S = 1.0
 """How often an idle process looks for stalled executions and for commits of other processes (seconds)."""
+RETAIN_EVERY_S = 600.0
+"""How often a serving process forgets what has expired (seconds)."""
 HELD_LOOK_S = 5.0
 """How often a run of another process is checked, because that process may end before its lease (seconds)."""
 
@@ -73,6 +75,9 @@ class LocalRunner:
         self._mine: set[str] = set()
         """Executions that this process carries out, including their children."""
         self._foreign: set[str] = set()
+        self.retain: Callable[[], object] = lambda: None
+        """Forgets what has expired."""
+        self._retained = 0
         self._serves = False
         """Whether this process serves the whole store, not only the executions that it was given."""
 
@@ -119,7 +124,7 @@ class LocalRunner:
         """Carry out everything that is due in the store until another thread calls `leave`: triggers, timers, and executions of
         other processes. A failing execution stops no other.
 
-        Raises `StorageFailed` when the store cannot be written.
+        Raises `StorageFailed` when the store cannot be written, `UnreadableStore` when it cannot be read.
         """
         self._carrier = threading.current_thread()
         self._serves, self._alone = True, False
@@ -127,7 +132,7 @@ class LocalRunner:
             try:
                 if not self._act():
                     self._idle(None)
-            except StorageFailed:
+            except (StorageFailed, UnreadableStore):
                 raise
             except Exception:  # affects one execution, which remains due
                 log.exception("something could not be done; it is tried again")
@@ -249,6 +254,9 @@ class LocalRunner:
             swept = sweep(self._control, mine=None if self._serves else self._is_mine)
             if self._serves:
                 self._forget_ended()
+                if now - self._retained >= RETAIN_EVERY_S * SECOND:
+                    self._retained = now
+                    self.retain()
             if swept.looked or self._others_acted():
                 self._states.clear()
                 self._news |= self._mine

@@ -20,7 +20,6 @@ from tests.unit.control.test_deaths import POISONED, Died, Kept
 from tests.unit.functions.conftest import HELLO, Context, Function
 from tests.unit.functions.test_router_function import records
 
-
 pytestmark = pytest.mark.filterwarnings("ignore:No application metrics to publish")
 
 

@@ -15,6 +15,7 @@ The errors of the ports, by who must act:
   * `Forbidden`: the caller may not have the item. Whoever grants rights acts.
   * `TooLarge`: the value exceeds the limit of the service. The author must make it smaller or pass it by reference.
   * `CorruptLog`: a commit cannot be interpreted (gap, checksum). An operator must act.
+    * `UnreadableStore`: the local store is damaged, or is none. The owner of the machine must act.
 """
 
 from noetl_core.engine.heads import Head as Head
@@ -41,6 +42,7 @@ from noetl_core.ports.errors import PortError as PortError
 from noetl_core.ports.errors import StorageFailed as StorageFailed
 from noetl_core.ports.errors import TooLarge as TooLarge
 from noetl_core.ports.errors import Unavailable as Unavailable
+from noetl_core.ports.errors import UnreadableStore as UnreadableStore
 from noetl_core.ports.key_values import Entry as Entry
 from noetl_core.ports.key_values import KeyValues as KeyValues
 from noetl_core.ports.key_values import OtherRevision as OtherRevision

@@ -49,3 +49,7 @@ class NewerLog(Unavailable):
 
 class CorruptLog(PortError):
     """The log contains something that this reader must not interpret."""
+
+
+class UnreadableStore(CorruptLog):
+    """The local store is not one that this version reads: no database, another schema, or damaged. Its owner must act."""

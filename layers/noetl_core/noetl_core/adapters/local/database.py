@@ -13,8 +13,9 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 from noetl_core.adapters.local.home import private_folder
+from noetl_core.engine.rates import FORGOTTEN_S
 from noetl_core.instants import SECOND
-from noetl_core.ports import CorruptLog, StorageFailed, Unavailable
+from noetl_core.ports import StorageFailed, Unavailable, UnreadableStore
 
 _TOKENS = """
 CREATE TABLE IF NOT EXISTS tokens (key TEXT PRIMARY KEY, version TEXT, sealed TEXT, until INTEGER, expires_at INTEGER,
@@ -130,6 +131,19 @@ _OF_AN_EXECUTION = ("commits", "snapshots", "gates", "due", "heads")
 """Tables with rows per execution. The head is deleted last, because the other rows are found by it."""
 
 
+_EXPIRED = {
+    "limits": "limits WHERE holders='{}' AND NOT waiting AND displaced='{}' AND ?1>0"
+    " AND NOT EXISTS (SELECT 1 FROM limit_waiters w WHERE w.key=limits.key)",
+    "rates": f"rates WHERE free_at < (?1 - {FORGOTTEN_S}) * {SECOND}",
+    "tokens": "tokens WHERE expires_at BETWEEN 1 AND ?1",
+    "stored values": "key_values WHERE expires_at BETWEEN 1 AND ?1",
+    "occurrences": "firings WHERE expires_at BETWEEN 1 AND ?1",
+    "refusals": "refused WHERE expires_at BETWEEN 1 AND ?1",
+    "commits": "commits WHERE expires_at BETWEEN 1 AND ?1 AND execution_id NOT IN (SELECT execution_id FROM heads)",
+}
+"""Rows that nothing reads any more, by kind; ?1 is the present (seconds)."""
+
+
 class WriteAheadLog:
     """The file to which SQLite appends, and whether it is synced. SQLite itself syncs it before a checkpoint, and before it
     starts the file over."""
@@ -213,7 +227,7 @@ class Database:
             self._prepare()
         (version,) = self._connection.execute("PRAGMA user_version").fetchone()
         if version > SCHEMA_VERSION:
-            raise CorruptLog(f"{path} was made by a newer version (store {version}, this one reads {SCHEMA_VERSION})")
+            raise UnreadableStore(f"{path} was made by a newer version (store {version}, this one reads {SCHEMA_VERSION})")
         if version < SCHEMA_VERSION:
             self._upgrade()
 
@@ -245,8 +259,8 @@ class Database:
 
     def _failure(self, error: sqlite3.DatabaseError | OSError) -> Exception:
         """Return the port error for an error of SQLite or of the system."""
-        if not isinstance(error, sqlite3.OperationalError | OSError):
-            return CorruptLog(f"the local store {self.path}: {error}")
+        if not isinstance(error, sqlite3.OperationalError | OSError) or _is_of_another_schema(error):
+            return UnreadableStore(f"the local store {self.path}: {error}")
         if self.read_only:
             return StorageFailed(f"the local store {self.path} can only be read: {error}")
         failure = StorageFailed if isinstance(error, OSError) or _is_storage_failure(error) else Unavailable
@@ -288,19 +302,31 @@ class Database:
         """Return whether there is a log of the execution, readable or not."""
         return bool(self.rows("SELECT 1 FROM commits WHERE execution_id=? LIMIT 1", (execution_id,)))
 
-    def forget_expired(self, now: int, limit: int = 100) -> list[str]:
-        """Delete at most `limit` executions that expired before `now` (microseconds), as TTL does in DynamoDB; return their
-        ids."""
+    def forget_expired(self, now: int, limit: int = 100, ended_before: int = 0) -> list[str]:
+        """Delete at most `limit` executions that expired before `now` (microseconds), as TTL does in DynamoDB, or ended before
+        `ended_before`; return their ids."""
         gone = [
             row[0]
             for row in self.rows(
-                "SELECT execution_id FROM heads WHERE expires_at BETWEEN 1 AND ? LIMIT ?", (now // SECOND - 1, limit)
+                "SELECT execution_id FROM heads WHERE expires_at BETWEEN 1 AND ?1"
+                " OR (finished_at<?2 AND status IN ('completed', 'failed', 'cancelled')) LIMIT ?3",
+                (now // SECOND - 1, ended_before, limit),
             )
         ]
         for execution_id in gone:
             for table in _OF_AN_EXECUTION:
                 self.write(f"DELETE FROM {table} WHERE execution_id=?", (execution_id,), later=True)
         return gone
+
+    def forget_rows(self, now: int) -> dict[str, int]:
+        """Delete rows that mean nothing any more: expired ones, limits that nobody holds or waits for, rates without a
+        reservation, and logs without a head. Returns how many rows of each kind."""
+        return {what: self.write(f"DELETE FROM {rows}", (now // SECOND - 1,)) for what, rows in _EXPIRED.items()}
+
+    def vacuum(self) -> None:
+        """Give unused space back to the file system. Raises `Unavailable` while another process uses the store."""
+        self.write("VACUUM")
+        self.rows("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def close(self) -> None:
         try:
@@ -310,6 +336,11 @@ class Database:
                 self._connection.close()
             if self._log is not None:
                 self._log.close()
+
+
+def _is_of_another_schema(error: sqlite3.OperationalError | OSError) -> bool:
+    """Return whether a statement does not fit the tables: waiting does not repair that, either."""
+    return isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode == sqlite3.SQLITE_ERROR
 
 
 def _is_storage_failure(error: sqlite3.Error) -> bool:

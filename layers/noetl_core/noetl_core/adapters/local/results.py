@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
@@ -15,8 +15,14 @@ from typing import Any, Literal, Self
 
 from noetl_core.adapters.keys import check_key
 from noetl_core.adapters.local.home import private_folder
+from noetl_core.frozen import frozen
 from noetl_core.ports import NotFound, ObjectWriter, StorageFailed
 from noetl_core.result_refs import is_plain, unchecked_reference
+
+DRAFT = ".put-"
+"""How the name of a file begins that is not complete."""
+DRAFT_S = 3600
+"""A draft that was not written to for this long is nobody's any more (seconds)."""
 
 
 class FileResultStore:
@@ -63,6 +69,45 @@ class FileResultStore:
         """Delete everything under `<execution_id>/`."""
         shutil.rmtree(self._path(execution_id), ignore_errors=True)
 
+    def sweep(self, now_s: float, is_known: Callable[[str], bool]) -> Swept:
+        """Delete drafts that a killed process left, and folders of executions that are not known (any more); both only when they
+        are older than `DRAFT_S`."""
+        drafts = folders = size = 0
+        root = self._root
+        for folder in root.iterdir() if root.is_dir() else ():
+            if not folder.is_dir() or not _is_older(folder, now_s):
+                known = True
+            else:
+                known = not folder.name.isdecimal() or is_known(folder.name)
+            if not known:
+                size += sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+                shutil.rmtree(folder, ignore_errors=True)
+                folders += 1
+                continue
+            for draft in folder.rglob(f"{DRAFT}*"):
+                if _is_older(draft, now_s):
+                    with suppress(OSError):
+                        size += draft.stat().st_size
+                        draft.unlink()
+                        drafts += 1
+        return Swept(drafts, folders, size)
+
+
+@frozen
+class Swept:
+    """Drafts and folders of results that were deleted, and their bytes."""
+
+    drafts: int = 0
+    folders: int = 0
+    bytes: int = 0
+
+
+def _is_older(path: Path, now_s: float) -> bool:
+    try:
+        return path.stat().st_mtime < now_s - DRAFT_S
+    except OSError:  # it is gone
+        return False
+
 
 class _FileWriter:
     """`ObjectWriter` that writes a draft beside the file and then renames it."""
@@ -72,7 +117,7 @@ class _FileWriter:
         self._digest, self._size = sha256(), 0
         with self._failing():
             private_folder(path.parent)
-            handle, name = tempfile.mkstemp(dir=path.parent, prefix=".put-")
+            handle, name = tempfile.mkstemp(dir=path.parent, prefix=DRAFT)
             self._draft: Path | None = Path(name)
             self._file = os.fdopen(handle, "wb")
 

@@ -42,7 +42,10 @@ def to_plain(value: Any, where: str = "result", depth: int = 0) -> Any:
     if depth > DEEPEST:
         raise NotPlain(f"{where[:80]}... is nested deeper than {DEEPEST} levels, or contains itself")
     if isinstance(value, Mapping):
-        return {_key(k, where): to_plain(v, f"{where}.{k}", depth + 1) for k, v in value.items()}
+        plain = {_key(k, where): to_plain(v, f"{where}.{k}", depth + 1) for k, v in value.items()}
+        if len(plain) < len(value):
+            raise NotPlain(_same_keys(value, where))
+        return plain
     if isinstance(value, list | tuple):
         return [to_plain(v, f"{where}[{i}]", depth + 1) for i, v in enumerate(value)]
     return _other(value, where, depth)
@@ -54,6 +57,17 @@ def _key(key: Any, where: str) -> str:
     if key is None or isinstance(key, bool | int | float | enum.Enum) or _is(key, "datetime", "date") or _is(key, "uuid", "UUID"):
         return str(to_plain(key, f"a key of {where}"))
     raise NotPlain(f"{where} has a key of type {type(key).__name__}: use text")
+
+
+def _same_keys(value: Mapping[Any, Any], where: str) -> str:
+    """Return the refusal of a mapping of which two keys are one in JSON."""
+    known: dict[str, Any] = {}
+    for key in value:
+        text = _key(key, where)
+        if text in known:
+            return f'{where} has the keys {known[text]!r} and {key!r}, which are both "{text}" in JSON: one of them would be lost'
+        known[text] = key
+    return f"{where} has keys that change while they are read"
 
 
 def _other(value: Any, where: str, depth: int) -> Any:
