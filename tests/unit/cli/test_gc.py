@@ -44,7 +44,7 @@ def test_what_has_expired_and_what_killed_processes_left_is_forgotten(local: Loc
     local.database.write("UPDATE heads SET expires_at=1 WHERE execution_id=?", (expired,))
     places = local.control.limits
     assert places is not None
-    places.places.write(LimitRecord("used", {"h": {"place": "p", "since": 1}}), 0)
+    places.places.write(LimitRecord("used", {"h": 1}), 0)
     places.places.write(LimitRecord("unused"), 0)
     places.rates.reserve("rate", 1, 1, 1)
     results = tmp_path / "results"
