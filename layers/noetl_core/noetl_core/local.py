@@ -30,7 +30,7 @@ from noetl_core.adapters.marks import FileMarks
 from noetl_core.control.admit import Started, StartRequest, admit
 from noetl_core.control.children import SubPlaybooks
 from noetl_core.control.core import Control
-from noetl_core.control.deaths import record_deaths
+from noetl_core.control.left_behind import record_deaths
 from noetl_core.control.limits import SharedLimits
 from noetl_core.control.ways_in import OnThisMachine
 from noetl_core.engine.records import Commit

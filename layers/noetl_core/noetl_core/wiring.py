@@ -29,7 +29,7 @@ from noetl_core.adapters.clock import SystemClock
 from noetl_core.adapters.marks import FileMarks
 from noetl_core.control.children import SubPlaybooks
 from noetl_core.control.core import RETENTION_S, Control
-from noetl_core.control.deaths import record_deaths
+from noetl_core.control.left_behind import record_deaths
 from noetl_core.control.limits import SharedLimits
 from noetl_core.control.ways_in import WaysIn
 from noetl_core.control.worker_tools import WorkerTools

@@ -16,7 +16,7 @@ import pytest
 from noetl_core.adapters.marks import SLOTS, FileMarks
 from noetl_core.control import operate
 from noetl_core.control.admit import StartRequest
-from noetl_core.control.deaths import record_deaths
+from noetl_core.control.left_behind import record_deaths
 from noetl_core.control.redrive import redrive
 from noetl_core.control.replay import replay
 from noetl_core.control.sweep import Swept, reconcile_safely
