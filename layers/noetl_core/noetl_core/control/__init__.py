@@ -6,7 +6,8 @@ reads.
   handles failures, `backfill` what makes up for the past, `limits` gives places in limits that executions share,
   `displacement` takes them from the oldest, `deadlocks` ends waits for them that would never end, `fence` ends runs,
   `deaths` counts processes that end in an evaluation (`left_behind` records them), `uploads` handles the inbox,
-  `credentials` lists and keeps credentials, `catalog` says which version of a playbook starts, and keeps aliases, tags and deletions.
+  `credentials` lists and keeps credentials, `catalog` says which version of a playbook starts, and keeps aliases, tags and
+  deletions.
 * `registration` registers playbooks and installs their triggers, and `triggers` starts them by themselves; `ways_in` says which
   triggers nothing can reach, and `worker_tools` what workers lack.
 * `reconcile` repairs one execution from its log; `sweep` does so for all that are due; `dead_letters` handles messages that a
