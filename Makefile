@@ -107,6 +107,10 @@ pairs: setup
 kills: setup
 	@$(BIN)/python -W error -m tests.sim.kills $(or $(N),200) $(SEED)
 
+# Every filter, test, function, method and operator of templates with large arguments, each call in a process of its own. EACH=0: all calls.
+fuzz: setup
+	@$(BIN)/python -W error -m tests.fuzz $(or $(EACH),40) $(or $(SEED),21)
+
 soak: setup
 	@$(BIN)/pytest -o faulthandler_timeout=0 -m soak -s tests/e2e tests/console tests/unit/examples
 

@@ -28,10 +28,13 @@ VALUES: Mapping[str, Any] = {
     "numbers": list(range(300_000)),
     "texts": [f"t{n}" for n in range(100_000)],
     "rows": [{"a": n % 100, "b": "é" * 20} for n in range(30_000)],
-    "mapping": {f"k{n}": n for n in range(100_000)},
+    "mapping": {f"k{n}": n for n in range(100_000)} | {"a": "b" * 4_000_000},
+    "control": "\0" * 3_000_000,
     "deep": _nested(190),
     "number": 2**4000,
     "float": 1.7e308,
+    "named": "%(a)s%(a)r" * 1000,
+    "fields": "{0}{0!r}{a}" * 1000,
 }
 """What a call works on; they stand in the scope of the template."""
 
@@ -54,6 +57,8 @@ ARGUMENTS: Mapping[str, str] = {
     "groups": "'" + "(a?)" * 200 + "'",
     "refs": "'" + r"\\1" * 300 + "'",
     "percent": "'%10000d' * 1000",
+    "quoted": "'%r%a' * 2",
+    "named": "'%(a)s%(a)r' * 1000",
     "braces": "'{:>10000}' * 1000",
     "year": "'%Y' * 100",
 }
@@ -68,13 +73,12 @@ class Case:
     template: str
 
 
+SYMBOLS = ("==", "!=", "<", "<=", ">", ">=", "in", "not in")
 OPERATORS: Mapping[str, str] = {
     **{f"operator {symbol}": "{{ %s " + symbol.replace("%", "%%") + " %s }}" for symbol in BINARY},
     **{
         f"comparison {name}": "{{ %s " + symbol + " %s }}"
-        for name, symbol in zip(
-            ("eq", "ne", "lt", "lteq", "gt", "gteq", "in", "notin"), "== != < <= > >= in".split() + ["not in"], strict=True
-        )
+        for name, symbol in zip(("eq", "ne", "lt", "lteq", "gt", "gteq", "in", "notin"), SYMBOLS, strict=True)
     },
     "operator ~": "{{ %s ~ %s }}",
     "operator and": "{{ %s and %s }}",
@@ -110,7 +114,11 @@ def subjects() -> list[str]:
 
 
 def _methods(group: str) -> tuple[str, ...]:
-    return {"text": ("text", "words", "wide", "short"), "mapping": ("mapping",), "list": ("numbers", "texts", "rows")}[group]
+    return {
+        "text": ("text", "words", "wide", "short", "control", "named", "fields"),
+        "mapping": ("mapping",),
+        "list": ("numbers", "texts", "rows"),
+    }[group]
 
 
 def cases_of(subject: str) -> Iterator[Case]:

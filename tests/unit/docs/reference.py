@@ -1,7 +1,7 @@
 """The tables of the language reference, and the JSON Schema, as the table of fields says them.
 
 `python -m tests.unit.docs.reference` writes them anew: what stands between `<!-- fields: NAME -->` and `<!-- end -->` in a page of
-docs/language, the page `fields.md` as a whole, and docs/playbook.schema.json. A test holds them equal.
+docs/language, the pages `fields.md` and `masking.md` as a whole, and docs/playbook.schema.json. A test holds them equal.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from noetl_core.dsl.kinds import KINDS
 from noetl_core.dsl.model import UNSET
 from noetl_core.dsl.numbers import Range
 from noetl_core.dsl.schema import render
+from tests.unit.docs import masking
 
 DOCS: Final = Path(__file__).parents[3] / "docs"
 FOLDER: Final = DOCS / "language"
@@ -195,8 +196,8 @@ def marked(page: Path) -> str:
 
 def generated() -> dict[Path, str]:
     """Every generated file, as it should be."""
-    pages = {page: marked(page) for page in sorted(FOLDER.glob("*.md")) if page != FIELDS}
-    return {**pages, FIELDS: fields_page(), DOCS / "playbook.schema.json": render()}
+    pages = {page: marked(page) for page in sorted(FOLDER.glob("*.md")) if page not in (FIELDS, masking.PAGE)}
+    return {**pages, FIELDS: fields_page(), masking.PAGE: masking.page(), DOCS / "playbook.schema.json": render()}
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from typing import Any, Final
 from jinja2.utils import Namespace
 
 from noetl_core.expr.errors import LimitExceeded
-from noetl_core.expr.limits import CHECK_EVERY, DATA_DEPTH, ITEM_SIZE, Limits
+from noetl_core.expr.limits import CHECK_EVERY, DATA_DEPTH, ITEM_SIZE, PIECE_SIZE, Limits
 from noetl_core.expr.values import SCALARS, Group
 from noetl_core.result_refs import is_reference
 
@@ -64,6 +64,14 @@ class Budget:
     def charge_text(self, text: str, times: int = 1) -> None:
         """Count `times` texts as long as `text` about to be produced, by the memory that they take."""
         self.charge(len(text) * times * width(text))
+
+    def charge_joined(self, size: int, *parts: str) -> None:
+        """Count a text of `size` characters made of `parts` about to be produced: each takes as much as the widest."""
+        self.charge(size * max(map(width, parts), default=1))
+
+    def charge_pieces(self, pieces: int) -> None:
+        """Count `pieces` texts in a list about to be produced, besides their characters."""
+        self.charge(pieces * PIECE_SIZE)
 
     def charge_items(self, items: int) -> None:
         """Count `items` list items about to be produced."""

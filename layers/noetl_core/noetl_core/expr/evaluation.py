@@ -101,7 +101,7 @@ class Evaluation(Reading):
         """Join pieces of output."""
         pieces = list(parts)
         self.tick(len(pieces) >> 3)
-        self.charge(sum(map(len, pieces)))
+        self.charge_joined(sum(map(len, pieces)), *pieces)
         return "".join(pieces)
 
     # Making data

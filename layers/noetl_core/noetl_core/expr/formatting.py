@@ -14,14 +14,21 @@ from noetl_core.expr.errors import LimitExceeded, TemplateError
 from noetl_core.expr.limits import FIELD_WIDTH
 from noetl_core.expr.reading import Reading
 
-_PERCENT: Final = re.compile(r"%(?:\([^)]*\))?[-#0 +]*(\*|\d{1,12})?(?:\.(\*|\d{0,12}))?[hlL]?(.|$)", re.DOTALL)
+_PERCENT: Final = re.compile(r"%(?:\(([^)]*)\))?[-#0 +]*(\*|\d{1,12})?(?:\.(\*|\d{0,12}))?[hlL]?(.|$)", re.DOTALL)
+QUOTED: Final = 10
+"""The most characters that Python's notation of a text (`%r`, `!r`) has for each of its own."""
 _WIDTHS: Final = re.compile(r"\d+")
 
 
 def percent(ev: Reading, template: str, values: Any) -> str:
     """`'%s: %d' % (a, b)`; also the `format` filter."""
     total = len(template)
-    for width, precision, kind in _PERCENT.findall(template):
+    quoted = False
+    named: list[str] = []
+    for name, width, precision, kind in _PERCENT.findall(template):
+        quoted = quoted or kind in ("r", "a")
+        if name:
+            named.append(name)
         if "*" in (width, precision):
             raise TemplateError("a format with a variable width ('*') is not supported")
         if kind != "%" and (kind not in "diouxXeEfFgGcrsa" or not kind):
@@ -29,6 +36,11 @@ def percent(ev: Reading, template: str, values: Any) -> str:
         total += width_of(width) + width_of(precision)
     ev.charge(total)
     values = _printable(ev, values)
+    if isinstance(values, dict):
+        texts = [value for value in (values.get(name) for name in named) if type(value) is str]
+    else:
+        texts = [value for value in (values if isinstance(values, tuple) else (values,)) if type(value) is str]
+    ev.charge_joined(sum(map(len, texts)) * (QUOTED if quoted else 1), template, *texts)
     try:
         text: str = template % values
     except (TypeError, ValueError, KeyError, OverflowError) as error:
@@ -89,7 +101,7 @@ class DataFormatter(Formatter):
         if conversion is None:
             return value
         text = self._ev.text(value)
-        self._ev.charge(len(text))
+        self._ev.charge_text(text, 1 if conversion == "s" else QUOTED)
         return text if conversion == "s" else repr(value if type(value) in (int, float, bool, str) else text)
 
 

@@ -117,16 +117,15 @@ def _sorted(ev: Evaluation, value: Any, reverse: Any = False) -> list[Any]:
 
 
 def _zip(ev: Evaluation, *lists: Any) -> list[list[Any]]:
-    columns = [list(ev.each(items)) for items in lists]
-    rows = [list(row) for row in zip(*columns, strict=False)]
-    ev.charge_items(len(rows) * (len(columns) + 4))
-    return rows
+    columns = [ev.items(items) for items in lists]
+    ev.charge_items(min(map(len, columns), default=0) * (len(columns) + 8))
+    return [list(row) for row in zip(*(ev.each(column) for column in columns), strict=False)]
 
 
 def _enumerate(ev: Evaluation, value: Any, start: Any = 0) -> list[list[Any]]:
-    pairs = [[ev.call_binop(ev, "+", start, index), item] for index, item in enumerate(ev.each(value))]
-    ev.charge_items(len(pairs) * 6)
-    return pairs
+    items = ev.items(value)
+    ev.charge_items(len(items) * 10)
+    return [[ev.call_binop(ev, "+", start, index), item] for index, item in enumerate(ev.each(items))]
 
 
 def _namespace(ev: Evaluation, value: Any = None, /, **named: Any) -> Namespace:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from jinja2.runtime import LoopContext
 
+from noetl_core.expr.budget import width
 from noetl_core.expr.errors import LimitExceeded, TemplateError
 from noetl_core.expr.formatting import str_format
 from noetl_core.expr.limits import FIELD_WIDTH
@@ -21,7 +22,8 @@ from noetl_core.outlines import Part
 
 Run = Callable[..., Any]
 
-_WHITESPACE: Final = " \t\n\r\v\f"
+WHITESPACE: Final = " \t\n\r\v\f"
+LINE_ENDS: Final = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 
 
 def find(value: Any, name: str) -> Run | None:
@@ -51,7 +53,7 @@ def _native(name: str) -> Run:
 
     def run(ev: Reading, value: str, *args: Any, **kwargs: Any) -> Any:
         args = _arguments(ev, args)
-        ev.charge(len(value) * (3 if name in ("upper", "casefold", "title", "capitalize", "swapcase", "lower") else 1))
+        ev.charge_text(value, 3 if name in ("upper", "casefold", "title", "capitalize", "swapcase", "lower") else 1)
         return method(value, *args, **kwargs)
 
     return run
@@ -75,20 +77,21 @@ def _arguments(ev: Reading, args: tuple[Any, ...]) -> tuple[Any, ...]:
 def _padded(name: str) -> Run:
     method = getattr(str, name)
 
-    def run(ev: Reading, value: str, width: Any, *fill: Any) -> Any:
-        ev.charge(max(len(value), bounded(width)))
-        return method(value, int(width), *_arguments(ev, fill))
+    def run(ev: Reading, value: str, columns: Any, *fill: Any) -> Any:
+        filling = _arguments(ev, fill)
+        ev.charge_joined(max(len(value), bounded(columns)), value, *(one for one in filling if type(one) is str))
+        return method(value, int(columns), *filling)
 
     return run
 
 
-def bounded(width: Any) -> int:
+def bounded(columns: Any) -> int:
     """Return a checked width."""
-    if type(width) not in (int, bool):
+    if type(columns) not in (int, bool):
         raise TemplateError("a width must be a whole number")
-    if width > FIELD_WIDTH:
+    if columns > FIELD_WIDTH:
         raise LimitExceeded(f"a width of more than {FIELD_WIDTH} characters")
-    return int(width)
+    return int(columns)
 
 
 def _replace(ev: Reading, value: str, old: Any, new: Any, count: Any = -1) -> str:
@@ -102,7 +105,7 @@ def replace(ev: Reading, value: str, old: str, new: str, count: int = -1) -> str
     """Return `value` with `old` replaced by `new`, at most `count` times (-1: always)."""
     ev.tick(len(value) >> 8)
     found = value.count(old) if count < 0 else min(value.count(old), count)
-    ev.charge(len(value) + found * max(len(new) - len(old), 0))
+    ev.charge_joined(len(value) + found * max(len(new) - len(old), 0), value, new)
     return value.replace(old, new, count)
 
 
@@ -112,17 +115,17 @@ def _split(name: str) -> Run:
     def run(ev: Reading, value: str, sep: Any = None, maxsplit: Any = -1) -> Any:
         sep, maxsplit = ev.read(sep), ev.read(maxsplit)
         ev.tick(len(value) >> 8)
-        pieces = sum(value.count(c) for c in _WHITESPACE) if sep is None else value.count(sep)
-        ev.charge(len(value))
-        ev.charge_items((pieces if maxsplit < 0 else min(pieces, maxsplit)) + 1)
+        pieces = sum(value.count(c) for c in WHITESPACE) if sep is None else value.count(sep)
+        ev.charge_text(value)
+        ev.charge_pieces((pieces if maxsplit < 0 else min(pieces, maxsplit)) + 1)
         return method(value, sep, maxsplit)
 
     return run
 
 
 def _splitlines(ev: Reading, value: str, keepends: Any = False) -> Any:
-    ev.charge(len(value))
-    ev.charge_items(value.count("\n") + value.count("\r") + 1)
+    ev.charge_text(value)
+    ev.charge_pieces(sum(value.count(c) for c in LINE_ENDS) + 1)
     return value.splitlines(bool(keepends))
 
 
@@ -130,7 +133,7 @@ def _partition(name: str) -> Run:
     method = getattr(str, name)
 
     def run(ev: Reading, value: str, sep: Any) -> Any:
-        ev.charge(len(value))
+        ev.charge_text(value)
         return list(method(value, ev.read(sep)))
 
     return run
@@ -148,16 +151,20 @@ def _join(ev: Reading, value: str, items: Any) -> str:
 def join(ev: Reading, items: Any, separator: str = "") -> str:
     """Return the texts of `items` with `separator` between them."""
     pieces = []
+    total, widest = 0, width(separator)
     for item in items:
         piece = ev.text(item)
         ev.charge(len(piece) + len(separator))
+        total += len(piece) + len(separator)
+        widest = max(widest, width(piece))
         pieces.append(piece)
+    ev.charge(total * (widest - 1))
     return separator.join(pieces)
 
 
-def _zfill(ev: Reading, value: str, width: Any) -> str:
-    ev.charge(max(len(value), bounded(width)))
-    return value.zfill(int(width))
+def _zfill(ev: Reading, value: str, columns: Any) -> str:
+    ev.charge_joined(max(len(value), bounded(columns)), value)
+    return value.zfill(int(columns))
 
 
 STR: Final[Mapping[str, Run]] = {

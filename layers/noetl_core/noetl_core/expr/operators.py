@@ -65,7 +65,7 @@ _modulo = _arithmetic("%", op.mod)
 
 def add(ev: Reading, left: Any, right: Any) -> Any:
     if type(left) is str and type(right) is str:
-        ev.charge(len(left) + len(right))
+        ev.charge_joined(len(left) + len(right), left, right)
         return left + right
     if type(left) in _LISTS and type(right) in _LISTS:
         ev.charge_items(len(left) + len(right))
@@ -78,7 +78,10 @@ def multiply(ev: Reading, left: Any, right: Any) -> Any:
         left, right = right, left
     if (type(left) is str or type(left) in _LISTS) and type(right) in (int, bool):
         count = max(int(right), 0)
-        ev.charge(len(left) * count * (1 if type(left) is str else ITEM_SIZE))
+        if type(left) is str:
+            ev.charge_text(left, count)
+        else:
+            ev.charge(len(left) * count * ITEM_SIZE)
         return left * count
     return _times(ev, left, right)
 

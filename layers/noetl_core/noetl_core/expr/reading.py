@@ -11,7 +11,7 @@ from typing import Any, Final, NoReturn, TypeVar
 from jinja2.runtime import LoopContext, Undefined
 from jinja2.utils import Namespace
 
-from noetl_core.expr.budget import Budget
+from noetl_core.expr.budget import Budget, width
 from noetl_core.expr.errors import NoSuchName, TemplateError, UndefinedValue
 from noetl_core.expr.limits import ITEM_SIZE, Limits, Missing, MissingEntry, MissingName
 from noetl_core.expr.references import references_in
@@ -254,7 +254,7 @@ class Reading(Budget):
             raise TemplateError(f"a {describe(value)} cannot be sliced")
         part = slice(*(None if isinstance(i, Undefined) else i for i in (start, stop, step)))
         size = len(range(*part.indices(len(value))))
-        self.charge(size if type(value) is str else size * ITEM_SIZE)
+        self.charge(size * width(value) if type(value) is str else size * ITEM_SIZE)
         if in_part:
             return self.of_part(lambda: value.slice(part))
         return list(value[part]) if type(value) is range else value[part]
@@ -305,7 +305,10 @@ class Reading(Budget):
         if isinstance(value, Undefined):
             return ()
         if kind is dict or kind is str:
-            self.charge_items(len(value))
+            if kind is str and not value.isascii():
+                self.charge_pieces(len(value))
+            else:
+                self.charge_items(len(value))
             return list(value)
         if isinstance(value, Items):
             return value.values

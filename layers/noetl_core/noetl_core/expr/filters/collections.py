@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Final
 
 from noetl_core.expr.errors import TemplateError
 from noetl_core.expr.evaluation import Evaluation
@@ -13,6 +13,10 @@ from noetl_core.expr.limits import Missing
 from noetl_core.expr.methods import bounded, join
 from noetl_core.expr.values import SCALARS, Group
 from noetl_core.outlines import Part
+
+
+GROUP_ITEMS: Final = 12
+"""The size of a group of `groupby`, besides its items, in list items."""
 
 
 def getter(ev: Evaluation, attribute: Any, default: Any = None) -> Callable[[Any], Any]:
@@ -202,10 +206,10 @@ def groupby(ev: Evaluation, value: Any, attribute: Any, default: Any = None, cas
     for item in ordered:
         key = sort_key(ev, get(item), case_sensitive)
         if not groups or key != previous:
+            ev.charge_items(GROUP_ITEMS)
             groups.append(Group((get(item), [])))
             previous = key
         groups[-1][1].append(item)
-    ev.charge_items(len(groups) * 4)
     return groups
 
 

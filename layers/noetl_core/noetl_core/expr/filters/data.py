@@ -12,7 +12,7 @@ from noetl_core.expr.errors import LimitExceeded, TemplateError, UndefinedValue
 from noetl_core.expr.evaluation import Evaluation
 from noetl_core.expr.filters.registry import filter_, is_undefined, raw_filter, text_filter
 from noetl_core.expr.limits import DATA_DEPTH
-from noetl_core.expr.methods import bounded
+from noetl_core.expr.methods import WHITESPACE, bounded
 from noetl_core.expr.operators import number
 
 
@@ -72,8 +72,10 @@ def b64encode(ev: Evaluation, text: str) -> str:
 @text_filter("b64decode")
 def b64decode(ev: Evaluation, text: str) -> str:
     """Return the text that base64 encodes (either alphabet, padding optional)."""
-    ev.charge(len(text) * 2)
-    compact = "".join(text.split()).replace("-", "+").replace("_", "/").rstrip("=")
+    ev.charge_text(text, 4)
+    for space in WHITESPACE:
+        text = text.replace(space, "")
+    compact = text.replace("-", "+").replace("_", "/").rstrip("=")
     try:
         return base64.b64decode(compact + "=" * (-len(compact) % 4), validate=True).decode("utf-8")
     except binascii.Error:

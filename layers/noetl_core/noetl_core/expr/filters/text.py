@@ -15,60 +15,62 @@ from noetl_core.expr.evaluation import Evaluation
 from noetl_core.expr.filters.registry import filter_, is_undefined, raw_filter, text_filter
 from noetl_core.expr.formatting import percent
 from noetl_core.expr.limits import FIELD_WIDTH
-from noetl_core.expr.methods import bounded, replace
+from noetl_core.expr.methods import LINE_ENDS, WHITESPACE, bounded, replace
 
 _WORD_START: Final = re.compile(r"([-\s({\[<]+)")
+QUOTE: Final = 12
+"""What `quote` takes for each byte: three characters, and an item of a list."""
 _WORD: Final = re.compile(r"\w+")
-
-
-def _sized(ev: Evaluation, text: str) -> str:
-    ev.charge(len(text))
-    return text
 
 
 @text_filter("upper")
 def upper(ev: Evaluation, text: str) -> str:
-    return _sized(ev, text.upper())
+    ev.charge_text(text, 3)  # as many letters become up to three
+    return text.upper()
 
 
 @text_filter("lower")
 def lower(ev: Evaluation, text: str) -> str:
-    return _sized(ev, text.lower())
+    ev.charge_text(text, 2)
+    return text.lower()
 
 
 @text_filter("capitalize")
 def capitalize(ev: Evaluation, text: str) -> str:
-    return _sized(ev, text.capitalize())
+    ev.charge_text(text, 3)
+    return text.capitalize()
 
 
 @text_filter("title")
 def title(ev: Evaluation, text: str) -> str:
-    ev.charge(len(text) * 4)
+    ev.charge_text(text, 8)
     return "".join(w[:1].upper() + w[1:].lower() for w in _WORD_START.split(text) if w)
 
 
 @text_filter("string")
 def string(ev: Evaluation, text: str) -> str:
-    return _sized(ev, text)
+    ev.charge_text(text)
+    return text
 
 
 @text_filter("trim")
 def trim(ev: Evaluation, text: str, chars: str | None = None) -> str:
-    return _sized(ev, text.strip(chars))
+    ev.charge_text(text)
+    return text.strip(chars)
 
 
 @text_filter("center")
 def center(ev: Evaluation, text: str, width: int = 80) -> str:
-    ev.charge(max(len(text), bounded(width)))
+    ev.charge_joined(max(len(text), bounded(width)), text)
     return text.center(width)
 
 
 @text_filter("indent")
 def indent(ev: Evaluation, text: str, width: Any = 4, first: bool = False, blank: bool = False) -> str:
     prefix = width if type(width) is str else " " * bounded(width)
-    lines = text.count("\n") + text.count("\r") + 1
-    ev.charge(len(text) + len(prefix) * lines)
-    ev.charge_items(lines)
+    lines = sum(text.count(c) for c in LINE_ENDS) + 1
+    ev.charge_joined(len(text) + len(prefix) * lines, text, prefix)
+    ev.charge_pieces(lines)
     text += "\n" if blank else ""
     head, *rest = text.splitlines() or [""]
     rest = [prefix + line if line or blank else line for line in rest]
@@ -86,8 +88,10 @@ def truncate(ev: Evaluation, text: str, length: int = 255, killwords: bool = Fal
         raise TemplateError(f"truncate: the length must be at least {len(end)}")
     if len(text) <= length + leeway:
         return text
+    ev.charge_text(text)
     cut = text[: length - len(end)]
-    return _sized(ev, cut + end if killwords else cut.rsplit(" ", 1)[0] + end)
+    ev.charge_joined(len(cut) + len(end), cut, end)
+    return cut + end if killwords else cut.rsplit(" ", 1)[0] + end
 
 
 @text_filter("wordcount")
@@ -127,10 +131,11 @@ def wordwrap(
 @text_filter("striptags")
 def striptags(ev: Evaluation, text: str) -> str:
     """Return the text without tags and comments, with white space collapsed and entities decoded; linear in the text."""
-    ev.charge(len(text) * 2)
+    ev.charge_text(text, 2)
+    ev.charge_pieces(sum(text.count(c) for c in WHITESPACE))
     kept, position = [], 0
     while (start := text.find("<", position)) != -1:
-        ev.tick()
+        ev.charge_pieces(1)
         kept.append(text[position:start])
         close = "-->" if text.startswith("<!--", start) else ">"
         end = text.find(close, start)
@@ -144,7 +149,7 @@ def striptags(ev: Evaluation, text: str) -> str:
 
 @text_filter("escape", "e", "forceescape")
 def escape(ev: Evaluation, text: str) -> str:
-    ev.charge(len(text) + 5 * sum(text.count(c) for c in "&<>\"'"))
+    ev.charge_joined(len(text) + 5 * sum(text.count(c) for c in "&<>\"'"), text)
     return str(html_escape(text))
 
 
@@ -166,7 +171,7 @@ def urlencode(ev: Evaluation, value: Any) -> str:
     """Return a text quoted for a path; a mapping or a list of pairs as a query string."""
     if is_undefined(value) or type(value) in (str, int, float, bool):
         text = ev.text(value)
-        ev.charge(len(text) * 3)
+        ev.charge_text(text, QUOTE)
         return quote(text, safe="/")
     pairs = ([k, v] for k, v in value.items()) if isinstance(value, dict) else ev.each(value)
     parts = []
@@ -180,7 +185,7 @@ def urlencode(ev: Evaluation, value: Any) -> str:
 
 def _quoted(ev: Evaluation, value: Any) -> str:
     text = ev.text(value)
-    ev.charge(len(text) * 3)
+    ev.charge_text(text, QUOTE)
     return quote_plus(text)
 
 
