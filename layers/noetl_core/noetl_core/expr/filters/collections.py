@@ -14,7 +14,6 @@ from noetl_core.expr.methods import bounded, join
 from noetl_core.expr.values import SCALARS, Group
 from noetl_core.outlines import Part
 
-
 GROUP_ITEMS: Final = 12
 """The size of a group of `groupby`, besides its items, in list items."""
 
