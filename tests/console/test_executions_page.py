@@ -64,3 +64,12 @@ def test_it_has_no_barriers_in_light_and_in_dark(page: Watched) -> None:
     page.page.get_by_role("button", name="Theme").click()
     expect(page.page.locator("html")).to_have_attribute("data-theme", "dark")
     assert barriers(page.page) == []
+
+
+def test_warnings_are_counted_in_the_list_and_named_on_the_page(page: Watched, looked_at: Stored) -> None:
+    page.open("executions", "tbody tr")
+    warned = page.page.locator("tbody tr", has_text="warning").first
+    expect(warned).to_contain_text("2 warnings")
+    warned.locator("a").first.click()
+    page.page.locator("details.warned summary").click()
+    expect(page.page.locator("details.warned li").first).to_contain_text("an iteration failed, and the loop went on")
