@@ -117,7 +117,8 @@ def sort_key(ev: Evaluation, value: Any, case_sensitive: bool) -> Any:
     """Return the sort key of `value`, after counting it, because comparisons traverse it."""
     value = ev.read(value)
     if type(value) is str:
-        ev.charge(0 if case_sensitive else len(value))
+        if not case_sensitive:
+            ev.charge_text(value, 2)
         ev.tick(len(value) >> 6)
         return value if case_sensitive else value.lower()
     if type(value) in SCALARS:
