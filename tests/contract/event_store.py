@@ -55,6 +55,16 @@ class EventStoreContract:
         assert list(store.read(RUN)) == [said]
         assert store.last(RUN) == said
 
+    def test_what_is_stored_is_shared_with_nobody(self, store: EventStore) -> None:
+        mine: dict[str, Any] = {"run": "r1", "patch": {"n": [1]}}
+        store.append(commit(events=(Event("CtxPatched", START, mine),)))
+        mine["patch"]["n"].append("the writer goes on")
+        read: Any = store.read(CONTROL)[0].events[0].data
+        read["patch"]["n"].append("a reader goes on")
+        newest = store.last(CONTROL)
+        assert newest is not None
+        assert [event.data for event in newest.events] == [{"run": "r1", "patch": {"n": [1]}}]
+
     def test_a_stream_that_does_not_exist_is_empty(self, store: EventStore) -> None:
         assert list(store.read(CONTROL)) == []
         assert list(store.read(RUN, after=7, limit=1)) == []

@@ -21,7 +21,9 @@ from collections import Counter
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import asdict
+from itertools import pairwise
 
+from noetl_core.codec import encode_events
 from noetl_core.control.cursor import history
 from noetl_core.control.envelopes import expand
 from noetl_core.engine.effects import next_reconciliation
@@ -48,6 +50,8 @@ def check(world: World, execution_id: str) -> None:
     i8_ctx_is_the_fold_of_its_patches(world, execution_id, [e for _, e in control])
     i9_every_scheduled_run_was_commanded(world, execution_id, [e for _, e in control])
     every_compensation_ends_once(control)
+    keys_are_those_of_visits(world, execution_id)
+    no_lease_is_taken_early(world, execution_id)
     the_state_counts_what_readers_see(world, execution_id)
 
 
@@ -62,6 +66,8 @@ def i1_streams_are_dense(world: World, execution_id: str) -> None:
     for stream, commits in world.store.streams.items():
         if stream.execution_id == execution_id:
             assert [c.seq for c in commits] == list(range(len(commits))), f"I1 {stream}"
+            for commit in commits:
+                assert encode_events(commit.events) == world.store.body(commit), f"I1 {stream} {commit.seq} has changed"
 
 
 def i2_fold_equals_snapshot(world: World, execution_id: str) -> None:
@@ -92,6 +98,35 @@ def i3_one_terminal_each(world: World, execution_id: str, control: Sequence[Stor
         assert len(terminal) <= 1, f"I3: run {run} has terminal events {terminal}"
         tasks = Counter((e.data["run"], e.data["attempt"]) for c in commits for e in c.events if e.name == "TaskProcessed")
         assert all(n == 1 for n in tasks.values()), f"I3: an attempt of run {run} was recorded twice: {tasks}"
+
+
+def keys_are_those_of_visits(world: World, execution_id: str) -> None:
+    """Assert that a pipeline counts the visits of each task one by one, and that each visit has a key of its own, which its retries
+    keep: page 3 has another one than pages 1 and 2, whoever took the run over in between."""
+    for stream, commits in world.store.streams.items():
+        if stream.execution_id != execution_id or stream.run_id is None:
+            continue
+        visits: dict[tuple[str, tuple[int, ...]], dict[int, str]] = {}
+        for event in (e for commit in commits for e in commit.events if e.name == "TaskProcessed" and "visit" in e.data):
+            known = visits.setdefault((event.data["task"], tuple(event.data.get("path") or ())), {})
+            visit, key = event.data["visit"], event.data["run"]
+            newest = max(known, default=visit - 1)  # what a redrive keeps was visited in another stream
+            assert visit in (newest, newest + 1), f"visit {visit} of {event.data['task']} follows visit {newest} in {stream}"
+            assert known.setdefault(visit, key) == key, f"visit {visit} of {event.data['task']} has two keys in {stream}"
+        keys = [key for known in visits.values() for key in known.values()]
+        assert len(set(keys)) == len(keys), f"two visits share a key in {stream}"
+
+
+def no_lease_is_taken_early(world: World, execution_id: str) -> None:
+    """Assert that each takeover came after the lease before it had ended, as far as the clocks of two workers agree."""
+    for stream, commits in world.store.streams.items():
+        if stream.execution_id != execution_id or stream.run_id is None:
+            continue
+        for before, commit in pairwise(commits):
+            first = commit.events[0] if commit.events else None
+            if first is not None and first.name == "StepStarted" and first.data.get("takeover"):
+                early = before.lease_until - commit.ts
+                assert early <= 2 * world.skew_s * 1_000_000, f"{stream} was taken over {early / 1e6:.1f} s early"
 
 
 def i5_nothing_after_the_end(control: Sequence[Stored]) -> None:

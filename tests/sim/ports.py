@@ -11,8 +11,8 @@ from hashlib import sha256
 from typing import Any, Self, TypeVar
 
 from noetl_core.adapters.keys import check_key
-from noetl_core.codec import encode_events
-from noetl_core.engine.records import Command, Commit, Snapshot, StreamId
+from noetl_core.codec import decode_events, encode_events
+from noetl_core.engine.records import LOG_VERSION, Command, Commit, Snapshot, StreamId
 from noetl_core.ports import (
     Backlog,
     Conflict,
@@ -123,7 +123,8 @@ class Faults:
 
 @dataclass
 class SimStore:
-    """The event log; `on_wake` gets waking commits, like the stream."""
+    """The event log; `on_wake` gets waking commits, like the stream. Commits are bytes in between: what a writer keeps of a commit,
+    or a reader changes in one, changes nothing that is stored."""
 
     faults: Faults
     on_wake: Callable[[Commit], None]
@@ -138,6 +139,8 @@ class SimStore:
     measured: bool = False
     """Whether to count bytes, which requires encoding everything that is read."""
     snapshots: dict[str, dict[int, Snapshot]] = field(default_factory=dict)
+    bodies: dict[int, tuple[Commit, bytes]] = field(default_factory=dict)
+    """The events of stored commits as bytes, by the identity of the commit."""
 
     def append(self, commit: Commit) -> None:
         self.faults.around(lambda: self._append(commit))
@@ -147,12 +150,15 @@ class SimStore:
         if commit.seq < len(held):
             if held[commit.seq].writer == commit.writer:
                 return
-            raise Conflict(f"{commit.stream} {commit.seq} is taken", held[commit.seq])
+            raise Conflict(f"{commit.stream} {commit.seq} is taken", self.decoded(held[commit.seq]))
         if commit.seq > len(held):
             raise CorruptLog(f"{commit.stream}: position {commit.seq} would leave a gap after {len(held) - 1}")
-        held.append(commit)
+        body = encode_events(commit.events)
+        stored = replace(commit, events=decode_events(body, LOG_VERSION))
+        self.bodies[id(stored)] = stored, body
+        held.append(stored)
         if commit.wake:
-            self.on_wake(commit)
+            self.on_wake(self.decoded(stored))
         if self.faults.hits("lost answer", self.faults.lost_answer):
             self._append(commit)
 
@@ -173,7 +179,17 @@ class SimStore:
         self.reads[stream] += len(commits)
         if self.measured:
             self.read_bytes += sum(len(encode_events(c.events, compress=True)) for c in commits)
-        return commits
+        return [self.decoded(commit) for commit in commits]
+
+    def decoded(self, commit: Commit) -> Commit:
+        """Return a stored commit as a reader gets it."""
+        return replace(commit, events=decode_events(self.body(commit), LOG_VERSION))
+
+    def body(self, commit: Commit) -> bytes:
+        """Return the events of a stored commit as bytes, of one that a test put there as it is now."""
+        if id(commit) not in self.bodies:
+            self.bodies[id(commit)] = commit, encode_events(commit.events)
+        return self.bodies[id(commit)][1]
 
     def save_snapshot(self, snapshot: Snapshot) -> int:
         def save() -> None:

@@ -10,7 +10,7 @@ from noetl_core.engine.records import Command
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.registry import ToolRegistry
 from noetl_core.worker.service import Worker
-from tests.sim.ports import SimClock
+from tests.sim.ports import SECOND, SimClock
 
 if TYPE_CHECKING:
     from noetl_core.worker.lease_heartbeat import LeaseHeartbeat
@@ -39,14 +39,16 @@ def registry(world: World) -> ToolRegistry:
     return ToolRegistry({kind: ScriptedTool(world, kind) for kind in SCRIPTED} | dict(world.tools))
 
 
-class BusyClock(SimClock):
-    """The clock of the world, for one of several workers: while it sleeps, the others go on."""
+class WorkerClock(SimClock):
+    """The clock of a worker: it differs from that of the world by up to `World.skew_s`, and while one of several workers sleeps,
+    the others go on."""
 
     def __init__(self, world: World) -> None:
         self._world = world
+        self._skew = int(world.random.uniform(-world.skew_s, world.skew_s) * SECOND) if world.skew_s else 0
 
     def now(self) -> int:
-        return self._world.clock.now()
+        return self._world.clock.now() + self._skew
 
     def sleep(self, seconds: float) -> None:
         self._world.take(seconds)
@@ -64,7 +66,7 @@ class SimWorker:
             world.store,
             world.results,
             world.gates,
-            world.clock if world.concurrency is None else BusyClock(world),
+            world.clock if world.concurrency is None and not world.skew_s else WorkerClock(world),
             playbooks=world.controls[0].playbook,
             tools=registry(world),
             name=f"w{world.clock.nonce()}",

@@ -75,6 +75,9 @@ class World:
     """How many workers run at the same time, each with a thread of its own: tasks then take the time `take` says. None: one after
     the other, each in no time."""
 
+    skew_s: float = 0
+    """How far the clock of each worker may be before or behind that of the control plane."""
+
     tools: Mapping[str, Tool] = field(default_factory=dict)
     """Kinds besides the scripted ones, as plugins bring them."""
 

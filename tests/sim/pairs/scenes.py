@@ -85,6 +85,7 @@ class Scene:
         old, new = self.world, empty(seed)
         new.clock.time, new.clock.nonces, new.next_sweep, new.tool = old.clock.time, old.clock.nonces, old.next_sweep, old.tool
         new.store.streams = {stream: list(commits) for stream, commits in old.store.streams.items()}
+        new.store.bodies = dict(old.store.bodies)
         new.store.snapshots = {x: dict(held) for x, held in old.store.snapshots.items()}
         new.queue.messages, new.queue.sent = [replace(m) for m in old.queue.messages], list(old.queue.sent)
         new.records = [replace(r) for r in old.records]
