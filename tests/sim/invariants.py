@@ -229,7 +229,8 @@ def what_goes_on_is_due(world: World) -> None:
         state = world.state(execution_id)
         if state.finished:
             continue
-        due = world.index.due_at.get(execution_id)
+        wakes = [m.visible_at for m in world.queue.messages if m.execution_id == execution_id and m.command is None]
+        due = min([*wakes, *([at] if (at := world.index.due_at.get(execution_id)) is not None else [])], default=None)
         assert due is not None, f"{state.path} is {state.status} and never due"
         latest = max(next_reconciliation(world.controls[0].playbook(state.digest), state, now), now + 120 * 1_000_000)
         assert due <= latest, f"{state.path} is due {(due - latest) / 1e6:.0f} s too late"

@@ -55,9 +55,10 @@ def test_workers_whose_clocks_are_wrong_by_seconds_do_each_task_once(seed: int) 
     assert not any(e.name == "StepStarted" and e.data.get("takeover") for e in starts)
 
 
+@pytest.mark.parametrize("skew_s", [0, SKEW_S])
 @pytest.mark.parametrize("seed", range(4))
-def test_workers_that_die_are_taken_over_not_earlier_than_their_clocks_differ(seed: int) -> None:
-    world = World(Faults(seed, crash=0.02, duplicate=0.5), skew_s=SKEW_S)
+def test_workers_that_die_are_taken_over_not_earlier_than_their_clocks_differ(seed: int, skew_s: int) -> None:
+    world = World(Faults(seed, crash=0.02, duplicate=0.5), skew_s=skew_s)
     execution_id = world.start(BUSY).execution_id
     assert world.run(execution_id).status == "completed"
     world.faults.quiet = True

@@ -88,6 +88,7 @@ def carry_out(case: Case, seed: int = 0) -> None:
         faults.watching = True
         outcomes.append(_outcome(known[case.outer], scene, one))
         faults.watching = False
+        checks.check_now(scene)
         checks.rest(scene.world)
         checks.check_rest(scene)
         checks.check_end(scene)

@@ -31,6 +31,16 @@ def rest(world: World, seconds: int = REST_S) -> None:
         pass
 
 
+def check_now(scene: Scene) -> None:
+    """Check what holds as soon as both operations have ended, before anything repairs it: workers see what the log says, and the
+    sweeper finds every live execution though all messages be lost."""
+    for state in executions(scene.world):
+        gate = scene.world.gates.held.get(state.execution_id)
+        mode = "run" if gate is None else gate.mode
+        assert state.finished or mode == GATES.get(state.status, "run"), f"{state.path} is {state.status}, its gate says {mode}"
+    invariants.what_goes_on_is_due(scene.world)
+
+
 def check_rest(scene: Scene) -> None:
     """Check that what belongs together agrees: executions with their gates, children with parents, limits with logs."""
     world = scene.world

@@ -183,8 +183,10 @@ def _effects(playbook: Playbook, state: State, events: Sequence[ControlEvent], n
     news = _news_of(state, events)
     if news.is_first and not state.finished:
         yield WriteHead(head_of(state))
-    if (news.goes_on or news.resumes or news.is_granted) and not state.finished:
+    if (news.goes_on or news.resumes or news.is_granted or news.redriven) and not state.finished:
         yield SetDue(now + FIRST_RECONCILIATION_S * SECOND)
+    if news.redriven and not state.finished:  # whoever carries out the end before this may still remove the due item
+        yield WakeAt(now + FIRST_RECONCILIATION_S * SECOND)
     runs = _open_runs(state) if news.goes_on or (again and not events) else news.scheduled
     if commands := commands_of(playbook, state, runs):
         yield SendCommands(tuple(commands))
@@ -332,6 +334,7 @@ class _News:
     """It moves from here on, for the first time or again: the time of the whole begins."""
     goes_on: bool = False
     """Resumed after a pause, or after it was stuck."""
+    redriven: bool = False
     resumes: bool = False
     """A suspended run goes on."""
     is_shown: bool = False
@@ -370,6 +373,8 @@ def _news_of(state: State, events: Iterable[ControlEvent]) -> _News:
                 news.is_first = True
             case "SearchAttributesSet":
                 news.is_shown |= not news.is_first
+            case "ExecutionRedriven":
+                news.redriven = True
             case "ExecutionResumed":
                 news.goes_on = True
                 news.waits.append(list(_open_waits(state)))
