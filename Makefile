@@ -2,6 +2,7 @@
 PLAYBOOK ?= examples/flights/playbook.yaml
 PYTHON ?= python3
 VENV := .venv
+NEW_SEED := $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
 BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null || echo $(BIN)/uv)
 
@@ -90,10 +91,12 @@ scale: setup
 
 # Many clients, many timers, killed workers and a spoiled execution on the embedded stack; figures are printed.
 load: setup
-	@$(BIN)/pytest -o faulthandler_timeout=0 -m load -s tests/e2e
+	@NOETL_SEED=$(SEED) $(BIN)/pytest -o faulthandler_timeout=0 -m load -s tests/e2e
 
+# SEED repeats an exploration, TIMES says how many times as many examples.
 properties: setup
-	@NOETL_TIMES=$(or $(TIMES),20) $(BIN)/pytest -o faulthandler_timeout=0 -n 2 -m 'hypothesis or sized'
+	@echo "make properties SEED=$(or $(SEED),$(NEW_SEED))"
+	@NOETL_TIMES=$(or $(TIMES),20) $(BIN)/pytest -o faulthandler_timeout=0 -n 2 -m 'hypothesis or sized' --hypothesis-seed=$(or $(SEED),$(NEW_SEED))
 
 # Costly tests, each beside a quicker one of the same promise
 nightly: setup
@@ -112,7 +115,7 @@ fuzz: setup
 	@$(BIN)/python -W error -m tests.fuzz $(or $(EACH),40) $(or $(SEED),21)
 
 soak: setup
-	@$(BIN)/pytest -o faulthandler_timeout=0 -m soak -s tests/e2e tests/console tests/unit/examples
+	@NOETL_SEED=$(SEED) $(BIN)/pytest -o faulthandler_timeout=0 -m soak -s tests/e2e tests/console tests/unit/examples
 
 # Every function in a container, as `sam local` runs it, against the embedded stack. ENGINE is a command that runs another one where a
 # container engine is; without it DOCKER_HOST says where, or Docker is there. SAM_SKIP_PULL_IMAGE=1 where images are to be taken as they are.

@@ -10,6 +10,9 @@ from hypothesis import HealthCheck, settings
 
 T = TypeVar("T")
 
+SEED = int(os.environ.get("NOETL_SEED") or 20)
+"""Decides what soak and load tests choose (`make soak SEED=...`)."""
+
 TIMES = int(os.environ.get("NOETL_TIMES", "0"))
 """How many times as many as a property names, at random (`make properties`); 0: half of them, always the same ones."""
 

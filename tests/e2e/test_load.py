@@ -24,6 +24,7 @@ from noetl_infra.processes import Peak, peak
 from noetl_infra.stack import Stack
 from tests.e2e.load import starts
 from tests.e2e.support import ENDED, Api, aws, function_processes
+from tests.properties import SEED
 
 pytestmark = pytest.mark.skipif("NOETL_E2E_ENDPOINT" in os.environ, reason="reads the processes of the embedded stack")
 
@@ -58,7 +59,7 @@ workflow:
 @contextmanager
 def killing(stack: Stack, times: int, every_s: float) -> Iterator[list[int]]:
     """A worker of the stack is killed every `every_s`, at random, `times` times at most."""
-    choose, killed, over = random.Random(times), list[int](), threading.Event()
+    choose, killed, over = random.Random(SEED + times), list[int](), threading.Event()
 
     def kill() -> None:
         while len(killed) < times and not over.wait(every_s):

@@ -17,6 +17,7 @@ from noetl_infra.meter import Functions
 from noetl_infra.stack import Stack
 from tests.e2e.ledger import ledger
 from tests.e2e.support import ENDED, Api, aws, function_processes
+from tests.properties import SEED
 
 pytestmark = pytest.mark.soak
 
@@ -37,7 +38,7 @@ workflow:
 
 
 def test_twenty_workers_killed_at_random_lose_nothing_and_double_nothing(stack: Stack, api: Api, tmp_path: Path) -> None:
-    choose = random.Random(20)
+    choose = random.Random(SEED)
     kills = 0
     with ledger(tmp_path / "calls") as book:
         execution_id = api.start(MANY, {"url": book.url})
