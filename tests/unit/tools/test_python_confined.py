@@ -84,9 +84,59 @@ def test_declared_network_works_except_for_metadata(python: Python) -> None:
 
 def test_the_runtime_api_is_out_of_bounds_even_with_network(python: Python, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_LAMBDA_RUNTIME_API", "127.0.0.1:9001")
+    monkeypatch.setenv("NOETL_PYTHON_NETWORK", "1")
     for host in ("127.0.0.1", "localhost", "0.0.0.0", "2130706433"):
         code = f"import socket\ns = socket.socket()\ns.settimeout(1)\ns.connect(({host!r}, 9001))"
         assert "out of bounds" in str(python(code, spec={"network": True}).error)
+
+
+def test_on_lambda_network_is_the_operators_to_allow(python: Python, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task with network could reach the runtime's port with `libc.connect`, where it would take the next command."""
+    monkeypatch.setenv("AWS_LAMBDA_RUNTIME_API", "127.0.0.1:9001")
+    outcome = python("result = 1", spec={"network": True})
+    assert failure(outcome) == "auth"
+    assert "PythonNetwork" in str(outcome.error)
+    assert outcome.error is not None and outcome.error.retryable is False
+
+
+@linux
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "::ffff:127.0.0.1", "169.254.169.254", "fe80::1"])
+def test_no_address_is_reached_by_the_calls_of_the_c_library_or_of_the_kernel(python: Python, host: str) -> None:
+    code = f"""
+import ctypes, os, platform, socket, struct
+libc = ctypes.CDLL(None, use_errno=True)
+x86 = platform.machine() == "x86_64"
+socket_, connect, sendto, uring = (41, 42, 44, 425) if x86 else (198, 203, 206, 425)
+family = 10 if ":" in {host!r} else 2
+raw = socket.inet_pton(family, {host!r})
+port = struct.pack("!H", 9001)
+packed = struct.pack("=H", family) + port + (raw + bytes(8) if family == 2 else bytes(4) + raw + bytes(4))
+def tried(*args):
+    return [libc.syscall(*args), ctypes.get_errno()]
+mine = socket.socketpair()[0].fileno()
+result = [
+    [libc.socket(family, 1, 0), ctypes.get_errno()], [libc.socket(family, 2, 0), ctypes.get_errno()],
+    [libc.connect(mine, packed, len(packed)), ctypes.get_errno()],
+    tried(socket_, family, 1, 0), tried(connect, mine, packed, len(packed)), tried(uring, 8, bytes(120)),
+]
+"""
+    outcome = python(code)
+    assert outcome.error is None, outcome.error
+    assert outcome.result == [[-1, 1]] * 6
+
+
+def test_this_machine_is_out_of_bounds_with_network_unless_the_operator_allows_it(
+    python: Python, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def connected(host: str) -> str:
+        family = "AF_INET6" if ":" in host else "AF_INET"
+        code = f"import socket\ns = socket.socket(socket.{family})\ns.settimeout(1)\ns.connect(({host!r}, 9))"
+        return str(python(code, spec={"network": True}).error)
+
+    for host in ("127.0.0.1", "127.9.9.9", "2130706433", "localhost", "0.0.0.0", "::1", "::ffff:127.0.0.1", "fe80::1", "::"):
+        assert "out of bounds" in connected(host), host
+    monkeypatch.setenv("NOETL_HTTP_ALLOW_PRIVATE", "127.0.0.0/8")
+    assert "out of bounds" not in connected("127.0.0.1")
 
 
 @linux

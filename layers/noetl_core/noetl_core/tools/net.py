@@ -93,7 +93,7 @@ class AddressPolicy:
                 raise AddressRefused(f"{address}:{port} is the platform's own endpoint: always refused")
             if reached.is_multicast or (reached.is_reserved and not reached.is_loopback):
                 raise AddressRefused(f"{address} is a multicast or reserved address: always refused")
-            if not reached.is_global and not self._permits(reached):
+            if not reached.is_global and not self.permits(reached):
                 raise AddressRefused(f"{address} is a private address: refused unless NOETL_HTTP_ALLOW_PRIVATE allows it")
 
     def _is_the_platforms(self, address: Address, port: int) -> bool:
@@ -103,7 +103,8 @@ class AddressPolicy:
             return True
         return any(port == refused for _, refused in self.refused_endpoints) and _is_this_machines(address)
 
-    def _permits(self, address: Address) -> bool:
+    def permits(self, address: Address) -> bool:
+        """Return whether the operator allows this private address."""
         return self.allow_private or any(address in network for network in self.allowed if network.version == address.version)
 
 

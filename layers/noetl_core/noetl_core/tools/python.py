@@ -13,6 +13,7 @@ The worker is made non-dumpable, because a process of the same user could read i
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import signal
 import sys
@@ -26,7 +27,7 @@ from noetl_core.engine.outcome import ErrorKind, Outcome
 from noetl_core.expr import mask
 from noetl_core.ports import MissingPackages
 from noetl_core.tools.base import BadInput, ToolCall
-from noetl_core.tools.net import platform_endpoints
+from noetl_core.tools.net import AddressPolicy, platform_endpoints
 from noetl_core.tools.python_reads import reads_of
 from noetl_core.tools.sandbox.pool import Cancelled, CannotStart, Died, Expired, Overflow, Pool, Runner, start_server_ahead
 from noetl_core.tools.scrub import holds_secret
@@ -41,6 +42,16 @@ SMALLEST_MEMORY_MB: Final = 64
 MAX_OUTPUT_CHARS: Final = 65_536
 MAX_RESULT_BYTES: Final = 64 * 1024 * 1024
 LIBS_HINT: Final = "`libs` must map names to modules or parts of them, e.g. {np: numpy, sqrt: {from: math, import: sqrt}}"
+
+
+LOOPBACK: Final = ipaddress.IPv4Address("127.0.0.1")
+NETWORK: Final = "NOETL_PYTHON_NETWORK"
+"""1: tasks may declare network; 0: they may not. Without it they may, except on Lambda."""
+ON_LAMBDA: Final = "AWS_LAMBDA_RUNTIME_API"
+NO_NETWORK: Final = (
+    "python: network is not allowed here: use `kind: http` for requests, or have the operator allow it (the stack's parameter"
+    f" PythonNetwork; {NETWORK}=1 in the environment of what runs the tasks)"
+)
 
 
 class PythonTool:
@@ -61,6 +72,8 @@ class PythonTool:
         self._lock = threading.Lock()
 
     def run(self, call: ToolCall) -> Outcome:
+        if call.spec.get("network") is True and not network_permitted():
+            return Outcome.failed("auth", NO_NETWORK, retryable=False)
         try:
             config = _config(call)
         except MissingPackages as missing:
@@ -128,6 +141,13 @@ class PythonTool:
                 runner.close()
 
 
+def network_permitted() -> bool:
+    """Return whether tasks may declare network here: on Lambda only if the operator says so, because no filter of system calls
+    sees to which address a socket connects, and the runtime's own port is on this machine."""
+    default = "0" if ON_LAMBDA in os.environ else "1"
+    return os.environ.get(NETWORK, default) == "1"
+
+
 def start_ahead() -> None:
     """Start the fork server before there is a tool, as `PythonTool.warm` does."""
     start_server_ahead(_surroundings(network=False))
@@ -192,6 +212,7 @@ def _surroundings(*, network: bool, packages: tuple[str, ...] = ()) -> dict[str,
     return {
         "network": network,
         "refused_ports": sorted({port for _host, port in platform_endpoints()}),
+        "loopback": network and AddressPolicy.from_environment().permits(LOOPBACK),
         "packages": [*packages, *(engine if everything else ())],
         "engine": engine,
     }

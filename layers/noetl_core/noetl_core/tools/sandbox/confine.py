@@ -9,7 +9,9 @@ The guarantees depend on the kernel, and each layer is independent:
 * Landlock (Linux 5.13 and later; not on Lambda): only the Python installation, libraries and the task's scratch folder can be
   reached. Without it the code may reach what the user of the worker may: then the pool keeps nothing of one execution while a
   task of another runs, and data that hostile code must not see belongs to the worker of another pool.
-* audit hook (everywhere): the same refusals, with explanations. It is not a barrier against hostile code.
+* audit hook (everywhere): the same refusals, with explanations; with network, also link-local addresses and this machine's. It is
+  not a barrier against hostile code, and a filter of system calls does not see addresses: on Lambda, where the runtime's port
+  is on this machine, tasks have network only if the operator allows it (`python.network_permitted`).
 
 If neither seccomp nor a namespace is available, hostile code can reach the network and the worker's files: run such tasks in a
 pool of their own, with a role without rights (docs/access.md).
@@ -18,9 +20,11 @@ pool of their own, with a role without rights (docs/access.md).
 from __future__ import annotations
 
 import ctypes
+import ipaddress
 import os
 import re
 import resource
+import socket
 import struct
 import sys
 from collections.abc import Iterable, Sequence
@@ -107,10 +111,17 @@ def limit_processor_time(seconds: float) -> None:
 
 
 def confine(
-    readable: Iterable[str], writable: Iterable[str], *, network: bool, refused_ports: Iterable[int] = (), landlock: bool = True
+    readable: Iterable[str],
+    writable: Iterable[str],
+    *,
+    network: bool,
+    refused_ports: Iterable[int] = (),
+    loopback: bool = False,
+    landlock: bool = True,
 ) -> None:
-    """Apply every layer that this kernel offers, permanently. `refused_ports` of this machine cannot be reached even with
-    network; without `landlock` it behaves like a kernel without Landlock."""
+    """Apply every layer that this kernel offers, permanently. With network, `refused_ports` of this machine, link-local addresses
+    and, without `loopback`, this machine's own are refused by the audit hook; without `landlock` it behaves like a kernel
+    without Landlock."""
     if LINUX:
         _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
         if landlock:
@@ -119,7 +130,7 @@ def confine(
         if not network and not filtered:
             _libc.unshare(_CLONE_NEWNET) and _libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNET)
         _drop_capabilities()
-    sys.addaudithook(_auditor(frozenset(refused_ports), network=network))
+    sys.addaudithook(_auditor(frozenset(refused_ports), network=network, loopback=loopback))
 
 
 def _drop_capabilities() -> None:
@@ -226,10 +237,27 @@ _PROCESS_EVENTS: Final = frozenset(
 _METADATA: Final = ("169.254.", "fd00:ec2:", "fe80:", "100.100.100.200", "168.63.129.16")
 
 
+_CONNECTING: Final = frozenset(["socket.connect", "socket.sendto", "socket.sendmsg"])
+
+
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """Return the address that a text is, an IPv4 address where it is mapped; None for a name."""
+    try:
+        found = ipaddress.ip_address(socket.inet_ntoa(socket.inet_aton(host)) if ":" not in host else host.partition("%")[0])
+    except (OSError, ValueError):
+        return None
+    mapped = getattr(found, "ipv4_mapped", None)
+    return found if mapped is None else mapped
+
+
+def _is_this_machine(address: ipaddress.IPv4Address | ipaddress.IPv6Address | None) -> bool:
+    return address is not None and (address.is_loopback or address.is_unspecified)
+
+
 _PUBLIC: Final = re.compile(r"(?!127\.|0+\.)[0-9]+\.[0-9]+\.[0-9]+\.[0-9]+")
 
 
-def _auditor(refused_ports: frozenset[int], *, network: bool) -> Any:
+def _auditor(refused_ports: frozenset[int], *, network: bool, loopback: bool = False) -> Any:
     """Return the audit hook, which refuses with an explanation."""
     unix = 1
 
@@ -240,10 +268,13 @@ def _auditor(refused_ports: frozenset[int], *, network: bool) -> Any:
             return
         if not network and (event == "socket.getaddrinfo" or (event == "socket.__new__" and args[1] != unix)):
             raise PermissionError("a python task has no network: declare it with spec.network: true")
-        if event == "socket.connect" and isinstance(args[1], tuple):
+        if event in _CONNECTING and isinstance(args[1], tuple):
             host, port = str(args[1][0]).lower(), args[1][1]
-            if host.removeprefix("::ffff:").startswith(_METADATA):
+            address = _address(host)
+            if host.removeprefix("::ffff:").startswith(_METADATA) or (address is not None and address.is_link_local):
                 raise PermissionError(f"the metadata service is out of bounds ({host})")
+            if not loopback and port not in refused_ports and (host == "localhost" or _is_this_machine(address)):
+                raise PermissionError(f"this machine is out of bounds ({host}:{port}): NOETL_HTTP_ALLOW_PRIVATE allows it")
             if port in refused_ports and not _PUBLIC.fullmatch(host):
                 raise PermissionError(f"the platform's own endpoint is out of bounds ({host}:{port})")
 

@@ -112,6 +112,7 @@ def enter(surroundings: Mapping[str, Any], scratch: str | None, tasks: int) -> N
         [] if scratch is None else [scratch],
         network=surroundings["network"],
         refused_ports=surroundings["refused_ports"],
+        loopback=surroundings["loopback"],
         landlock=surroundings["landlock"],
     )
     signal.signal(signal.SIGINT, signal.SIG_DFL)
