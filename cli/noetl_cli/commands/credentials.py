@@ -90,7 +90,9 @@ def _show(found: Credential, on: str | None, how: str) -> None:
 
 def _told(found: Credential, on: str | None) -> dict[str, object]:
     """Return the row of a credential for people, which always states who may use it."""
-    told = {k: ", ".join(map(str, v)) if isinstance(v, list) else v for k, v in found.items()}
+    told: dict[str, object] = {k: ", ".join(map(str, v)) if isinstance(v, list) else v for k, v in found.items()}
+    if by := found.get("by"):
+        told["by"] = f"{by['principal']} ({by['source']})"
     if "paths" in told:
         everyone = "* (every playbook)" if (on or "local") == "local" else "none (no playbook: store it again with --paths)"
         told["paths"] = told["paths"] or everyone
