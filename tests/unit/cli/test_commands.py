@@ -41,6 +41,7 @@ def test_run_prints_one_object(noetl: Run) -> None:
         "status",
         "playbook",
         "result",
+        "by",
         "ctx",
         "error",
         "steps",
