@@ -74,8 +74,9 @@ def checked(source: str, file: Path, *, quiet: bool = False) -> Playbook:
         return check(source, file)
     from noetl_core.dsl.diagnostics import InvalidPlaybook  # 250 ms, as above, and 20 ms for lint
     from noetl_core.dsl.parse import check as linted
+    from noetl_core.siblings import reader
 
-    playbook, found = linted(source, str(file), lenient=True)
+    playbook, found = linted(source, str(file), lenient=True, called=None if file == STDIN else reader(file))
     if playbook is None:
         raise InvalidPlaybook(found)
     warnings = [d for d in found if d.severity == "warning"]

@@ -32,13 +32,16 @@ def validate(
     from noetl_cli.plugins import absent  # 190 ms, with the next two: needed only to validate
     from noetl_core.dsl.diagnostics import page_of, to_json, to_sarif, to_text
     from noetl_core.dsl.parse import check
+    from noetl_core.siblings import reader
 
     found = []
     broken = False
     files = playbook_files.playbooks(files)
     for file in files:
         source = playbook_files.with_libraries(playbook_files.playbook(file), file)
-        playbook, diagnostics = check(source, str(file), lenient=True)
+        playbook, diagnostics = check(
+            source, str(file), lenient=True, called=None if file == playbook_files.STDIN else reader(file)
+        )
         found += [*diagnostics, *(absent(playbook, str(file)) if playbook is not None else ())]
         broken = broken or playbook is None or (strict and any(d.severity == "warning" for d in diagnostics))
     if format in ("jsonl", "yaml"):

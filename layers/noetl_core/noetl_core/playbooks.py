@@ -35,6 +35,11 @@ class PlaybookCache:
         """Return the text of a playbook with its shared tasks pinned to their current versions in the catalog."""
         return pinned(source, self._library)
 
+    def called(self, path: str, version: Version) -> Playbook | None:
+        """Return a registered playbook; None if there is none, or the alias stands for several."""
+        found = self._library(path, version)
+        return None if found is None else self(found.digest)
+
     def _library(self, path: str, version: Version) -> Library | None:
         if isinstance(version, str):
             split = self._catalog.about(path).aliases.get(version, {})

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
     import ast  # 2 ms: only who looks into code
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 FILENAME: Final = "<code>"
 BODY: Final = "<module>"
@@ -73,6 +73,89 @@ def names_of(source: str) -> Names:
     lines = source.encode("utf-8", "surrogatepass").split(b"\n")
     places = {name: (line, _characters(lines, line, column)) for name, (line, column) in read.items() if name not in bound}
     return Names(frozenset(defined), places)
+
+
+def result_fields(source: str, entry: str = "main") -> frozenset[str] | None:
+    """Return the keys of the mappings that a text may give as its result; None where these are not certain."""
+    import ast  # 2 ms: only who looks into code
+
+    tree = ast.parse(source, FILENAME)
+    nodes = list(ast.walk(tree))
+    names = [node for node in nodes if isinstance(node, ast.Name)]
+    if any(node.id in ("globals", "exec", "vars", "locals", "eval") for node in names):
+        return None
+    returned = [node.value for node in _outside_functions(tree.body) if isinstance(node, ast.Return)]
+    results = [node for node in names if node.id == "result"]
+    functions = [node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == entry]
+    if returned:
+        return None if results or functions else _keys_of_all(returned)
+    if results:
+        assigned = [node.value for node in tree.body if isinstance(node, ast.Assign) and node.targets == results]
+        return _keys_of_all(assigned) if assigned else None
+    if len(functions) != 1 or functions[0] not in tree.body or functions[0].decorator_list:
+        return None
+    inside = list(_outside_functions(functions[0].body))
+    if any(isinstance(node, ast.Yield | ast.YieldFrom) for node in inside):
+        return None
+    return _keys_of_all([node.value for node in inside if isinstance(node, ast.Return)])
+
+
+def arguments_of(source: str, entry: str = "main") -> Mapping[str, tuple[int, int]]:
+    """Return the parameters without a default of the function that is called for the result, with line and column; empty where
+    that is not certain. Raises `SyntaxError`."""
+    import ast  # 2 ms: only who looks into code
+
+    tree = ast.parse(source, FILENAME)
+    functions = [node for node in ast.walk(tree) if getattr(node, "name", None) == entry]
+    function = functions[0] if len(functions) == 1 else None
+    if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) or function not in tree.body or function.decorator_list:
+        return {}
+    outside = list(_outside_functions(tree.body))
+    if any(isinstance(node, ast.Return) or (isinstance(node, ast.Name) and node.id in ("result", entry)) for node in outside):
+        return {}
+    plain, named = function.args, function.args.kwonlyargs
+    positional = [*plain.posonlyargs, *plain.args]
+    needed = positional[: len(positional) - len(plain.defaults)]
+    needed += [arg for arg, default in zip(named, plain.kw_defaults, strict=True) if default is None]
+    return {arg.arg: (arg.lineno, arg.col_offset + 1) for arg in needed}
+
+
+def _keys_of_all(values: Sequence[ast.expr | None]) -> frozenset[str] | None:
+    """Return the keys of literal mappings; None if one of the values is anything else, or there is none."""
+    import ast  # 2 ms: only who looks into code
+
+    found: set[str] = set()
+    for value in values:
+        if not isinstance(value, ast.Dict) or not value.keys:
+            return None
+        for key in value.keys:
+            if not isinstance(key, ast.Constant) or not isinstance(key.value, str):
+                return None
+            found.add(key.value)
+    return frozenset(found) or None
+
+
+def imports_of(source: str) -> Mapping[str, tuple[int, int]]:
+    """Return the modules that a text imports, without what is in a `try` or a condition, with line and column of each first
+    place. Raises `SyntaxError`."""
+    import ast  # 2 ms: only who looks into code
+
+    found: dict[str, tuple[int, int]] = {}
+    stack: list[ast.AST] = [ast.parse(source, FILENAME)]
+    while stack:
+        node = stack.pop()
+        if not isinstance(node, ast.Import | ast.ImportFrom):
+            if not isinstance(node, ast.Try | ast.TryStar | ast.If | ast.With):
+                stack.extend(ast.iter_child_nodes(node))
+            continue
+        place = (node.lineno, node.col_offset + 1)
+        if isinstance(node, ast.Import):
+            modules = [alias.name for alias in node.names]
+        else:
+            modules = [node.module] if node.module and not node.level else []
+        for name in (module.partition(".")[0] for module in modules):
+            found[name] = min(found.get(name, place), place)
+    return found
 
 
 def _characters(lines: list[bytes], line: int, column: int) -> int:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import yaml
 
+from noetl_core.dsl.diagnostics import InvalidPlaybook
 from noetl_core.dsl.model import Playbook
-from noetl_core.dsl.parse import digest_of
+from noetl_core.dsl.parse import digest_of, parse_playbook
 from noetl_core.dsl.shared import Library, pinned
 from noetl_core.dsl.versions import Version
 
@@ -43,6 +45,24 @@ def beside(path: str, file: Path) -> Path | None:
 def has_path(file: Path, path: str) -> bool:
     """Return whether the `metadata.path` of a file is `path`."""
     return _path_of(file, path) == path
+
+
+def reader(file: Path) -> Callable[[str, Version], Playbook | None]:
+    """Return what finds the playbooks that the playbook in `file` calls: in its folder, if no version is named. A file that is no
+    valid playbook counts as unknown."""
+
+    def found(path: str, version: Version) -> Playbook | None:
+        try:
+            other = beside(path, file) if version is None else None
+            return (
+                None
+                if other is None
+                else parse_playbook(with_libraries(other.read_text("utf-8"), other), str(other), lenient=True)
+            )
+        except (SamePath, InvalidPlaybook, OSError, ValueError):
+            return None
+
+    return cache(found)
 
 
 def with_libraries(text: str, file: Path, above: frozenset[Path] = frozenset()) -> str:

@@ -96,6 +96,6 @@ def test_progress_and_timeline_show_them(tmp_path: Path) -> None:
 
 
 def test_an_error_of_a_condition_names_the_form_and_its_line(tmp_path: Path) -> None:
-    summary, _ = history(tmp_path, TEXT.replace("iter.n > 9", "iter.n.x.y()"))
+    summary, _ = history(tmp_path, TEXT.replace("iter.n > 9", "iter.n.x.upper()"))
     assert summary["status"] == "failed"
-    assert summary["error"]["message"].startswith("policy of choose[1] (line 8): {{ iter.n.x.y() }}: ")
+    assert summary["error"]["message"].startswith("policy of choose[1] (line 8): {{ iter.n.x.upper() }}: ")

@@ -30,8 +30,9 @@ LOST = flow("{step: a, tool: {kind: noop}}", "{step: b, tool: {kind: noop}}")
 
 @pytest.mark.parametrize("file", GOOD, ids=lambda file: file.stem)
 def test_examples_and_the_specification_give_no_findings(file: Path) -> None:
+    left_out = {"W526"} if file.parent.name == "playbooks" else set()  # programs of the specification call what it does not show
     found = check(file.read_text(), file.name)[1]
-    assert [str(d) for d in found if d.severity != "note"] == []
+    assert [str(d) for d in found if d.severity != "note" and d.code not in left_out] == []
 
 
 def test_a_comment_silences_its_codes_on_its_line() -> None:

@@ -187,7 +187,7 @@ SILENT: list[tuple[str, str]] = [
     ("namespaces that are arguments", HEAD + "workbook: {t: {kind: python, code: 'result = iter'}}\n"
      "workflow: [{step: s, tool: {kind: noop}, next: {arcs: [{step: a, args: {workload: 1}}]}},"
      " {step: a, args: {iter: 1, ctx: 2}, tool: [{kind: python, code: 'x = [workload, ctx, iter, steps]', args: {steps: 1}}, {name: t, kind: workbook}]}]\n"),
-    ("namespaces that the program binds", flow("step: a\ntool: {kind: python, code: \"from x import steps as ctx\\ndef main(workload): return [workload, ctx]\"}")),
+    ("namespaces that the program binds", flow("step: a\ntool: {kind: python, code: \"from math import pi as ctx\\ndef main(workload=1): return [workload, ctx]\"}")),
     ("what nobody can say of a program", flow("step: a\ntool: {kind: python, code: \"exec('ctx = 1')\\nprint(ctx)\"}")),
     ("arguments that a template gives", flow("step: a\ntool: {kind: python, args: '{{ workload.args }}', code: 'result = ctx'}")),
     ("a workload that a program reads", HEAD + "workload: {a: 1, b: 2}\nworkflow: [{step: a, tool: [{kind: python, code: 'x = context[\"workload\"][\"a\"]'}, {kind: python,"

@@ -35,7 +35,8 @@ class CatalogOperations:
         return {**read.version_as_dict(version), "name": playbook.name, "warnings": self._warnings(playbook)}
 
     def validate(self, source: str) -> catalog_shapes.Validation:
-        playbook, found = check(self.control().playbook.pinned(source), SOURCE)
+        known = self.control().playbook
+        playbook, found = check(known.pinned(source), SOURCE, called=known.called)
         said = [] if playbook is None else self._warnings(playbook)
         return {"valid": playbook is not None, "diagnostics": [diagnostic(d) for d in found], "warnings": said}
 

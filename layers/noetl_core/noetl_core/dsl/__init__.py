@@ -2,7 +2,7 @@
 
 * `load` reads YAML with positions (`scalars` are its plain values); `parse` (with `reader`, `steps`, `loops`, `cursors`, `tasks`,
   `policy`, `limits`, `specs`, `sugar`, `variants`, `inputs`, `keychain`, `requirements`, `failures`, `search`, `scripts`,
-  `shared`, `called_playbooks`, `transfers`, `triggers`, `ways_in`) builds the `model`, of which `sources` are what triggers
+  `shared`, `called_playbooks`, `nested`, `transfers`, `triggers`, `ways_in`) builds the `model`, of which `sources` are what triggers
   fire on; `templates`, `references`, `programs` and `secret_results` check what the structure alone cannot show;
   `diagnostics` are the findings, `positions` says
   where parts of a text stand.

@@ -95,6 +95,14 @@ CODES: Final[dict[str, str]] = {
     "W522": "a credential that nothing uses",
     "W523": "a template in the code of a task",
     "W524": "a namespace of templates in the code of a task",
+    "W525": "a rule that never matches",
+    "W526": "a name that a program does not have",
+    "W527": "an import without a requirement",
+    "W528": "a URL that cannot be asked",
+    "W529": "SQL that does not parse",
+    "W530": "parameters that the SQL does not take",
+    "W531": "a template in SQL",
+    "W532": "a payload that the called playbook does not take",
 }
 """Every code with its subject."""
 
@@ -164,8 +172,14 @@ COMPARED = 100
 
 
 def suggest(word: str, known: Iterable[str]) -> str:
-    """Return `did you mean "..."?` for the nearest of `known`, or nothing. Of many names only those that begin alike are
-    compared, because a document may contain thousands of wrong words."""
+    """Return `did you mean "..."?` for the nearest of `known`, or nothing."""
+    near = close(word, known)
+    return f'did you mean "{near}"?' if near else ""
+
+
+def close(word: str, known: Iterable[str]) -> str:
+    """Return the nearest of `known`, or nothing. Of many names only those that begin alike are compared, because a document may
+    contain thousands of wrong words."""
     if len(word) > LONGEST_SLIP:
         return ""
     names = sorted(name for name in known if len(name) <= LONGEST_SLIP)
@@ -173,7 +187,7 @@ def suggest(word: str, known: Iterable[str]) -> str:
         at = bisect(names, word)
         names = names[max(0, at - COMPARED // 2) : at + COMPARED // 2]
     near = difflib.get_close_matches(word, names, 1, cutoff=0.6)
-    return f'did you mean "{near[0]}"?' if near else ""
+    return near[0] if near else ""
 
 
 _SAID_ELSEWHERE: dict[str, tuple[str, ...]] = {

@@ -9,7 +9,7 @@ import gc
 import hashlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from noetl_core.dsl.diagnostics import MIGRATE, Diagnostic, InvalidPlaybook, suggest
 from noetl_core.dsl.dialect import Edits, rewrite_playbook
@@ -44,6 +44,9 @@ from noetl_core.dsl.templates import check_templates
 from noetl_core.dsl.triggers import read_triggers
 from noetl_core.dsl.variants import rewrite_variants
 
+if TYPE_CHECKING:
+    from noetl_core.dsl.lint import Called
+
 MAX_PATH: Final = 512
 
 
@@ -65,15 +68,17 @@ def parse_playbook(text: str, source: str = "<string>", *, programs: bool = True
     return playbook
 
 
-def check(text: str, source: str = "<string>", *, lenient: bool = False) -> tuple[Playbook | None, list[Diagnostic]]:
+def check(
+    text: str, source: str = "<string>", *, lenient: bool = False, called: Called | None = None
+) -> tuple[Playbook | None, list[Diagnostic]]:
     """Return the model (None if there is any error) and all findings, with those of lint, in the order of the text. `lenient` is
-    as for `parse_playbook`."""
+    as for `parse_playbook`; `called` finds the playbooks that this one calls."""
     from noetl_core.dsl.lint import lint, without_ignored  # 20 ms: running does not lint
 
     with collection_paused():
         r, playbook = _read(text, source, lenient=lenient)
         if playbook is not None:
-            lint(r, playbook)
+            lint(r, playbook, called)
     return playbook, _ordered(without_ignored(r.diagnostics, text, source))
 
 

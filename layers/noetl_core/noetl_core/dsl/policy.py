@@ -111,10 +111,8 @@ def task_policy(r: Reader, node: Node, what: str, on_unmatched: OnUnmatched | No
     unmatched: OnUnmatched | None = given.get("on_unmatched") or on_unmatched
     rules = tuple(_entries(r, listed, what, lambda when, body, entry: _rule(r, when, body, entry, what, jumps)))
     hooks: dict[str, Any] = {h: given.nodes[h].plain() for h in TASK_POLICY.idle if h in given and given.nodes[h].value}
-    if (unmatched or ("fail" if r.strict else "continue")) == "continue" and all(
-        rule.when not in (None, "{{ true }}") for rule in rules
-    ):
-        message = f"policy of {what} goes on after an error that no rule matches"
+    if listed.value == [] and (unmatched or ("fail" if r.strict else "continue")) == "continue":
+        message = f"policy of {what} goes on after every error: it has no rules"
         r.report("W402", (node, "rules"), message, "add an else rule, or on_unmatched: fail")
     return OfTask(TaskPolicy(rules, unmatched, hooks), limit)
 

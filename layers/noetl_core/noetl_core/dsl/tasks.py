@@ -14,6 +14,7 @@ from noetl_core.dsl.fields.tools import BESIDE, LIBRARY, OUTPUT, TASK
 from noetl_core.dsl.kinds import KINDS, WAITING_KINDS
 from noetl_core.dsl.load import Node
 from noetl_core.dsl.model import Path, Rate, Task, TaskPolicy
+from noetl_core.dsl.nested import check_nested
 from noetl_core.dsl.numbers import BadNumber, Range, duration
 from noetl_core.dsl.policy import OfTask, OnUnmatched, task_policy, written
 from noetl_core.dsl.programs import check_program
@@ -225,6 +226,8 @@ def _check_inputs(r: Reader, node: Node, kind: str, entries: Mapping[str, Node],
             _check_duration(r, child, allowed_range, f"{key} of {what}")
     if kind == "playbook" and r.programs:  # playbooks registered before this check existed run as they did
         check_called(r, entries, what)
+    if r.programs:
+        check_nested(r, kind, entries, what)
     if kind == "transfer":
         check_transfer(r, node, entries, what, extensions=extensions)
     if "copy" in entries and isinstance(entries["copy"].value, dict):

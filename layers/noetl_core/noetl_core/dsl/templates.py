@@ -12,7 +12,7 @@ from noetl_core.dsl.inputs import default_scalars
 from noetl_core.dsl.kinds import KINDS
 from noetl_core.dsl.load import Node
 from noetl_core.dsl.reader import Reader
-from noetl_core.expr import LimitExceeded, Read, TemplateSyntaxError, is_template
+from noetl_core.expr import LimitExceeded, Read, TemplateSyntaxError, is_template, unknown_calls
 
 SECTIONS = ("keychain", "executor", "workflow", "workbook")
 _PROSE = frozenset({"desc", "description"})
@@ -76,9 +76,16 @@ def _check(r: Reader, node: Node) -> None:
         if r.programs:  # playbooks registered before this check existed fail where they use the pattern
             compiled.check_patterns()
     except TemplateSyntaxError as error:
-        line, col = r.loaded.position(node, error.line, error.column)
-        hint = error.hint or ""
-        message = error.message.removesuffix(f" ({hint})") if hint else error.message
-        r.diagnostics.append(Diagnostic("E301", "error", f"template: {message}", hint, r.source, line, col, node.path))
+        _wrong(r, node, error)
     except LimitExceeded as error:
         r.report("E302", node, error.message)
+    else:
+        for wrong in unknown_calls(compiled) if r.programs else ():  # playbooks registered before this check run as they did
+            _wrong(r, node, wrong)
+
+
+def _wrong(r: Reader, node: Node, error: TemplateSyntaxError) -> None:
+    line, col = r.loaded.position(node, error.line, error.column)
+    hint = error.hint or ""
+    message = error.message.removesuffix(f" ({hint})") if hint else error.message
+    r.diagnostics.append(Diagnostic("E301", "error", f"template: {message}", hint, r.source, line, col, node.path))

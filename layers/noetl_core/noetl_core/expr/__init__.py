@@ -9,8 +9,8 @@
 * Errors (`errors`): `TemplateError` <- `TemplateSyntaxError`, `UndefinedValue`, `LimitExceeded`, `NoCredential`,
   `CredentialRefused`, `CredentialFailed`.
 
-Modules: `compiled`, `environment` and `lexer` compile a text with Jinja2; `rendering`, `evaluation` and `reading` run the code
-within a `budget` of `limits`, with `operators`, `functions`, `methods`, `filters`, `formatting` and `patterns`; `scope`,
+Modules: `compiled`, `environment` and `lexer` compile a text with Jinja2, `calls` finds calls of what does
+not exist; `rendering`, `evaluation` and `reading` run the code within a `budget` of `limits`, with `operators`, `functions`, `methods`, `filters`, `formatting` and `patterns`; `scope`,
 `references`, `secret`, `strict`, `values` and `views` are the data it works on.
 
 Pure: no input or output, and no clock except the processor time that a budget counts. Values that are stored elsewhere are
@@ -23,6 +23,7 @@ JSON. Data has precedence over methods: `ctx.items` is the key `items` if it exi
 name. Results are JSON data: tuples, ranges and values of filters become lists, keys become text. Nothing is escaped for HTML.
 """
 
+from noetl_core.expr.calls import unknown_calls
 from noetl_core.expr.compiled import Compiled, Read, compile_text, is_template, referenced
 from noetl_core.expr.errors import (
     CredentialFailed,
@@ -80,4 +81,5 @@ __all__ = [
     "replaced",
     "reveal",
     "truthy",
+    "unknown_calls",
 ]

@@ -4,8 +4,8 @@ secrets.
 `lint` examines a valid playbook; `without_ignored` removes what the author has silenced. Pure, and nearly linear in the size
 of the playbook. `graph` has the algorithms, `guards` decides about conditions without running them, `net` has the steps and
 arcs with what is known of them, `context` is what the rules share, `ignore` reads the comments of authors. The rules are in
-`reach`, `tokens`, `admission`, `pipelines`, `limits`, `names` (with `results` and `unused`), `programs`, `keychain` and
-`secrets`.
+`reach`, `tokens`, `admission`, `pipelines`, `rules`, `limits`, `names` (with `results` and `unused`), `programs`, `urls`, `sql`
+(with `sql_text`), `children`, `keychain` and `secrets`.
 
 Every code has a page, docs/language/lint/<code>.md, whose examples are its tests. A rule reports nothing when it
 is in doubt. Errors (E1xx to E3xx) are found in `dsl.parse` and the modules it uses.
@@ -16,6 +16,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from noetl_core.dsl.lint.admission import admissions
+from noetl_core.dsl.lint.children import Called, children
 from noetl_core.dsl.lint.context import Lint
 from noetl_core.dsl.lint.graph import OverBudget
 from noetl_core.dsl.lint.guards import Guards
@@ -27,16 +28,19 @@ from noetl_core.dsl.lint.net import Net
 from noetl_core.dsl.lint.pipelines import pipelines
 from noetl_core.dsl.lint.programs import programs
 from noetl_core.dsl.lint.reach import dead_arcs, unreachable_steps
+from noetl_core.dsl.lint.rules import policies
 from noetl_core.dsl.lint.secrets import secrets
+from noetl_core.dsl.lint.sql import statements
 from noetl_core.dsl.lint.tokens import growth, joins, meetings
+from noetl_core.dsl.lint.urls import urls
 from noetl_core.dsl.model import Playbook
 from noetl_core.dsl.reader import Reader
 
-__all__ = ["lint", "without_ignored"]
+__all__ = ["Called", "lint", "without_ignored"]
 
 
-def lint(r: Reader, playbook: Playbook) -> None:
-    """Report what is probably a mistake in a valid playbook, which `r` has read."""
+def lint(r: Reader, playbook: Playbook, called: Called | None = None) -> None:
+    """Report what is probably a mistake in a valid playbook, which `r` has read. `called` finds the playbooks that it calls."""
     assert r.loaded.root is not None
     guards = Guards(r.compiled, strict=r.strict)
     context, net = Lint(r, r.loaded.root, playbook, guards), Net(playbook, guards)
@@ -47,8 +51,13 @@ def lint(r: Reader, playbook: Playbook) -> None:
         with suppress(OverBudget):
             rule(context, net)
     pipelines(context)
+    policies(context)
     loops(context)
     names(context)
     programs(context)
+    urls(context)
+    statements(context)
+    if called is not None:
+        children(context, called)
     secrets(context)
     keychain(context)

@@ -37,6 +37,21 @@ class Lint:
         """The nodes of the steps, in order."""
         yield from (node for node in self.root.value["workflow"].value)
 
+    def kinds(self, *wanted: str) -> Iterator[Node]:
+        """Yield the tasks of some kinds, wherever they are written."""
+        for section in ("workflow", "workbook"):
+            stack = [node] if (node := self.root.get(section)) is not None else []
+            while stack:
+                part = stack.pop()
+                if isinstance(part.value, list):
+                    stack.extend(reversed(part.value))
+                elif isinstance(part.value, dict):
+                    kind = part.value.get("kind")
+                    if kind is not None and kind.value in wanted:
+                        yield part
+                    else:
+                        stack.extend(child for key, child in part.value.items() if not key.startswith("x-"))
+
     def step_name(self, path: Path) -> Node:
         """Return where the name of the step at `path` is written."""
         return self.at(path, "step")

@@ -24,6 +24,8 @@ class _Marker:
 
 UNKNOWN: Final = _Marker()
 UNDEFINED: Final = _Marker()
+FILLED: Final = _Marker()
+"""A mapping that is not empty: something is known to stand below it."""
 
 NO_FACTS: Final[Facts] = {}
 
@@ -62,8 +64,8 @@ class Guards:
 
 
 def _truth(value: Any) -> bool | None:
-    if value is UNDEFINED:
-        return False
+    if value is UNDEFINED or value is FILLED:
+        return value is FILLED
     return None if value is UNKNOWN else bool(value)
 
 
@@ -120,8 +122,10 @@ def _looked_up(node: nodes.Expr, facts: Facts) -> Any:
         return UNKNOWN
     if path in facts:
         return facts[path]
-    below = any(facts.get(path[:n]) is UNDEFINED for n in range(1, len(path)))
-    return UNDEFINED if below else UNKNOWN
+    if any(facts.get(path[:n]) is UNDEFINED for n in range(1, len(path))):
+        return UNDEFINED
+    known = any(place[: len(path)] == path and value is not UNDEFINED and value is not UNKNOWN for place, value in facts.items())
+    return FILLED if known else UNKNOWN
 
 
 def _joined(node: nodes.And | nodes.Or, facts: Facts) -> Any:
@@ -154,8 +158,8 @@ def _one(op: str, left: Any, right: Any) -> bool | None:
         if other is None or isinstance(other, _Marker) or op not in ("eq", "ne"):
             return None
         return op == "ne"
-    if UNKNOWN in (left, right):
-        return None
+    if UNKNOWN in (left, right) or FILLED in (left, right):
+        return (op == "ne") if op in ("eq", "ne") and None in (left, right) and FILLED in (left, right) else None
     try:
         return bool(_COMPARE[op](left, right))
     except TypeError:

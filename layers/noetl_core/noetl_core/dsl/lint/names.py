@@ -14,17 +14,27 @@ from typing import Final
 
 from jinja2 import nodes
 
-from noetl_core.dsl.diagnostics import suggest
+from noetl_core.dsl.diagnostics import close, suggest
 from noetl_core.dsl.fields.kind import words
 from noetl_core.dsl.inputs import GIVEN_BY_TRIGGERS, READABLE, default_scalars
+from noetl_core.dsl.kinds import KINDS
 from noetl_core.dsl.lint.admission import ctx_written
 from noetl_core.dsl.lint.context import Lint, task_nodes
 from noetl_core.dsl.lint.guards import path_of
-from noetl_core.dsl.lint.results import Results, has_no_such, it_has, result_at, sole_kind
+from noetl_core.dsl.lint.results import (
+    Results,
+    elements_of,
+    fields_of,
+    has_no_such,
+    it_has,
+    misspelt_outcome,
+    result_at,
+    sole_task,
+)
 from noetl_core.dsl.lint.unused import unused
 from noetl_core.dsl.load import Node
 from noetl_core.dsl.loops import iterators
-from noetl_core.dsl.model import Step, Task
+from noetl_core.dsl.model import Path, Step, Task
 from noetl_core.dsl.templates import scalars_below
 from noetl_core.expr import FUNCTIONS, METHODS, Compiled
 from noetl_core.expr.rendering import NO_ENVIRONMENT
@@ -66,8 +76,19 @@ class Names:
     arc_args: dict[str, set[str]] = field(default_factory=dict)
     results: Results = frozenset()
     """Where the results of steps are read."""
+    known: dict[Path, frozenset[str] | None] = field(default_factory=dict)
+    """The fields of the results of tasks, by their places."""
     suggestions: int = 100
     """How many more similar names may be searched for: each search compares with all names."""
+
+    def fields(self, task: Task | None) -> frozenset[str] | None:
+        """Return the fields of the result of a task; None where these are not known."""
+        if task is None:
+            return None
+        place = (task.name, *task.path)
+        if place not in self.known:
+            self.known[place] = fields_of(task, programs=self.lint.r.program_reads)
+        return self.known[place]
 
     def suggest(self, name: str, known: frozenset[str]) -> str:
         self.suggestions -= 1
@@ -88,7 +109,11 @@ def names(lint: Lint) -> None:
         ),
         frozenset(step.name for step in playbook.steps),
     )
-    bound.results = frozenset((("steps", step.name, "result"), kind) for step in playbook.steps if (kind := sole_kind(step)))
+    bound.results = frozenset(
+        (("steps", step.name, "result"), fields)
+        for step in playbook.steps
+        if (fields := bound.fields(sole_task(step))) is not None
+    )
     for step in playbook.steps:
         for arc in step.router.arcs if step.router is not None else ():
             bound.arc_args.setdefault(arc.step, set()).update(arc.args)
@@ -120,7 +145,9 @@ def _places(bound: Names, step: Step, node: Node) -> Iterator[tuple[Node, Scope]
     given = frozenset(bound.arc_args.get(step.name, ()))
     outer = frozenset(iterators(step.loop))
     args = given | frozenset(step.args)
-    each = Scope(CONTROL | {"iter"}, "args of a step", args, outer | ITER_ALWAYS)
+    written = frozenset(_iter_written(step.tasks)) | frozenset(_policy_writes(bound.lint.root.get("executor"), "iter"))
+    elements = elements_of(step.loop, bound.lint.playbook.workload, written)
+    each = Scope(CONTROL | {"iter"}, "args of a step", args, outer | ITER_ALWAYS, results=elements)
     entering = Scope(CONTROL | {"event"}, "admission", given)
     spec = node.get("spec")
     policy = spec.get("policy") if spec is not None else None
@@ -133,19 +160,18 @@ def _places(bound: Names, step: Step, node: Node) -> Iterator[tuple[Node, Scope]
         if (part := node.get(key)) is not None:
             for name, child in part.value.items() if isinstance(part.value, dict) else ():
                 yield child, each if name in step.each_args else replace(entering, where="args of a step")
-    gave = result_at(("event", "result"), sole_kind(step))
+    gave = result_at(("event", "result"), bound.fields(sole_task(step)))
     for key in ("next", "set_ctx", "set"):
         if (part := node.get(key)) is not None:
             where = "an arc" if key == "next" else "set_ctx of a step"
             yield part, Scope(CONTROL | {"event"}, where, args, results=gave)
-    written = frozenset(_iter_written(step.tasks)) | frozenset(_policy_writes(bound.lint.root.get("executor"), "iter"))
     inside = Scope(
         _roots(step.tasks),
         "a task",
         args | frozenset(step.each_args),
         outer | written | ITER_ALWAYS,
         frozenset(task.name for task in step.tasks),
-        frozenset(((task.name,), task.kind) for task in step.tasks),
+        elements | frozenset(((task.name,), bound.fields(task)) for task in step.tasks),
     )
     loop = node.get("loop")
     while loop is not None:
@@ -161,10 +187,10 @@ def _places(bound: Names, step: Step, node: Node) -> Iterator[tuple[Node, Scope]
         yield default, replace(inside, roots=inside.roots | {"outcome"}, where="task policy")
     undo = node.get("compensate") or (policy.get("compensation") if policy is not None else None)
     if undo is not None:
-        yield from _undo_places(step, undo, args)
+        yield from _undo_places(bound, step, undo, args)
 
 
-def _undo_places(step: Step, node: Node, args: frozenset[str]) -> Iterator[tuple[Node, Scope]]:
+def _undo_places(bound: Names, step: Step, node: Node, args: frozenset[str]) -> Iterator[tuple[Node, Scope]]:
     """Yield the parts of a compensation: tasks, and maybe a loop, of their own."""
     outer = frozenset(iterators(step.compensate_loop)) | frozenset(_iter_written(step.compensate)) | ITER_ALWAYS
     names = frozenset(task.name for task in step.compensate)
@@ -175,7 +201,7 @@ def _undo_places(step: Step, node: Node, args: frozenset[str]) -> Iterator[tuple
         loop = loop.get("loop")
     whole = node.get("tool") if isinstance(node.value, dict) else None
     for task in task_nodes(whole if whole is not None else node):
-        results = frozenset(((task.name,), task.kind) for task in step.compensate)
+        results = frozenset(((task.name,), bound.fields(task)) for task in step.compensate)
         yield from _task_places(task, Scope(_roots(step.compensate), "a task", args, outer, names, results))
 
 
@@ -223,7 +249,8 @@ def _task_places(task: Node, inside: Scope) -> Iterator[tuple[Node, Scope]]:
         yield task, judged
         return
     kind = task.get("kind")
-    given = result_at(("outcome", "result"), str(kind.value) if kind is not None else None)
+    known = KINDS.get(kind.value) if kind is not None and isinstance(kind.value, str) else None
+    given = result_at(("outcome", "result"), known.gives if known is not None else None)
     judged = replace(judged, results=judged.results | given)
     for key, child in task.value.items():
         if key == "spec" and isinstance(child.value, dict):
@@ -287,6 +314,9 @@ def _judge(bound: Names, scope: Scope, path: tuple[str, ...]) -> tuple[str, str]
     wrong = has_no_such(bound.results if root == "steps" else scope.results, path)
     if wrong is not None:
         return wrong
+    wrong = misspelt_outcome(path) if root in scope.roots else None
+    if wrong is not None:
+        return wrong
     if root in scope.roots:
         return _below(bound, scope, path) if len(path) > 1 and path[1] not in METHODS else None
     if root in scope.tasks or root in FUNCTIONS or root in _binding(bound, scope):
@@ -336,6 +366,10 @@ def _below(bound: Names, scope: Scope, path: tuple[str, ...]) -> tuple[str, str]
     elif root == "steps":
         known, hint = bound.steps, "there is no such step"
         if name in bound.steps and len(path) > 2 and path[2] not in STEP_ATTRIBUTES:
+            meant = next((fields for place, fields in bound.results if place[1] == name and fields is not None), frozenset())
+            near = path[2] if path[2] in meant else close(path[2], meant)
+            if near:
+                return f"steps.{name} has no {path[2]}", f"a field of its result: steps.{name}.result.{near}"
             if path[2] in ("stats", "results"):
                 return f"steps.{name} has no {path[2]}", f"of a loop: {name}.{path[2]}, which is steps.{name}.result.{path[2]}"
             return f"steps.{name} has no {path[2]}", suggest(path[2], STEP_ATTRIBUTES) or "it has result, status and loop"

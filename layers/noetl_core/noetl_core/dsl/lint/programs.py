@@ -1,21 +1,36 @@
-"""Program text of `python` tasks that contains template expressions, or reads namespaces of templates as variables
-(W523, W524; docs/tools/python.md)."""
+"""Program text of `python` tasks: template expressions in it, namespaces of templates that it reads as variables, names that it
+does not have, and modules that it cannot import (W523, W524, W526, W527; docs/tools/python.md)."""
 
 from __future__ import annotations
 
+import builtins
 import re
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Mapping
 from typing import Final
 
+from noetl_core import python_code
+from noetl_core.dsl.diagnostics import suggest
 from noetl_core.dsl.fields.kind import words
 from noetl_core.dsl.lint.context import Lint, task_nodes
 from noetl_core.dsl.load import Node
 from noetl_core.dsl.model import Step
 from noetl_core.dsl.positions import place_in_code
+from noetl_core.expr import is_template
 
 NAMESPACES: Final = words("workload ctx iter steps keychain job execution_id")
 IN_CONTEXT: Final = words("workload ctx execution_id")
 """What `context` has of them."""
+SEEN: Final = words("args input_data context _run")
+"""Variables that every program has."""
+OF_ENGINE: Final = words(
+    "aiohappyeyeballs aiohttp aiosignal annotated_types anyio attr attrs aws_lambda_powertools aws_xray_sdk botocore certifi cffi"
+    " cronsim cryptography dateutil duckdb frozenlist h11 httpcore httpx idna jinja2 jmespath markupsafe multidict packaging"
+    " propcache psycopg psycopg_binary pycparser pydantic pydantic_core regex s3transfer six typing_extensions typing_inspection"
+    " tzdata urllib3 wrapt yaml yarl"
+)
+"""Modules of the engine's libraries, which programs may import (`tools.sandbox.libraries`)."""
+_BUILT_IN: Final = frozenset(dir(builtins))
 _EXPRESSION: Final = re.compile(r"\{\{-?\s*((?:workload|ctx|iter|args|steps|keychain|job|_prev|_task)\b[^{}\n]{0,80}?)\s*-?\}\}")
 _KEY: Final = re.compile(r"""\s*(?:\[\s*|\.\s*get\s*\(\s*)(['"])(\w+)\1\s*[\]),]""")
 _MEANT: Final = re.compile(r"""\bworkload(?:\.(\w+)|\[['"](\w+)['"]\])""")
@@ -35,9 +50,9 @@ def programs(lint: Lint) -> None:
         given = arcs.get(step.name, set()) | set(step.args) | set(step.each_args)
         every |= given
         for tool in _tools(step, node):
-            _check_all(lint, tool, given)
+            _check_all(lint, tool, given, own=True)
     if (workbook := lint.root.get("workbook")) is not None:
-        _check_all(lint, workbook, every)
+        _check_all(lint, workbook, every, own=False)
 
 
 def keys_read(code: str) -> frozenset[str] | None:
@@ -66,15 +81,17 @@ def _tools(step: Step, node: Node) -> Iterator[Node]:
             yield tool
 
 
-def _check_all(lint: Lint, tool: Node, given: set[str]) -> None:
+def _check_all(lint: Lint, tool: Node, given: set[str], *, own: bool) -> None:
+    """Check the programs below `tool`. Tasks of the workbook are not `own`: whoever runs one may give it further arguments."""
     for task in task_nodes(tool):
         code = task.get("code") if isinstance(task.value, dict) else None
         kind = task.get("kind") if code is not None else None
         if code is not None and kind is not None and kind.value == "python" and isinstance(code.value, str):
-            _check(lint, task, code, given)
+            _check(lint, task, code, given, own=own)
+            _imports(lint, task, code)
 
 
-def _check(lint: Lint, task: Node, code: Node, given: set[str]) -> None:
+def _check(lint: Lint, task: Node, code: Node, given: set[str], *, own: bool) -> None:
     expressions = [found for found in _EXPRESSION.finditer(code.value) if _is_meant(code.value, found.start())]
     for found in expressions:
         line = code.value.count("\n", 0, found.start()) + 1
@@ -84,20 +101,77 @@ def _check(lint: Lint, task: Node, code: Node, given: set[str]) -> None:
         lint.r.report_at("W523", place_in_code(lint.r.loaded, code, line, column), code.path, message, hint)
     if expressions:
         return
-    own = set(given)
+    known = set(given)
     for key in ("args", "input", "libs"):
         part = task.get(key)
         if part is not None:
             if not isinstance(part.value, dict):  # a template, or a list of libraries: its names are not known here
                 return
-            own |= part.value.keys()
-    for name, (line, column) in sorted(lint.r.program_reads.get(code.value, {}).items(), key=lambda read: read[1]):
-        if name in NAMESPACES and name not in own:
+            known |= part.value.keys()
+    read = lint.r.program_reads.get(code.value)
+    if read is None:  # it was not compiled
+        return
+    if own:
+        _arguments(lint, task, code, known)
+    for name, (line, column) in sorted(read.items(), key=lambda place: place[1]):
+        if name in known:
+            continue
+        if name in NAMESPACES:
             hint = (
                 f'context["{name}"]' if name in IN_CONTEXT else f'give it as an argument: args: {{ {name}: "{{{{ {name} }}}}" }}'
             )
             message = f"code reads {name}, which is no variable there"
             lint.r.report_at("W524", place_in_code(lint.r.loaded, code, line, column), code.path, message, hint)
+        elif own and not _may_have(name, read):
+            near = suggest(name, known | SEEN | _BUILT_IN)
+            message = f"code reads {name}, which it neither has as an argument nor defines"
+            hint = near or f"give it as an argument: args: {{ {name}: ... }}"
+            lint.r.report_at("W526", place_in_code(lint.r.loaded, code, line, column), code.path, message, hint)
+
+
+def _arguments(lint: Lint, task: Node, code: Node, known: set[str]) -> None:
+    """W526: a parameter of the function that is called which no argument fills."""
+    entry = task.get("entry")
+    name = "main" if entry is None else entry.value
+    if "def " not in code.value or not isinstance(name, str):
+        return
+    for parameter, (line, column) in python_code.arguments_of(code.value, name).items():
+        if parameter not in known | SEEN:
+            hint = suggest(parameter, known) or f"give it: args: {{ {parameter}: ... }}, or a default"
+            message = f"{name} takes {parameter}, which is no argument of the task"
+            lint.r.report_at("W526", place_in_code(lint.r.loaded, code, line, column), code.path, message, hint)
+
+
+def _may_have(name: str, read: Mapping[str, object]) -> bool:
+    """Return whether a program has a name that it does not bind, or expects not to have it."""
+    return name in _BUILT_IN or name in SEEN or name.startswith("__") or "NameError" in read or "Exception" in read
+
+
+def _imports(lint: Lint, task: Node, code: Node) -> None:
+    """W527: a module that neither Python nor the engine has, in a playbook that requires no packages."""
+    if lint.playbook.executor.requirements or code.value not in lint.r.program_reads:
+        return
+    libs = task.get("libs")
+    if libs is not None and isinstance(libs.value, dict):
+        for name, target in libs.value.items():
+            source = target.get("from") or target
+            if isinstance(source.value, str) and not is_template(source.value) and not _importable(source.value):
+                lint.report("W527", (libs, name), *_no_module(source.value.partition(".")[0]))
+    if "import" not in code.value:
+        return
+    for name, (line, column) in sorted(python_code.imports_of(code.value).items(), key=lambda place: place[1]):
+        if not _importable(name):
+            lint.r.report_at("W527", place_in_code(lint.r.loaded, code, line, column), code.path, *_no_module(name))
+
+
+def _importable(module: str) -> bool:
+    name = module.partition(".")[0]
+    return name in sys.stdlib_module_names or name in OF_ENGINE or name.startswith("_")
+
+
+def _no_module(name: str) -> tuple[str, str]:
+    """Return message and hint."""
+    return f"code imports {name}, which the playbook does not require", f'executor.spec.python: {{ requirements: ["{name}"] }}'
 
 
 def _is_meant(code: str, at: int) -> bool:

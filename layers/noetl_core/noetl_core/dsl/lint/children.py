@@ -1,0 +1,65 @@
+"""Payloads of playbooks that tasks call, where these playbooks are known (W532)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from noetl_core.dsl.diagnostics import suggest
+from noetl_core.dsl.inputs import GIVEN_BY_TRIGGERS
+from noetl_core.dsl.lint.context import Lint
+from noetl_core.dsl.load import Node
+from noetl_core.dsl.model import Playbook
+from noetl_core.dsl.versions import BadVersion, Version, split_version, version_of
+from noetl_core.expr import is_template, referenced
+from noetl_core.json_schema import problems
+
+Called = Callable[[str, Version], Playbook | None]
+"""Returns a playbook by its path and version; None where it is not known."""
+
+
+def children(lint: Lint, called: Called) -> None:
+    """W532 for keys that a called playbook does not declare or misses, and for values that its schema refuses."""
+    for task in lint.kinds("playbook"):
+        child = _called(task, called)
+        if child is None:
+            continue
+        key = next((key for key in ("payload", "args", "workload") if key in task.value), None)
+        payload = task.value[key] if key is not None else None
+        if payload is None or isinstance(payload.value, dict):
+            _payload(lint, task, payload, child)
+
+
+def _called(task: Node, called: Called) -> Playbook | None:
+    path, given = task.get("path"), task.get("version")
+    if (
+        path is None
+        or not isinstance(path.value, str)
+        or is_template(path.value)
+        or (given is not None and is_template(given.value))
+    ):
+        return None
+    try:
+        name, version = split_version(path.value.lstrip("/"))
+        return called(name, version if given is None else version_of(given.plain()))
+    except BadVersion:
+        return None
+
+
+def _payload(lint: Lint, task: Node, payload: Node | None, child: Playbook) -> None:
+    schema: Mapping[str, Any] = child.inputs or {}
+    properties: Mapping[str, Any] = schema.get("properties") or {}
+    known = frozenset(child.workload) | frozenset(properties) | GIVEN_BY_TRIGGERS
+    given: Mapping[str, Node] = payload.value if payload is not None else {}
+    for key, value in given.items():
+        if key not in known:
+            if child.workload and payload is not None:
+                hint = suggest(key, known - GIVEN_BY_TRIGGERS) or f"its workload has {', '.join(sorted(child.workload))}"
+                lint.report("W532", (payload, key), f"{child.path} has no input {key}", hint)
+        elif key in properties and not referenced(plain := value.plain()) and not is_template(plain):
+            for problem in problems(plain, properties[key], key)[:1]:
+                lint.report("W532", value, f"{child.path} refuses this payload: {problem}", "its x-schema says what it takes")
+    for key in schema.get("required") or ():
+        if key not in given and key not in child.workload:
+            at = (task, "path") if payload is None else payload
+            lint.report("W532", at, f"{child.path} needs the input {key}", f"payload: {{ {key}: ... }}")

@@ -1,0 +1,39 @@
+"""Literal URLs of `http` tasks that cannot be asked (W528)."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from noetl_core.dsl.diagnostics import close
+from noetl_core.dsl.lint.context import Lint
+
+_SCHEME: Final = re.compile(r"\s*([A-Za-z][A-Za-z0-9+.\-]*)://(.?)", re.DOTALL)
+_FIXED: Final = re.compile(r"[^{]*")
+
+
+def urls(lint: Lint) -> None:
+    """W528 for every literal beginning of a URL that is not `http://` or `https://` with a host."""
+    for task in lint.kinds("http"):
+        for key in ("url", "endpoint"):
+            url = task.get(key)
+            if url is not None and isinstance(url.value, str):
+                wrong = _wrong(url.value)
+                if wrong is not None:
+                    lint.report("W528", url, *wrong)
+
+
+def _wrong(url: str) -> tuple[str, str] | None:
+    """Return message and hint; None where what a template gives may make it right."""
+    found = _SCHEME.match(url)
+    if found is None:
+        begins = _FIXED.match(url.lstrip())
+        fixed = begins[0] if begins is not None else ""
+        whole = "{{" not in url and "{%" not in url
+        if not fixed or not (whole or "/" in fixed):
+            return None
+        return f'url "{url[:60]}" has no scheme', f"https://{url.lstrip().lstrip('/')[:60]}"
+    if found[1].lower() not in ("http", "https"):
+        near = close(found[1].lower(), ("http", "https"))
+        return f"{found[1][:20]}:// is not what http asks", f'did you mean "{near}"?' if near else "http:// or https://"
+    return ("this URL names no host", "https://host/path") if found[2] in ("", "/", "?", "#") else None

@@ -1,0 +1,96 @@
+"""The cases of `mistakes.yaml`, validated and run in this process."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from noetl_core.adapters.local.secrets import LocalSecrets
+from noetl_core.control import read
+from noetl_core.control.admit import StartRequest, register
+from noetl_core.dsl.diagnostics import Diagnostic
+from noetl_core.dsl.model import Playbook
+from noetl_core.dsl.parse import check, parse_playbook
+from noetl_core.dsl.versions import Version
+from noetl_core.local import LocalWiring
+from noetl_core.tools.registry import ToolRegistry
+from tests.unit.docs.language import DemoService, completed
+
+FILE = Path(__file__).parent / "mistakes.yaml"
+PAGE = Path(__file__).parents[2] / "docs/language/mistakes.md"
+HEAD = """# Mistakes
+
+Mistakes that authors make, and what finds each of them. The playbooks are in `tests/mistakes/mistakes.yaml`, with which this page is made; each is validated and run there. None is
+silent in a [strict](playbook.md#strict) execution. Errors and warnings of `noetl validate` say the place, too; their codes are explained in [diagnostics](diagnostics.md).
+"""
+_STEP = "workflow: [{ step: work, tool: { kind: noop, result: '{{ workload.customer }}' } }]\n"
+CHILDREN = {
+    "docs/child": f"workload: {{ customer: 0 }}\n{_STEP}",
+    "docs/strict_child": "workload: { x-schema: { required: [customer], properties: { customer: { type: integer }, note: {} } } }\n"
+    + _STEP,
+}
+
+
+class Case(NamedTuple):
+    """One mistake."""
+
+    topic: str
+    mistake: str
+    found_by: str
+    says: str
+    play: str
+    code: str = ""
+
+
+def cases() -> list[Case]:
+    return [Case(**entry) for entry in yaml.safe_load(FILE.read_text())]
+
+
+@cache
+def child(path: str, _version: Version = None) -> Playbook | None:
+    return parse_playbook(_text(path)) if path in CHILDREN else None
+
+
+def _text(path: str) -> str:
+    return completed(CHILDREN[path]).replace("docs/example", path)
+
+
+def findings(play: str) -> list[Diagnostic]:
+    return [d for d in check(completed(play), called=child)[1] if d.severity != "note"]
+
+
+def outcome(play: str, *, strict: bool) -> tuple[str, str]:
+    """Run a playbook. Return its status and the message of its error; that of a request that is refused, too."""
+    local = LocalWiring(tools=ToolRegistry({"http": DemoService()}), secrets=LocalSecrets(Path("no-such-file"), {}))
+    try:
+        for path in CHILDREN:
+            register(local.control, _text(path))
+        started = local.start(StartRequest(playbook=completed(play), strict=strict))
+        assert local.run(started.execution_id, timeout_s=10)
+        summary: dict[str, Any] = read.summary(local.control, started.execution_id)
+        return summary["status"], (summary.get("error") or {}).get("message", "")
+    except ValueError as error:  # the request is refused
+        return "failed", str(error)
+    finally:
+        local.close()
+
+
+def page() -> str:
+    """Return the text of docs/language/mistakes.md."""
+    lines = [HEAD]
+    topic = ""
+    for case in cases():
+        if case.topic != topic:
+            topic = case.topic
+            lines.append(f"\n## {topic[0].upper()}{topic[1:]}\n\n| mistake | found by | what is said |\n|---|---|---|\n")
+        by = {"validate": "validate", "lint": "validate (lint)", "run": "run", "strict": "strict run"}[case.found_by]
+        said = " ".join(case.says.split()).replace("|", "\\|")
+        lines.append(f"| {case.mistake} | {by} | {f'{case.code} ' if case.code else ''}{said} |\n")
+    return "".join(lines)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
