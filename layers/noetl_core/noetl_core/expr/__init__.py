@@ -9,9 +9,10 @@
 * Errors (`errors`): `TemplateError` <- `TemplateSyntaxError`, `UndefinedValue`, `LimitExceeded`, `NoCredential`,
   `CredentialRefused`, `CredentialFailed`.
 
-Modules: `compiled`, `environment` and `lexer` compile a text with Jinja2, `calls` finds calls of what does
-not exist; `rendering`, `evaluation` and `reading` run the code within a `budget` of `limits`, with `operators`, `functions`, `methods`, `filters`, `formatting` and `patterns`; `scope`,
-`references`, `secret`, `strict`, `values` and `views` are the data it works on.
+Modules: `compiled`, `environment` and `lexer` compile a text with Jinja2, `calls` finds calls of what does not exist;
+`rendering`, `evaluation` and `reading` run the code within a `budget` of `limits`, with `operators`, `functions`, `methods`,
+`filters`, `formatting` and `patterns`; `scope`, `references`, `secret`, `strict`, `values` and `views` are the data it works
+on.
 
 Pure: no input or output, and no clock except the processor time that a budget counts. Values that are stored elsewhere are
 requested from the scope's `resolve`. `engine` and `worker` decide when a template is evaluated and how its value is used.

@@ -24,10 +24,10 @@ IN_CONTEXT: Final = words("workload ctx execution_id")
 SEEN: Final = words("args input_data context _run")
 """Variables that every program has."""
 OF_ENGINE: Final = words(
-    "aiohappyeyeballs aiohttp aiosignal annotated_types anyio attr attrs aws_lambda_powertools aws_xray_sdk botocore certifi cffi"
-    " cronsim cryptography dateutil duckdb frozenlist h11 httpcore httpx idna jinja2 jmespath markupsafe multidict packaging"
-    " propcache psycopg psycopg_binary pycparser pydantic pydantic_core regex s3transfer six typing_extensions typing_inspection"
-    " tzdata urllib3 wrapt yaml yarl"
+    "aiohappyeyeballs aiohttp aiosignal annotated_types anyio attr attrs aws_lambda_powertools aws_xray_sdk botocore"
+    " certifi cffi cronsim cryptography dateutil duckdb frozenlist h11 httpcore httpx idna jinja2 jmespath markupsafe"
+    " multidict packaging propcache psycopg psycopg_binary pycparser pydantic pydantic_core re2 regex s3transfer six"
+    " typing_extensions typing_inspection tzdata urllib3 wrapt yaml yarl"
 )
 """Modules of the engine's libraries, which programs may import (`tools.sandbox.libraries`)."""
 _BUILT_IN: Final = frozenset(dir(builtins))
