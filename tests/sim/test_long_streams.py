@@ -74,7 +74,9 @@ class Committing:
 
     def _commit(self, n: int) -> None:
         name, data = (
-            ("StepStarted", {"step": "start", "as_of": 0, "worker": "w"}) if n == 0 else ("TaskProcessed", {"started": 1})
+            ("StepStarted", {"step": "start", "as_of": 0, "worker": "w"})
+            if n == 0
+            else ("TaskProcessed", {"started": 1, "outcome": {"status": "ok"}})
         )
         self.journal.put(stored(name, self.world.clock.time, {**data, "n": n}))
         self.journal.flush()

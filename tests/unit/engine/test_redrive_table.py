@@ -33,6 +33,8 @@ FLOW = Table(
             TokenEnqueued second {'n': 1}
             TokenClaimed second#2
             StepScheduled second#2 {'n': 1}
+            => due at 90 s
+            => wake at 90 s
             => send second#2
             => wake at day 30
             => wake at 600 s
@@ -48,6 +50,8 @@ FLOW = Table(
             TokenEnqueued start
             TokenClaimed start#2
             StepScheduled start#2
+            => due at 90 s
+            => wake at 90 s
             => send start#2
             => wake at day 30
             => wake at 600 s
@@ -63,6 +67,8 @@ FLOW = Table(
             TokenEnqueued second {'n': 1}
             TokenClaimed second#2
             StepScheduled second#2 {'n': 1}
+            => due at 90 s
+            => wake at 90 s
             => send second#2
             => wake at day 30
             => wake at 600 s
@@ -129,6 +135,8 @@ JOINED = Table(
             TokenEnqueued meet {'a': 1, 'b': 1}
             TokenClaimed meet#2
             StepScheduled meet#2 {'a': 1, 'b': 1}
+            => due at 90 s
+            => wake at 90 s
             => send meet#2
             => wake at day 30
             => head running
@@ -144,6 +152,8 @@ JOINED = Table(
             TokenEnqueued meet {'b': 1}
             TokenClaimed a#2
             StepScheduled a#2
+            => due at 90 s
+            => wake at 90 s
             => send a#2
             => wake at day 30
             => head running
@@ -184,6 +194,8 @@ CHUNKS = Table(
             StepScheduled each#2
             LoopSliced each#2
             LoopChunkScheduled each#2[1]
+            => due at 90 s
+            => wake at 90 s
             => send each#2[1]
             => wake at day 30
             => head running

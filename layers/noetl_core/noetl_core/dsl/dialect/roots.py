@@ -18,7 +18,8 @@ _STORED_AS: Final = ("ref", "credential_ref", "credential_name", "key", "secret"
 def rewrite_root(e: Edits, root: Node) -> None:
     """Rewrite what stands at the root besides the workflow."""
     _spec(e, root)
-    if root.get("workload") is not None:
+    workload = root.get("workload")
+    if workload is not None and isinstance(workload.value, dict) and _names_itself(workload, ()):
         _defaults(e, e.own(root, "workload"), ())
     entries = root.get("keychain")
     if entries is not None and isinstance(entries.value, list):
@@ -90,15 +91,29 @@ def _defaults(e: Edits, holder: Node, path: tuple[str, ...]) -> None:
     for key in list(holder.value) if isinstance(holder.value, dict) else ():
         node = holder.value[key]
         if isinstance(node.value, dict):
-            _defaults(e, e.own(holder, key), (*path, key))
-            continue
-        found = _DEFAULT.match(node.value.strip()) if isinstance(node.value, str) else None
-        own = ".".join((*path, key))
-        if found is None or found[1] not in ({own, f"workload.{own}"} if not path else {f"workload.{own}"}):
-            continue
-        inner = _EMPTY_TOO.sub("", found[2]).strip()
-        if inner and _balanced(inner):
+            if _names_itself(node, (*path, key)):
+                _defaults(e, e.own(holder, key), (*path, key))
+        elif (inner := _inner_default(node, (*path, key))) is not None:
             e.put(holder, key, f"{{{{ {inner} }}}}", node)
+
+
+def _names_itself(node: Node, path: tuple[str, ...]) -> bool:
+    """Return whether a default of the mapping is to be rewritten."""
+    found = ((child, (*path, key)) for key, child in node.value.items())
+    return any(
+        _names_itself(child, at) if isinstance(child.value, dict) else _inner_default(child, at) is not None
+        for child, at in found
+    )
+
+
+def _inner_default(node: Node, path: tuple[str, ...]) -> str | None:
+    """Return `d` of the default `x | default(d)` at `path`, if `x` is the path itself."""
+    found = _DEFAULT.match(node.value.strip()) if isinstance(node.value, str) else None
+    own = ".".join(path)
+    if found is None or found[1] not in ({own, f"workload.{own}"} if len(path) == 1 else {f"workload.{own}"}):
+        return None
+    inner = _EMPTY_TOO.sub("", found[2]).strip()
+    return inner if inner and _balanced(inner) else None
 
 
 def _balanced(text: str) -> bool:
