@@ -17,6 +17,8 @@ from noetl_core.frozen import frozen
 
 LONGEST: Final = 10_000
 """Characters of a text that is parsed."""
+BRACKETS: Final = 40
+"""Opening brackets of a text that is parsed: a parser may take very long over thousands."""
 _QUOTED: Final = re.compile(
     r"--[^\n]*|/\*.*?(?:\*/|\Z)|'(?:[^']|'')*(?:'|\Z)|\"(?:[^\"]|\"\")*(?:\"|\Z)|\$(\w*)\$.*?(?:\$\1\$|\Z)", re.DOTALL
 )
@@ -63,6 +65,8 @@ def filled(text: str) -> tuple[str, int]:
 def wrong_for(kind: str, text: str) -> Wrong | None:
     """Return where SQL does not parse; None where that is not certain."""
     if len(text) > LONGEST or "{%" in text or "{#" in text or "..." in text:
+        return None
+    if text.count("(") + text.count("[") > BRACKETS:
         return None
     whole, first = filled(text)
     found = _duckdb(whole) if kind == "duckdb" else _postgres(whole)
