@@ -390,6 +390,23 @@ SCENARIOS: Mapping[str, Scenario] = {
         tool=fails,
         drive=mended("start@1"),
     ),
+    "redrive_page": Scenario(
+        "a page that failed is redriven, and the pages after it; the one before it is kept",
+        "  - step: start\n"
+        "    tool:\n"
+        "      - { name: init, kind: noop, set_iter: { n: 0, found: [] } }\n"
+        "      - name: page\n"
+        "        kind: noop\n"
+        "        result: \"{{ ['a', 'b', 'c'][iter.n] }}\"\n"
+        '        set_iter: { n: "{{ iter.n + 1 }}", found: "{{ iter.found + [outcome.result] }}" }\n'
+        "      - { name: check, kind: noop, result: \"{{ 'fail' if page == 'b' else page }}\" }\n"
+        "      - name: more\n"
+        "        kind: noop\n"
+        '        result: "{{ iter.found }}"\n'
+        '        spec: { policy: { rules: [{ when: "{{ iter.n < 3 }}", then: { do: jump, to: page } }] } }\n',
+        tool=fails,
+        drive=mended("start/page@2"),
+    ),
     "failure_handled": Scenario(
         "an execution that is found by its attributes fails, and a playbook is told",
         "  - { step: start, set_ctx: { seen: 1 }, tool: { kind: noop }, next: { arcs: [{ step: bad }] } }\n"

@@ -65,7 +65,7 @@ def _operated(id: str, status: str, how: str) -> None:
 def redrive(
     id: Id,
     begin: Annotated[
-        str | None, typer.Option("--from", help="Where to begin (default: where it failed)", metavar="STEP[/TASK][@0.3]")
+        str | None, typer.Option("--from", help="Where to begin (default: where it failed)", metavar="STEP[/TASK][@N]")
     ] = None,
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="A key of ctx to set; repeatable", metavar="ctx.A=VALUE")
@@ -113,9 +113,11 @@ def redrive(
 def _show(shown: RedrivePlan) -> None:
     """A preview for people."""
     for run in shown["again"]:
-        parts = [f"tasks {', '.join(run['tasks'])}"] if "tasks" in run else []
-        if run.get("kept_tasks"):
-            parts.append(f"keeps {', '.join(run['kept_tasks'])}")
+        visits = run.get("kept_visits", {})
+        first = [f"{task}@{visits.get(task, 0) + 1}" if visits else task for task in run.get("tasks", ())[:1]]
+        parts = [f"tasks {', '.join([*first, *run['tasks'][1:]])}"] if "tasks" in run else []
+        if kept := [f"{task}@1-{visits[task]}" if visits.get(task, 1) > 1 else task for task in run.get("kept_tasks", ())]:
+            parts.append(f"keeps {', '.join(kept)}")
         if "iterations" in run:
             parts.append(f"iterations {', '.join(run['iterations']) or 'none'} ({run['kept_iterations']} kept)")
         print(f"again  {run['step']}: {'; '.join(parts)}")

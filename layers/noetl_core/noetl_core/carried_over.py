@@ -1,9 +1,10 @@
 """The history that a redriven run takes over from earlier runs of the same step (`engine.redrive` plans it).
 
 The stored specification is `{runs: [[run_id, rerun], ...]}`, oldest run first. Each `rerun` names what of the history up to
-that run is run again: `{failed: true}` means everything that failed or had not ended; `{path: [..]?, task: name?}` means that
-iteration, from that task on, with the iterations around it and inside it; `{ctx: [keys]}` means writes to ctx that an
-operator has replaced. Nothing is copied into the new stream: the worker reads the earlier streams again.
+that run is run again: `{failed: true}` means everything that failed or had not ended, and `{pages: {task: first}}` with it
+the page in which a task failed; `{path: [..]?, task: name?, visit: n?}` means that iteration, from that visit of that task
+on, with the iterations around it and inside it; `{ctx: [keys]}` means writes to ctx that an operator has replaced. Nothing is
+copied into the new stream: the worker reads the earlier streams again.
 """
 
 from __future__ import annotations
@@ -25,15 +26,27 @@ def carried_over(store: EventStore, execution_id: str, spec: CarriedOver) -> Run
     history = RunHistory()
     runs = spec["runs"]
     for run_id, rerun in runs:
-        for commit in commits_of(store, StreamId(execution_id, run_id)):
-            for event in run_events(commit):
-                if event.name == "LoopIterationCompleted" and _in_detail(event.data, runs):
-                    path = tuple(event.data["path"])
-                    history.finished.setdefault(path[:-1], {})[path[-1]] = event.data
-                else:
-                    apply(history, event)
+        _read(store, StreamId(execution_id, run_id), history, runs)
         _forget(history, rerun)
     return history
+
+
+def visits_before(store: EventStore, execution_id: str, spec: CarriedOver, task: str) -> int:
+    """Return how often a step without a loop had visited `task` before the last redrive of `spec`."""
+    *earlier, (run_id, _) = spec["runs"]
+    history = carried_over(store, execution_id, {"runs": earlier})
+    _read(store, StreamId(execution_id, run_id), history, spec["runs"])
+    return max((e.data["visit"] for e in history.tasks.get((), ()) if e.data["task"] == task), default=0)
+
+
+def _read(store: EventStore, stream: StreamId, history: RunHistory, runs: Sequence[tuple[str, Rerun]]) -> None:
+    for commit in commits_of(store, stream):
+        for event in run_events(commit):
+            if event.name == "LoopIterationCompleted" and _in_detail(event.data, runs):
+                path = tuple(event.data["path"])
+                history.finished.setdefault(path[:-1], {})[path[-1]] = event.data
+            else:
+                apply(history, event)
 
 
 def _in_detail(done: LoopIterationCompleted, runs: Sequence[tuple[str, Rerun]]) -> bool:
@@ -71,10 +84,12 @@ def _forget(history: RunHistory, rerun: Rerun) -> None:
             history.frames.clear()
     for path, events in history.tasks.items():
         if named and task is not None and path[: len(inside)] == inside:
-            first = next((n for n, e in enumerate(events) if e.data["task"] == task), len(events))
-            del events[first:]
+            del events[_visit(events, task, rerun.get("visit", 1)) :]
+        page = (rerun.get("pages") or {}).get(_failed_task(events))
         while events and events[-1].data["directive"]["do"] in ("retry", "fail"):
             events.pop()  # attempts begin anew
+        if last := max((e.data["visit"] for e in events if e.data["task"] == page), default=0):
+            del events[_visit(events, str(page), last) :]
     _overrule(history, frozenset(rerun.get("ctx") or ()))
     history.begun.clear()
     history.waits.clear()
@@ -83,6 +98,18 @@ def _forget(history: RunHistory, rerun: Rerun) -> None:
     history.sealed, history.sealed_at = None, {}
     history.as_of, history.worker, history.last, history.events = None, "", None, 0
     history.takeovers = history.takeovers_without_progress = 0
+
+
+def _visit(events: Sequence[TaskEvent], task: str, visit: int) -> int:
+    """Return the place of the first attempt of a visit, or the end."""
+    found = (n for n, e in enumerate(events) if e.data["task"] == task and e.data["visit"] >= visit)
+    return next(found, len(events))
+
+
+def _failed_task(events: Sequence[TaskEvent]) -> str:
+    """Return the task that failed the pass, or an empty text."""
+    last = events[-1].data if events else None
+    return last["task"] if last is not None and last["directive"]["do"] == "fail" else ""
 
 
 def _overrule(history: RunHistory, keys: frozenset[str]) -> None:

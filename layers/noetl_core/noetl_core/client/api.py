@@ -224,7 +224,8 @@ class Api(Protocol):
         version: Version = None,
         preview: bool | None = None,
     ) -> shapes.Redriven:
-        """Run what has ended again, from `begin`: `STEP`, `STEP/TASK`, `STEP@3` or `STEP/TASK@0.3`."""
+        """Run what has ended again, from `begin`: `STEP`, `STEP/TASK`, `STEP@3` or `STEP/TASK@0.3` (an iteration), or the
+        visit `STEP/TASK@7` in a step without a loop."""
         ...
 
     def batch(

@@ -336,6 +336,8 @@ class RunAgain(TypedDict):
     run: str
     tasks: NotRequired[list[str]]
     kept_tasks: NotRequired[list[str]]
+    kept_visits: NotRequired[dict[str, int]]
+    """By kept task, how many visits are kept, where a task has several: `tasks` begins with the visit after them."""
     iterations: NotRequired[list[str]]
     kept_iterations: NotRequired[int]
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from noetl_core.carried_over import carried_over
+from noetl_core.carried_over import carried_over, visits_before
 from noetl_core.control.admit import check_pools, pin, register, settled_inputs
 from noetl_core.control.backfill import FOR
 from noetl_core.control.catalog import resolve
@@ -146,10 +146,13 @@ def _rerun(
     _same_places(run.step, begun, old, new)
     if new.by_name[run.step].loop is None:
         (history,) = histories
+        if "visit" in spec:
+            _check_visit(run.step, spec, visits_before(control.store, execution_id, kept, spec["task"]))
         done = Pipeline(run.id)
         for event in history.tasks.get((), ()):
             fold(done, old.by_name[run.step].tasks, event)
-        return {**out, "tasks": tasks[done.pc :], "kept_tasks": list(done.visits)}
+        visits = {"kept_visits": dict(done.visits)} if any(n > 1 for n in done.visits.values()) else {}
+        return {**out, "tasks": tasks[done.pc :], "kept_tasks": list(done.visits), **visits}
     finished = {index for history in histories for index in history.finished.get((), ())}
     if run.plan is not None:
         total = run.plan["total"]
@@ -162,6 +165,15 @@ def _rerun(
         "iterations": _ranges(n for n in range(total) if n not in finished),
         "kept_iterations": len(finished),
     }
+
+
+def _check_visit(step: str, spec: Rerun, visits: int) -> None:
+    task, visit = spec["task"], spec["visit"]
+    if visits == 0:
+        raise BadRedrive(f"task {task!r} of step {step!r} has not run here, so it has no visit {visit}")
+    if not 1 <= visit <= visits:
+        counted = f"{visits} visits, 1 to {visits}" if visits > 1 else "one visit, 1"
+        raise BadRedrive(f"task {task!r} of step {step!r} has {counted}; there is no {step}/{task}@{visit}")
 
 
 def _same_places(step: str, kept: set[str], old: Playbook, new: Playbook) -> None:

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Any, cast
 
-from noetl_core.dsl.model import Playbook, Step
+from noetl_core.dsl.model import Playbook, Step, Task
 from noetl_core.engine import ids
 from noetl_core.engine.lineage import Lineage, RunLineage, TokenLineage
 from noetl_core.engine.loops import chunk_of
@@ -45,7 +45,8 @@ class BadRedrive(ValueError):
 
 @frozen
 class From:
-    """Where to begin: at a step, at a task of it, or at one iteration of its loop (the indexes, outermost first)."""
+    """Where to begin: at a step, at a task of it, or at one iteration of its loop (the indexes, outermost first). In a step
+    without a loop, the number after a task is a visit of it, from 1."""
 
     step: str
     task: str | None = None
@@ -53,7 +54,7 @@ class From:
 
     @classmethod
     def parse(cls, text: str) -> From:
-        """Parse `STEP[/TASK][@0.3]`. Raises `BadRedrive`."""
+        """Parse `STEP[/TASK][@0.3]`, where a loop's iterations or a task's visit follow `@`. Raises `BadRedrive`."""
         match = FROM.fullmatch(text)
         if match is None:
             raise BadRedrive(f"{text!r} does not say where to begin; write STEP, STEP/TASK, STEP@3 or STEP/TASK@0.3")
@@ -89,7 +90,7 @@ class Plan:
 
 def plan(state: State, lineage: Lineage, old: Playbook, new: Playbook, asked: Redrive) -> Plan:
     """Plan the redrive of an execution that has ended. Raises `BadRedrive`."""
-    reruns = _targets(state, lineage, new, asked)
+    reruns = _targets(state, lineage, old, new, asked)
     _ask_for_one_step(asked, reruns)
     gone_runs, gone_tokens = lineage.after(run.id for run, _ in reruns)
     followers = tuple(r for r in lineage.live() if r.id in gone_runs and all(r is not run for run, _ in reruns))
@@ -131,7 +132,9 @@ def plan(state: State, lineage: Lineage, old: Playbook, new: Playbook, asked: Re
 # --- what is run again --------------------------------------------------------------------------------------------------
 
 
-def _targets(state: State, lineage: Lineage, new: Playbook, asked: Redrive) -> list[tuple[RunLineage, Rerun | None]]:
+def _targets(
+    state: State, lineage: Lineage, old: Playbook, new: Playbook, asked: Redrive
+) -> list[tuple[RunLineage, Rerun | None]]:
     """Return the runs to run again, none of which depends on another, each with what of it is run again (None: all)."""
     edited: Rerun = {"ctx": sorted(asked.ctx)} if asked.ctx else {}
     wanted: dict[str, Rerun | None] = {}
@@ -139,7 +142,7 @@ def _targets(state: State, lineage: Lineage, new: Playbook, asked: Redrive) -> l
         if run.undone:
             wanted[run.id] = None  # the world is as if it had never run
         elif run.ok is False and run.unhandled:
-            wanted[run.id] = {"failed": True, **edited}
+            wanted[run.id] = {**_failed(old, run), **edited}
     if asked.begin is not None:
         begin = asked.begin
         for run in _named(lineage, new, begin):
@@ -149,18 +152,36 @@ def _targets(state: State, lineage: Lineage, new: Playbook, asked: Redrive) -> l
                 rerun: Rerun = {"path": list(begin.path), **edited}
                 if begin.task:
                     rerun["task"] = begin.task
-                if run.ok is False:
-                    rerun["failed"] = True
-                wanted[run.id] = rerun
+                if begin.path and new.by_name[begin.step].loop is None:
+                    rerun["path"], rerun["visit"] = [], begin.path[0]
+                wanted[run.id] = {**rerun, **_failed(old, run)} if run.ok is False else rerun
     elif state.status == "completed" or asked.iterations:
         for run in lineage.live():
             if run.ok and run.loop is not None and run.loop["failed"]:
-                wanted[run.id] = {"failed": True, **edited}
+                wanted[run.id] = {**_failed(old, run), **edited}
         if not wanted and state.status == "completed":
             remedy = "say where to begin again, with --from STEP (`from` in the API)"
             raise BadRedrive(f"the execution has completed, and no iteration of it failed: {remedy}")
     _, tokens = lineage.after(wanted)
     return [(lineage.runs[name], rerun) for name, rerun in wanted.items() if lineage.runs[name].token not in tokens]
+
+
+def _failed(old: Playbook, run: RunLineage) -> Rerun:
+    """Return what runs again of a run that failed: what failed, and the page in which a task failed."""
+    step = old.by_name.get(run.step)
+    pages = _pages(step.tasks) if step is not None else {}
+    return {"failed": True, "pages": pages} if pages else {"failed": True}
+
+
+def _pages(tasks: Sequence[Task]) -> dict[str, str]:
+    """Return by task the first task of its page, if that is an earlier one: the target of the nearest jump back over it."""
+    place = {task.name: n for n, task in enumerate(tasks)}
+    first: dict[int, int] = {}
+    for n, task in enumerate(tasks):
+        for rule in task.policy.rules if task.policy is not None else ():
+            if rule.then.do == "jump" and (to := place[rule.then.to or ""]) < n:
+                first.update({m: max(to, first.get(m, to)) for m in range(to, n + 1)})
+    return {tasks[n].name: tasks[to].name for n, to in sorted(first.items()) if to < n}
 
 
 def _named(lineage: Lineage, new: Playbook, begin: From) -> list[RunLineage]:
@@ -185,7 +206,11 @@ def _named(lineage: Lineage, new: Playbook, begin: From) -> list[RunLineage]:
 
 def _check_path(step: Step, runs: list[RunLineage], begin: From) -> None:
     if step.loop is None:
-        raise BadRedrive(f"step {begin.step!r} has no loop, so no iteration {'.'.join(map(str, begin.path))}")
+        if begin.task is not None and len(begin.path) == 1:
+            return  # a visit: their number is known to the stream of the run
+        number = ".".join(map(str, begin.path))
+        remedy = f"; {begin.step}/{step.tasks[-1].name}@1 is the first visit of a task" if step.tasks else ""
+        raise BadRedrive(f"step {begin.step!r} has no loop, so no iteration {number}{remedy}")
     depth, inner = 1, step.loop.inner
     while inner is not None:
         depth, inner = depth + 1, inner.inner
@@ -277,7 +302,7 @@ def _carried_over(run: RunLineage, rerun: Rerun) -> CarriedOver:
             if "runs" in prior:
                 earlier[str(index)] = {"runs": prior["runs"]}
         else:
-            mine: Rerun = rerun if whole or named else {"failed": True, **({"ctx": rerun["ctx"]} if "ctx" in rerun else {})}
+            mine: Rerun = rerun if whole or named else _failed_part(rerun)
             chunks[str(index)] = {"runs": [*prior.get("runs", ()), _pair(chunk["run"], mine)]}
     plan = run.plan.copy()
     plan.pop("view", None)
@@ -285,6 +310,15 @@ def _carried_over(run: RunLineage, rerun: Rerun) -> CarriedOver:
     if earlier:
         loop["before"] = earlier
     return {"loop": loop}
+
+
+def _failed_part(rerun: Rerun) -> Rerun:
+    out: Rerun = {"failed": True}
+    if "ctx" in rerun:
+        out["ctx"] = rerun["ctx"]
+    if "pages" in rerun:
+        out["pages"] = rerun["pages"]
+    return out
 
 
 def _pair(run: str, rerun: Rerun) -> tuple[str, Rerun]:

@@ -17,6 +17,10 @@ class Rerun(TypedDict, total=False):
     """This iteration, with the enclosing and inner iterations."""
     task: str
     """From this task on."""
+    visit: int
+    """From this visit of the task on, counted as in `TaskProcessed`; without it, from the first."""
+    pages: dict[str, str]
+    """With `failed`: by task that may fail, the task at which its page begins, from where the page is read again."""
     ctx: list[str]
     """Writes to these keys are dropped: an operator has set them."""
 

@@ -69,7 +69,7 @@ export function Redrive({ run, begin, onClose }) {
     if (!error) set(value);
   };
   return html`<${Dialog} title="Redrive" onClose=${onClose} send=${send} act="Redrive" disabled=${busy || unfit || !plan} wide=${source !== null}>
-    <${Field} id="redrive-from" label="From" class="mono" placeholder="where it failed" value=${from} change=${(text) => setFrom(text.trim())} hint=${html`<code>STEP</code>, <code>STEP/TASK</code>, <code>STEP@617</code> or <code>STEP/TASK@617</code>; empty: where it failed`} />
+    <${Field} id="redrive-from" label="From" class="mono" placeholder="where it failed" value=${from} change=${(text) => setFrom(text.trim())} hint=${html`<code>STEP</code>, <code>STEP/TASK</code>, <code>STEP@617</code> or <code>STEP/TASK@617</code> (an iteration; without a loop a visit of the task, from 1); empty: where it failed`} />
     <${JsonField} id="redrive-args" label="Arguments of the step to replace" hint=${'A JSON object such as {"rate": 2}; empty: as they were'} change=${json("args", setArgs)} rows="3" />
     <${JsonField} id="redrive-ctx" label="Keys of ctx to set" hint="A JSON object; objects merge. Empty: as it is" change=${json("ctx", setCtx)} rows="3" />
     ${source === null ? html`<div><button type="button" class="button" onClick=${edit} disabled=${!run.summary}>Edit the playbook…</button></div>` : html`<div class="field"><span class="label">Playbook${changed ? " (edited)" : ""}</span><${Editor} value=${source.before} language="yaml" label="Playbook" onChange=${(now) => setSource((s) => ({ ...s, now }))} /></div>`}

@@ -33,7 +33,10 @@ class Redrive(JsonBody):
     """What runs again, and with what."""
 
     begin: Text | None = Field(
-        default=None, alias="from", description="`STEP`, `STEP/TASK`, `STEP@3` or `STEP/TASK@0.3`; by default where it failed"
+        default=None,
+        alias="from",
+        description="`STEP`, `STEP/TASK`, `STEP@3` or `STEP/TASK@0.3`; in a step without a loop, `STEP/TASK@7` is the task's"
+        " seventh visit; by default where it failed",
     )
     ctx: dict[str, Any] | None = Field(default=None, description="keys of ctx to set; objects merge")
     args: dict[str, Any] | None = Field(default=None, description="args of the step to set")
