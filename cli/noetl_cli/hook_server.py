@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
@@ -14,6 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 from noetl_core.control.triggers.deliveries import Deliveries
 from noetl_core.control.triggers.hooks import MAX_BODY, ROUTE, TOO_LARGE, Answer, Hooks
+from noetl_core.control.triggers.validation import why_it_cannot_start
 from noetl_core.local import LocalWiring
 from noetl_core.ports import ReadsSecrets, WebhookDelivery
 
@@ -46,7 +48,8 @@ class HookServer(ThreadingHTTPServer):
     def __init__(self, wiring: LocalWiring, secrets: ReadsSecrets, port: int) -> None:
         super().__init__((HOST, port), _Handler)
         control = wiring.control
-        self.hooks = Hooks(control.triggers.trigger, secrets, _Starts(Deliveries(control)), wiring.clock, control.catalog.about)
+        check, about = partial(why_it_cannot_start, control), control.catalog.about
+        self.hooks = Hooks(control.triggers.trigger, secrets, _Starts(Deliveries(control)), wiring.clock, about, check)
 
     @property
     def address(self) -> str:

@@ -1,5 +1,5 @@
 """Hooks function: requests to webhooks, authenticated only by a signature. It reads only the secrets of webhooks, starts nothing,
-and forwards signed requests through the inbox queue."""
+and forwards signed requests through the inbox queue. It reads playbooks only for webhooks that validate before they answer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import os
 from base64 import b64decode
 from collections.abc import Mapping
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from aws_lambda_powertools import Logger, Metrics
@@ -27,6 +27,10 @@ from noetl_core.adapters.aws.webhooks import SqsWebhookSink
 from noetl_core.adapters.clock import SystemClock
 from noetl_core.control.triggers.hooks import ROUTE, Answer, Hooks
 from noetl_core.observe.telemetry import traced
+from noetl_core.ports import TriggerRecord, WebhookDelivery
+
+if TYPE_CHECKING:
+    from noetl_core.control.triggers.validation import RegisteredPlaybooks
 
 logger = Logger()
 metrics = Metrics()
@@ -39,12 +43,24 @@ def _hooks() -> Hooks:
     catalog = os.environ["CATALOG_TABLE"]
     find, about = DynamoTriggers(catalog).trigger, DynamoPlaybookCatalog(catalog).about
     sink = SqsWebhookSink(os.environ["INBOX_QUEUE_URL"], results())
-    return Hooks(
-        find, SecretsManager(os.environ.get("SECRETS_PREFIX", "noetl/")), sink, SystemClock(), about, paths_required=True
-    )
+    secrets = SecretsManager(os.environ.get("SECRETS_PREFIX", "noetl/"))
+    return Hooks(find, secrets, sink, SystemClock(), about, _why_it_cannot_start, paths_required=True)
 
 
 hooks = cache(_hooks)
+
+
+@cache
+def _playbooks() -> RegisteredPlaybooks:
+    from noetl_core.control.triggers.validation import RegisteredPlaybooks  # 200 ms: only for webhooks with `respond: validated`
+
+    return RegisteredPlaybooks(DynamoPlaybookCatalog(os.environ["CATALOG_TABLE"]), os.environ.get("STRICT") == "true")
+
+
+def _why_it_cannot_start(record: TriggerRecord, delivery: WebhookDelivery) -> Mapping[str, Any] | None:
+    from noetl_core.control.triggers.validation import why_it_cannot_start  # 200 ms: only for webhooks with `respond: validated`
+
+    return why_it_cannot_start(_playbooks(), record, delivery)
 
 
 @logger.inject_lambda_context(correlation_id_path=correlation_paths.API_GATEWAY_REST)

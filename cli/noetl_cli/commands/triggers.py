@@ -227,7 +227,7 @@ def _show(trigger: TriggerDetails) -> None:
         print(f"starts: {trigger['path']}@{trigger['starts']}")
     if trigger["kind"] == "webhook":
         print(f"takes: POST /api/hooks/{trigger['path']}/{trigger['name']}")
-    for key in ("overlap", "catch_up", "jitter_s", "match"):
+    for key in ("overlap", "catch_up", "jitter_s", "match", "respond"):
         if key in source:
             print(f"{key}: {source[key] if isinstance(source[key], str) else json.dumps(source[key], ensure_ascii=False)}")
     if trigger["payload"]:

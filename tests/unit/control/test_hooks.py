@@ -42,6 +42,11 @@ class World:
         deleted = path in self.deleted or (path in self.kept and not fresh)
         return PathRecord(path, deleted_at=NOW * SECOND if deleted else None)
 
+    def check(self, record: TriggerRecord, delivery: WebhookDelivery) -> Mapping[str, Any] | None:
+        self.asked.append("check")
+        wrong = {"code": "workload", "message": "no ref", "details": [{"loc": "body.payload", "message": "no ref", "hint": ""}]}
+        return None if "ref" in delivery.event["body"] else wrong
+
     def find(self, path: str, name: str) -> TriggerRecord | None:
         self.asked.append("trigger")
         return self.records.get((path, name))
@@ -76,7 +81,7 @@ def world() -> World:
 
 @pytest.fixture
 def hooks(world: World) -> Hooks:
-    return Hooks(world.find, world, world, world, world.about)
+    return Hooks(world.find, world, world, world, world.about, world.check)
 
 
 def signed(body: bytes = BODY, secret: str = SECRET, **more: str) -> dict[str, str]:
@@ -93,6 +98,19 @@ def test_what_is_signed_is_handed_on_and_its_execution_named(world: World, hooks
     assert (answer.status, answer.body) == (202, {"status": "accepted", "delivery": "guid-1", "execution_id": execution_id})
 
 
+def test_a_webhook_that_validates_refuses_in_its_answer_what_cannot_start(world: World, hooks: Hooks) -> None:
+    assert hooks.answer("ci/build", "push", signed(b"{}"), b"{}").status == 202
+    assert "check" not in world.asked, "by default nothing is checked"
+    world.records["ci/build", "push"] = replace(GITHUB, source={**GITHUB.source, "respond": "validated"})
+    answer = hooks.answer("ci/build", "push", signed(b"{}"), b"{}")
+    assert (answer.status, answer.body["error"]["code"], answer.body["error"]["message"]) == (422, "workload", "no ref")
+    assert len(world.sent) == 1
+    assert hooks.answer("ci/build", "push", signed(), BODY).status == 202
+    world.asked.clear()
+    assert hooks.answer("ci/build", "push", signed(b"{}", secret="guess"), b"{}").status == 401
+    assert "check" not in world.asked, "nothing is evaluated of what is not signed"
+
+
 def test_the_secret_and_the_signature_are_in_nothing_that_is_handed_on(world: World, hooks: Hooks) -> None:
     hooks.answer("ci/build", "push", signed(Authorization="Bearer t0ken"), BODY)
     handed = json.dumps(asdict(world.sent[0]))
@@ -102,7 +120,7 @@ def test_the_secret_and_the_signature_are_in_nothing_that_is_handed_on(world: Wo
 
 
 def test_on_a_stack_a_secret_names_the_playbooks_it_is_for(world: World) -> None:
-    hooks = Hooks(world.find, world, world, world, world.about, paths_required=True)
+    hooks = Hooks(world.find, world, world, world, world.about, world.check, paths_required=True)
     assert hooks.answer("ci/build", "push", signed(), BODY).status == 401
     world.credentials["hooks/github"]["paths"] = ["ci/*"]
     world.at += 60 * SECOND
@@ -281,7 +299,7 @@ def test_a_large_body_is_refused_before_anything_is_read(world: World, hooks: Ho
 def test_the_document_of_the_api_has_what_a_sender_is_told(world: World, hooks: Hooks) -> None:
     (route,) = [methods["post"] for path, methods in document()["paths"].items() if path.startswith("/api/hooks/")]
     answers = route["responses"]
-    assert set(answers) == {"200", "202", "400", "401", "403", "409", "410", "413", "429", "503"}
+    assert set(answers) == {"200", "202", "400", "401", "403", "409", "410", "413", "422", "429", "503"}
     taken = answers["202"]["content"]["application/json"]["schema"]
     for more in ({}, {"match": {"headers": {"x-github-event": ["push"]}}}):
         world.records["ci/build", "push"] = replace(GITHUB, source={**GITHUB.source, **more})

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from noetl_core.control.registration import register
 from noetl_core.control.triggers.deliveries import Deliveries, Delivery, UploadDelivery
 from noetl_core.control.triggers.hooks import Hooks
 from noetl_core.control.triggers.notifications import EventDelivery, queue_delivery
+from noetl_core.control.triggers.validation import why_it_cannot_start
 from noetl_core.event_patterns import FILTERS
 from noetl_core.instants import SECOND
 from noetl_core.local import LocalWiring
@@ -113,7 +115,9 @@ def sent(local: LocalWiring, path: str, name: str, headers: dict[str, str], body
     folder = Folder(local)
     control, secrets = local.control, local.worker.secrets
     assert secrets is not None
-    hooks = Hooks(control.triggers.trigger, secrets, folder, local.clock, control.catalog.about)
+    hooks = Hooks(
+        control.triggers.trigger, secrets, folder, local.clock, control.catalog.about, partial(why_it_cannot_start, control)
+    )
     answer = hooks.answer(path, name, headers, body)
     assert folder.handed is None or answer.status == 202, answer
     return folder

@@ -34,7 +34,8 @@ READ: dict[str, tuple[str, Any]] = {
     "an own form": (
         (
             "webhook: {form: hmac, credential: hooks/a/b, header: X-S, algorithm: sha512, encoding: base64, prefix: 'v1=',"
-            " timestamp: X-T, tolerance: 2m, signed: '{timestamp}:{body}', id: X-I, headers: [X-More], match: {body: {a: [1]}}}"
+            " timestamp: X-T, tolerance: 2m, signed: '{timestamp}:{body}', id: X-I, respond: validated, headers: [X-More],"
+            " match: {body: {a: [1]}}}"
         ),
         Webhook(
             "hmac",
@@ -49,6 +50,7 @@ READ: dict[str, tuple[str, Any]] = {
             120,
             "{timestamp}:{body}",
             "X-I",
+            "validated",
         ),
     ),
     "headers in any case": (
@@ -110,6 +112,7 @@ WRONG: dict[str, tuple[str, str]] = {
         "7:83 E131",
         "has each of {body}, {timestamp}",
     ),
+    "webhook: {form: slack, credential: hooks/x, respond: validatde}": ("7:60 E113", 'did you mean "validated"'),
     "webhook: {form: slack, credential: hooks/x, headers: [Cookie]}": ("7:61 E131", "proves who sends"),
     "webhook: {form: slack, credential: hooks/x, match: {headers: []}}": ("7:68 E131", "a list of at least one value"),
     "upload: {prefix: reports/}": ("7:24 E131", '"uploads/reports/"'),

@@ -65,6 +65,11 @@ def test_who_runs_no_tools_loads_nothing_of_the_data_plane(function: str) -> Non
     assert loaded(function) & (DATA_PLANE | HEAVY) == set()
 
 
+@pytest.mark.untraced
+def test_whoever_checks_signatures_parses_no_playbook_until_a_webhook_asks_for_it() -> None:
+    assert loaded("hooks") & {*API, *DATA_PLANE, *HEAVY, "noetl_core.control.admit", "noetl_core.dsl.parse"} == set()
+
+
 def test_a_worker_has_loaded_what_it_runs_before_its_first_command() -> None:
     assert "noetl_core.worker.runner" in loaded("worker")
 

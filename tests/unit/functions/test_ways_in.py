@@ -107,6 +107,22 @@ def test_webhooks_delivered_twice_are_one_execution_each(stack: Function, count:
     assert {head.execution_id for head in control().index.heads(limit=1_000)} == set(told)
 
 
+def test_a_webhook_that_validates_answers_what_its_playbook_cannot_start_with(stack: Function) -> None:
+    validated = PLAYBOOK.replace("credential: hooks/github}", "credential: hooks/github, respond: validated}").replace(
+        "workload: {n: null}", "workload: {n: null, x-schema: {type: object, properties: {n: {type: number}}}}"
+    )
+    sent = {"httpMethod": "POST", "path": "/api/playbooks", "headers": {}, "requestContext": {}}
+    assert stack("admit").handler({**sent, "body": json.dumps({"playbook": validated})}, Context())["statusCode"] == 201
+    hooks = stack("hooks")
+    answer = hooks.handler(request('{"n": "x"}'), Context())
+    error = json.loads(answer["body"])["error"]
+    assert (answer["statusCode"], error["code"]) == (422, "workload")
+    assert "n" in error["message"] and error["details"][0]["loc"] == "body.payload" and error["request_id"]
+    assert handed_on() == []
+    assert hooks.handler(request('{"n": 1}'), Context())["statusCode"] == 202
+    assert len(handed_on()) == 1
+
+
 def everything() -> list[Any]:
     """All that is stored anywhere."""
     tables = [client("dynamodb").scan(TableName=os.environ[name])["Items"] for name in ("EVENTS_TABLE", "CATALOG_TABLE")]

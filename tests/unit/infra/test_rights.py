@@ -14,6 +14,7 @@ from botocore.client import BaseClient
 
 from noetl_core import wiring
 from noetl_core.adapters.aws.clients import client
+from noetl_core.ports import WebhookDelivery
 from tests.contract.aws import environment
 from tests.unit.infra import test_sample_events as sample
 from tests.unit.infra.translated import listed, statements
@@ -130,6 +131,33 @@ def test_a_role_allows_what_its_function_does(cloud: None, calls: list[ApiCall],
         sample.call(*event.split())
     assert calls
     assert refused(function, calls) == set()
+
+
+VALIDATED = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: taker, path: team/taker}
+executor:
+  spec:
+    triggers:
+      - {name: latest, webhook: {form: github, credential: hooks/github, respond: validated}}
+      - {name: stable, webhook: {form: github, credential: hooks/github, respond: validated}, version: stable}
+workflow: [{step: only, tool: {kind: noop}}]
+"""
+
+
+def test_the_role_for_webhooks_allows_what_validates_a_request(cloud: None, calls: list[ApiCall]) -> None:
+    body = json.dumps({"playbook": VALIDATED})
+    sample.app("admit").handler({**sample.event("api_start"), "path": "/api/playbooks", "body": body}, sample.Context())
+    hooks, read = sample.app("hooks"), set()
+    for name, wrong in (("latest", None), ("stable", "not_found")):
+        record = hooks.DynamoTriggers(os.environ["CATALOG_TABLE"]).trigger("team/taker", name)
+        calls.clear()
+        found = hooks._why_it_cannot_start(record, WebhookDelivery("team/taker", name, "1", {"headers": {}, "body": {}}, 0))
+        assert (found and found["code"]) == wrong
+        read |= {(one.key or "").partition("#")[0] for one in calls}
+        assert refused("HooksFunction", calls) == set()
+    assert read == {"about", "p", "d"}
 
 
 @pytest.mark.parametrize(

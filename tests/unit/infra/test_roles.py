@@ -185,10 +185,11 @@ def test_whoever_reads_objects_of_a_bucket_is_told_which_are_missing(function: s
     assert read == {resource for action, resource in allowed if action == "s3:ListBucket" and "/" not in resource}
 
 
-def test_whoever_checks_signatures_reads_which_webhooks_there_are_and_nothing_else_of_the_catalog() -> None:
-    assert keys("HooksFunction", "${CatalogTable.Arn}", "dynamodb:GetItem") == {"about", "trigger#*"}
+def test_whoever_checks_signatures_reads_which_webhooks_there_are_and_playbooks_of_the_catalog() -> None:
+    assert keys("HooksFunction", "${CatalogTable.Arn}", "dynamodb:GetItem") == {"about", "trigger#*", "p#*", "d#*"}
+    assert keys("HooksFunction", "${CatalogTable.Arn}", "dynamodb:Query") == {"p#*", "d#*"}
     read = [a for s in statements("HooksFunction", **EVERYTHING) for a in listed(s["Action"]) if a.startswith(("dynamodb", "s3"))]
-    assert sorted(read) == ["dynamodb:GetItem", "s3:PutObject"]
+    assert sorted(read) == ["dynamodb:GetItem", "dynamodb:GetItem", "dynamodb:Query", "s3:PutObject"]
 
 
 def test_a_function_outside_a_vpc_makes_no_network_interfaces() -> None:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import field, replace
 from typing import Any, cast
 
-from noetl_core.control.catalog import check_not_deleted, resolve
+from noetl_core.control.catalog import Playbooks, check_not_deleted, resolve
 from noetl_core.control.core import Control
 from noetl_core.control.registration import pin as pin
 from noetl_core.control.registration import register as register
@@ -27,7 +27,7 @@ from noetl_core.engine.warnings import blanks_of
 from noetl_core.engine.workload import check_inputs, doubts, rendered_defaults
 from noetl_core.events.shapes import By, Parent, RequestKey, Triggered
 from noetl_core.expr import LimitExceeded, TemplateError, is_reference
-from noetl_core.expr.scope import Blanks
+from noetl_core.expr.scope import Blanks, Resolve
 from noetl_core.frozen import frozen
 from noetl_core.instants import SECOND
 from noetl_core.mappings import deep_merge
@@ -182,7 +182,7 @@ def _admit(
     return _first_commit(control, playbook, version, replace(new, undefined=blanks_of(blanks)))
 
 
-def strict_by_default(control: Control, playbook: Playbook) -> bool:
+def strict_by_default(control: Playbooks, playbook: Playbook) -> bool:
     """Return whether the playbook's executions are strict, unless a request says so: by itself, or by the stack."""
     return control.strict if playbook.executor.strict is None else playbook.executor.strict
 
@@ -194,24 +194,24 @@ def _rendered(
     family = caller_of(request.parent) or execution_id
     values = Values(control.store, control.results, family)
     with control.evaluating(execution_id):
-        return settled_inputs(playbook, request.payload, execution_id, values, request.trigger, strict=strict, blanks=blanks)
+        resolve = loading(values)
+        return settled_inputs(playbook, request.payload, execution_id, resolve, request.trigger, strict=strict, blanks=blanks)
 
 
 def settled_inputs(
     playbook: Playbook,
     payload: Mapping[str, Any],
     execution_id: str,
-    values: Values,
+    resolve: Resolve,
     trigger: Triggered | None = None,
     *,
     strict: bool = False,
     blanks: Blanks | None = None,
 ) -> dict[str, Any]:
-    """Return the values of the templates among `playbook`'s defaults under `payload`; `values` loads the references in it.
+    """Return the values of the templates among `playbook`'s defaults under `payload`; `resolve` loads the references in it.
 
     Raises `BadWorkload` when they cannot be rendered, or when the workload does not conform to the playbook's `x-schema`.
     """
-    resolve = loading(values)
     rendered = rendered_defaults(playbook, payload, execution_id, resolve, trigger, strict=strict, blanks=blanks)
     if playbook.inputs is not None:
         workload = deep_merge(deep_merge(playbook.workload, payload), rendered)
@@ -219,7 +219,7 @@ def settled_inputs(
     return rendered
 
 
-def loading(values: Values) -> Callable[[Any], Any]:
+def loading(values: Values) -> Resolve:
     """Return what loads references for templates that are rendered at admission."""
 
     def resolve(ref: Any) -> Any:

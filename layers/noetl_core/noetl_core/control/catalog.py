@@ -10,14 +10,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Final, Protocol
 
 from noetl_core.control.core import Control
 from noetl_core.dsl.diagnostics import suggest
 from noetl_core.dsl.versions import ALIAS, LATEST, MAX_VERSION, Version
 from noetl_core.engine import ids
 from noetl_core.instants import to_rfc3339
-from noetl_core.ports import Conflict, NotFound, PathChange, PathRecord, PlaybookVersion, Unavailable
+from noetl_core.playbooks import PlaybookCache
+from noetl_core.ports import Conflict, NotFound, PathChange, PathRecord, PlaybookCatalog, PlaybookVersion, Unavailable
 
 MAX_ALIASES: Final = 50
 MAX_SPLIT: Final = 5
@@ -29,6 +30,23 @@ KEPT_CHANGES: Final = 50
 TRIES: Final = 20
 
 
+class Playbooks(Protocol):
+    """The registered playbooks, and what decides how they start: what is read before an execution begins."""
+
+    @property
+    def catalog(self) -> PlaybookCatalog: ...
+
+    @property
+    def playbook(self) -> PlaybookCache:
+        """The parsed playbook of a digest."""
+        ...
+
+    @property
+    def strict(self) -> bool:
+        """Whether executions are strict whose playbooks say nothing about it."""
+        ...
+
+
 class Deleted(NotFound):
     """The playbook is deleted: nothing new starts from it (HTTP 410). Who acts: the caller, or whoever brings it back."""
 
@@ -37,7 +55,7 @@ class BadLabel(ValueError):
     """An alias, its weights or a tag cannot be like that (HTTP 422). Who acts: the caller."""
 
 
-def resolve(control: Control, path: str, version: Version, execution_id: str | None = None) -> PlaybookVersion:
+def resolve(control: Playbooks, path: str, version: Version, execution_id: str | None = None) -> PlaybookVersion:
     """Return the version that `path@version` means for the execution `execution_id`; without one, an alias must stand for one
     version alone. Raises `NotFound`, `Unavailable`."""
     if not isinstance(version, str):
@@ -53,7 +71,7 @@ def resolve(control: Control, path: str, version: Version, execution_id: str | N
     return control.catalog.get(path, ids.drawn_version(weights, path, execution_id or ""))
 
 
-def check_not_deleted(control: Control, path: str) -> None:
+def check_not_deleted(control: Playbooks, path: str) -> None:
     """Raise `Deleted` if nothing may start from `path`. What somebody else deleted some seconds ago may still start; what
     somebody has just brought back does."""
     if control.catalog.about(path, fresh=False).deleted_at is None:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from noetl_core.carried_over import carried_over, visits_before
-from noetl_core.control.admit import check_pools, pin, register, settled_inputs
+from noetl_core.control.admit import check_pools, loading, pin, register, settled_inputs
 from noetl_core.control.backfill import FOR
 from noetl_core.control.catalog import resolve
 from noetl_core.control.core import Control
@@ -83,8 +83,8 @@ def redrive(
     if number is not None:
         data["version"] = number
     if new is not old:
-        values = Values(control.store, control.results, execution_id)
-        if rendered := settled_inputs(new, state.payload, execution_id, values, state.trigger, strict=state.strict):
+        read = loading(Values(control.store, control.results, execution_id))
+        if rendered := settled_inputs(new, state.payload, execution_id, read, state.trigger, strict=state.strict):
             data["rendered"] = rendered
     control.due_soon(execution_id)
     control.gates.set_gate(execution_id, Gate("run", expires_at=state.expires_at))

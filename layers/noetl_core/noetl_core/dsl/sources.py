@@ -16,6 +16,8 @@ Encoding = Literal["hex", "base64"]
 ENCODINGS: Final[tuple[Encoding, ...]] = get_args(Encoding)
 CREDENTIALS: Final = "hooks/"
 """How the names of credentials begin that sign webhooks: whoever checks signatures may read no others."""
+Respond = Literal["accepted", "validated"]
+RESPONDS: Final[tuple[Respond, ...]] = get_args(Respond)
 BODY: Final = "body"
 """The `id` of a webhook of GitHub whose deliveries are identified by what is signed, their bodies."""
 UPLOADS: Final = "uploads/"
@@ -58,7 +60,7 @@ class Messages:
 
 @frozen
 class Webhook:
-    """Signed requests. All after `headers` is of the form `hmac` alone; the others say it themselves."""
+    """Signed requests. All from `header` to `id` is of the form `hmac` alone; the others say it themselves."""
 
     kind: ClassVar[str] = "webhook"
     form: Form
@@ -79,6 +81,8 @@ class Webhook:
     """What is signed: text with `{timestamp}` and `{body}`."""
     id: str | None = None
     """The header with the id of the delivery."""
+    respond: Respond = "accepted"
+    """`validated`: a request with which the playbook cannot start is refused in its answer."""
 
 
 @frozen

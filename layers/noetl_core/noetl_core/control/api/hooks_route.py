@@ -20,7 +20,7 @@ TAKEN: Final = {
     },
 }
 CHALLENGE: Final = {"type": "object", "required": ["challenge"], "properties": {"challenge": {}}}
-REFUSALS: Final = (400, 401, 403, 409, 410, 413, 429, 503)
+REFUSALS: Final = (400, 401, 403, 409, 410, 413, 422, 429, 503)
 
 
 def hooks_route() -> dict[str, Any]:

@@ -3,7 +3,8 @@ time has come, `operate` is what people do with triggers, and `operations` has i
 playbook installs them (`control.registration`).
 
 `deliveries` starts what takes an event, a message, a signed request or an upload; `notifications` reads them as services hand
-them over. `hooks` answers requests to webhooks: `signatures` says which are signed, `webhooks` what they bring.
+them over. `hooks` answers requests to webhooks: `signatures` says which are signed, `webhooks` what they bring,
+and `validation` whether a playbook can start with it.
 
 Queues, buckets and HTTP are not here: who receives there hands on what came.
 """

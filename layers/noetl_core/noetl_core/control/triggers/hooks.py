@@ -61,6 +61,10 @@ Find = Callable[[str, str], TriggerRecord | None]
 """Returns the trigger of a path and a name."""
 
 
+Check = Callable[[TriggerRecord, WebhookDelivery], Mapping[str, Any] | None]
+"""Returns the error for a request with which a playbook cannot start; None where it can."""
+
+
 class About(Protocol):
     """Returns what is said about a path; not `fresh`: as it was some seconds ago is good enough."""
 
@@ -91,6 +95,8 @@ class Hooks:
     sink: WebhookSink
     clock: Clock
     about: About
+    check: Check
+    """Called for webhooks with `respond: validated` alone."""
     paths_required: bool = False
     """A credential without paths is for no webhook: on a stack."""
     _kept: OrderedDict[tuple[str, str], _Kept] = field(default_factory=OrderedDict)
@@ -131,6 +137,9 @@ class Hooks:
         if wanted and not matches(wanted, event):
             return Answer(HTTPStatus.ACCEPTED, {"status": "ignored"})
         delivery = WebhookDelivery(path, name, delivery_id(hook.source, headers, event, body), event, self.clock.now())
+        if hook.source.get("respond") == "validated" and (wrong := self.check(hook, delivery)) is not None:
+            log.warning("webhook %s of %s refuses %s: %s", name, path, delivery.id, wrong["code"])  # no part of the body
+            return Answer(HTTPStatus.UNPROCESSABLE_ENTITY, {"error": wrong})
         self.sink.forward(delivery)
         started = ids.execution_id_from_key(ids.occurrence_key(path, name, delivery.id))
         return Answer(HTTPStatus.ACCEPTED, {"status": "accepted", "delivery": delivery.id, "execution_id": started})

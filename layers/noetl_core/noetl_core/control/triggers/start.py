@@ -8,17 +8,19 @@ from hashlib import blake2b
 from typing import Any, Final, cast
 
 from noetl_core.control.admit import KeyReused, StartRequest, UnknownPool, admit, loading, strict_by_default
-from noetl_core.control.catalog import Deleted
+from noetl_core.control.catalog import Deleted, Playbooks
 from noetl_core.control.core import Control
 from noetl_core.control.refusals import code_of
 from noetl_core.dsl.diagnostics import InvalidPlaybook
 from noetl_core.dsl.model import Schedule
+from noetl_core.dsl.versions import Version
 from noetl_core.engine import ids
 from noetl_core.engine.occurrences import name_of
 from noetl_core.engine.state import trigger_seen
 from noetl_core.engine.workload import BadWorkload
 from noetl_core.events.shapes import MAX_PRINCIPAL, By, Triggered
 from noetl_core.expr import Scope, TemplateError, render
+from noetl_core.expr.scope import Resolve
 from noetl_core.instants import DAY_S, SECOND
 from noetl_core.ports import CorruptLog, Firing, NotFound, RefusedDelivery, TooLarge, TriggerRecord
 from noetl_core.ports.triggers import REFUSED_KEPT_S
@@ -46,12 +48,10 @@ def start_triggered(control: Control, record: TriggerRecord, occurrence: str, at
     key = ids.occurrence_key(record.path, record.name, occurrence)
     try:
         read = loading(Values(control.store, control.results, ids.execution_id_from_key(key)))
-        strict = strict_by_default(control, control.playbook(record.digest))
-        payload = render(record.payload, Scope({"trigger": trigger_seen(trigger)}, resolve=read, strict=strict))
         request = StartRequest(
             path=record.path,
-            version=record.version if record.starts is None else record.starts,
-            payload=payload,
+            version=started_version(record),
+            payload=payload_of(control, record, trigger, read),
             idempotency_key=key,
             derived_key=True,
             trigger=trigger,
@@ -67,6 +67,18 @@ def start_triggered(control: Control, record: TriggerRecord, occurrence: str, at
     except NEVER as error:
         return refuse(control, record, occurrence, at, trigger, code_of(error), str(error))
     return record_firing(control, record, occurrence, at, "started", execution_id=execution_id)
+
+
+def payload_of(playbooks: Playbooks, record: TriggerRecord, trigger: Triggered, resolve: Resolve) -> dict[str, Any]:
+    """Return the payload of what a trigger starts. Raises `TemplateError`, `NotFound`, `InvalidPlaybook`."""
+    strict = strict_by_default(playbooks, playbooks.playbook(record.digest))
+    payload: dict[str, Any] = render(record.payload, Scope({"trigger": trigger_seen(trigger)}, resolve=resolve, strict=strict))
+    return payload
+
+
+def started_version(record: TriggerRecord) -> Version:
+    """Return the version that a trigger starts."""
+    return record.version if record.starts is None else record.starts
 
 
 def by_trigger(record: TriggerRecord) -> By:

@@ -6,7 +6,7 @@ from typing import Final
 
 from noetl_core.dsl.fields.types import Block, Choice, Duration, Field, Shape, Text, Values
 from noetl_core.dsl.numbers import WEBHOOK_TOLERANCE
-from noetl_core.dsl.sources import ALGORITHMS, ENCODINGS, FORMS, Webhook
+from noetl_core.dsl.sources import ALGORITHMS, ENCODINGS, FORMS, RESPONDS, Webhook
 
 _WEBHOOK: Final = Webhook("hmac", "")
 
@@ -41,6 +41,12 @@ WEBHOOK: Final = Block(
         "headers",
         Shape("header_names", "a list of names of headers"),
         "Additional headers to include in `trigger.event.headers`.",
+    ),
+    Field(
+        "respond",
+        Choice(RESPONDS),
+        "`validated`: a request with which the playbook cannot start is answered with 422 and the reasons.",
+        default=_WEBHOOK.respond,
     ),
     Field("header", Text(), "For `hmac`: the header with the signature."),
     Field("algorithm", Choice(ALGORITHMS), "For `hmac`: the digest.", default=_WEBHOOK.algorithm),
