@@ -76,10 +76,13 @@ export function Redrive({ run, begin, onClose }) {
     ${unfit ? html`<p class="tone-bad">Arguments and ctx are JSON objects.</p>` : wrong ? html`<${Refused} error=${wrong} />` : plan ? html`<${Plan} plan=${plan} />` : html`<p class="soft">Looking what would run again…</p>`}<//>`;
 }
 
+/** The tasks of a run; the first with its visit, where a task has several: `fetch@7`. */
+const tasksOf = ({ tasks, kept_visits: visits }) => (visits ? tasks.map((task, n) => (n ? task : `${task}@${(visits[task] ?? 0) + 1}`)) : tasks);
+
 /** What would run again, and what is kept. */
 function Plan({ plan }) {
   const rows = [
-    ...plan.again.map((r) => ["again", html`<b>${bdi(r.step, 60)}</b>${r.iterations ? html`: iterations ${oneLine(r.iterations.join(", ") || "none", 120)} <span class="soft">(${number(r.kept_iterations)} kept)</span>` : null}${r.tasks ? html`<span class="soft"> tasks ${oneLine(r.tasks.join(", "), 80)}</span>` : null}`]),
+    ...plan.again.map((r) => ["again", html`<b>${bdi(r.step, 60)}</b>${r.iterations ? html`: iterations ${oneLine(r.iterations.join(", ") || "none", 120)} <span class="soft">(${number(r.kept_iterations)} kept)</span>` : null}${r.tasks ? html`<span class="soft"> tasks ${oneLine(tasksOf(r).join(", "), 80)}</span>` : null}`]),
     ...[["then", plan.then], ["waits", plan.waiting], ["kept", plan.kept]].filter(([, names]) => names.length).map(([word, names]) => [word, html`${bdi(names.join(", "), 200)}`]),
   ];
   return html`<section aria-label="Preview" aria-live="polite"><h3>What would happen</h3><dl class="facts">${rows.map(([word, what]) => html`<dt>${word}</dt><dd>${what}</dd>`)}</dl></section>`;
