@@ -9,7 +9,7 @@ UV := $(shell command -v uv 2>/dev/null || echo $(BIN)/uv)
 # Without it every process of the suite compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup run test docs lint types contracts template unit e2e bench gigabyte peers idle rate scaling up down clean dist braket coverage soak scale load conformance matrix properties pairs kills nightly compiled layer build sam-local audit
+.PHONY: setup run test docs lint types contracts template unit e2e bench gigabyte peers idle rate scaling up down clean dist braket coverage soak scale load conformance matrix properties pairs kills fuzz nightly compiled layer build sam-local audit
 
 setup: $(VENV)/.synced
 

@@ -28,7 +28,7 @@ from tests.servers import serving, url_of
 ROOT = Path(__file__).parents[1]
 BUDGET_MS = 400
 """Processor time of importing a handler."""
-BUDGET_MB = 120
+BUDGET_MB = 121
 PLAYBOOK = """
 apiVersion: noetl.io/v2
 kind: Playbook

@@ -321,7 +321,9 @@ class LimitedWorld:
         assert self.calls[execution_id] == runs["TaskProcessed"], f"{execution_id}: a task was called twice"
         if int(execution_id) % self.whole_every == 0:
             whole = SimpleNamespace(
-                store=SimpleNamespace(streams=streams, snapshots=self.store.snapshots, read=self.store.read),
+                store=SimpleNamespace(
+                    streams=streams, snapshots=self.store.snapshots, read=self.store.read, body=self.store.body
+                ),
                 queue=SimpleNamespace(sent=self.sent[execution_id]),
                 faults=self.store.faults,
                 state=lambda one: self.controls[0].load(one),

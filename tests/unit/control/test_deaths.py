@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,41 +24,7 @@ from noetl_core.engine.redrive import Redrive
 from noetl_core.expr import truthy
 from noetl_core.local import LocalWiring
 from tests.commands import ENV
-
-POISONED = """
-apiVersion: noetl.io/v2
-kind: Playbook
-metadata: { name: poisoned, path: deaths/poisoned }
-executor: { spec: { search: { word: "{{ ctx.word | default('poison') }}" } } }
-workflow:
-- step: start
-  tool: { kind: noop, result: 1 }
-  next: { spec: { mode: inclusive }, arcs: [{ step: end, when: "{{ event.result == 'poison' }}" }, { step: end }] }
-- { step: end, tool: { kind: noop } }
-"""
-
-
-class Died(BaseException):
-    """The process ends here."""
-
-
-class Kept:
-    """Marks that stay when the process ends in them."""
-
-    def __init__(self) -> None:
-        self.left: list[str] = []
-
-    @contextmanager
-    def mark(self, name: str) -> Iterator[None]:
-        try:
-            yield
-        except Died:
-            self.left.append(name)
-            raise
-
-    def left_behind(self) -> list[str]:
-        left, self.left = self.left, []
-        return left
+from tests.unit.control.deaths import POISONED, Died, Kept
 
 
 @pytest.fixture

@@ -16,9 +16,9 @@ from noetl_core.engine.records import Event, StreamId
 from noetl_core.expr import truthy
 from tests.contract.aws import bodies
 from tests.contract.event_store import commit
-from tests.unit.control.test_deaths import POISONED, Died, Kept
+from tests.unit.control.deaths import POISONED, Died, Kept
 from tests.unit.functions.conftest import HELLO, Context, Function
-from tests.unit.functions.test_router_function import records
+from tests.unit.functions.stream import records
 
 pytestmark = pytest.mark.filterwarnings("ignore:No application metrics to publish")
 

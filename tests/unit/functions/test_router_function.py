@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import random
@@ -23,6 +22,7 @@ from tests.contract.aws import bodies
 from tests.contract.event_store import commit
 from tests.properties import some
 from tests.unit.functions.conftest import HELLO, Context, Function, lines
+from tests.unit.functions.stream import records
 
 
 @pytest.fixture
@@ -39,17 +39,6 @@ def started() -> tuple[str, str]:
     control.store.append(commit(stream, 0, events=(Event("StepStarted", 1, {"step": "hello", "as_of": 0, "worker": "w"}),)))
     control.store.append(commit(stream, 1, events=(Event("StepDone", 2, {"result": None, "set_ctx": {}}),), wake=True))
     return execution_id, run
-
-
-def records() -> list[dict[str, Any]]:
-    """The waking commits as the stream delivers them."""
-    found = client("dynamodb").scan(TableName=os.environ["EVENTS_TABLE"])["Items"]
-    images = [
-        {k: {"B": base64.b64encode(v["B"]).decode()} if "B" in v else v for k, v in item.items()}
-        for item in found
-        if "wake" in item
-    ]
-    return [{"eventSource": "aws:dynamodb", "eventName": "INSERT", "dynamodb": {"NewImage": image}} for image in images]
 
 
 def test_a_record_that_does_not_read_leaves_the_others_of_its_batch_alone(router: ModuleType) -> None:

@@ -53,6 +53,8 @@ def names(requirements: list[str]) -> set[str]:
 PLUGINS = {tomllib.loads(p.read_text())["project"]["name"]: p.parent for p in ROOT.glob("plugins/*/pyproject.toml")}
 RUNTIME = names(PROJECT["project"]["dependencies"])
 STACK = names(PROJECT["project"]["optional-dependencies"]["stack"])
+SQL = names(PROJECT["project"]["optional-dependencies"]["sql"])
+"""What lint reads SQL with, where it is installed."""
 DEVELOPMENT = names(PROJECT["project"]["optional-dependencies"]["dev"])
 
 
@@ -82,7 +84,7 @@ def imported(*folders: str) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("folders", "declared"),
     [
-        (["layers/noetl_core/noetl_core", "functions"], RUNTIME - COMMAND_LINE),
+        (["layers/noetl_core/noetl_core", "functions"], (RUNTIME - COMMAND_LINE) | SQL),
         (["cli"], RUNTIME),
         (["infra"], RUNTIME | STACK),
         (["tests", "bench"], RUNTIME | STACK | DEVELOPMENT),

@@ -180,7 +180,9 @@ def test_a_folder_of_tools_becomes_a_layer_for_another_platform() -> None:
 
 
 def test_the_layer_is_compiled_by_the_python_of_the_functions_or_says_that_there_is_none(tmp_path: Path) -> None:
-    with pytest.raises(MissingPackages, match=r"Python 3\.99, the functions' own, compiles the layer.*uv python install 3\.99"):
+    with pytest.raises(
+        MissingPackages, match=r"(?s)Python 3\.99, the functions' own, compiles the layer.*uv python install 3\.99"
+    ):
         finish(tmp_path, Platform("3.99", "x86_64"))
 
 

@@ -162,14 +162,18 @@ def undelete(control: Control, path: str, by: str = "") -> PathRecord:
 
 
 def record_change(control: Control, path: str, what: str) -> None:
-    """Record that whoever the control plane acts for has changed something of a path. Raises `NotFound`, `Unavailable`."""
-    _changed(control, path, lambda record: (record, what), "")
+    """Record that whoever the control plane acts for has changed something of a path that exists. Raises `Unavailable`."""
+    _put_change(control, path, lambda record: (record, what), "")
 
 
 def _changed(control: Control, path: str, change: Callable[[PathRecord], tuple[PathRecord, str]], by: str) -> PathRecord:
     """Apply a change to what is said about a path, and record it; an empty change is not recorded. Raises `NotFound` where
     nothing is registered under the path."""
     control.catalog.get(path)
+    return _put_change(control, path, change, by)
+
+
+def _put_change(control: Control, path: str, change: Callable[[PathRecord], tuple[PathRecord, str]], by: str) -> PathRecord:
     for _ in range(TRIES):
         before = control.catalog.about(path)
         after, what = change(before)

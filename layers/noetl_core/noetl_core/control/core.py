@@ -321,7 +321,7 @@ class Control:
                 v=version_of(decision.events),
             )
         )
-        if any(event.name == "WorkflowFinished" for event in decision.events):
+        if decision.ends:
             self.on_end(state)
 
     def due_soon(self, execution_id: str, now: int | None = None) -> None:

@@ -48,6 +48,11 @@ class Decision:
     recorded: tuple[bool, ...] = ()
     """For each fact whether it is among the events: False for a duplicate, and for one that comes too late."""
 
+    @property
+    def ends(self) -> bool:
+        """Return whether the execution ends with these events."""
+        return any(event.name == "WorkflowFinished" for event in self.events)
+
 
 @frozen
 class NewExecution:
