@@ -64,6 +64,14 @@ class Asker:
         headers = {"User-Agent": agent} if agent else {}
         return asking.ask(self.service, method, f"/api/{path}", body=text, caller=caller, headers=headers)
 
+    def until_waiting(self, execution: str) -> None:
+        """Carry the execution out until it waits."""
+        for _ in range(200):
+            self.local.run(execution, timeout_s=0.05)
+            if self(ADA, "GET", f"executions/{execution}").body["waiting_for"]:
+                return
+        raise AssertionError("it does not wait")
+
     def by(self, execution_id: str, name: str) -> list[Any]:
         """The `by` of the events of that name."""
         events = self({}, "GET", f"executions/{execution_id}/events").body["events"]
@@ -80,7 +88,7 @@ def ask(tmp_path: Path) -> Iterator[Asker]:
 def test_every_operation_on_an_execution_says_who_asked_for_it_and_by_which_way(ask: Asker) -> None:
     register(ask.local.control, CHILD)
     execution = ask(ADA, "POST", "executions", {"path": "team/child"}).body["execution_id"]
-    ask.local.run(execution, timeout_s=20)
+    ask.until_waiting(execution)
     ask(ADA, "POST", f"executions/{execution}/pause", {}, agent="Mozilla/5.0")
     ask(EVE, "POST", f"executions/{execution}/resume", {}, agent="curl/8")
     ask(EVE, "POST", "events", {"execution_id": execution, "name": "other"}, agent="")
@@ -110,7 +118,7 @@ def test_a_batch_says_for_each_execution_who_asked(ask: Asker) -> None:
 def test_an_answer_by_token_says_who_brought_it(ask: Asker) -> None:
     register(ask.local.control, CHILD.replace(", signal: go", ""))
     execution = ask(ADA, "POST", "executions", {"path": "team/child"}).body["execution_id"]
-    ask.local.run(execution, timeout_s=20)
+    ask.until_waiting(execution)
     token = ask({}, "GET", f"executions/{execution}/callbacks").body["callbacks"][0]["token"]
     assert ask(EVE, "POST", "callbacks", {"token": token, "data": 1}).status == 202
     assert ask.by(execution, "SignalReceived") == [{"principal": "7f3c-eve", "source": "cli"}]
@@ -129,7 +137,7 @@ def test_a_child_is_started_and_ended_by_its_parent_whoever_cancelled_that(ask: 
     register(ask.local.control, CHILD)
     register(ask.local.control, WAITS)
     parent = ask(ADA, "POST", "executions", {"path": "team/waits"}).body["execution_id"]
-    ask.local.run(parent, timeout_s=20)
+    ask.until_waiting(parent)
     (child,) = [e for e in ask({}, "GET", "executions").body["executions"] if e["playbook"]["path"] == "team/child"]
     ask(EVE, "POST", f"executions/{parent}/cancel", {})
     by_parent = {"principal": parent, "source": "playbook"}

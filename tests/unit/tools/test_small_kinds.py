@@ -160,7 +160,7 @@ def test_no_disguise_of_a_secret_gets_through(secret: str, form: str, before: st
     }[form]
     scrubber = Scrubber()
     scrubber.learn(secret)
-    if is_word(disguised):
+    if is_word(secret) or is_word(disguised):
         before, after = f"{before} ", f" {after}"
     assert disguised not in scrubber.text(before + disguised + after).replace("***", "\x00")
 

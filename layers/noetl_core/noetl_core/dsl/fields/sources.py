@@ -45,7 +45,7 @@ WEBHOOK: Final = Block(
     Field(
         "respond",
         Choice(RESPONDS),
-        "`validated`: a request with which the playbook cannot start is answered with 422 and the reasons.",
+        "When a request is answered. With `validated`, one that cannot start the playbook is answered with 422 and the reasons.",
         default=_WEBHOOK.respond,
     ),
     Field("header", Text(), "For `hmac`: the header with the signature."),
