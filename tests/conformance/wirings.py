@@ -119,8 +119,9 @@ class OnStack:
         return self._api.call(method, where, body)
 
     def secret(self, name: str, fields: Mapping[str, Any]) -> None:
+        kept = fields if "paths" in fields else {"data": fields, "paths": ["*"]}
         with suppress(self._there):
-            self._secrets.create_secret(Name=f"noetl/{name}", SecretString=json.dumps({"data": fields, "paths": ["*"]}))
+            self._secrets.create_secret(Name=f"noetl/{name}", SecretString=json.dumps(kept))
 
     def work(self, execution_id: str, seconds: float) -> None:
         time.sleep(POLLS_S[min(self._asked[execution_id], len(POLLS_S) - 1)])

@@ -97,7 +97,8 @@ def test_a_crash_at_any_port_call_loses_no_place(source: str) -> None:
             assert max(world.places.most_held.values()) == (1 if source is not STEPS else 2)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.sized
+@pytest.mark.parametrize("seed", some(range(12), 3))
 def test_any_mix_of_faults_loses_no_place_and_gives_none_twice(seed: int) -> None:
     faults = Faults(seed, crash=0.02, throttle=0.02, lost_answer=0.05, duplicate=0.2, lose_record=0.1, delay=0.2)
     world = World(faults, routers=2)

@@ -81,7 +81,8 @@ def test_without_faults_every_task_runs_once() -> None:
     assert len({c.task_run_id for c in world.calls}) == 12
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.sized
+@pytest.mark.parametrize("seed", some(range(40), 3))
 def test_any_mix_of_faults_changes_nothing_but_time(seed: int) -> None:
     faults = Faults(seed, crash=0.04, throttle=0.03, lost_answer=0.1, duplicate=0.3, lose_record=0.2, delay=0.3)
     run(World(faults, routers=2))

@@ -42,7 +42,7 @@ def tool() -> Iterator[LlmTool]:
 
 
 def ask(tool: LlmTool, server: LlmServer, spec: dict[str, Any] | None = None, attempt: int = 1, **inputs: Any) -> Outcome:
-    stored = {"llm": {"type": "bearer", "token": "sk-very-secret", "base_url": server.url, "model": "stored-1", "price": PRICE}}
+    stored = {"llm": {"type": "bearer", "token": "sk-v3ry-secret", "base_url": server.url, "model": "stored-1", "price": PRICE}}
     given = {"url": server.url, "model": "test-1", **inputs}
     call = ToolCall(
         "llm",
@@ -74,19 +74,19 @@ def test_a_prompt_is_answered(tool: LlmTool, server: LlmServer) -> None:
 
 def test_a_credential_has_the_address_the_model_the_key_and_the_price(tool: LlmTool, server: LlmServer) -> None:
     done = ask(tool, server, url=None, model=None, auth="llm", messages=[{"role": "user", "content": "Where?"}])
-    assert server.headers[0]["authorization"] == "Bearer sk-very-secret"
+    assert server.headers[0]["authorization"] == "Bearer sk-v3ry-secret"
     assert done.result["model"] == "stored-1"
     assert done.meta["llm"] == {"model": "stored-1", "input_tokens": 1, "output_tokens": 3, "usd": 0.000032}
 
 
 def test_the_key_is_in_no_answer(tool: LlmTool, server: LlmServer) -> None:
-    server.answer = lambda body: "your key is sk-very-secret"
+    server.answer = lambda body: "your key is sk-v3ry-secret"
     assert ask(tool, server, auth="llm", prompt="?").result["text"] == "your key is ***"
-    server.answer = lambda body: (401, {"error": {"message": "wrong key: sk-very-secret", "code": "invalid_api_key"}})
+    server.answer = lambda body: (401, {"error": {"message": "wrong key: sk-v3ry-secret", "code": "invalid_api_key"}})
     error = ask(tool, server, auth="llm", prompt="?").error
     assert error is not None
     assert (error.kind, error.message, error.code) == ("auth", "llm: wrong key: ***", "invalid_api_key")
-    assert "sk-very-secret" not in str(error.details)
+    assert "sk-v3ry-secret" not in str(error.details)
 
 
 def test_an_answer_is_parsed_and_checked(tool: LlmTool, server: LlmServer) -> None:

@@ -47,7 +47,7 @@ def ask(
     timeout_s: float = 10,
     **inputs: Any,
 ) -> Outcome:
-    stored = {"mcp": {"type": "bearer", "token": "tk-very-secret", "base_url": url}}
+    stored = {"mcp": {"type": "bearer", "token": "tk-v3ry-secret", "base_url": url}}
     given = {"url": url, **inputs}
     call = ToolCall(
         "mcp",
@@ -275,8 +275,8 @@ def test_a_session_is_deleted_after_a_failure_and_nothing_depends_on_it(tool: Mc
 
 
 def test_a_credential_has_the_address_and_the_token_which_are_in_no_answer(tool: McpTool, server: McpServer) -> None:
-    server.token = "tk-very-secret"
-    server.tools["echo"] = lambda given: text("your token is tk-very-secret")
+    server.token = "tk-v3ry-secret"
+    server.tools["echo"] = lambda given: text("your token is tk-v3ry-secret")
     call = ToolCall(
         "mcp",
         {"tool": "echo", "auth": "mcp", "headers": {"X-Team": "a"}},
@@ -284,7 +284,7 @@ def test_a_credential_has_the_address_and_the_token_which_are_in_no_answer(tool:
         secrets={"mcp": {"type": "bearer", "data": {"token": server.token, "base_url": server.url}}}.__getitem__,
     )
     assert invoke(tool, call).result["text"] == "your token is ***"
-    assert {headers["authorization"] for headers in server.headers} == {"Bearer tk-very-secret"}
+    assert {headers["authorization"] for headers in server.headers} == {"Bearer tk-v3ry-secret"}
     assert {headers["x-team"] for headers in server.headers} == {"a"}
     assert failed(ask(tool, server.url, tool="echo"))[:2] == ("auth", False)
 

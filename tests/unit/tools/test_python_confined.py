@@ -133,6 +133,7 @@ def test_this_machine_is_out_of_bounds_with_network_unless_the_operator_allows_i
         code = f"import socket\ns = socket.socket(socket.{family})\ns.settimeout(1)\ns.connect(({host!r}, 9))"
         return str(python(code, spec={"network": True}).error)
 
+    monkeypatch.delenv("NOETL_HTTP_ALLOW_PRIVATE", raising=False)
     for host in ("127.0.0.1", "127.9.9.9", "2130706433", "localhost", "0.0.0.0", "::1", "::ffff:127.0.0.1", "fe80::1", "::"):
         assert "out of bounds" in connected(host), host
     monkeypatch.setenv("NOETL_HTTP_ALLOW_PRIVATE", "127.0.0.0/8")

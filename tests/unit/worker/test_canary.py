@@ -203,7 +203,7 @@ workflow:
       - {{ name: filter, kind: noop, result: "{{{{ keychain.api.token | fromjson }}}}", spec: {ERROR} }}
       - {{ name: number, kind: noop, result: "{{{{ keychain.api.token | int(default=none) + 1 }}}}", spec: {ERROR} }}
       - {{ name: sum, kind: noop, result: "{{{{ 1 + keychain.api.token }}}}", spec: {ERROR} }}
-      - {{ name: call, kind: noop, result: "{{{{ keychain.api.token(1) }}}}", spec: {ERROR} }}
+      - {{ name: call, kind: noop, result: "{{{{ keychain.api.token // 2 }}}}", spec: {ERROR} }}
       - {{ name: format, kind: noop, result: "{{{{ '%d' % keychain.api.token }}}}", spec: {ERROR} }}
       - {{ name: pattern, kind: noop, result: "{{{{ 'x' | regex_replace('(' ~ keychain.api.token, '') }}}}", spec: {ERROR} }}
       - {{ name: grouped, kind: noop, result: "{{{{ [{{'a': keychain.api.token}}] | groupby('a') }}}}", spec: {ERROR} }}
