@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from subprocess import Popen
 from typing import Any
@@ -35,4 +35,5 @@ def lambda_runtime(monkeypatch: pytest.MonkeyPatch, *patched: str) -> Iterator[A
         process.wait()
         for pipe in (process.stdin, process.stdout, process.stderr):
             if pipe is not None:
-                pipe.close()
+                with suppress(BrokenPipeError):  # of a killed process, with input that it had not read
+                    pipe.close()
