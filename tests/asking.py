@@ -13,9 +13,11 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
-from noetl_core.control.api import Api, Service, nothing_here
-from noetl_core.control.api.app import document, resolver
-from noetl_core.control.api.resolver import Operation
+from noetl_core.api.app import Api
+from noetl_core.api.document import document
+from noetl_core.api.request import Http
+from noetl_core.api.requests import REQUESTS
+from noetl_core.control.service import Service
 
 
 class Context:
@@ -49,14 +51,14 @@ class Answer:
 
 
 @cache
-def routes() -> tuple[Operation, ...]:
+def routes() -> tuple[Http, ...]:
     """All routes: methods, patterns, rights."""
-    return tuple(resolver(Service(nothing_here, nothing_here)).operations.values())
+    return tuple(request.http for request in REQUESTS)
 
 
 _apis: dict[int, tuple[Service, Api]] = {}
 alone = threading.Lock()
-"""A process of Lambda's has one request at a time, and Powertools keeps it where all resolvers of a process look for it."""
+"""An `Api` answers one request at a time."""
 
 
 def api_of(service: Service) -> Api:

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import parse_qsl, quote
 from wsgiref.simple_server import WSGIRequestHandler, make_server
 
-from noetl_core.control.api import Api
+from noetl_core.api.app import Api
 from tests.asking import Context, alone
 from tests.servers import serving, url_of
 

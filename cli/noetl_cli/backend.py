@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from noetl_cli.errors import FAILED, UNREACHABLE, USAGE, Exit
 
 if TYPE_CHECKING:
-    from noetl_core.client.api import Api
-    from noetl_core.client.shapes import Event, Events, Started
-    from noetl_core.client.view_shapes import Logs, Replay
-    from noetl_core.dsl.versions import Version
+    from noetl_core.api.requests import Api
+    from noetl_core.api.shapes.executions import Event, Events
+    from noetl_core.api.shapes.views import Logs, Replay
 
     Page = TypeVar("Page", Events, Logs, Replay)
 
@@ -39,21 +38,6 @@ class Backend(Protocol):
     @property
     def missing_store(self) -> str:
         """Where state was searched, in words, if there is none yet."""
-        ...
-
-    def start(
-        self,
-        *,
-        source: str | None,
-        path: str | None,
-        version: Version,
-        payload: dict[str, Any],
-        key: str | None,
-        priority: float | None = None,
-        strict: bool = False,
-        labels: Mapping[str, str] | None = None,
-    ) -> Started:
-        """Start an execution that this process follows."""
         ...
 
     def follow(self, execution_id: str, timeout: float | None, tick: Tick) -> None:

@@ -17,7 +17,7 @@ from noetl_cli.errors import FAILED, USAGE, Exit, say
 from noetl_core.result_refs import MARK, is_reference
 
 if TYPE_CHECKING:
-    from noetl_core.client.api import Api
+    from noetl_core.api.requests import Api
 
 SEARCHED: Final = 64 * 1024 * 1024
 """The largest object that is searched for references; a larger one is written unchanged."""

@@ -10,7 +10,7 @@ from noetl_cli.sources import Sources
 from noetl_cli.terminal import shortened, visible
 
 if TYPE_CHECKING:
-    from noetl_core.client.why_shapes import Cause, Fact, Why
+    from noetl_core.api.shapes.why import Cause, Fact, Why
 
 MESSAGE: Final = 1_000
 """The most characters of a message that are shown."""

@@ -14,29 +14,28 @@ from typing import TYPE_CHECKING, Any, cast
 
 from noetl_cli.backend import POLL_S, Tick, refused
 from noetl_cli.environments import on_failure
-from noetl_cli.errors import FAILED, TIMEOUT, UNREACHABLE, USAGE, Exit, Stopped, say
+from noetl_cli.errors import TIMEOUT, UNREACHABLE, Exit, Stopped, say
 from noetl_cli.local_store import IN_MEMORY, default_store
 from noetl_core.adapters.local.database import MEMORY
 from noetl_core.adapters.local.home import home
 from noetl_core.adapters.local.processes import pid_of, user_name
 from noetl_core.adapters.local.secrets import LocalSecrets
-from noetl_core.control.admit import KeyReused, StartRequest, UnknownPool
+from noetl_core.api.request import Answer, Request
+from noetl_core.api.requests import Api
+from noetl_core.api.requests.catalog import RegisterPlaybook
+from noetl_core.api.requests.executions import StartExecution
 from noetl_core.control.cursor import history
 from noetl_core.control.envelopes import Expander
-from noetl_core.control.labels import checked
 from noetl_core.control.operations import Operations, cursor_key
 from noetl_core.control.pages import whole
-from noetl_core.control.refusals import BadRequest, refusal
+from noetl_core.control.refusals import refusal
 from noetl_core.control.unreadable import REMEDY, mark_head_stuck
-from noetl_core.engine.workload import BadWorkload
 from noetl_core.local import LocalWiring
 from noetl_core.local_runner import THREADS
-from noetl_core.ports import CorruptLog, NotFound, PortError, StorageFailed, UnreadableStore
+from noetl_core.ports import CorruptLog, PortError, StorageFailed, UnreadableStore
 
 if TYPE_CHECKING:
-    from noetl_core.client.api import Api
-    from noetl_core.client.shapes import Event, Started
-    from noetl_core.dsl.versions import Version
+    from noetl_core.api.shapes.executions import Event, Started
     from noetl_core.events.shapes import By
 
 ENDS_WITHIN_S = 5
@@ -79,44 +78,6 @@ class LocalBackend:
             return f"state is kept in {store.parent} (new; NOETL_HOME names another place)"
         found_above = "NOETL_HOME" not in os.environ and store.parent.parent != Path.cwd()
         return f"state is kept in {store.parent}" if found_above else ""
-
-    def start(
-        self,
-        *,
-        source: str | None,
-        path: str | None,
-        version: Version,
-        payload: dict[str, Any],
-        key: str | None,
-        priority: float | None = None,
-        strict: bool = False,
-        labels: Mapping[str, str] | None = None,
-    ) -> Started:
-        try:
-            request = StartRequest(
-                path=path,
-                version=version,
-                playbook=source,
-                payload=payload,
-                idempotency_key=key,
-                priority=priority,
-                strict=strict,
-                labels=checked(labels) if labels else {},
-                by={"principal": user_name(), "source": "cli"},
-            )
-            started = self.wiring.start(request)
-        except KeyReused as error:
-            raise Exit(FAILED, str(error)) from None
-        except (NotFound, UnknownPool) as error:
-            raise Exit(USAGE, str(error)) from None
-        except BadWorkload as error:
-            raise Exit(USAGE, "\n".join(error.wrong)) from None
-        except BadRequest as error:
-            raise Exit(USAGE, f"--label: {error}") from None
-        if started.created:
-            self._created.add(started.execution_id)
-        found = {"execution_id": started.execution_id, "status": started.status, "created": started.created}
-        return cast("Started", {**found, "warnings": list(started.warnings)})
 
     def follow(self, execution_id: str, timeout: float | None, tick: Tick) -> None:
         def carry_out() -> bool:
@@ -207,21 +168,28 @@ class LocalBackend:
             key = cursor_key(lambda: control)()
             yield from cast("Iterator[Event]", whole(control, execution_id, name=name, after=after, key=key))
 
-    @property
+    @cached_property
     def api(self) -> Api:
-        """The operations of the services in this process. Registering creates a missing store; reading does not."""
-        return cast("Api", _Refusing(self._operations))
+        return _LocalApi(self)
 
-    def _operations(self, method: str) -> Operations:
-        wiring = self.wiring if method == "register" else self._looked_at
+    def answer(self, request: Request[Answer]) -> Answer:
+        """Return the answer of the services in this process. Starting and registering create a missing store."""
+        changes = isinstance(request, StartExecution | RegisterPlaybook)
+        wiring = self.wiring if changes else self._looked_at
         by: By = {"principal": user_name(), "source": "cli"}
-        return Operations(
-            lambda: wiring.control.on_behalf_of(by),
+        answer = Operations(
+            lambda: wiring.control,
             cursor_key(lambda: wiring.control),
-            facts={"name": "local", "pools": {"default": {"concurrency": THREADS}}},
-            secrets=lambda: LocalSecrets(home() / "credentials.json"),
-            by=lambda: by,
-        )
+            {"name": "local", "pools": {"default": {"concurrency": THREADS}}},
+            lambda: LocalSecrets(home() / "credentials.json"),
+            lambda: by,
+        ).call(request)
+        if isinstance(request, StartExecution):
+            started = cast("Started", answer)
+            wiring.warm(started["playbook"]["digest"])
+            if started["created"]:
+                self._created.add(started["execution_id"])
+        return answer
 
     @property
     def _looked_at(self) -> LocalWiring:
@@ -242,20 +210,15 @@ class LocalBackend:
                 wiring.close()
 
 
-class _Refusing:
-    """Wraps operations so that a refusal ends the command."""
+class _LocalApi(Api):
+    """The operations of the services in this process; a refusal ends the command."""
 
-    def __init__(self, operations: Callable[[str], Operations]) -> None:
-        self._operations = operations
+    def __init__(self, backend: LocalBackend) -> None:
+        self._backend = backend
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        method = getattr(self._operations(name), name)
-
-        def call(*args: Any, **kwargs: Any) -> Any:
-            with _refusing():
-                return method(*args, **kwargs)
-
-        return call
+    def call(self, request: Request[Answer]) -> Answer:
+        with _refusing():
+            return self._backend.answer(request)
 
 
 @contextmanager

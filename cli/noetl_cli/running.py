@@ -9,7 +9,7 @@ from noetl_cli import output
 from noetl_cli.terminal import visible
 
 if TYPE_CHECKING:
-    from noetl_core.client.view_shapes import LogEntry, RunningLog
+    from noetl_core.api.shapes.views import LogEntry, RunningLog
 
 Stream = Literal["stdout", "stderr"]
 STREAMS: Final[tuple[Stream, ...]] = ("stdout", "stderr")

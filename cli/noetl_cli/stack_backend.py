@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from noetl_cli.backend import PAGE, POLL_S, Tick, pages, refused
 from noetl_cli.errors import TIMEOUT, UNREACHABLE, USAGE, Exit, Stopped
 from noetl_core import __version__
-from noetl_core.client.errors import Refused, TokenInTheClear, Unreachable
-from noetl_core.client.http import Client
+from noetl_core.api.client import Client
+from noetl_core.api.errors import Refused, TokenInTheClear, Unreachable
+from noetl_core.api.request import Answer, Request
 from noetl_core.engine.statuses import STOPPED
 
 if TYPE_CHECKING:
-    from noetl_core.client.api import Api
-    from noetl_core.client.shapes import Event, Started
-    from noetl_core.dsl.versions import Version
+    from noetl_core.api.requests import Api
+    from noetl_core.api.shapes.executions import Event
 
 PATIENCE_S = 10.0
 """How long a stack may fail to answer before following an accepted execution is given up."""
@@ -31,29 +31,6 @@ class StackBackend:
     def __init__(self, url: str) -> None:
         self.name = "stack"
         self.api: Api = _Client(url, token=os.environ.get("NOETL_TOKEN", "").strip() or None)
-
-    def start(
-        self,
-        *,
-        source: str | None,
-        path: str | None,
-        version: Version,
-        payload: dict[str, Any],
-        key: str | None,
-        priority: float | None = None,
-        strict: bool = False,
-        labels: Mapping[str, str] | None = None,
-    ) -> Started:
-        named: dict[str, Any] = {"playbook": source} if source is not None else {"path": path}
-        return self.api.start(
-            **named,
-            version=version,
-            payload=payload,
-            idempotency_key=key,
-            priority=priority,
-            strict=strict or None,
-            labels=labels or None,
-        )
 
     def follow(self, execution_id: str, timeout: float | None, tick: Tick) -> None:
         until = None if timeout is None else time.monotonic() + timeout
@@ -92,26 +69,12 @@ class _Client(Client):
 
     agent = f"noetl-cli/{__version__}"
 
-    def send(
-        self,
-        method: str,
-        what: str,
-        body: Mapping[str, Any] | str | None,
-        query: Mapping[str, Any],
-        also: tuple[int, ...] = (),
-        headers: Mapping[str, str] | None = None,
-    ) -> str:
+    def call(self, request: Request[Answer]) -> Answer:
         try:
-            return super().send(method, what, body, query, also, headers)
+            return super().call(request)
         except Refused as error:
             raise refused(error.status, error.message, error.details) from None
         except Unreachable as error:
             raise Exit(UNREACHABLE, str(error)) from None
         except TokenInTheClear as error:
             raise Exit(USAGE, f"NOETL_TOKEN: {error}, or unset it") from None
-
-    def _parsed(self, what: str, text: str) -> Any:
-        try:
-            return super()._parsed(what, text)
-        except Unreachable as error:  # the answer is not JSON
-            raise Exit(UNREACHABLE, str(error)) from None

@@ -12,8 +12,8 @@ from noetl_core.result_refs import is_reference
 
 if TYPE_CHECKING:
     from noetl_cli.backend import Backend
-    from noetl_core.client.step_shapes import Iterations
-    from noetl_core.client.view_shapes import StepAggregates
+    from noetl_core.api.shapes.steps import Iterations
+    from noetl_core.api.shapes.views import StepAggregates
 
 LARGEST: Final = 8 * 1024 * 1024
 """The largest collection that is read to show its items."""

@@ -15,9 +15,10 @@ from noetl_console.carrying import Carrier
 from noetl_core.adapters.local.home import home
 from noetl_core.adapters.local.processes import user_name
 from noetl_core.adapters.local.secrets import LocalSecrets
-from noetl_core.control.api import Api, Service
-from noetl_core.control.api.callers import Rights
+from noetl_core.api.app import Api
+from noetl_core.api.callers import Rights
 from noetl_core.control.operations import cursor_key
+from noetl_core.control.service import Service
 from noetl_core.local import LocalWiring
 from noetl_core.local_runner import THREADS
 

@@ -8,8 +8,8 @@ import httpx
 
 from noetl_console.answering import Answered, Asked, refused
 from noetl_core import __version__
-from noetl_core.client.authorization import authorize
-from noetl_core.client.errors import TokenInTheClear, Unreachable
+from noetl_core.api.authorization import authorize
+from noetl_core.api.errors import TokenInTheClear, Unreachable
 
 PASSED = ("content-type", "idempotency-key", "if-none-match")
 RETURNED = ("content-type", "etag", "retry-after")

@@ -18,7 +18,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from noetl_core.adapters.aws.inbox import PARTS_FROM
 from noetl_core.adapters.aws.invocation import LoggedBatch, OutOfTime, TimeLeft, at_most
 from noetl_core.adapters.aws.webhooks import read_webhook
-from noetl_core.control.api import build_resolver
+from noetl_core.control.service import api_of
 from noetl_core.control.triggers.deliveries import Deliveries, Delivery, UploadDelivery
 from noetl_core.control.triggers.notifications import (
     EventDelivery,
@@ -37,7 +37,7 @@ from noetl_core.wiring import MESSAGE, control, inbox, left_messages, marks, res
 logger = Logger()
 metrics = Metrics()
 taking = LoggedBatch(logger, lambda record: {"message_id": record.message_id, "queue": _queue_of(record)})
-api = build_resolver(control)
+api = api_of(control)
 SPARE_S = 5
 """Seconds reserved in the invocation to report unprocessed messages."""
 LONGEST_S = 20

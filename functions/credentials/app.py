@@ -15,8 +15,9 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from noetl_core.adapters.aws.secrets import SecretsManager
 from noetl_core.adapters.aws.snapshots import on_snapshots
-from noetl_core.control.api import Api, Service, nothing_here
-from noetl_core.control.api.callers import Rights
+from noetl_core.api.app import Api
+from noetl_core.api.callers import Rights
+from noetl_core.control.service import Service, nothing_here
 from noetl_core.observe.telemetry import traced
 
 logger = Logger()

@@ -19,7 +19,7 @@ from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
-from noetl_core.client.authorization import LOOPBACK
+from noetl_core.api.authorization import LOOPBACK
 from noetl_infra.environments import contain
 from noetl_infra.pollers import hurry
 from noetl_infra.server import serve

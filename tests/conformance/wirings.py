@@ -18,7 +18,7 @@ from noetl_core.adapters.aws.clients import forget_clients
 from noetl_core.adapters.aws.events import DynamoEventStore
 from noetl_core.adapters.aws.results import S3ResultStore
 from noetl_core.adapters.local.secrets import PREFIX, LocalSecrets
-from noetl_core.control.api import Service
+from noetl_core.control.service import Service
 from noetl_core.engine.statuses import TERMINAL
 from noetl_core.local import LocalWiring
 from noetl_core.tools.base import Tool

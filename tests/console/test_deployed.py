@@ -21,9 +21,10 @@ from noetl_console.answering import Answered, Asked
 from noetl_console.assets import STATIC, assets
 from noetl_console.publishing import publish, published
 from noetl_console.server import CSP, HEADERS
-from noetl_core.control.api import Api, Service
-from noetl_core.control.api.callers import Rights
+from noetl_core.api.app import Api
+from noetl_core.api.callers import Rights
 from noetl_core.control.operations import cursor_key
+from noetl_core.control.service import Service
 from noetl_core.local import LocalWiring
 from tests.console.barriers import barriers
 from tests.console.browser import PATIENCE_MS

@@ -15,7 +15,7 @@ from noetl_cli.errors import USAGE, Exit
 from noetl_cli.payload import json_of
 
 if TYPE_CHECKING:
-    from noetl_core.client.service_shapes import Credential
+    from noetl_core.api.shapes.service import Credential
 
 credentials = typer.Typer(no_args_is_help=True, add_completion=False, help="Manage credentials: list, put, show, delete.")
 app.add_typer(credentials, name="credentials")

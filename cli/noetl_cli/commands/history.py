@@ -18,7 +18,7 @@ from noetl_cli.running import Running, heading, lines
 
 if TYPE_CHECKING:
     from noetl_cli.backend import Backend
-    from noetl_core.client.view_shapes import LogEntry
+    from noetl_core.api.shapes.views import LogEntry
 
 
 @app.command()

@@ -17,7 +17,7 @@ from noetl_cli.errors import TIMEOUT, USAGE, Exit, say
 from noetl_core.engine.statuses import STOPPED
 
 if TYPE_CHECKING:
-    from noetl_core.client.shapes import TriggerName
+    from noetl_core.api.shapes.executions import TriggerName
 
 
 @app.command("ls")

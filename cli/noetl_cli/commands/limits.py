@@ -14,7 +14,7 @@ from noetl_cli.backends import backend
 from noetl_cli.errors import say
 
 if TYPE_CHECKING:
-    from noetl_core.client.limit_shapes import LimitHolder, LimitInUse
+    from noetl_core.api.shapes.limits import LimitHolder, LimitInUse
 
 
 @app.command()

@@ -16,7 +16,7 @@ from noetl_cli.payload import json_of, put
 from noetl_core.engine.statuses import HELD, TERMINAL
 
 if TYPE_CHECKING:
-    from noetl_core.client.shapes import RedrivePlan
+    from noetl_core.api.shapes.executions import RedrivePlan
 
 
 @app.command()

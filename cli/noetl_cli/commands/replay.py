@@ -17,8 +17,8 @@ from noetl_cli.differing import differing
 from noetl_cli.errors import FAILED, UNREACHABLE, USAGE, Exit
 
 if TYPE_CHECKING:
-    from noetl_core.client.shapes import ExecutionState
-    from noetl_core.client.why_shapes import Compared, Diff, PartlyCompared
+    from noetl_core.api.shapes.executions import ExecutionState
+    from noetl_core.api.shapes.why import Compared, Diff, PartlyCompared
 
 
 @app.command()

@@ -109,15 +109,15 @@ def run(
             install(playbook.executor.requirements)
         if set_ and path is not None:
             check_sets(set_, playbook_files.check(where.api.playbook(path, version)["source"], Path(path)))
-        started = where.start(
-            source=source,
+        started = where.api.start(
+            playbook=source,
             path=path,
             version=version,
             payload=given,
-            key=idempotency_key,
+            idempotency_key=idempotency_key,
             priority=priority,
-            strict=strict,
-            labels=labels,
+            strict=strict or None,
+            labels=labels or None,
         )
         execution_id = started["execution_id"]
         for warning in started.get("warnings", ()):

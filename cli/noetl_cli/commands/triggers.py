@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from noetl_cli.backend import Backend
-    from noetl_core.client.trigger_shapes import Firing, Trigger, TriggerDetails
+    from noetl_core.api.shapes.triggers import Firing, Trigger, TriggerDetails
 
 triggers = typer.Typer(
     no_args_is_help=True, add_completion=False, help="What starts playbooks: list, enable, disable, fire, retry."

@@ -16,8 +16,8 @@ from noetl_cli.chart import draw
 from noetl_cli.errors import FAILED, UNREACHABLE, Exit, say
 
 if TYPE_CHECKING:
-    from noetl_core.client.api import Drawn
-    from noetl_core.client.view_shapes import Metered
+    from noetl_core.api.requests.views import Drawn
+    from noetl_core.api.shapes.views import Metered
 
 
 MOST_SPANS = 10_000

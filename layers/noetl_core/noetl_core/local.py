@@ -170,11 +170,15 @@ class LocalWiring:
     def start(self, request: StartRequest) -> Started:
         """Admit an execution; `run` carries it out."""
         started = admit(self.control, request)
-        if started.playbook.digest not in self._warmed:
-            self._warmed.add(started.playbook.digest)
-            steps = self.control.playbook(started.playbook.digest).steps
-            self.worker.tools.warm({task.kind for step in steps for task in step.tasks})
+        self.warm(started.playbook.digest)
         return started
+
+    def warm(self, digest: str) -> None:
+        """Prepare the tools of a playbook that was started."""
+        if digest not in self._warmed:
+            self._warmed.add(digest)
+            steps = self.control.playbook(digest).steps
+            self.worker.tools.warm({task.kind for step in steps for task in step.tasks})
 
     def run(self, *executions: str, timeout_s: float | None = None) -> bool:
         """Like `LocalRunner.run`, and carry out their failure handlers too."""

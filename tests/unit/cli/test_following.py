@@ -13,7 +13,7 @@ import pytest
 from noetl_cli.errors import TIMEOUT, UNREACHABLE, USAGE, Exit, Stopped
 from noetl_cli.follow import Watch, polled
 from noetl_cli.stack_backend import StackBackend
-from noetl_core.client.http import ATTEMPTS
+from noetl_core.api.client import ATTEMPTS
 from tests.servers import Handler, serving
 
 Answer = str | BaseException

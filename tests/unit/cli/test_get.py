@@ -14,11 +14,11 @@ from typer.testing import CliRunner
 from noetl_cli.commands import load
 from noetl_cli.errors import Exit
 from noetl_core.adapters.local.secrets import LocalSecrets
+from noetl_core.api.app import Api as Served
 from noetl_core.control import objects
 from noetl_core.control.admit import StartRequest
-from noetl_core.control.api import Api as Served
-from noetl_core.control.api import Service
 from noetl_core.control.operations import cursor_key
+from noetl_core.control.service import Service
 from noetl_core.local import LocalWiring
 from tests.served import served
 

@@ -6,7 +6,7 @@ import pytest
 
 from noetl_cli.commands.history import _print
 from noetl_cli.running import Running
-from noetl_core.client.view_shapes import LogEntry, RunningLog
+from noetl_core.api.shapes.views import LogEntry, RunningLog
 
 
 def running(text: str, written: int | None = None, run: str = "t") -> RunningLog:

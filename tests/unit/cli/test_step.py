@@ -11,7 +11,7 @@ from noetl_cli.backend import Backend
 from noetl_cli.step import show_step
 from noetl_core.adapters.local import events as adapter
 from noetl_core.codec import decode_events
-from noetl_core.control.api import Service
+from noetl_core.control.service import Service
 from noetl_core.local import run_text
 
 LOOP = """

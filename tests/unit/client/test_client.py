@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import importlib
-import inspect
-import pkgutil
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import get_type_hints
 
 import pytest
+from httpx import Request, Response
 
 from noetl_core.adapters.local.secrets import LocalSecrets
+from noetl_core.api.app import Api as Served
 from noetl_core.client import Api, Client, Refused, TokenInTheClear, Unreachable
-from noetl_core.control.api import Api as Served
-from noetl_core.control.api import Service
-from noetl_core.control.operations import Operations, cursor_key
+from noetl_core.control.operations import cursor_key
+from noetl_core.control.service import Service
 from noetl_core.local import LocalWiring
 from noetl_core.ports import RefusedDelivery
 from tests.served import served
 from tests.waiting import run_until_it_waits
 
 ROOT = Path(__file__).parents[3]
-METHODS = sorted(name for name in vars(Api) if not name.startswith("_"))
+METHODS = sorted({name for each in Api.__mro__[1:-3] for name in vars(each) if not name.startswith("_")} - {"call"})
 HELLO = """\
 apiVersion: noetl.io/v2
 kind: Playbook
@@ -62,16 +59,6 @@ def url(local: LocalWiring, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     )
     with served(Served(service)) as address:
         yield address
-
-
-@pytest.mark.parametrize("party", [Client, Operations])
-@pytest.mark.parametrize("name", METHODS)
-def test_the_client_and_the_services_have_every_operation_with_the_same_arguments_and_answers(party: type, name: str) -> None:
-    wanted, found = (inspect.signature(getattr(each, name)) for each in (Api, party))
-    more = set(found.parameters) - set(wanted.parameters)
-    assert more <= {"registers", "name", "by"}, "what HTTP decides by who asks"
-    assert [p for n, p in found.parameters.items() if n not in more or n in wanted.parameters] == list(wanted.parameters.values())
-    assert found.return_annotation == wanted.return_annotation
 
 
 def test_the_example_of_the_documentation_runs(url: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -217,24 +204,16 @@ def test_an_id_is_one_part_of_the_path_whatever_is_in_it(url: str, id: str) -> N
     assert end.value.status == 404
 
 
-def test_nobody_there_and_somebody_else_there(url: str) -> None:
+def test_nobody_there_and_somebody_else_there(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Unreachable):
         Client("http://127.0.0.1:1").health()
+    page = Response(200, text="<html>", headers={"content-type": "text/html"})
+    monkeypatch.setattr("httpx.Client.send", lambda *_: page)
+    page.request = Request("GET", url)
     with pytest.raises(Unreachable, match="not JSON"):
-        Client(url)._json("GET", "docs", None, {})
+        Client(url).health()
 
 
 def test_a_token_is_not_sent_in_the_clear() -> None:
     with pytest.raises(TokenInTheClear, match="without TLS"):
         Client("http://api.example.com", token="ey.J.x").health()
-
-
-def test_annotations_of_the_client_are_types() -> None:
-    import noetl_core.client
-    from noetl_core.client import api
-    from noetl_core.dsl.versions import Version
-
-    shapes = [found.name for found in pkgutil.iter_modules(noetl_core.client.__path__) if found.name.endswith("shapes")]
-    names = {**vars(api), "Version": Version, **{name: importlib.import_module(f"noetl_core.client.{name}") for name in shapes}}
-    for name in METHODS:
-        assert get_type_hints(getattr(Client, name), {**names, **vars(inspect.getmodule(Client))})["return"]

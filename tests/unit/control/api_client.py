@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from noetl_core.control.api import build_resolver
+from noetl_core.control.service import api_of
 from noetl_core.local import LocalWiring
 from tests.asking import Answer, Context, check
 
@@ -51,7 +51,7 @@ class Client:
     local: LocalWiring
 
     def __post_init__(self) -> None:
-        self.api = build_resolver(lambda: self.local.control)
+        self.api = api_of(lambda: self.local.control)
 
     def __call__(
         self,

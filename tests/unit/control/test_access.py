@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from noetl_core.adapters.local.secrets import LocalSecrets
+from noetl_core.api.callers import Rights
+from noetl_core.api.rights import RIGHTS
 from noetl_core.control import read
 from noetl_core.control.admit import StartRequest
-from noetl_core.control.api import Service
-from noetl_core.control.api.callers import RIGHTS, Rights
 from noetl_core.control.operations import cursor_key
+from noetl_core.control.service import Service
 from noetl_core.control.uploads import take_upload
 from noetl_core.local import LocalWiring
 from noetl_core.ports import Upload

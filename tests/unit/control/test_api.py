@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from noetl_core.api.reading import MAX_BODY
 from noetl_core.control import refusals
-from noetl_core.control.api import MAX_BODY
 from noetl_core.control.core import Control
 from noetl_core.ports import NotFound, Unavailable
 from tests.asking import Context

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from noetl_core.control.api.callers import name_of
+from noetl_core.api.callers import name_of
 from tests import asking, commands
 from tests.unit.control.asker import Asker
 from tests.unit.control.versions import text

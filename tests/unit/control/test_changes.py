@@ -13,7 +13,7 @@ from noetl_core.adapters.local import events as adapter
 from noetl_core.codec import decode_events
 from noetl_core.control import backwards, pages
 from noetl_core.control.admit import StartRequest
-from noetl_core.control.api import Service
+from noetl_core.control.service import Service
 from noetl_core.engine.records import Commit
 from noetl_core.local import LocalWiring, run_text
 from tests.asking import Answer, ask

@@ -14,9 +14,9 @@ from noetl_core.adapters.local import events as adapter
 from noetl_core.codec import decode_events
 from noetl_core.control import pages
 from noetl_core.control.admit import StartRequest
-from noetl_core.control.api import Service
 from noetl_core.control.read import state_at
 from noetl_core.control.recent import RecentCommits
+from noetl_core.control.service import Service
 from noetl_core.engine.fold import fold_commits
 from noetl_core.engine.records import StreamId
 from noetl_core.engine.snapshots import snapshot

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from noetl_core.control.api.app import document
+from noetl_core.api.document import document
 from noetl_core.control.triggers.hooks import MAX_BODY, MOST_KEPT, Hooks
 from noetl_core.dsl.sources import Webhook
 from noetl_core.engine import ids

@@ -14,9 +14,11 @@ from moto import mock_aws
 from noetl_core import wiring
 from noetl_core.adapters.aws.secrets import SecretsManager
 from noetl_core.adapters.local.secrets import LocalSecrets
-from noetl_core.control.api import MAX_BODY, Api, Service
-from noetl_core.control.api.app import document
-from noetl_core.control.api.resolver import Operation
+from noetl_core.api.app import Api
+from noetl_core.api.document import document
+from noetl_core.api.reading import MAX_BODY
+from noetl_core.api.request import Http
+from noetl_core.control.service import Service
 from noetl_core.local import LocalWiring
 from tests.asking import ask, routes
 from tests.contract.aws import environment, make_bucket, make_queue, make_table
@@ -118,7 +120,7 @@ def execution(service: Service) -> str:
     return str(json.loads(answer.text())["execution_id"])
 
 
-def paths(route: Operation, execution: str) -> Iterator[str]:
+def paths(route: Http, execution: str) -> Iterator[str]:
     """The route's path, made of what exists, then of what is hostile."""
     names = re.findall(r"\{\w+\+?\}", route.path)
     fits = {"{execution_id}": execution, "{path+}": "test/hello"}
@@ -129,20 +131,20 @@ def paths(route: Operation, execution: str) -> Iterator[str]:
         yield path
 
 
-def described(route: Operation) -> dict[str, Any]:
+def described(route: Http) -> dict[str, Any]:
     """What the document says of a route."""
     found: dict[str, Any] = document()["paths"][route.path.replace("+}", "}")][route.method.lower()]
     return found
 
 
-def body_of(route: Operation) -> dict[str, Any]:
+def body_of(route: Http) -> dict[str, Any]:
     """The schema of the JSON body that a route takes."""
     schema = described(route).get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
     found: dict[str, Any] = document()["components"]["schemas"].get(schema.get("$ref", "").rpartition("/")[2], {})
     return found
 
 
-def well_formed(route: Operation, execution: str) -> dict[str, Any]:
+def well_formed(route: Http, execution: str) -> dict[str, Any]:
     fits: dict[str, Any] = {"execution_id": execution, "path": "test/hello", "playbook": HELLO, "version": 1}
     schema = body_of(route)
     given = {n: {} if schema["properties"][n].get("type") == "object" else "x" for n in schema.get("required", ())}
@@ -151,7 +153,7 @@ def well_formed(route: Operation, execution: str) -> dict[str, Any]:
 
 @pytest.mark.sized
 @pytest.mark.parametrize("route", some(routes(), 3), ids=lambda r: f"{r.method} {r.path}")
-def test_hostile_requests_are_refused_as_documented(service: Service, execution: str, route: Operation) -> None:
+def test_hostile_requests_are_refused_as_documented(service: Service, execution: str, route: Http) -> None:
     def says(path: str, query: dict[str, str] | None = None, body: str = "", **more: Any) -> None:
         answer = ask(service, route.method, path, query, body=body, **more)  # held against the document
         said = f"{route.method} {path[:80]!r} {query!r:.80} {body[:80]!r} -> {answer.status} {answer.sent:.300}"

@@ -10,7 +10,7 @@ import pytest
 
 from noetl_core.control import run_at
 from noetl_core.control.admit import StartRequest
-from noetl_core.control.api import Service
+from noetl_core.control.service import Service
 from noetl_core.local import LocalWiring
 from tests.asking import ask
 from tests.properties import some

@@ -10,10 +10,10 @@ import pytest
 
 from noetl_core.control import read
 from noetl_core.control.admit import StartRequest, admit, register
-from noetl_core.control.api import Service
 from noetl_core.control.operations import cursor_key
 from noetl_core.control.redrive import redrive
 from noetl_core.control.replay import replay
+from noetl_core.control.service import Service
 from noetl_core.engine.records import StreamId, request_of
 from noetl_core.engine.redrive import Redrive
 from noetl_core.engine.workload import BadWorkload

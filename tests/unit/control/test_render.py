@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from noetl_core.control.admit import StartRequest
-from noetl_core.control.api import Service
+from noetl_core.control.service import Service
 from noetl_core.local import LocalWiring
 from tests.asking import Answer, ask
 from tests.waiting import run_until_it_waits

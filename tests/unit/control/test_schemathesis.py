@@ -17,9 +17,10 @@ from schemathesis.core.failures import FailureGroup
 from schemathesis.specs.openapi.checks import content_type_conformance, response_schema_conformance, status_code_conformance
 
 from noetl_core.adapters.local.secrets import LocalSecrets
-from noetl_core.control.api import Api, Service
-from noetl_core.control.api.app import document
+from noetl_core.api.app import Api
+from noetl_core.api.document import document
 from noetl_core.control.operations import cursor_key
+from noetl_core.control.service import Service
 from noetl_core.local import LocalWiring
 from tests.asking import routes
 from tests.served import wsgi
@@ -61,6 +62,7 @@ def api(local: LocalWiring, tmp_path_factory: pytest.TempPathFactory) -> Api:
 @pytest.fixture(scope="module")
 def there(api: Api, local: LocalWiring) -> dict[str, str]:
     """Parts of paths that name something: an execution that waits, a playbook, a credential."""
+    assert isinstance(api.service, Service)
     operations = api.service.operations
     started = operations.start(playbook=PLAYBOOK)["execution_id"]
     run_until_it_waits(local, started)

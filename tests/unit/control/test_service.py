@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from noetl_core.api.app import Api
+from noetl_core.api.callers import Rights
 from noetl_core.control.admit import StartRequest
-from noetl_core.control.api import Api, Service, nothing_here
-from noetl_core.control.api.callers import Rights
+from noetl_core.control.service import Service, nothing_here
 from tests import asking
 from tests.unit.control.asker import SOURCE, Asker
 
@@ -233,7 +234,7 @@ def test_a_cursor_signed_with_another_key_is_refused(ask: Asker) -> None:
 
 
 def test_an_answer_too_large_for_the_gateway_is_refused_not_lost(ask: Asker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_core.control.api.app.MAX_ANSWER", 500)
+    monkeypatch.setattr("noetl_core.api.app.MAX_ANSWER", 500)
     answer = Api(ask.service).resolve({"httpMethod": "GET", "path": "/api/openapi.json"}, None)
     assert answer["statusCode"] == 413
     assert json.loads(answer["body"])["error"]["code"] == "too_large"

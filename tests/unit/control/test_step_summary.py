@@ -11,7 +11,7 @@ import pytest
 from noetl_core.adapters.local import events as adapter
 from noetl_core.codec import decode_events
 from noetl_core.control.admit import StartRequest
-from noetl_core.control.api import Service
+from noetl_core.control.service import Service
 from noetl_core.engine.aggregates import RunAggregates
 from noetl_core.engine.records import Commit, StreamId, run_events
 from noetl_core.history import commits_of

@@ -22,7 +22,7 @@ PACKAGES = {
     "noetl_snowflake": ROOT / "plugins/noetl_snowflake/src/noetl_snowflake",
     "bench": ROOT / "bench",
 }
-PARTS = ("noetl_core/dsl/lint", "noetl_core/control/api")
+PARTS = ("noetl_core/dsl/lint", "noetl_core/api")
 """Packages within packages that have a row of their own."""
 READ_AS_FILES = ("functions", "examples", "docs")
 ROWS = [

@@ -19,7 +19,7 @@ spec = importlib.util.spec_from_file_location("app", sys.argv[1])
 spec.loader.exec_module(importlib.util.module_from_spec(spec))
 print(json.dumps(sorted(sys.modules)))
 """
-API = {"pydantic", "aws_lambda_powertools.event_handler", "noetl_core.control.api", "noetl_core.client.shapes"}
+API = {"pydantic", "aws_lambda_powertools.event_handler", "noetl_core.api.requests", "noetl_core.api.shapes.executions"}
 DATA_PLANE = {"noetl_core.worker.service", "noetl_core.worker.runner", "noetl_core.tools.registry"}
 
 

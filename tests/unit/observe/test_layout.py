@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from noetl_core.control.admit import StartRequest
-from noetl_core.control.api import Service
 from noetl_core.control.layouts import MAX_ARCS, Layouts
+from noetl_core.control.service import Service
 from noetl_core.local import LocalWiring
 from noetl_core.observe.graph import Edge, Graph, Node
 from noetl_core.observe.layout import MAX_PASSED, Layout, Places, placed, places_of

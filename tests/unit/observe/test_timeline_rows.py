@@ -10,7 +10,7 @@ import pytest
 from noetl_core.adapters.local import events as adapter
 from noetl_core.codec import decode_events
 from noetl_core.control.admit import StartRequest
-from noetl_core.control.api import Service
+from noetl_core.control.service import Service
 from noetl_core.local import LocalWiring
 from tests.asking import ask
 from tests.unit.control.long_playbooks import loop

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from noetl_core.control.api import Service
 from noetl_core.control.operations import cursor_key
+from noetl_core.control.service import Service
 from noetl_core.local import LocalWiring
 from tests.asking import ask, routes
 

@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
+from noetl_core.api.refused import BadRequest
 from noetl_core.control import labels, operate, read
 from noetl_core.control.core import Control
 from noetl_core.control.cursor import sign
 from noetl_core.control.doing import DOING, STATES_READ, Doing, doing
 from noetl_core.control.listing import before, instant
 from noetl_core.control.redrive import redrive
-from noetl_core.control.refusals import BadRequest, refusal
+from noetl_core.control.refusals import refusal
 from noetl_core.engine.redrive import From, Redrive
 from noetl_core.engine.state import State
 from noetl_core.frozen import frozen
 from noetl_core.ports import Head
 
 if TYPE_CHECKING:
-    from noetl_core.client import following_shapes
+    from noetl_core.api.shapes import following as following_shapes
 
 Action = Literal["cancel", "pause", "resume", "redrive"]
 FITS: Final[dict[str, frozenset[str]]] = {

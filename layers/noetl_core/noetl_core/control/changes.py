@@ -10,13 +10,13 @@ import hashlib
 from collections.abc import Collection, Container, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from noetl_core.api.refused import BadRequest, nearest
 from noetl_core.at_once import at_once
 from noetl_core.control import pages, read
 from noetl_core.control.backwards import ends_of, last_commits, position_at_end, tail
 from noetl_core.control.core import Control
 from noetl_core.control.cursor import Position, StreamPosition
 from noetl_core.control.limit_views import awaited
-from noetl_core.control.refusals import BadRequest, nearest
 from noetl_core.control.step_summary import under_way
 from noetl_core.engine.records import Commit, StreamId
 from noetl_core.engine.state import State
@@ -25,7 +25,7 @@ from noetl_core.instants import to_rfc3339
 from noetl_core.values import Values
 
 if TYPE_CHECKING:
-    from noetl_core.client import following_shapes
+    from noetl_core.api.shapes import following as following_shapes
 
 ENVELOPE_KEYS: Final = (
     "event_id",

@@ -6,11 +6,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from noetl_core.control.refusals import BadRequest, PathsMissing
+from noetl_core.api.refused import BadRequest
+from noetl_core.control.refusals import PathsMissing
 from noetl_core.ports import NotFound, Secrets
 
 if TYPE_CHECKING:
-    from noetl_core.client.service_shapes import Credential, Deleted
+    from noetl_core.api.shapes.service import Credential, Deleted
     from noetl_core.events.shapes import By
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@=+-]{0,127}(/[A-Za-z0-9][A-Za-z0-9_.@=+-]{0,127}){0,3}")

@@ -18,7 +18,8 @@ from noetl_core.observe.diff import Side, Totals, apart, counted, durations, tot
 from noetl_core.values import Values
 
 if TYPE_CHECKING:
-    from noetl_core.client import shapes, why_shapes
+    from noetl_core.api.shapes import executions as shapes
+    from noetl_core.api.shapes import why as why_shapes
 
 MOST: Final = 1_000
 """Differences, and durations, of one answer."""

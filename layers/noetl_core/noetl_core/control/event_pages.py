@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
+from noetl_core.api.refused import BadRequest
 from noetl_core.control import pages, read
 from noetl_core.control.backwards import commits_before, ends_of, last_commits, last_envelopes, position_at_end
 from noetl_core.control.core import Control
 from noetl_core.control.cursor import Position, place_of
-from noetl_core.control.refusals import BadRequest
 from noetl_core.control.seek import position_behind, position_of_instant, position_of_number
 from noetl_core.engine.records import Commit, StreamId, request_of
 from noetl_core.engine.state import State

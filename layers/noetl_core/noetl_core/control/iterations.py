@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from noetl_core.api.refused import nearest
 from noetl_core.control import read
 from noetl_core.control.core import Control
 from noetl_core.control.cursor import BadCursor, sign, unsign
 from noetl_core.control.loop_streams import LoopStreams, loop_streams
 from noetl_core.control.pages import BUSY_S, MAX_EXAMINED
-from noetl_core.control.refusals import nearest
 from noetl_core.engine.records import RunEvent, StreamId, run_events
 from noetl_core.engine.state import State
 from noetl_core.events.runs import LoopIterationCompleted
@@ -21,7 +21,7 @@ from noetl_core.instants import SECOND, to_rfc3339
 from noetl_core.ports import NotFound
 
 if TYPE_CHECKING:
-    from noetl_core.client import step_shapes
+    from noetl_core.api.shapes import steps as step_shapes
 
 SHOWN: Final = 100
 NEWEST: Final = 3

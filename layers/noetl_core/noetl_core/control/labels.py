@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from noetl_core.control.refusals import BadRequest
+from noetl_core.api.refused import BadRequest
 
 MAX_LABELS: Final = 20
 MAX_VALUE: Final = 256

@@ -14,7 +14,7 @@ from noetl_core.instants import SECOND, to_rfc3339
 from noetl_core.ports import LimitRecord, LimitWaiter
 
 if TYPE_CHECKING:
-    from noetl_core.client import limit_shapes
+    from noetl_core.api.shapes import limits as limit_shapes
 
 SHOWN: Final = 100
 """How many of those that wait are shown."""

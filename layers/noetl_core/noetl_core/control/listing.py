@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 from urllib.parse import parse_qsl
 
+from noetl_core.api.refused import BadRequest
 from noetl_core.control import labels, read
 from noetl_core.control.core import Control
 from noetl_core.control.cursor import BadCursor, sign, unsign
 from noetl_core.control.doing import DOING, STATES_READ, Doing, doing
-from noetl_core.control.refusals import BadRequest
 from noetl_core.dsl.search import MOST, NAME
 from noetl_core.engine.search import MAX_BYTES
 from noetl_core.engine.statuses import LISTED_STATUSES
@@ -18,7 +18,7 @@ from noetl_core.instants import from_text, in_microseconds
 from noetl_core.ports import Head
 
 if TYPE_CHECKING:
-    from noetl_core.client.shapes import Executions, ListedExecution
+    from noetl_core.api.shapes.executions import Executions, ListedExecution
 
 LISTED = 50
 LOOKED_AT = 500

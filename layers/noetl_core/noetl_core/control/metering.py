@@ -17,7 +17,7 @@ from noetl_core.frozen import frozen
 from noetl_core.history import counted
 
 if TYPE_CHECKING:
-    from noetl_core.client import view_shapes
+    from noetl_core.api.shapes import views as view_shapes
     from noetl_core.observe.cost import Units
 
 READ = 1_000

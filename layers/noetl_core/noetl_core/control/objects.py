@@ -11,7 +11,7 @@ from noetl_core.ports import CorruptLog, NotFound
 from noetl_core.values import Family, Values
 
 if TYPE_CHECKING:
-    from noetl_core.client import view_shapes
+    from noetl_core.api.shapes import views as view_shapes
 
 PIECE: Final = 3 * 1024 * 1024
 """Bytes of an object in one answer: four thirds of it as text, and Lambda answers at most 6 MB."""

@@ -16,8 +16,8 @@ from noetl_core.engine.records import Commit, StreamId, request_of
 from noetl_core.events.table import CONTROL_EVENTS, EVENTS, RUN_EVENTS
 from noetl_core.instants import SECOND
 from noetl_core.ports import NotFound
+from noetl_core.request_bounds import MAX_PAGE as MAX_PAGE
 
-MAX_PAGE = 1_000
 MAX_PAGE_BYTES = 4 * 1024 * 1024
 """Lambda answers with 6 MB at most."""
 BUSY_S = 20

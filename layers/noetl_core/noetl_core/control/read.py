@@ -25,7 +25,7 @@ from noetl_core.ports import CorruptLog, Head, NotFound, PlaybookVersion
 from noetl_core.values import Values
 
 if TYPE_CHECKING:
-    from noetl_core.client import catalog_shapes
+    from noetl_core.api.shapes import catalog as catalog_shapes
 
 __all__ = ["BadCursor", "error_of", "head_as_dict", "load", "shown_wait", "state_at", "status_of", "summary", "waiting_for"]
 

@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
-from collections.abc import Iterable
 from http import HTTPStatus
 from typing import TYPE_CHECKING, NamedTuple
 
+from noetl_core.api.refused import BadRequest, NoRoute, NotAllowed
 from noetl_core.control import callbacks, catalog, operate, read
 from noetl_core.control.admit import KeyReused, UnknownPool
 from noetl_core.control.backfill import BadBackfill
@@ -20,29 +19,14 @@ from noetl_core.expr import TemplateError
 from noetl_core.ports import CorruptLog, Forbidden, NotFound, PortError, TooLarge, Unavailable
 
 if TYPE_CHECKING:
-    from noetl_core.client import catalog_shapes, service_shapes
+    from noetl_core.api.shapes import catalog as catalog_shapes
+    from noetl_core.api.shapes import service as service_shapes
 
 log = logging.getLogger(__name__)
 
 
-class BadRequest(ValueError):
-    """The request is malformed (HTTP 400). Who acts: the caller."""
-
-    def __init__(self, message: str, loc: str = "body", hint: str = "") -> None:
-        super().__init__(message)
-        self.details: list[service_shapes.Detail] = [{"loc": loc, "message": message, "hint": hint}]
-
-
 class PathsMissing(BadRequest):
     """A credential does not name the playbooks that may use it (HTTP 422). Who acts: the caller."""
-
-
-class NoRoute(LookupError):
-    """No route has this method and path (HTTP 404). Who acts: the caller."""
-
-
-class NotAllowed(Exception):
-    """The caller may not do that (HTTP 403). Who acts: whoever gives out rights."""
 
 
 TABLE: tuple[tuple[type[Exception], HTTPStatus, str], ...] = (
@@ -111,22 +95,6 @@ def diagnostic(d: Diagnostic) -> catalog_shapes.Diagnostic:
         "line": d.line,
         "col": d.col,
     }
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """A hint for a name that is not `known`: what was probably meant, or all there are."""
-    names = list(known)
-    near = difflib.get_close_matches(name, names, 1)
-    if near:
-        return f"did you mean {near[0]!r}?"
-    return f"known: {', '.join(names)}" if names else "none is known here"
-
-
-def within(name: str, value: int, least: int, most: int) -> int:
-    """`value`, if it is one that parameter `name` may have. Raises `BadRequest`."""
-    if not least <= value <= most:
-        raise BadRequest(f"{name} is a number from {least} to {most}", f"query.{name}")
-    return value
 
 
 def _refused(status: HTTPStatus, code: str, message: str, details: list[service_shapes.Detail], request_id: str) -> Refused:

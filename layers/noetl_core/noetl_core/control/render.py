@@ -19,7 +19,8 @@ from noetl_core.ports import NotFound, Unavailable
 from noetl_core.values import Values
 
 if TYPE_CHECKING:
-    from noetl_core.client import shapes, why_shapes
+    from noetl_core.api.shapes import executions as shapes
+    from noetl_core.api.shapes import why as why_shapes
 
 NOWHERE: Final = Asked()
 MAX_ROUNDS = 50

@@ -15,7 +15,7 @@ from noetl_core.instants import SECOND, to_rfc3339
 from noetl_core.ports import Head
 
 if TYPE_CHECKING:
-    from noetl_core.client import following_shapes
+    from noetl_core.api.shapes import following as following_shapes
 
 COUNTED: Final = 1_000
 """Executions of a status that are counted."""

@@ -6,16 +6,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from noetl_core.api.refused import nearest
 from noetl_core.control import read
 from noetl_core.control.core import Control
-from noetl_core.control.refusals import nearest
 from noetl_core.engine.aggregates import coarser, rows_of
 from noetl_core.engine.records import Commit, StreamId
 from noetl_core.engine.state import StepState
 from noetl_core.ports import NotFound
 
 if TYPE_CHECKING:
-    from noetl_core.client import view_shapes
+    from noetl_core.api.shapes import views as view_shapes
     from noetl_core.events.aggregates import Aggregates, Cells
     from noetl_core.events.shapes import Counts
 

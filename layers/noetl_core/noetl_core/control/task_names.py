@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from noetl_core.api.refused import BadRequest, nearest
 from noetl_core.carried_over import carried_over
 from noetl_core.control import read
 from noetl_core.control.core import Control
 from noetl_core.control.cursor import EventPlace
 from noetl_core.control.loop_streams import LoopStreams, loop_streams
 from noetl_core.control.pages import BUSY_S
-from noetl_core.control.refusals import BadRequest, nearest
 from noetl_core.dsl.model import Loop, Step
 from noetl_core.engine.loops import iteration_scope, outermost_scope
 from noetl_core.engine.passes import RoutingPass, StepsView

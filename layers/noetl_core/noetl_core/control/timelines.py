@@ -6,24 +6,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
+from noetl_core.api.refused import BadRequest
 from noetl_core.at_once import at_once
 from noetl_core.control import read
 from noetl_core.control.backwards import before_instant, ends_of
 from noetl_core.control.core import Control
 from noetl_core.control.cursor import Position, envelopes, history
 from noetl_core.control.envelopes import Expander
-from noetl_core.control.refusals import BadRequest
 from noetl_core.engine.records import Commit, StreamId, envelopes_of
 from noetl_core.engine.state import State
 from noetl_core.history import commits_of, counted
 from noetl_core.instants import SECOND, from_text, in_microseconds
+from noetl_core.request_bounds import MAX_RUNS
 
 if TYPE_CHECKING:
-    from noetl_core.client import view_shapes
+    from noetl_core.api.shapes import views as view_shapes
     from noetl_core.observe.timeline import Timeline
     from noetl_core.observe.timeline_rows import Row, Rows
 
-SPANS, MAX_SPANS = 2_000, 10_000
+SPANS = MAX_RUNS
 ROWS = 1_000
 WHOLE = 20_000
 """Events of a history that is read for all that is in it. The runs of a longer one are shown as rows."""

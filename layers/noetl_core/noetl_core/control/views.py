@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, cast
 
+from noetl_core.api.refused import BadRequest
 from noetl_core.control import pages, read
 from noetl_core.control.core import Control
 from noetl_core.control.pages import BUSY_S
-from noetl_core.control.refusals import BadRequest
 from noetl_core.control.replay import Unfit, replay
 from noetl_core.dsl.parse import collection_paused
 from noetl_core.instants import SECOND
@@ -19,8 +19,8 @@ from noetl_core.observe.logs import task_logs
 from noetl_core.ports import NotFound
 
 if TYPE_CHECKING:
-    from noetl_core.client import view_shapes
-    from noetl_core.client.api import Drawn
+    from noetl_core.api.requests.views import Drawn
+    from noetl_core.api.shapes import views as view_shapes
     from noetl_core.observe.graph import Graph
 
 LOGS = 100

@@ -16,7 +16,7 @@ from noetl_core.instants import to_rfc3339
 from noetl_core.ports import CorruptLog, Head, NewerLog, NotFound
 
 if TYPE_CHECKING:
-    from noetl_core.client import following_shapes
+    from noetl_core.api.shapes import following as following_shapes
 
 LOOKED_AT: Final = 100
 """Running executions that one page looks at: whether one waits is in its state."""

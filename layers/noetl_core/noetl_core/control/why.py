@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
+from noetl_core.api.refused import nearest
 from noetl_core.control import read
 from noetl_core.control.core import Control
 from noetl_core.control.cursor import place_of
 from noetl_core.control.limit_views import awaited
 from noetl_core.control.log_parts import WHOLE, LogParts
 from noetl_core.control.log_search import LogSearch
-from noetl_core.control.refusals import nearest
 from noetl_core.dsl.positions import Positions
 from noetl_core.engine.records import Commit, StreamId
 from noetl_core.engine.state import State
@@ -30,7 +30,8 @@ from noetl_core.ports import NotFound
 from noetl_core.values import Values
 
 if TYPE_CHECKING:
-    from noetl_core.client import shapes, why_shapes
+    from noetl_core.api.shapes import executions as shapes
+    from noetl_core.api.shapes import why as why_shapes
     from noetl_core.engine.passes import RoutingPass
 
 GENERATIONS: Final = 5

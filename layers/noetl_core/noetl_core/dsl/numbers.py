@@ -14,6 +14,7 @@ from noetl_core.dsl.model import Limits
 from noetl_core.expr import Scope, TemplateError, render
 from noetl_core.frozen import frozen
 from noetl_core.instants import DAY_S
+from noetl_core.request_bounds import MAX_PRIORITY
 
 YEAR_S: Final = 366 * DAY_S
 ANY: Final = 1e12
@@ -85,7 +86,7 @@ LEASE: Final = Range(5, 12 * 3600)
 TOLERATED_COUNT: Final = Range(0, ANY, whole=True)
 TOLERATED_PERCENT: Final = Range(0, 100)
 JOIN_COUNT: Final = Range(1, 10_000, whole=True, template=False, null=False)
-PRIORITY: Final = Range(-1e6, 1e6)
+PRIORITY: Final = Range(-MAX_PRIORITY, MAX_PRIORITY)
 PER_SECOND: Final = Range(1e-5, 100_000, null=False)
 """At least one a day: nobody should wait longer for a permit."""
 BURST: Final = Range(1, 10_000, whole=True)

@@ -18,6 +18,7 @@ from noetl_core.engine.records import ControlEvent, RunEvent
 from noetl_core.engine.state import State
 from noetl_core.events.aggregates import Aggregates, Cells, ErrorGroup, Warnings
 from noetl_core.events.shapes import Failure
+from noetl_core.request_bounds import MAX_CELLS as MAX_CELLS
 
 MAX_GROUPS = 20
 """Groups of errors that are stated; the failures of all others are counted together."""
@@ -28,7 +29,7 @@ FOLDED = 4
 MESSAGE = 200
 """Characters of an error's message that are stated."""
 
-MAX_CELLS, FEW_CELLS = 256, 64
+FEW_CELLS = 64
 """Cells that a boundary states, and a commit of a loop that goes on: those are read by whoever looks, each second anew."""
 
 _NUMBERS = re.compile(r"\d+")

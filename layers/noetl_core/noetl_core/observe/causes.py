@@ -16,7 +16,7 @@ from noetl_core.observe.account import Account, Moment, RunAccount
 from noetl_core.python_code import FILENAME
 
 if TYPE_CHECKING:
-    from noetl_core.client.why_shapes import Cause, CodeLine
+    from noetl_core.api.shapes.why import Cause, CodeLine
 
 _FRAME: Final = re.compile(r'  File "(?P<file>[^"\n]*)", line (?P<line>\d+), in (?P<name>[^\n]*)(?:\n    (?P<source>[^\n]*))?')
 KEPT: Final = ("kind", "message", "step", "task", "iteration", "code")

@@ -18,7 +18,7 @@ from noetl_core.frozen import frozen
 from noetl_core.observe.account import RunAccount
 
 if TYPE_CHECKING:
-    from noetl_core.client.why_shapes import Apart, StepTotals
+    from noetl_core.api.shapes.why import Apart, StepTotals
 
 SHOWN: Final = 300
 """Characters of a value that are shown."""

@@ -14,7 +14,7 @@ from noetl_core.events.shapes import TokenEvent
 from noetl_core.expr import Scope, TemplateError, compile_text, is_reference, is_template, path_text, render, truthy
 
 if TYPE_CHECKING:
-    from noetl_core.client import why_shapes
+    from noetl_core.api.shapes import why as why_shapes
 
 SHOWN: Final = 120
 """Characters of a value that are shown."""

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 from noetl_core.observe.counts import iterations
 
 if TYPE_CHECKING:
-    from noetl_core.client.shapes import Execution
-    from noetl_core.client.view_shapes import Cost, Span, Timeline
-    from noetl_core.client.why_shapes import Cause, Why
+    from noetl_core.api.shapes.executions import Execution
+    from noetl_core.api.shapes.views import Cost, Span, Timeline
+    from noetl_core.api.shapes.why import Cause, Why
 
 CELL, BLOCK = 120, 4_000
 """Characters of a value that are shown in a table, and by itself."""

@@ -10,7 +10,7 @@ from noetl_core.instants import to_rfc3339
 from noetl_core.observe.account import UNREAD
 
 if TYPE_CHECKING:
-    from noetl_core.client import why_shapes
+    from noetl_core.api.shapes import why as why_shapes
 
 NOT_READ: Final = "decided in a part of the log that is not read"
 

@@ -14,7 +14,7 @@ from noetl_core.observe.account import RunAccount
 from noetl_core.observe.evaluation import Question
 
 if TYPE_CHECKING:
-    from noetl_core.client.why_shapes import Fact
+    from noetl_core.api.shapes.why import Fact
 
 
 def with_loop(fact: Fact, run: RunAccount) -> Question:

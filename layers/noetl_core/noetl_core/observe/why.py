@@ -20,7 +20,7 @@ from noetl_core.observe.evaluation import Question
 from noetl_core.observe.under_way import awaited, keeps, lacking, with_loop
 
 if TYPE_CHECKING:
-    from noetl_core.client.why_shapes import Fact, FactKind
+    from noetl_core.api.shapes.why import Fact, FactKind
 
 VISITS: Final = 5
 """Visits of a step that are explained: the newest."""

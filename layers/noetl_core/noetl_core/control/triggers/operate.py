@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+from noetl_core.api.refused import BadRequest
 from noetl_core.control.catalog import record_change
 from noetl_core.control.core import Control
 from noetl_core.control.failures import KIND, handle_again
 from noetl_core.control.operate import NotNow
-from noetl_core.control.refusals import BadRequest
 from noetl_core.control.registration import set_due
 from noetl_core.control.triggers.deliveries import small
 from noetl_core.control.triggers.schedules import facts_of
@@ -27,7 +27,7 @@ from noetl_core.instants import SECOND, from_text, in_microseconds, to_rfc3339
 from noetl_core.ports import Firing, NotFound, OtherRevision, RefusedDelivery, TriggerRecord, Unavailable
 
 if TYPE_CHECKING:
-    from noetl_core.client import trigger_shapes as shapes
+    from noetl_core.api.shapes import triggers as shapes
 
 MOST_ROUNDS: Final = 20
 SHOWN_FIRINGS: Final = 20

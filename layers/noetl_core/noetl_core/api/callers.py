@@ -1,0 +1,112 @@
+"""What a caller may do, by what API Gateway says of it (`docs/access.md`).
+
+Whoever comes with a token has the rights that its scopes and groups name. Of a caller with an IAM signature, IAM has judged the
+route, and what one route does for two kinds of callers is told apart by ARNs. An API without authentication is for an emulator
+on one machine, whose user may do everything but read secrets.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from noetl_core.api.rights import ANSWERS, INLINE, SECRETS
+from noetl_core.events.shapes import MAX_PRINCIPAL, By
+from noetl_core.frozen import frozen
+
+Caller = Mapping[str, Any]
+"""Who asks, as API Gateway says: its `requestContext`."""
+
+FORMER: Final = {SECRETS: "secrets", ANSWERS: "callbacks"}
+"""What scopes and groups of some rights were called before; still understood."""
+AGENTS: Final = {"noetl-cli/": "cli", "noetl-console/": "console", "Mozilla/": "console"}
+"""How the user agents of clients begin."""
+ANYBODY: Final = "*"
+REMEDIES: Final = {
+    INLINE: "register the playbook and start it by its path (noetl register, noetl run PATH), or have the right given: the"
+    " stack's parameter InlineStarters names roles and users, a token needs the scope or group",
+}
+"""What to do about rights that nobody has by default."""
+
+
+@frozen
+class Rights:
+    """What is known of callers' rights.
+
+    `auth` is how the API asks who calls: `IAM`, `JWT` or `NONE`. `readers` and `inliners` are ARNs of roles and users, `server`
+    is the resource server whose scopes count.
+    """
+
+    auth: str = "NONE"
+    readers: frozenset[str] = frozenset()
+    inliners: frozenset[str] = frozenset()
+    server: str = "noetl"
+
+    @classmethod
+    def from_environment(cls) -> Rights:
+        """As the deployment says; where it does not, IAM is taken to have judged."""
+        said = os.environ
+        return cls(
+            said.get("API_AUTH", "IAM"),
+            _listed(said.get("SECRET_READERS", "")),
+            _listed(said.get("INLINE_STARTERS", "")),
+            said.get("SCOPES_OF", "noetl"),
+        )
+
+    def __call__(self, caller: Caller, right: str) -> bool | None:
+        """Whether `caller` has `right`; None where IAM allowed the route and says no more."""
+        claims = (caller.get("authorizer") or {}).get("claims")
+        if isinstance(claims, Mapping):
+            return self._by_token(claims, right)
+        if self.auth == "JWT":
+            return right == ANSWERS  # without a token the gateway lets pass who has a callback's, where that is enough
+        arn = _arn(caller)
+        if right == SECRETS:
+            return arn in self.readers
+        if right == INLINE:
+            return self.auth == "NONE" or ANYBODY in self.inliners or arn in self.inliners
+        return None if arn or self.auth == "IAM" else True
+
+    def _by_token(self, claims: Mapping[str, Any], right: str) -> bool:
+        words = {right, FORMER.get(right, right)}
+        scopes = {s.removeprefix(f"{self.server}/") for s in str(claims.get("scope") or "").split()}
+        return bool(words & (scopes | _groups(claims.get("cognito:groups"))))
+
+
+def name_of(caller: Caller) -> str:
+    """Return the caller, as far as the gateway names it: the name or id in a token, an ARN, or an empty text."""
+    claims = (caller.get("authorizer") or {}).get("claims")
+    if isinstance(claims, Mapping):
+        found = next((claims[k] for k in ("cognito:username", "username", "client_id", "sub") if claims.get(k)), "")
+        return str(found)[:MAX_PRINCIPAL]
+    return str((caller.get("identity") or {}).get("userArn") or "")[:MAX_PRINCIPAL]
+
+
+def author_of(event: Mapping[str, Any], user: str = "") -> By:
+    """Return who sends a request, a proxy event, and by which way. `user` is that of this machine where it alone asks.
+
+    The way is what the client says of itself: pages and the command line name themselves, everything else is `api`.
+    """
+    headers = event.get("headers") or {}
+    agent = next((str(value) for name, value in headers.items() if name.lower() == "user-agent"), "")
+    source = next((word for begin, word in AGENTS.items() if agent.startswith(begin)), "api")
+    principal = name_of(event.get("requestContext") or {}) or user or "anonymous"
+    return {"principal": principal[:MAX_PRINCIPAL], "source": source}
+
+
+def _listed(text: str) -> frozenset[str]:
+    return frozenset(part.strip() for part in text.split(",") if part.strip())
+
+
+def _groups(value: Any) -> set[str]:
+    """API Gateway hands the groups on as a list, or as its text."""
+    return {str(v) for v in value} if isinstance(value, list) else set(re.findall(r"[^\s,\[\]]+", str(value or "")))
+
+
+def _arn(caller: Caller) -> str:
+    """The user's, or of a session the ARN of its role: `...:assumed-role/NAME/SESSION` is `...:role/NAME`."""
+    arn = str((caller.get("identity") or {}).get("userArn") or "")
+    session = re.fullmatch(r"arn:([\w-]+):sts::(\d+):assumed-role/([^/]+)/.+", arn)
+    return f"arn:{session[1]}:iam::{session[2]}:role/{session[3]}" if session else arn
