@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -121,33 +121,55 @@ def _methods(group: str) -> tuple[str, ...]:
     }[group]
 
 
-def cases_of(subject: str) -> Iterator[Case]:
-    """Yield every call of one subject."""
-    if subject in OPERATORS:
-        for value, argument in product(VALUES, ARGUMENTS.values()):
-            yield Case(subject, OPERATORS[subject] % (value, argument))
-        return
-    *group, name = subject.split(" ")
-    values = _methods(group[0]) if group[-1] == "method" else tuple(VALUES)
-    lists = [(), *((one,) for one in ARGUMENTS.values()), *product(ARGUMENTS.values(), repeat=2)]
-    for value, arguments in product(values, lists):
+ARGUMENT_LISTS: Sequence[tuple[str, ...]] = [
+    (),
+    *((one,) for one in ARGUMENTS.values()),
+    *product(ARGUMENTS.values(), repeat=2),
+]
+
+
+@dataclass(frozen=True)
+class Calls:
+    """All calls of one subject. A call is made when it is chosen, because there are a million of them."""
+
+    subject: str
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        group = self.subject.split(" ")
+        return _methods(group[0]) if group[1:2] == ["method"] else tuple(VALUES)
+
+    @property
+    def arguments(self) -> Sequence[tuple[str, ...]]:
+        return [(one,) for one in ARGUMENTS.values()] if self.subject in OPERATORS else ARGUMENT_LISTS
+
+    def __len__(self) -> int:
+        return len(self.values) * len(self.arguments)
+
+    def __getitem__(self, number: int) -> Case:
+        value, arguments = divmod(number, len(self.arguments))
+        return Case(self.subject, self._template(self.values[value], self.arguments[arguments]))
+
+    def _template(self, value: str, arguments: tuple[str, ...]) -> str:
+        if self.subject in OPERATORS:
+            return OPERATORS[self.subject] % (value, *arguments)
+        *group, name = self.subject.split(" ")
         written = ", ".join(arguments)
         if group[0] == "filter":
-            yield Case(subject, f"{{{{ {value} | {name}({written}) }}}}")
-        elif group[0] == "test":
-            written = f"({written})" if arguments else ""
-            yield Case(subject, f"{{{{ [{value}] | select({', '.join([repr(name), *arguments])}) | length }}}}")
-        elif group[0] == "function":
-            yield Case(subject, f"{{{{ {name}({', '.join([value, *arguments])}) }}}}")
-        else:
-            yield Case(subject, f"{{{{ {value}.{name}({written}) }}}}")
+            return f"{{{{ {value} | {name}({written}) }}}}"
+        if group[0] == "test":
+            return f"{{{{ [{value}] | select({', '.join([repr(name), *arguments])}) | length }}}}"
+        if group[0] == "function":
+            return f"{{{{ {name}({', '.join([value, *arguments])}) }}}}"
+        return f"{{{{ {value}.{name}({written}) }}}}"
 
 
 def sample(each: int, seed: int) -> list[Case]:
     """Return at most `each` calls of each subject, the simplest one first."""
     found: list[Case] = []
     for subject in subjects():
-        cases = list(cases_of(subject))
-        chosen = [cases[0], *random.Random(f"{seed} {subject}").sample(cases[1:], min(each, len(cases)) - 1)] if each else cases
-        found += chosen
+        calls = Calls(subject)
+        count = len(calls)
+        others = random.Random(f"{seed} {subject}").sample(range(1, count), min(each, count) - 1) if each else range(1, count)
+        found += [calls[number] for number in (0, *others)]
     return found

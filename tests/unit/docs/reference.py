@@ -7,7 +7,8 @@ docs/language, the pages `fields.md` and `masking.md` as a whole, and docs/playb
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -194,13 +195,13 @@ def marked(page: Path) -> str:
     return MARKED.sub(made, page.read_text())
 
 
-def generated() -> dict[Path, str]:
-    """Every generated file, as it should be."""
-    pages = {page: marked(page) for page in sorted(FOLDER.glob("*.md")) if page not in (FIELDS, masking.PAGE)}
-    return {**pages, FIELDS: fields_page(), masking.PAGE: masking.page(), DOCS / "playbook.schema.json": render()}
+def generated() -> dict[Path, Callable[[], str]]:
+    """Every generated file, with a function that returns its text."""
+    pages = {page: partial(marked, page) for page in sorted(FOLDER.glob("*.md")) if page not in (FIELDS, masking.PAGE)}
+    return {**pages, FIELDS: fields_page, masking.PAGE: masking.page, DOCS / "playbook.schema.json": render}
 
 
 if __name__ == "__main__":
-    for path, text in generated().items():
+    for path, text in ((path, made()) for path, made in generated().items()):
         if not path.exists() or path.read_text() != text:
             path.write_text(text)

@@ -158,10 +158,15 @@ def calls(kind: str) -> Iterator[tuple[str, str | None]]:
             yield from product([action], KEYS if kind == "AWS::DynamoDB::Table" else [None])
 
 
-@pytest.mark.parametrize("name", [name for name, kind in owned().items() if kind in REACHED])
-def test_what_parameters_open_by_a_wildcard_opens_nothing_of_the_stacks_own(name: str) -> None:
+def test_what_parameters_open_by_a_wildcard_opens_nothing_of_the_stacks_own() -> None:
     """What the role permits there is what the worker itself does, which the worker refuses to tools before the call."""
-    kind = owned()[name]
+    reached = {name: kind for name, kind in owned().items() if kind in REACHED}
+    assert set(reached.values()) == set(REACHED)
+    for name, kind in reached.items():
+        _opens_nothing(name, kind)
+
+
+def _opens_nothing(name: str, kind: str) -> None:
     tried = 0
     there = (*REACHED[kind], *(OBJECTS[name] if kind == "AWS::S3::Bucket" else ()))
     for below, (action, key) in product(there, calls(kind)):
@@ -169,9 +174,14 @@ def test_what_parameters_open_by_a_wildcard_opens_nothing_of_the_stacks_own(name
             continue  # it is about a bucket
         context = {**HERE, **({"dynamodb:LeadingKeys": [key]} if key else {})}
         permitted = permits("WorkerFunction", action, real(name, kind) + below, context, **EVERYTHING)
-        assert permitted == permits("WorkerFunction", action, real(name, kind) + below, context, **STACK), (action, below, key)
+        assert permitted == permits("WorkerFunction", action, real(name, kind) + below, context, **STACK), (
+            name,
+            action,
+            below,
+            key,
+        )
         tried += 1
-    assert tried
+    assert tried, name
 
 
 def test_what_is_not_the_stacks_own_is_open_as_its_parameter_says() -> None:

@@ -11,8 +11,6 @@ from unittest.mock import Mock
 
 import pytest
 from botocore.exceptions import ClientError, NoRegionError
-from moto.ecs.models import ecs_backends
-from moto.moto_api import state_manager
 
 from noetl_container import ContainerTool, ended
 from noetl_core.adapters.aws.clients import client
@@ -43,6 +41,8 @@ def ecs() -> Iterator[Any]:
 @pytest.fixture
 def slow(ecs: Any) -> Iterator[Any]:
     """Tasks run until they are stopped."""
+    from moto.moto_api import state_manager
+
     state_manager.set_transition("ecs::task", {"progression": "manual", "times": 10_000})
     yield ecs
     state_manager.unset_transition("ecs::task")
@@ -66,6 +66,8 @@ def begun(**inputs: Any) -> tuple[ToolCall, Outcome]:
 
 
 def started(ecs: Any) -> list[Any]:
+    from moto.ecs.models import ecs_backends  # loads all of EC2, which takes seconds: not before a test needs it
+
     backend = ecs_backends["123456789012"]["us-east-1"]
     return [task for tasks in backend.tasks.values() for task in tasks.values()]
 
