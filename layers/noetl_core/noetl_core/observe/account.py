@@ -146,11 +146,15 @@ class Account:
     _redriven_at: int = -1
 
     def observe(self, commits: Iterable[Commit]) -> None:
-        """Fold all commits that were read, in order. The state then tells which runs are open and what they wait for, and
-        whether the execution fails."""
+        """Fold all commits that were read, in order."""
         for commit in commits:
             for place, event in enumerate(control_events(commit)):
                 self._apply(event, Moment(commit.seq, place, event.ts))
+        if not self.complete:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Take from the state which runs are open and what they wait for, and whether the execution fails."""
         for run in self.runs.values():
             if (known := self.state.runs.get(run.id)) is not None:
                 run.waits, run.seq = list(known.waits), known.handled_seq
@@ -194,7 +198,7 @@ class Account:
 
     def fired(self, step: str, arc: int) -> bool:
         """Return whether an arc of a step ever fired."""
-        return str(arc) in self._step(step).fired
+        return str(arc) in self._step(step).fired or any(arc in run.selected for run in self.visits(step)[0])
 
     def dead_ends(self, playbook: Playbook) -> Sequence[tuple[RunAccount, int]]:
         """Return, for each step with arcs, the newest run that ended well and of which none fired, and how many there are."""
@@ -205,7 +209,9 @@ class Account:
             if run.ends_here and leads_on(playbook, run.step):
                 newest[run.step] = run
                 count[run.step] = count.get(run.step, 0) + 1
-        return [(run, max(count[step], dead_ends_of(self._step(step), playbook, step) or 0)) for step, run in newest.items()]
+        if not self.complete:
+            count = {step: max(count[step], dead_ends_of(self._step(step), playbook, step) or 0) for step in count}
+        return [(run, count[step]) for step, run in newest.items()]
 
     def undone(self, step: str) -> Sequence[RunAccount]:
         """Return the runs that compensate a step, or stop what it does outside, in order."""
