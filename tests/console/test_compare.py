@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from noetl_core.control import diff
+from noetl_core.control import log_parts, visits
 from tests.console.barriers import barriers
 from tests.console.browser import Watched
 from tests.console.stored import SHOP, Stored
@@ -54,7 +54,8 @@ def test_iterations_are_compared_by_their_index(hands: Watched, acted_on: Stored
 def test_of_long_ones_it_is_said_what_all_visits_came_to(
     hands: Watched, acted_on: Stored, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(diff, "WHOLE", 0)
+    monkeypatch.setattr(log_parts, "WHOLE", 0)
+    monkeypatch.setattr(visits, "ENDS", 2)
     one, other = acted_on.start(SHOP), acted_on.start(SHOP)
     hands.open(f"compare?a={one}&b={other}", ".alike")
     expect(hands.page.get_by_role("region", name="Differences")).to_contain_text("That is of what was compared.")

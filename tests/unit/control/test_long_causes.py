@@ -3,15 +3,16 @@ is what a reader of all of it says."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
 
-from noetl_core.control import core, diff, log_parts, log_search, why
+from noetl_core.control import core, diff, log_parts, log_search, visits, why
 from noetl_core.control.admit import StartRequest
 from noetl_core.control.redrive import redrive
 from noetl_core.control.registration import register
+from noetl_core.engine.records import Commit, StreamId
 from noetl_core.engine.redrive import From, Redrive
 from noetl_core.local import LocalWiring
 from noetl_core.observe import evaluation
@@ -52,15 +53,37 @@ def test_an_answer_reads_no_more_than_its_bound(
     local, execution_id, _ = long
     last = local.control.load(execution_id).seq
     asked = {"at": f"{execution_id}.control.{int(last * part)}.0", **({} if step is None else {"step": step})}
-    monkeypatch.setattr(why, "WHOLE", BOUND)
+    monkeypatch.setattr(log_parts, "WHOLE", BOUND)
     monkeypatch.setattr(log_parts, "READ", BOUND)
+    monkeypatch.setattr(log_parts, "EVALUATED", BOUND * 2 // 5)
     found = get("why", **asked)
     assert get.count <= BOUND + BESIDE < last * part
     assert get.bytes < 40_000
     told = found.pop("partial", None)
     assert told == {"commits": int(last * part) + 1, "read": told["read"], "unevaluated": 0}
-    monkeypatch.setattr(why, "WHOLE", last + 1)
+    monkeypatch.setattr(log_parts, "WHOLE", last + 1)
+    monkeypatch.setattr(log_parts, "READ", last + 1)
     assert get("why", **asked) == found
+
+
+@pytest.mark.parametrize("step", [None, "a"])
+def test_a_short_log_is_read_once_beside_its_state(step: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    local = LocalWiring()
+    execution_id = started(local, source(laps()).replace(f"< {LAPS}", "< 20"))
+    commits = local.control.load(execution_id).seq + 1
+    read, count = local.store.read, 0
+
+    def counted(stream: StreamId, after: int = -1, limit: int | None = None) -> Sequence[Commit]:
+        nonlocal count
+        found = read(stream, after, limit)
+        count += len(found) if stream.run_id is None else 0
+        return found
+
+    monkeypatch.setattr(local.store, "read", counted)
+    found = why.why(local.control, execution_id, step)
+    assert found["facts"] and "partial" not in found
+    assert count == 2 * commits
+    local.close()
 
 
 def test_two_long_executions_are_compared_in_parts(get: Decoded, long: tuple[LocalWiring, str, str]) -> None:
@@ -175,7 +198,7 @@ def explained(local: LocalWiring, execution_id: str, monkeypatch: pytest.MonkeyP
     asked = [(step, at) for step in (None, *steps) for at in moments]
     whole = [why.why(local.control, execution_id, *each) for each in asked]
     assert not any("partial" in each for each in whole)
-    monkeypatch.setattr(why, "WHOLE", 12)
+    monkeypatch.setattr(log_parts, "WHOLE", 12)
     for each, expected in zip(asked, whole, strict=True):
         found = why.why(local.control, execution_id, *each)
         told = found.pop("partial")
@@ -216,7 +239,8 @@ def test_what_is_not_read_is_said(dense: None, monkeypatch: pytest.MonkeyPatch) 
     """With a bound that the way back does not fit in, what was decided is said all the same, and what is not known."""
     local = LocalWiring()
     execution_id = started(local, source(CASES["one loop behind another"]))
-    monkeypatch.setattr(why, "WHOLE", 12)
+    monkeypatch.setattr(log_parts, "WHOLE", 12)
+    monkeypatch.setattr(log_parts, "EVALUATED", 0)
     monkeypatch.setattr(log_parts, "READ", 30)  # of some 65, by how iterations were grouped
     found = why.why(local.control, execution_id, "end")
     assert found["partial"]["read"] <= 30
@@ -233,7 +257,8 @@ def test_long_executions_that_end_otherwise_differ_where_they_do(dense: None, mo
         started(local, each) for each in (text, text, text.replace("'no'", "'end'"), text.replace(f"range({CHUNKS})", "range(9)"))
     ]
     whole = [diff.diff(local.control, ids[0], other) for other in ids]
-    monkeypatch.setattr(diff, "WHOLE", 12)
+    monkeypatch.setattr(log_parts, "WHOLE", 12)
+    monkeypatch.setattr(visits, "ENDS", 6)
     for other, expected in zip(ids, whole, strict=True):
         found = diff.diff(local.control, ids[0], other)
         del found["partial"]
@@ -247,8 +272,9 @@ def test_a_log_without_snapshots_is_read_no_further(dense: None, monkeypatch: py
     local = LocalWiring()
     execution_id = started(local, source(CASES["one loop behind another"]))
     local.database.write("DELETE FROM snapshots WHERE execution_id=?", (execution_id,))
-    monkeypatch.setattr(why, "WHOLE", 12)
+    monkeypatch.setattr(log_parts, "WHOLE", 12)
     monkeypatch.setattr(log_parts, "SCANNED", 20)
+    monkeypatch.setattr(log_parts, "EVALUATED", 0)
     monkeypatch.setattr(log_parts, "READ", 100)
     for step in (None, "start", "one", "two", "end", "beyond", "never", "after"):
         found = why.why(local.control, execution_id, step)
@@ -264,7 +290,7 @@ def test_steps_that_are_not_looked_at_are_counted(dense: None, monkeypatch: pyte
     execution_id = started(local, source(workflow))
     whole = [fact["text"] for fact in why.why(local.control, execution_id)["facts"]]
     assert len(whole) == 3
-    monkeypatch.setattr(why, "WHOLE", 12)
+    monkeypatch.setattr(log_parts, "WHOLE", 12)
     assert [fact["text"] for fact in why.why(local.control, execution_id)["facts"]] == whole
     monkeypatch.setattr(log_search, "MOST_STEPS", 1)
     few = [fact["text"] for fact in why.why(local.control, execution_id)["facts"]]

@@ -15,8 +15,8 @@ reads.
 * `read`, `pages`, `event_pages`, `seek`, `backwards` (from what `snapshot_search` finds), `envelopes`, `cursor`, `recent`,
   `changes`, `listing`, `labels`, `stats`, `doing`, `waiting`, `step_summary`, `iterations` (found by `loop_streams`),
   `limit_views`, `objects`, `views` (with `layouts`), `timelines`, `metering` (what it costs), `run_at`, `render` (`task_names`
-  for what tasks saw), `replay`, `why` and `diff` (which compares `visits`) answer reads; of a long log the last two read
-  `log_parts`, whose places `log_search` finds.
+  for what tasks saw), `replay`, `why` and `diff` (which compares `visits`) answer reads; the last two read the log through
+  `log_parts`, and `log_search` finds the parts of a long one that they need.
 * `operations` has every operation of the API as a method (those that change nothing are in `looking`, those on the catalog in
   `catalog_operations`), `refusals` says how requests are refused, and `api` is the HTTP API over all of this.
 

@@ -1,17 +1,15 @@
-"""Two executions side by side: what `observe.diff` compares, read from their logs. Of long ones some visits are compared one by
-one, and all of them by what the states count."""
+"""Compares two executions (`observe.diff`) by their logs. In long logs, some visits are compared one by one, and all by what the
+states count."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from noetl_core.at_once import at_once
 from noetl_core.control import read
 from noetl_core.control.core import Control
-from noetl_core.control.log_parts import WHOLE
-from noetl_core.control.visits import AllVisits, Numbered, SomeVisits, align
+from noetl_core.control.visits import Numbered, Visits, align
 from noetl_core.engine.state import State
 from noetl_core.observe.account import Moment, RunAccount
 from noetl_core.observe.diff import Side, Totals, apart, counted, durations, totals_of
@@ -24,21 +22,17 @@ if TYPE_CHECKING:
 MOST: Final = 1_000
 """Differences, and durations, of one answer."""
 MOST_COMPARED: Final = 400
-"""Visits of long executions that are compared: those that failed and those at the beginning, and as many at the end."""
+"""Visits that are compared if not all were found: those that failed and those at the beginning, and as many at the end."""
 
 
 def diff(control: Control, execution_id: str, other: str) -> why_shapes.Diff:
     """Compare two executions. Raises `NotFound`."""
     a, b = read.load(control, execution_id), read.load(control, other)
-    long = max(a.seq, b.seq) >= WHOLE
-    visits = _visits(control, a), _visits(control, b)
-    if long:
-        align(*visits)
-    runs = visits[0].runs(), visits[1].runs()
-    if long:
-        runs = _common(*runs, [each.counts for each in visits])
+    visits = [Visits(control, each, control.playbook(each.digest)) for each in (a, b)]
+    align(*visits)
+    runs = _common(*visits)
     one, two = _side(control, a, visits[0].counts, runs[0]), _side(control, b, visits[1].counts, runs[1])
-    totals = [*totals_of(one, a.steps, two, b.steps)] if long else []
+    totals = [*totals_of(one, a.steps, two, b.steps)]
     found = list(islice(chain(apart(one, two), counted(totals)), MOST + 1))
     answer: why_shapes.Diff = {
         "a": _compared(a),
@@ -50,31 +44,28 @@ def diff(control: Control, execution_id: str, other: str) -> why_shapes.Diff:
             for step, visit, before, after in islice(durations(one, two), MOST)
         ],
     }
-    if long:
+    if not all(each.complete for each in visits):
         answer["partial"] = _partial(totals)
     return answer
 
 
-def _visits(control: Control, state: State) -> AllVisits | SomeVisits:
-    kind = SomeVisits if state.seq >= WHOLE else AllVisits
-    return kind(control, state, control.playbook(state.digest))
-
-
-def _common(one: Numbered, other: Numbered, visits: Sequence[Mapping[str, int]]) -> tuple[Numbered, Numbered]:
-    """Return what is known of visits of both executions, and of those that only one of them has; `MOST_COMPARED` at most."""
+def _common(one: Visits, other: Visits) -> tuple[Numbered, Numbered]:
+    """Return what is known of visits of both executions, and of those that only one of them has; `MOST_COMPARED` at most, unless
+    both logs were read whole."""
+    runs_of = one.runs(), other.runs()
     sides: list[dict[str, dict[int, RunAccount]]] = [{}, {}]
     at: dict[tuple[str, int], tuple[bool, Moment]] = {}
-    for runs, others, counts in ((one, other, visits[1]), (other, one, visits[0])):
+    for runs, others, counts in ((runs_of[0], runs_of[1], other.counts), (runs_of[1], runs_of[0], one.counts)):
         for step, known in runs.items():
             found = (n for n in known if n in others.get(step, {}) or n > counts.get(step, 0))
             for number in found:
                 well = known[number].error is None and at.get((step, number), (True,))[0]
                 at[step, number] = well, known[number].at
     chosen = sorted(at, key=lambda each: at[each])  # those that failed come first
-    if len(chosen) > MOST_COMPARED:
+    if len(chosen) > MOST_COMPARED and not (one.complete and other.complete):
         chosen = chosen[: MOST_COMPARED // 2] + chosen[-MOST_COMPARED // 2 :]
     for step, number in sorted(chosen):
-        for side, runs in zip(sides, (one, other), strict=True):
+        for side, runs in zip(sides, runs_of, strict=True):
             if number in runs.get(step, {}):
                 side.setdefault(step, {})[number] = runs[step][number]
     return sides[0], sides[1]

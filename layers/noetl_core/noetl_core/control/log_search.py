@@ -10,17 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from noetl_core.control.log_parts import BLOCK, READ, SCANNED, LogParts, Wanted
+from noetl_core.control.log_parts import BLOCK, SCANNED, LogReader, Wanted
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine.records import Snapshot
 from noetl_core.engine.state import StepState
 from noetl_core.events.event import ControlEvent, closes_run
 from noetl_core.events.shapes import Failure
-from noetl_core.observe.account import leads_on
-from noetl_core.observe.partial import VISITS, Missing, PartialAccount, ends_of
+from noetl_core.observe.account import VISITS, Account, Missing, dead_ends_of, leads_on
 
-SEARCHED: Final = READ * 3 // 5
-"""Commits that are read to find places. The others are left to evaluate what was decided there."""
 MOST_STEPS: Final = 20
 """Steps, and visits of a step, that are looked at one by one."""
 
@@ -28,33 +25,28 @@ MOST_STEPS: Final = 20
 class LogSearch:
     """Reads the parts of a log that an account asks for."""
 
-    def __init__(self, parts: LogParts, playbook: Playbook) -> None:
-        self._parts, self._end, self._playbook = parts, parts.end, playbook
-        self._asked: set[Missing] = set()
+    def __init__(self, log: LogReader, playbook: Playbook) -> None:
+        self._log, self._end, self._playbook = log, log.end, playbook
+        self._requested: set[Missing] = set()
         self._newest: dict[str, list[str]] = {}
-        self._unlooked = 0
+        self._unchecked = 0
         epoch = self._end.epoch
-        if epoch:
-            parts.search(lambda snap: snap.state["epoch"] < epoch, lambda event: event.name == "ExecutionRedriven")
+        if epoch and not log.complete:
+            log.search(lambda snap: snap.state["epoch"] < epoch, lambda event: event.name == "ExecutionRedriven")
 
-    @property
-    def _goes_on(self) -> bool:
-        return self._parts.read < SEARCHED
-
-    def account(self) -> PartialAccount:
-        """Return what the parts tell that were read."""
-        held = self._parts.held
-        found = PartialAccount(state=self._end, newest=self._newest, unlooked=self._unlooked)
-        found.observe(held[seq] for seq in sorted(held))
-        found.settle()
+    def account(self) -> Account:
+        """Return what the commits tell that were read."""
+        fetched = self._log.fetched
+        found = Account(self._end, self._log.complete, self._newest, self._unchecked)
+        found.observe(fetched[seq] for seq in sorted(fetched))
         return found
 
-    def look_for(self, missing: Iterable[Missing]) -> bool:
+    def search_for(self, missing: Iterable[Missing]) -> bool:
         """Read the parts that tell of what is missing, as far as the bound goes. Return whether anything was looked for."""
         looked = False
         for each in missing:
-            if each not in self._asked and self._goes_on:
-                self._asked.add(each)
+            if each not in self._requested and self._log.searchable:
+                self._requested.add(each)
                 self._find(each)
                 looked = True
         return looked
@@ -89,27 +81,27 @@ class LogSearch:
         def wanted(event: ControlEvent) -> bool:
             return event.name == "StepScheduled" and event.data["run"] == run
 
-        parts = self._parts
+        log = self._log
         known = self._end.runs.get(run)
         at = known.as_of if known is not None else self._as_of(run)
         if at is not None:
-            parts.hold(at - BLOCK // 2, at + BLOCK // 2)
-            if parts.scan(at, wanted, 1) is not None:
+            log.fetch(at - BLOCK // 2, at + BLOCK // 2)
+            if log.scan(at, wanted, 1) is not None:
                 return at
         if seq is None:
             return None
         found = self._just_before(seq, wanted)
-        return found if found is not None else parts.search(lambda s: s.seq < seq and run not in s.state["runs"], wanted)
+        return found if found is not None else log.search(lambda s: s.seq < seq and run not in s.state["runs"], wanted)
 
     def _as_of(self, run: str) -> int | None:
         """Return where a run was scheduled, as its stream says; None where no worker began it."""
-        first = self._parts.of_run(run)
+        first = self._log.commit_of_run(run)
         return next((event.data["as_of"] for event in first.events if event.name == "StepStarted"), None) if first else None
 
     def _just_before(self, seq: int, wanted: Wanted) -> int | None:
         """Return where an event is among the commits up to a position."""
-        self._parts.hold(seq - BLOCK, seq + 1)
-        return next((at for at in range(seq, seq - BLOCK, -1) if any(map(wanted, self._parts.events(at, at + 1)))), None)
+        self._log.fetch(seq - BLOCK, seq + 1)
+        return next((at for at in range(seq, seq - BLOCK, -1) if any(map(wanted, self._log.events(at, at + 1)))), None)
 
     def ended(self, run: str, seq: int) -> int | None:
         """Find where a run ended, and its arcs were evaluated; it was scheduled at `seq`."""
@@ -117,14 +109,14 @@ class LogSearch:
         def wanted(event: ControlEvent) -> bool:
             return closes_run(event) and event.data["run"] == run
 
-        parts = self._parts
-        for at in parts.held:
-            if at >= seq and any(map(wanted, parts.events(at, at + 1))):
+        log = self._log
+        for at in log.fetched:
+            if at >= seq and any(map(wanted, log.events(at, at + 1))):
                 return at
-        found = parts.scan(seq, wanted, BLOCK)
+        found = log.scan(seq, wanted, BLOCK)
         if found is None and (ts := self._ended_at(run)) is not None:
-            found = parts.at_instant(ts, wanted)
-        return found if found is not None else parts.search(lambda s: s.seq < seq or run in s.state["runs"], wanted)
+            found = log.at_instant(ts, wanted)
+        return found if found is not None else log.search(lambda s: s.seq < seq or run in s.state["runs"], wanted)
 
     def _ended_at(self, run: str) -> int | None:
         """Return about when a run ended: as the state keeps it, or its stream says."""
@@ -132,7 +124,7 @@ class LogSearch:
         kept = next((each for each in (*ended.slowest, *ended.failed) if each.run == run), None)
         if kept is not None:
             return kept.began + kept.us
-        last = self._parts.of_run(run, last=True)
+        last = self._log.commit_of_run(run, last=True)
         return None if last is None or not last.wake else last.ts
 
     def _token(self, token: str, seq: int) -> int | None:
@@ -144,7 +136,7 @@ class LogSearch:
         found = self._just_before(seq, wanted)
         if found is not None:
             return found
-        return self._parts.search(lambda s: s.seq < seq and token not in s.state["tokens"], wanted)
+        return self._log.search(lambda s: s.seq < seq and token not in s.state["tokens"], wanted)
 
     def _gone(self, token: str, seq: int) -> None:
         """Find what became of a token that was made at `seq`."""
@@ -159,8 +151,8 @@ class LogSearch:
                     return token in (event.data.get("joined") or ())
             return False
 
-        if token not in self._end.tokens and self._parts.scan(seq, wanted, BLOCK) is None:
-            self._parts.search(lambda s: s.seq < seq or token in s.state["tokens"], wanted)
+        if token not in self._end.tokens and self._log.scan(seq, wanted, BLOCK) is None:
+            self._log.search(lambda s: s.seq < seq or token in s.state["tokens"], wanted)
 
     # --- visits -----------------------------------------------------------------------------------------------------------
 
@@ -168,7 +160,7 @@ class LogSearch:
         """Find the newest visits of a step."""
         count = self._step(step).visits
         wanted = min(VISITS, count)
-        scheduled = [e.data for e in self._parts.events(self._parts.tail, self._end.seq + 1) if e.name == "StepScheduled"]
+        scheduled = [e.data for e in self._log.events(self._log.tail, self._end.seq + 1) if e.name == "StepScheduled"]
         newest = [data["run"] for data in scheduled if data["step"] == step][-wanted:]
         if len(newest) < wanted:
             newest = self._known_visits(step, count)[-wanted:] or self._searched_visits(step, count, wanted, newest)
@@ -189,13 +181,13 @@ class LogSearch:
         """Return the newest visits, of which `newest` are known."""
         found = {count - len(newest) + place + 1: run for place, run in enumerate(newest)}
         for number in range(count - wanted + 1, count + 1):
-            if number not in found and self._goes_on:
+            if number not in found and self._log.searchable:
                 self.visit(step, number, found)
         return [found[number] for number in sorted(found) if number > count - wanted]
 
     def visit(self, step: str, number: int, found: dict[int, str]) -> None:
         """Find the visit of a step with that number, from 1, and those that are met on the way."""
-        snap = self._parts.snapshot(lambda s: _visits(s, step) < number)
+        snap = self._log.snapshot(lambda s: _visits(s, step) < number)
         met = 0 if snap is None else _visits(snap, step)
 
         def wanted(event: ControlEvent) -> bool:
@@ -206,11 +198,11 @@ class LogSearch:
             found.setdefault(met, event.data["run"])
             return met >= number
 
-        self._parts.scan(0 if snap is None else snap.seq + 1, wanted)
+        self._log.scan(0 if snap is None else snap.seq + 1, wanted)
 
     def number(self, step: str, seq: int, found: dict[int, str]) -> None:
         """Find which visits of a step a commit scheduled."""
-        snap = self._parts.snapshot(lambda s: s.seq < seq)
+        snap = self._log.snapshot(lambda s: s.seq < seq)
         met = 0 if snap is None else _visits(snap, step)
 
         def wanted(event: ControlEvent) -> bool:
@@ -222,7 +214,7 @@ class LogSearch:
 
         first = 0 if snap is None else snap.seq + 1
         if seq - first < SCANNED:
-            self._parts.scan(first, wanted, seq - first + 1)
+            self._log.scan(first, wanted, seq - first + 1)
 
     # --- what led nowhere -------------------------------------------------------------------------------------------------
 
@@ -238,12 +230,12 @@ class LogSearch:
         for source in self._playbook.steps:
             for arc in source.router.arcs if source.router is not None else ():
                 count = self._step(source.name).fired.get(str(arc.index), 0)
-                if arc.step == step and count and self._goes_on:
+                if arc.step == step and count and self._log.searchable:
                     self._along(source.name, arc.index, count)
 
     def _along(self, source: str, arc: int, count: int) -> None:
         """Find the newest token that an arc made, and what became of it."""
-        snap = self._parts.snapshot(lambda s: _fired(s, source, arc) < count)
+        snap = self._log.snapshot(lambda s: _fired(s, source, arc) < count)
         met = 0 if snap is None else _fired(snap, source, arc)
 
         def wanted(event: ControlEvent) -> bool:
@@ -253,22 +245,22 @@ class LogSearch:
                 return met >= count
             return False
 
-        at = self._parts.scan(0 if snap is None else snap.seq + 1, wanted)
-        for event in [] if at is None else [*self._parts.events(at, at + 1)]:
+        at = self._log.scan(0 if snap is None else snap.seq + 1, wanted)
+        for event in [] if at is None else [*self._log.events(at, at + 1)]:
             if event.name == "TokenEnqueued" and event.data.get("arc") == arc and at is not None:
                 self._gone(event.data["token"], at)
 
     def _expired(self, step: str | None = None) -> None:
         """Find where tokens were made that expired at the end, one of each step and reason, or those of a step."""
-        held = self._parts.held
-        made = {e.data["token"] for seq in held for e in self._parts.events(seq, seq + 1) if e.name == "TokenEnqueued"}
+        fetched = self._log.fetched
+        made = {e.data["token"] for seq in fetched for e in self._log.events(seq, seq + 1) if e.name == "TokenEnqueued"}
         expired: dict[int, dict[str, str]] = {}
-        for seq in range(self._parts.tail, self._end.seq + 1):
-            for event in self._parts.events(seq, seq + 1):
+        for seq in range(self._log.tail, self._end.seq + 1):
+            for event in self._log.events(seq, seq + 1):
                 if event.name == "TokenExpired" and event.data["token"] not in made:
                     expired.setdefault(seq, {})[event.data["token"]] = event.data["code"]
         for seq in [*expired][-1:]:
-            before = self._parts.state(seq - 1)
+            before = self._log.state(seq - 1)
             seen: dict[tuple[str, str], list[str]] = {}
             for token in before.tokens.values() if before is not None else ():
                 if token.id in expired[seq] and step in (None, token.step):
@@ -290,29 +282,29 @@ class LogSearch:
         """Find the newest run that led nowhere, of each step that may have one."""
         looked = 0
         for name, known in self._end.steps.items():
-            count = ends_of(known, self._playbook, name)
+            count = dead_ends_of(known, self._playbook, name)
             if known.last_run is None or count == 0 or not leads_on(self._playbook, name):
                 continue
-            if any(map(_leads_nowhere(name), self._parts.events(self._parts.tail, self._end.seq + 1))):
+            if any(map(_leads_nowhere(name), self._log.events(self._log.tail, self._end.seq + 1))):
                 continue
-            if looked >= MOST_STEPS or not self._goes_on:
-                self._unlooked += 1
+            if looked >= MOST_STEPS or not self._log.searchable:
+                self._unchecked += 1
                 continue
             looked += 1
-            if self._goes_on and not self._ends_nowhere(known.last_run) and count is not None and self._goes_on:
-                self._parts.search(self._before_end(name, count), _leads_nowhere(name))
+            if self._log.searchable and not self._ends_nowhere(known.last_run) and count is not None and self._log.searchable:
+                self._log.search(self._before_end(name, count), _leads_nowhere(name))
 
     def _before_end(self, name: str, count: int) -> Callable[[Snapshot], bool]:
         def before(snap: Snapshot) -> bool:
             stored = snap.state["steps"].get(name)
-            return stored is None or (ends_of(StepState(**stored), self._playbook, name) or 0) < count
+            return stored is None or (dead_ends_of(StepState(**stored), self._playbook, name) or 0) < count
 
         return before
 
     def _ends_nowhere(self, run: str) -> bool:
         at = self.scheduled(run)
         end = None if at is None else self.ended(run, at)
-        events = () if end is None else self._parts.events(end, end + 1)
+        events = () if end is None else self._log.events(end, end + 1)
         return any(e.name == "NextEvaluated" and e.data["run"] == run and not e.data["selected"] for e in events)
 
     def _failure(self) -> None:
@@ -329,8 +321,8 @@ class LogSearch:
         last = self._step(failure.get("step") or "").last_run
         if last is not None and (at := self.scheduled(last)) is not None:
             self.ended(last, at)
-        if not any(map(wanted, self._parts.events(0, self._end.seq + 1))):
-            self._parts.search(lambda s: s.state["failure"] is None or s.state["epoch"] < epoch, wanted)
+        if not any(map(wanted, self._log.events(0, self._end.seq + 1))):
+            self._log.search(lambda s: s.state["failure"] is None or s.state["epoch"] < epoch, wanted)
 
     def _step(self, name: str) -> StepState:
         return self._end.steps.get(name) or StepState()

@@ -1,5 +1,5 @@
-"""The visits of steps by which two executions are compared: of a short log all, of a long one those at its beginning and its end,
-those at the end of the shorter one, and some that failed.
+"""Finds the visits of steps by which two executions are compared: all of a short log; of a long one those at its beginning and
+end, those at the end of the shorter log, and some that failed.
 """
 
 from __future__ import annotations
@@ -8,18 +8,14 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from noetl_core.control.core import Control
-from noetl_core.control.log_parts import READ, LogParts
+from noetl_core.control.log_parts import LogReader
 from noetl_core.control.log_search import LogSearch
 from noetl_core.dsl.model import Playbook
-from noetl_core.engine.records import StreamId
 from noetl_core.engine.state import State
-from noetl_core.history import commits_of
 from noetl_core.observe.account import UNREAD, Account, RunAccount
 
 ENDS: Final = 250
-"""Commits at the beginning of a control stream, and at its end, whose visits are compared."""
-SEARCHED: Final = READ * 3 // 5
-"""Commits that are read to find visits; the others are left for results."""
+"""Commits at the beginning of a long control stream, and at its end, whose visits are compared."""
 FAILED: Final = 5
 """Failed visits of each execution that are compared: those that ended last."""
 
@@ -27,62 +23,34 @@ Numbered = Mapping[str, Mapping[int, RunAccount]]
 """Visits by step and number, from 1."""
 
 
-class AllVisits:
-    """The visits of a short control stream."""
-
-    def __init__(self, control: Control, state: State, playbook: Playbook) -> None:
-        self.left = READ
-        account = Account()
-        account.observe(commits_of(control.store, StreamId(state.execution_id)))
-        steps = {run.step: None for run in account.runs.values()}
-        self._runs = {step: dict(enumerate(account.visits(step)[0], 1)) for step in steps}
-        self.counts = {step: len(runs) for step, runs in self._runs.items()}
-
-    def runs(self) -> Numbered:
-        return self._runs
-
-    def find(self, step: str, number: int) -> None:
-        """Find a visit: all are known."""
-
-    def failed(self) -> Iterator[tuple[str, int]]:
-        """Yield step and number of failed visits, those that ended last first."""
-        ended = [(run.ended, step, number) for step, runs in self._runs.items() for number, run in runs.items() if run.error]
-        for _, step, number in sorted(((at.seq, step, number) for at, step, number in ended if at), reverse=True)[:FAILED]:
-            yield step, number
-
-
-class SomeVisits:
-    """Visits of a long control stream, as far as they are found."""
+class Visits:
+    """The visits of one execution, as far as they are found."""
 
     def __init__(self, control: Control, state: State, playbook: Playbook) -> None:
         self._state = state
-        self._parts = LogParts(control, state, tail=ENDS)
-        self._parts.hold(0, ENDS)
-        self._search = LogSearch(self._parts, playbook)
+        self._log = LogReader(control, state, ENDS)
+        self.complete = self._log.complete
+        """Whether all of them were found."""
+        self._search = LogSearch(self._log, playbook)
         self.counts = {step: known.visits for step, known in state.steps.items() if known.visits}
         self._found: dict[str, dict[int, str]] = {}
         for step, run in self._scheduled(0, ENDS):
             found = self._found.setdefault(step, {})
             found[len(found) + 1] = run
         behind: dict[str, int] = {}
-        for step, run in reversed([*self._scheduled(self._parts.tail, state.seq + 1)]):
+        for step, run in reversed([*self._scheduled(self._log.tail, state.seq + 1)]):
             self._found.setdefault(step, {})[self.counts[step] - behind.get(step, 0)] = run
             behind[step] = behind.get(step, 0) + 1
 
     def _scheduled(self, first: int, end: int) -> Iterator[tuple[str, str]]:
-        for event in self._parts.events(first, end):
+        for event in self._log.events(first, end):
             if event.name == "StepScheduled":
                 yield event.data["step"], event.data["run"]
-
-    @property
-    def left(self) -> int:
-        """How many more commits may be read, for results."""
-        return self._parts.left
 
     def find(self, step: str, number: int) -> None:
         """Find a visit."""
         found = self._found.setdefault(step, {})
-        if number not in found and self._parts.read < SEARCHED:
+        if number not in found and self._log.searchable:
             self._search.visit(step, number, found)
 
     def failed(self) -> Iterator[tuple[str, int]]:
@@ -90,7 +58,7 @@ class SomeVisits:
         rows = [row for row in self._state.ended.failed if row.kind == "run"]
         for row in sorted(rows, key=lambda row: row.began + row.us, reverse=True)[:FAILED]:
             numbers = {run: number for number, run in self._found.get(row.step, {}).items()}
-            if row.run not in numbers and self._parts.read < SEARCHED and (at := self._search.scheduled(row.run)) is not None:
+            if row.run not in numbers and self._log.searchable and (at := self._search.scheduled(row.run)) is not None:
                 self._search.number(row.step, at, self._found.setdefault(row.step, {}))
                 numbers = {run: number for number, run in self._found[row.step].items()}
             if row.run in numbers:
@@ -98,19 +66,23 @@ class SomeVisits:
 
     def runs(self) -> Numbered:
         """Return the visits that were found, with what became of them."""
-        for _ in range(2):
-            account = self._search.account()
-            runs = {step: self._known(account, found) for step, found in self._found.items()}
-            for run in [run for known in runs.values() for run in known.values() if run.status == UNREAD]:
-                if self._parts.read < SEARCHED:
-                    self._search.ended(run.id, run.at.seq)
+        runs = self._known(self._search.account())
+        unread = [run for known in runs.values() for run in known.values() if run.status == UNREAD]
+        for run in unread:
+            if self._log.searchable:
+                self._search.ended(run.id, run.at.seq)
+        if unread:
+            runs = self._known(self._search.account())
         return {step: {n: run for n, run in known.items() if run.status != UNREAD} for step, known in runs.items()}
 
-    def _known(self, account: Account, found: Mapping[int, str]) -> dict[int, RunAccount]:
-        return {number: account.runs[run] for number, run in sorted(found.items()) if run in account.runs}
+    def _known(self, account: Account) -> Numbered:
+        return {
+            step: {number: account.runs[run] for number, run in sorted(found.items()) if run in account.runs}
+            for step, found in self._found.items()
+        }
 
 
-def align(one: AllVisits | SomeVisits, other: AllVisits | SomeVisits) -> None:
+def align(one: Visits, other: Visits) -> None:
     """Find the same visits in both: those of the other one's ends, and the failed ones."""
     for a, b in ((one, other), (other, one)):
         for step, number in [*a.failed()]:

@@ -12,18 +12,16 @@ from noetl_core.control import read
 from noetl_core.control.core import Control
 from noetl_core.control.cursor import place_of
 from noetl_core.control.limit_views import awaited
-from noetl_core.control.log_parts import WHOLE, LogParts
+from noetl_core.control.log_parts import LogReader
 from noetl_core.control.log_search import LogSearch
 from noetl_core.dsl.positions import Positions
 from noetl_core.engine.records import Commit, StreamId
 from noetl_core.engine.state import State
-from noetl_core.history import commits_of
 from noetl_core.observe import findings, sentences
 from noetl_core.observe.account import Account, Moment, RunAccount
 from noetl_core.observe.causes import Failed, cause, failures, failures_of
 from noetl_core.observe.evaluation import Question, evaluate
 from noetl_core.observe.guards import arcs, place, scope_of
-from noetl_core.observe.partial import Missing, PartialAccount
 from noetl_core.observe.retries import retry_of
 from noetl_core.observe.why import Explanation
 from noetl_core.ports import NotFound
@@ -48,35 +46,8 @@ def why(control: Control, execution_id: str, step: str | None = None, at: str | 
     return _Reading(control, execution_id, at).why(step)
 
 
-class _WholeLog:
-    """A short control stream, which is read whole."""
-
-    def __init__(self, control: Control, state: State) -> None:
-        self._control, self._execution_id, self._last = control, state.execution_id, state.seq
-        self._account = Account()
-        self._account.observe(self.commits(-1))
-
-    def account(self) -> Account:
-        return self._account
-
-    def look_for(self, missing: Iterable[Missing]) -> bool:
-        return False
-
-    def commits(self, after: int) -> Iterator[Commit]:
-        """Yield control commits after a position, as far as the log went."""
-        for commit in commits_of(self._control.store, StreamId(self._execution_id), after):
-            if commit.seq > self._last:
-                return
-            yield commit
-
-    def state(self, upto: int) -> State:
-        """Return the state at a position; -1: before the first commit."""
-        return State(self._execution_id) if upto < 0 else self._control.load(self._execution_id, upto)
-
-
 class _Reading:
-    """One execution's log: a short one read once, of a long one the parts that the answer needs; with `at` as far as it went
-    then."""
+    """One execution's log, as far as the answer needs it; with `at`, only what was decided up to that event."""
 
     def __init__(self, control: Control, execution_id: str, at: str | None = None) -> None:
         self._control, self._execution_id = control, execution_id
@@ -84,22 +55,17 @@ class _Reading:
         self._state = read.load(control, execution_id) if last is None else control.load(execution_id, last)
         self._playbook = control.playbook(self._state.digest)
         self._text = Positions(control.catalog.by_digest(self._state.digest).source)
-        self._log: _WholeLog | LogParts
-        self._search: _WholeLog | LogSearch
-        if self._state.seq < WHOLE:
-            self._log = self._search = _WholeLog(control, self._state)
-        else:
-            self._log = LogParts(control, self._state)
-            self._search = LogSearch(self._log, self._playbook)
+        self._log = LogReader(control, self._state)
+        self._search = LogSearch(self._log, self._playbook)
         self._account = self._search.account()
 
     def _planned(self, plan: Callable[[Account], Planned]) -> Planned:
-        """Plan from what was read, again each time that more had to be."""
-        while True:
-            found = plan(self._account)
-            if not isinstance(self._account, PartialAccount) or not self._search.look_for([*self._account.missing]):
-                return found
+        """Plan from what was read, and again each time that more was."""
+        found = plan(self._account)
+        while self._search.search_for([*self._account.missing]):
             self._account = self._search.account()
+            found = plan(self._account)
+        return found
 
     def why(self, step: str | None) -> why_shapes.Why:
         if step is not None and step not in self._playbook.by_name:
@@ -121,8 +87,8 @@ class _Reading:
             "facts": facts,
             "more": explanation.more,
         }
-        if isinstance(self._log, LogParts):
-            found["partial"] = {"commits": self._state.seq + 1, "read": len(self._log.held), "unevaluated": unput}
+        if not self._account.complete:
+            found["partial"] = {"commits": self._state.seq + 1, "read": len(self._log.fetched), "unevaluated": unput}
         return found
 
     def _explanation(self, step: str | None, account: Account) -> Explanation:
@@ -212,7 +178,7 @@ class _Reading:
         return []
 
     def _failed_children(self, run: RunAccount) -> Iterator[str]:
-        """Yield the failed children of a run; of a long log those for which it waited at the end of its stream."""
+        """Yield the failed children of a run; if only parts of the log were read, those that the end of its stream waits for."""
         if self._account.complete:
             ends = self._account.children
             requested = [child for child, by in self._account.requested.items() if by == run.id]

@@ -1,19 +1,27 @@
-"""What happened to every token and every run, as the control stream tells it: `Account` keeps where in the log each thing was
-decided. Of a long log only parts are read (`observe.partial`)."""
+"""Tells what happened to every token and every run, and where in the control stream that was decided.
+
+An account is made from the commits that were read: all of a short log, parts of a long one. The state tells the rest. A view
+plans its answer from an account. If the account lacks something, it records that as `missing`; the reader of the log searches
+for it, and the view plans again.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, Final, Literal
 
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine.passes import boundary_event
 from noetl_core.engine.records import Commit, control_events
+from noetl_core.engine.state import State, StepState
 from noetl_core.events.event import ControlEvent
 from noetl_core.events.shapes import Failure, TokenEvent, Wait
 from noetl_core.events.table import ends_run
+from noetl_core.frozen import frozen
 
+VISITS: Final = 5
+"""The newest visits and tokens of a step that are searched for if not all were read."""
 UNREAD = "unread"
 """Status of a run whose end is in a part of the log that was not read."""
 CONSUMED = ("run", "joined")
@@ -101,64 +109,108 @@ def leads_on(playbook: Playbook, name: str) -> bool:
     return step is not None and step.router is not None and bool(step.router.arcs)
 
 
+@frozen
+class Missing:
+    """Something that no commit tells that was read: where a run was scheduled or ended, or a token was made; the newest visits
+    of a step, or its tokens that nothing consumed; dead ends, stranded tokens, waiting runs, and the first failure of the
+    execution. `seq` is a position at which the token existed, or the arcs of the run were evaluated; for the end of a run it is
+    the position at which the run was scheduled."""
+
+    kind: Literal["run", "end", "token", "visits", "left", "dead_ends", "stranded", "waiting", "failure"]
+    name: str = ""
+    seq: int = -1
+
+
 @dataclass(slots=True)
 class Account:
-    """The fold of a control stream into what became of its tokens and runs. Positions in what is asked for help those who
-    have read parts only (`observe.partial`)."""
+    """The fold of the commits that were read into what became of tokens and runs. `state` is the state at the end of the log,
+    `newest` are the newest runs of steps, as far as a search found them."""
 
-    complete: ClassVar[bool] = True
-    """Whether all of the log was read."""
-    unlooked: int = 0
-    """Steps of which it was not looked whether their runs led anywhere."""
+    state: State
+    complete: bool
+    """Whether the whole log was read."""
+    newest: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    unchecked: int = 0
+    """Steps that were not checked for dead ends."""
+    missing: dict[Missing, None] = field(default_factory=dict)
     tokens: dict[str, TokenAccount] = field(default_factory=dict)
     runs: dict[str, RunAccount] = field(default_factory=dict)
-    entry: str = ""
     failing: list[tuple[Moment, Failure]] = field(default_factory=list)
     children: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     """Ends of children, by the child's id."""
     requested: dict[str, str] = field(default_factory=dict)
-    """The run that asked for each child."""
-    ended: Moment | None = None
+    """The run that requested each child."""
     places: dict[str, PlaceAccount] = field(default_factory=dict)
-    """Places in limits, by the token that asked."""
+    """Places in limits, by the token that requested them."""
     _holders: dict[str, str] = field(default_factory=dict)
     _redriven_at: int = -1
 
     def observe(self, commits: Iterable[Commit]) -> None:
+        """Fold all commits that were read, in order."""
         for commit in commits:
             for place, event in enumerate(control_events(commit)):
                 self._apply(event, Moment(commit.seq, place, event.ts))
+        if not self.complete:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Take from the state which runs are open and what they wait for, and whether the execution fails."""
+        for run in self.runs.values():
+            if (known := self.state.runs.get(run.id)) is not None:
+                run.waits, run.seq = list(known.waits), known.handled_seq
+            elif run.status == "open":
+                run.status, run.waits = UNREAD, []
+        fails = self.state.failure is not None
+        self.failing = [each for each in self.failing if fails and each[0].ts >= self.state.redriven_at]
 
     def token(self, name: str, seq: int) -> TokenAccount | None:
-        """Return a token that was there at a position of the log, or had just been."""
+        """Return a token that existed at a position of the log, or just before it."""
+        if name not in self.tokens:
+            self._miss(Missing("token", name, seq))
         return self.tokens.get(name)
 
     def run(self, name: str, seq: int) -> RunAccount | None:
         """Return a run whose arcs were evaluated at a position of the log."""
+        if name not in self.runs:
+            self._miss(Missing("run", name, seq))
         return self.runs.get(name)
 
     def visits(self, step: str) -> tuple[Sequence[RunAccount], int]:
         """Return the newest runs of a step, in order, and how many there are; no compensations and no chunks."""
         found = [r for r in self.runs.values() if r.step == step and r.parent is None and r.undoes is None]
-        return found, len(found)
+        if self.complete:
+            return found, len(found)
+        count = self._step(step).visits
+        if count and step not in self.newest:
+            self._miss(Missing("visits", step))
+        found = [self.runs[name] for name in self.newest.get(step, ()) if name in self.runs]
+        for run in found[-VISITS:]:
+            if run.status == UNREAD:
+                self._miss(Missing("end", run.id, run.at.seq))
+        return found, count
 
     def left(self, step: str) -> tuple[Sequence[TokenAccount], int]:
         """Return the newest tokens of a step that nothing consumed, in order, and how many there are."""
-        found = [t for t in self.tokens.values() if t.step == step and t.fate not in CONSUMED]
-        return found, len(found)
+        self._miss(Missing("left", step))
+        found = [t for t in self.tokens.values() if t.step == step and self._is_left(t)]
+        live = sum(token.step == step and token.id not in self.tokens for token in self.state.tokens.values())
+        return found, len(found) + live
 
     def fired(self, step: str, arc: int) -> bool:
         """Return whether an arc of a step ever fired."""
-        return any(arc in run.selected for run in self.visits(step)[0])
+        return str(arc) in self._step(step).fired or any(arc in run.selected for run in self.visits(step)[0])
 
     def dead_ends(self, playbook: Playbook) -> Sequence[tuple[RunAccount, int]]:
         """Return, for each step with arcs, the newest run that ended well and of which none fired, and how many there are."""
+        self._miss(Missing("dead_ends"))
         newest: dict[str, RunAccount] = {}
         count: dict[str, int] = {}
         for run in self.runs.values():
             if run.ends_here and leads_on(playbook, run.step):
                 newest[run.step] = run
                 count[run.step] = count.get(run.step, 0) + 1
+        if not self.complete:
+            count = {step: max(count[step], dead_ends_of(self._step(step), playbook, step) or 0) for step in count}
         return [(run, count[step]) for step, run in newest.items()]
 
     def undone(self, step: str) -> Sequence[RunAccount]:
@@ -167,20 +219,33 @@ class Account:
 
     def waiting(self) -> Iterable[RunAccount]:
         """Return the open runs that wait for something, in order."""
+        self._miss(Missing("waiting"))
         return (run for run in self.runs.values() if run.status == "open" and run.waits)
 
     def failed(self) -> tuple[Moment, Failure] | None:
         """Return the first decision by which the execution fails, since the newest redrive."""
+        if self.state.failure is not None:
+            self._miss(Missing("failure"))
         return self.failing[0] if self.failing else None
 
     def stranded(self) -> Iterable[TokenAccount]:
         """Return the tokens that nothing consumed or skipped."""
-        return (token for token in self.tokens.values() if token.fate in ("", "expired"))
+        self._miss(Missing("stranded"))
+        return (token for token in self.tokens.values() if token.fate != "skipped" and self._is_left(token))
+
+    def _step(self, name: str) -> StepState:
+        return self.state.steps.get(name) or StepState()
+
+    def _is_left(self, token: TokenAccount) -> bool:
+        """Return whether nothing consumed a token. If its fate was not read, only the state can tell."""
+        return token.fate not in CONSUMED and (token.fate != "" or token.id in self.state.tokens)
+
+    def _miss(self, missing: Missing) -> None:
+        if not self.complete:
+            self.missing[missing] = None
 
     def _apply(self, event: ControlEvent, at: Moment) -> None:
         match event.name:
-            case "WorkflowStarted":
-                self.entry = event.data["entry"]
             case "TokenEnqueued":
                 self._enqueued(event.data, at)
             case "TokenParked":
@@ -195,9 +260,7 @@ class Account:
             case "ExecutionFailing":
                 self.failing.append((at, event.data["error"]))
             case "ExecutionRedriven":
-                self.failing, self.ended, self._redriven_at = [], None, at.seq
-            case "WorkflowFinished":
-                self.ended = at
+                self.failing, self._redriven_at = [], at.seq
             case "ChildRequested":
                 self.requested[event.data["child"]] = event.data["run"]
             case "ChildFinished":
@@ -289,3 +352,14 @@ class Account:
             run.boundary = boundary_event("", run.step, run.id, {"run": run.id, "seq": data["seq"]}, error=error)
         else:
             run.boundary = boundary_event("", run.step, run.id, None if error else {"value": None}, error=error)
+
+
+def dead_ends_of(known: StepState, playbook: Playbook, name: str) -> int | None:
+    """Return how many runs of a step ended well without an arc firing, by the counts of its state; None if they cannot tell."""
+    step = playbook.by_name.get(name)
+    if step is None or step.router is None or step.router.mode != "exclusive" or known.took is None:
+        return None
+    failed = known.took.get("others", 0) + sum(group["count"] for group in known.took.get("errors", ()))
+    if failed:
+        return None  # arcs may have fired for failed runs, too
+    return sum(known.took.get("us", {}).values()) - sum(known.fired.values())

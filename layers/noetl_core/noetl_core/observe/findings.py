@@ -29,8 +29,8 @@ def _dead_ends(e: Explanation) -> None:
     """Steps that ended well, have arcs, and of whose newest run none fired."""
     for run, count in e.account.dead_ends(e.playbook)[:MOST]:
         e.dead_end(run, count)
-    if e.account.unlooked:
-        e.unread(f"whether {e.account.unlooked} more steps went on", 0, None)
+    if e.account.unchecked:
+        e.unread(f"whether {e.account.unchecked} more steps went on", 0, None)
 
 
 def _stranded(e: Explanation) -> None:
