@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 from noetl_core.frozen import frozen
 from noetl_core.tools.base import BadInput
+from noetl_core.tools.sandbox.addresses import Addresses, Rule, is_own
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -38,6 +39,15 @@ _NEVER: Final = tuple(
 """Link-local, and the metadata services of AWS (IPv6), Alibaba, Azure and Oracle that live elsewhere."""
 _UNSPECIFIED: Final = (ipaddress.ip_network("0.0.0.0/8"), ipaddress.ip_network("::/128"))
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
+_RESERVED: Final = ("224.0.0.0/3", "::/3", "4000::/2", "8000::/2", "c000::/3", "e000::/4", "f000::/5", "f800::/6", "fe00::/7")
+"""Multicast and reserved ranges."""
+_TUNNELS: Final = ("2002::/16", "2001::/32")
+"""6to4 and Teredo, which carry IPv4 addresses. Hardly anything is left there."""
+_PRIVATE: Final = (
+    "10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24", "192.168.0.0/16", "198.18.0.0/15",
+    "198.51.100.0/24", "203.0.113.0/24", "fc00::/7", "2001::/23", "2001:db8::/32", "3fff::/20",
+)  # fmt: skip
+"""Ranges that are not global, apart from loopback (registries of IANA)."""
 _COMPATIBLE: Final = ipaddress.IPv6Network("::/96")
 
 
@@ -96,29 +106,42 @@ class AddressPolicy:
             if not reached.is_global and not self.permits(reached):
                 raise AddressRefused(f"{address} is a private address: refused unless NOETL_HTTP_ALLOW_PRIVATE allows it")
 
+    def as_rules(self) -> Addresses:
+        """Return the policy as rules for the sandbox. They refuse what `check` refuses, and also what leads through a tunnel from
+        IPv6 to IPv4, and, unless all private addresses are allowed, public addresses of this machine."""
+        endpoints = [(_literal(host), port) for host, port in sorted(self.refused_endpoints)]
+        rules = [
+            *(Rule(str(address), "refuse", "platform", port) for address, port in endpoints if address is not None),
+            *(Rule(str(network), "refuse", "link_local") for network in _NEVER),
+            *(Rule(str(network), "refuse", "unspecified") for network in _UNSPECIFIED),
+            Rule(str(_NAT64), "embedded"),
+            Rule("::1/128", "allow" if self.permits(ipaddress.IPv6Address("::1")) else "refuse", "own"),
+            *(Rule(network, "refuse", "reserved") for network in (*_RESERVED, *_TUNNELS)),
+            *(Rule(str(network), "allow") for network in self.allowed),
+            Rule("127.0.0.0/8", "allow" if self.allow_private else "refuse", "own"),
+            *(Rule(network, "refuse", "private") for network in _PRIVATE if not self.allow_private),
+            Rule("0.0.0.0/0", "public"),
+            Rule("::/0", "public"),
+        ]
+        return Addresses(tuple(rules), tuple(sorted({port for _, port in self.refused_endpoints})), self.allow_private)
+
     def _is_the_platforms(self, address: Address, port: int) -> bool:
         """Return whether it is a refused endpoint, or its port on another address of this machine, because it may listen on
         all of them."""
         if (str(address), port) in self.refused_endpoints:
             return True
-        return any(port == refused for _, refused in self.refused_endpoints) and _is_this_machines(address)
+        return any(port == refused for _, refused in self.refused_endpoints) and is_own(address)
 
     def permits(self, address: Address) -> bool:
         """Return whether the operator allows this private address."""
         return self.allow_private or any(address in network for network in self.allowed if network.version == address.version)
 
 
-def _is_this_machines(address: Address) -> bool:
-    """Return whether a connection to `address` ends at this machine: a socket can be bound only to the machine's own
-    addresses."""
-    if address.is_loopback:
-        return True
-    with socket.socket(socket.AF_INET if address.version == 4 else socket.AF_INET6) as probe:
-        try:
-            probe.bind((str(address), 0))
-        except OSError:
-            return False
-    return True
+def _literal(host: str) -> Address | None:
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None
 
 
 def _reached(address: Address) -> list[Address]:

@@ -7,13 +7,14 @@ Dates, decimals, data frames and similar values become plain data (`sandbox.plai
 that names its place. What the code prints goes to the log of the task.
 
 What confines it (`sandbox.confine`): an empty environment, a scratch folder of its own, limits on memory, time and file size,
-no new processes, and no network unless `spec.network: true`. A process serves the tasks of one execution with one code only.
+no new processes, and no network unless `spec.network: true`: then TCP and UDP to the addresses that the http tool may reach
+(`net.AddressPolicy`), which excludes this machine unless its addresses are allowed. A process serves the tasks of one execution
+with one code only.
 The worker is made non-dumpable, because a process of the same user could read its memory otherwise.
 """
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import signal
 import sys
@@ -27,9 +28,11 @@ from noetl_core.engine.outcome import ErrorKind, Outcome
 from noetl_core.expr import mask
 from noetl_core.ports import MissingPackages
 from noetl_core.tools.base import BadInput, ToolCall
-from noetl_core.tools.net import AddressPolicy, platform_endpoints
+from noetl_core.tools.net import AddressPolicy
 from noetl_core.tools.python_reads import reads_of
+from noetl_core.tools.sandbox.addresses import Addresses
 from noetl_core.tools.sandbox.pool import Cancelled, CannotStart, Died, Expired, Overflow, Pool, Runner, start_server_ahead
+from noetl_core.tools.sandbox.system_calls import can_broker
 from noetl_core.tools.scrub import holds_secret
 
 DEFAULT_TIMEOUT_S: Final = 900.0
@@ -44,13 +47,16 @@ MAX_RESULT_BYTES: Final = 64 * 1024 * 1024
 LIBS_HINT: Final = "`libs` must map names to modules or parts of them, e.g. {np: numpy, sqrt: {from: math, import: sqrt}}"
 
 
-LOOPBACK: Final = ipaddress.IPv4Address("127.0.0.1")
 NETWORK: Final = "NOETL_PYTHON_NETWORK"
 """1: tasks may declare network; 0: they may not. Without it they may, except on Lambda."""
 ON_LAMBDA: Final = "AWS_LAMBDA_RUNTIME_API"
 NO_NETWORK: Final = (
     "python: network is not allowed here: use `kind: http` for requests, or have the operator allow it (the stack's parameter"
     f" PythonNetwork; {NETWORK}=1 in the environment of what runs the tasks)"
+)
+NO_FILTER: Final = (
+    "python: network is not allowed here: this kernel cannot keep a task away from the runtime's port (it needs Linux 5.0 or"
+    " later, with user notifications of seccomp); use `kind: http` for requests"
 )
 
 
@@ -72,8 +78,8 @@ class PythonTool:
         self._lock = threading.Lock()
 
     def run(self, call: ToolCall) -> Outcome:
-        if call.spec.get("network") is True and not network_permitted():
-            return Outcome.failed("auth", NO_NETWORK, retryable=False)
+        if call.spec.get("network") is True and (refusal := why_no_network()) is not None:
+            return Outcome.failed("auth", refusal, retryable=False)
         try:
             config = _config(call)
         except MissingPackages as missing:
@@ -141,11 +147,13 @@ class PythonTool:
                 runner.close()
 
 
-def network_permitted() -> bool:
-    """Return whether tasks may declare network here: on Lambda only if the operator says so, because no filter of system calls
-    sees to which address a socket connects, and the runtime's own port is on this machine."""
-    default = "0" if ON_LAMBDA in os.environ else "1"
-    return os.environ.get(NETWORK, default) == "1"
+def why_no_network() -> str | None:
+    """Return why tasks may not declare network here, or None. On Lambda the operator must allow it, and the kernel must be able
+    to keep them away from the runtime's own port, which is on this machine."""
+    on_lambda = ON_LAMBDA in os.environ
+    if os.environ.get(NETWORK, "0" if on_lambda else "1") != "1":
+        return NO_NETWORK
+    return NO_FILTER if on_lambda and not can_broker() else None
 
 
 def start_ahead() -> None:
@@ -209,10 +217,10 @@ def _surroundings(*, network: bool, packages: tuple[str, ...] = ()) -> dict[str,
     """Return the settings that confine a runner, apart from the kernel's capabilities."""
     engine = [p for p in sys.path if p and os.path.isabs(p)]  # noqa: PTH117 - texts in and out
     everything = os.environ.get(ENVIRONMENT) == "1"
+    addresses = AddressPolicy.from_environment().as_rules().with_name_servers() if network else Addresses()
     return {
-        "network": network,
-        "refused_ports": sorted({port for _host, port in platform_endpoints()}),
-        "loopback": network and AddressPolicy.from_environment().permits(LOOPBACK),
+        "sockets": "none" if not network else "brokered" if can_broker() else "open",
+        "addresses": addresses.as_plain(),
         "packages": [*packages, *(engine if everything else ())],
         "engine": engine,
     }
@@ -229,8 +237,11 @@ def _import(target: Any) -> tuple[str, str | None]:
     raise BadInput(LIBS_HINT)
 
 
+_SETTINGS: Final = ("code", "libs", "entry", "memory_mb", "max_output", "packages", "sockets", "addresses")
+
+
 def _digest(config: Mapping[str, Any]) -> str:
-    told = [f"{name}={config[name]!r}" for name in ("code", "libs", "entry", "memory_mb", "network", "max_output", "packages")]
+    told = [f"{name}={config[name]!r}" for name in _SETTINGS]
     return sha256("\0".join(told).encode("utf-8", "surrogatepass")).hexdigest()
 
 

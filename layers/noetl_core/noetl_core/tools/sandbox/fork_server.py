@@ -25,10 +25,13 @@ import sys
 import tempfile
 import time
 from importlib import import_module
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 from noetl_core.tools.sandbox import confine, runner
+from noetl_core.tools.sandbox.addresses import Addresses
 from noetl_core.tools.sandbox.folders import wipe
+from noetl_core.tools.sandbox.socket_broker import Broker
 
 USED_MOST: Final = ("base64", "dataclasses", "datetime", "decimal", "inspect", "pathlib", "uuid")
 """Modules that tasks often import. They are loaded while the first task runs, so that no task waits for the 10 ms."""
@@ -39,6 +42,7 @@ COUNT_S: Final = 1.0
 def main(control_fd: int, folder: str) -> None:
     """Serve until the parent ends; `folder` contains the scratch folders of the tasks."""
     confine.not_dumpable()
+    confine.adopt_orphans()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ.clear()
     for name in [n for n in sys.modules if n.partition(".")[0] == "noetl_core"]:
@@ -68,7 +72,8 @@ class ForkServer:
 
     def __init__(self, control: socket.socket, folder: str) -> None:
         self._control, self._folder = control, folder
-        self._children: set[int] = set()
+        self._children: dict[int, int | None] = {}
+        """Runners, and the broker of each whose sockets are brokered."""
         self._next: Prepared | None = None
         self._forks = 0
         self._tasks, self._counted_at = 0, float("-inf")
@@ -123,7 +128,8 @@ class ForkServer:
         with found.sock:
             if alive:
                 self._end(found.pid, 0)
-            self._children.discard(found.pid)
+            else:
+                self._end_broker(found.pid)
         if found.scratch is not None:
             wipe(found.scratch)
         return None
@@ -137,18 +143,38 @@ class ForkServer:
         # Without Landlock a task of another execution could write into the folder of a waiting runner: `_hand_out` creates it.
         scratch = tempfile.mkdtemp(dir=self._folder) if surroundings["landlock"] else None
         tasks = self._tasks_of_user()
+        broker_pid, broker = self._fork_broker(surroundings, tasks) if surroundings["sockets"] == "brokered" else (None, None)
         ours, theirs = socket.socketpair()
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError:
+            _kill(broker_pid)
+            raise
         if pid:
-            theirs.close()
-            self._children.add(pid)
+            for sock in (theirs, *(broker or ())):
+                sock.close()
+            self._children[pid] = broker_pid
             return Prepared(pid, ours, surroundings, scratch)
         try:
-            self._control.close()
-            ours.close()
-            _run(theirs, surroundings, scratch, tasks)
+            _stand_alone(theirs, *(broker or ()))
+            _run(theirs, surroundings, scratch, tasks, broker)
         finally:
             os._exit(70)
+
+    def _fork_broker(self, surroundings: dict[str, Any], tasks: int) -> tuple[int, runner.Broker]:
+        """Return the broker of a runner's sockets, and the runner's ends of the sockets to it."""
+        link, its_link = socket.socketpair()
+        lender, its_lender = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        pid = os.fork()
+        if pid:
+            its_link.close()
+            its_lender.close()
+            return pid, runner.Broker(link, lender)
+        try:
+            _stand_alone(its_link, its_lender)
+            Broker(its_lender, Addresses.from_plain(surroundings["addresses"])).run(its_link, tasks)
+        finally:
+            os._exit(0)
 
     def _tasks_of_user(self) -> int:
         if time.monotonic() - self._counted_at > COUNT_S:
@@ -156,7 +182,20 @@ class ForkServer:
         return self._tasks
 
     def _end(self, pid: int, grace: float) -> dict[str, Any]:
-        self._children.discard(pid)
+        try:
+            return self._end_runner(pid, grace)
+        finally:
+            self._end_broker(pid)
+
+    def _end_broker(self, runner_pid: int) -> None:
+        """End the broker of a runner that has ended, and reap the lender, which ended with it."""
+        broker_pid = self._children.pop(runner_pid, None)
+        if broker_pid is not None:
+            _kill(broker_pid)
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(-runner_pid, 0)
+
+    def _end_runner(self, pid: int, grace: float) -> dict[str, Any]:
         until = time.monotonic() + grace
         while True:
             done, status = os.waitpid(pid, os.WNOHANG)
@@ -169,19 +208,31 @@ class ForkServer:
         return {"status": os.waitpid(pid, 0)[1], "killed": True}
 
 
-def _run(sock: socket.socket, surroundings: dict[str, Any], scratch: str | None, tasks: int) -> None:
-    """Run as a runner: in a session of its own, with one socket and no other open file."""
-    handle = sock.fileno()
+def _kill(pid: int | None) -> None:
+    if pid is not None:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+def _stand_alone(*kept: socket.socket) -> None:
+    """Put this process into a session of its own, with the sockets `kept` and no other open file."""
     os.setsid()
     confine.die_with_parent()
     null = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
         os.dup2(null, standard)
-    os.closerange(3, handle)
-    os.closerange(handle + 1, 256)
+    handles = sorted(sock.fileno() for sock in kept)
+    for first, last in pairwise((2, *handles, 256)):
+        os.closerange(first + 1, last)
+
+
+def _run(
+    sock: socket.socket, surroundings: dict[str, Any], scratch: str | None, tasks: int, broker: runner.Broker | None
+) -> None:
+    """Run as a runner. `sock` and those to its `broker` are its only open files."""
     gc.unfreeze()
     try:
-        runner.enter(surroundings, scratch, tasks)
+        runner.enter(surroundings, scratch, tasks, broker)
         runner.serve(sock)
         os._exit(0)
     except BaseException as error:  # reported to the worker, because stderr is discarded

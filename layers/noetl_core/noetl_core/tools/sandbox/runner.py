@@ -25,11 +25,12 @@ import traceback
 import types
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from noetl_core import python_code
 from noetl_core.python_code import END, FILENAME
-from noetl_core.tools.sandbox import confine, views
+from noetl_core.tools.sandbox import confine, socket_lender, views
+from noetl_core.tools.sandbox.addresses import Addresses
 from noetl_core.tools.sandbox.libraries import advice, set_import_path
 from noetl_core.tools.sandbox.plain import NotPlain, to_plain
 
@@ -100,22 +101,45 @@ class Output(io.TextIOBase):
         self._since = time.monotonic()
 
 
-def enter(surroundings: Mapping[str, Any], scratch: str | None, tasks: int) -> None:
+class Broker(NamedTuple):
+    """A runner's ends of its sockets to the broker: one for its start, one for the lender."""
+
+    link: socket.socket
+    lender: socket.socket
+
+
+def enter(surroundings: Mapping[str, Any], scratch: str | None, tasks: int, broker: Broker | None = None) -> None:
     """Set the import path and confine this process. `scratch` is its folder, if that exists already; `tasks` the number of tasks
-    of this user."""
+    of this user; `broker` the broker of its sockets, if these are brokered."""
     confine.not_dumpable()
     confine.limit_resources(tasks)
+    memory = -1
+    if broker is not None:
+        memory = confine.open_own_memory()
+        socket_lender.start(broker.lender)
     set_import_path(surroundings["packages"], surroundings["engine"])
     sys.argv[:] = [MODULE]
-    confine.confine(
+    listener = confine.confine(
         [sys.prefix, sys.base_prefix, sys.exec_prefix, *surroundings["packages"], *surroundings["engine"]],
         [] if scratch is None else [scratch],
-        network=surroundings["network"],
-        refused_ports=surroundings["refused_ports"],
-        loopback=surroundings["loopback"],
+        sockets=surroundings["sockets"],
+        addresses=Addresses.from_plain(surroundings["addresses"]),
         landlock=surroundings["landlock"],
     )
+    if broker is not None:
+        _hand_over(broker.link, listener, memory)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def _hand_over(link: socket.socket, listener: int, memory: int) -> None:
+    """Wait until the broker has the listener and the memory, and close them here: whoever has the listener answers the calls."""
+    link.send(struct.pack("=ii", listener, memory))
+    taken = link.recv(1)
+    link.close()
+    os.close(listener)
+    os.close(memory)
+    if not taken:
+        raise confine.CannotConfine("the broker of the task's sockets has ended")
 
 
 def serve(sock: socket.socket) -> None:
