@@ -50,9 +50,11 @@ from noetl_core.history import load_state, snapshot_upto, state_from
 from noetl_core.instants import SECOND
 from noetl_core.playbooks import PlaybookCache
 from noetl_core.ports import (
+    NEVER,
     Clock,
     CommandQueue,
     Conflict,
+    Deadline,
     EvaluationMarks,
     EventStore,
     ExecutionIndex,
@@ -166,6 +168,8 @@ class Control:
     """Executions whose templates this process evaluates although they have ended a process; None: all. Others get a wake."""
     postponed: Callable[[str], None] | None = None
     """Takes executions that are not risked, instead of a wake."""
+    deadline: Deadline = NEVER
+    """By when its work must end."""
     _states: OrderedDict[str, State] = field(default_factory=OrderedDict)
     _snapshots: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Execution -> the position from which on the next snapshot is due, and how large the last one was."""
@@ -186,6 +190,13 @@ class Control:
             return self
         other = copy(self)
         other.by = by
+        return other
+
+    def within(self, deadline: Deadline) -> Control:
+        """Return this control plane, with its caches, for work that must end by `deadline`: its rounds, decisions and effects
+        raise `OutOfTime` after that."""
+        other = copy(self)
+        other.deadline = deadline
         return other
 
     def load(self, execution_id: str, upto: int | None = None) -> State:
@@ -251,6 +262,7 @@ class Control:
         attempt: Sequence[Fact] = ()
         asked = len(facts)
         for _ in range(MAX_ROUNDS):
+            self.deadline.check()
             state, fresh = self._take(execution_id)
             if state.seq < 0:
                 raise NotFound(f"there is no execution {execution_id}")
@@ -266,7 +278,8 @@ class Control:
                     values[need] = self._seen.get((execution_id, *need)) or fetch(need)
             try:
                 with nullcontext() if attempt else self.evaluating(execution_id):  # an attempt is recorded already
-                    decision = decide(playbook, state, boundaries, (*attempt, *facts), self.clock.now(), values)
+                    now = self.clock.now()
+                    decision = decide(playbook, state, boundaries, (*attempt, *facts), now, values, self.deadline.check)
             except NeedValues as missing:
                 fetch.supply(values, missing)
                 continue
@@ -330,9 +343,10 @@ class Control:
         self.index.set_due(execution_id, now + FIRST_RECONCILIATION_S * SECOND)
 
     def carry_out(self, execution_id: str, effects: Iterable[Effect]) -> None:
-        """Carry out effects in their order. Raises `Unavailable` when one fails: it and the effects after it are derived
-        again by whoever routes the same news again, or by the sweeper."""
+        """Carry out effects in their order. Raises `Unavailable` when one fails, and `OutOfTime`: it and the effects after it are
+        derived again by whoever routes the same news again, or by the sweeper."""
         for effect in effects:
+            self.deadline.check()
             match effect:
                 case SendCommands():
                     self._send(execution_id, effect.commands)
