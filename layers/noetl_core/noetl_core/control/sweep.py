@@ -137,7 +137,10 @@ def _give_up(control: Control, due: str, why: str, mark: Callable[[Control, str,
     """Look at it no more, until somebody asks for it. `mark` says of an execution that it is stuck."""
     trigger = trigger_of(due)
     if trigger is not None:
-        give_up(control, *trigger, why)
+        try:
+            give_up(control, *trigger, why)
+        except Unavailable:
+            log.exception("%s stays due", due)
         return
     mark(control, due, why)
     control.index.clear_due(due)
