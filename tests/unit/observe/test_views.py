@@ -16,12 +16,13 @@ from noetl_core.control.cursor import history
 from noetl_core.control.envelopes import expand
 from noetl_core.dsl.parse import parse_playbook
 from noetl_core.engine.state import State
-from noetl_core.local import LocalWiring, run_text
+from noetl_core.local import LocalWiring
 from noetl_core.observe.cost import EXECUTION, Meter
 from noetl_core.observe.graph import dot, graph_of, mermaid
 from noetl_core.observe.logs import task_logs
 from noetl_core.observe.svg import svg
 from noetl_core.observe.timeline import Timeline
+from tests.running import run_text
 from tests.waiting import run_until_it_waits
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: views, path: test/views }\nworkflow:\n"
