@@ -7,6 +7,7 @@ from noetl_core.adapters.aws.cold_start import imported
 # isort: split
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from aws_lambda_powertools import Logger, Metrics
@@ -16,7 +17,8 @@ from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from noetl_core.adapters.aws.inbox import PARTS_FROM
-from noetl_core.adapters.aws.invocation import LoggedBatch, OutOfTime, TimeLeft, at_most
+from noetl_core.adapters.aws.invocation import LoggedBatch, TimeLeft
+from noetl_core.adapters.aws.side_by_side import in_time
 from noetl_core.adapters.aws.webhooks import read_webhook
 from noetl_core.control.service import api_of
 from noetl_core.control.triggers.deliveries import Deliveries, Delivery, UploadDelivery
@@ -31,8 +33,8 @@ from noetl_core.control.triggers.notifications import (
 from noetl_core.control.uploads import is_of_a_path, take_upload
 from noetl_core.engine.statuses import MAX_ATTEMPTS
 from noetl_core.observe.telemetry import traced
-from noetl_core.ports import NotFound, TriggerRecord
-from noetl_core.wiring import MESSAGE, control, inbox, left_messages, marks, results
+from noetl_core.ports import Deadline, NotFound, OutOfTime, TriggerRecord
+from noetl_core.wiring import MESSAGE, control, control_until, inbox, left_messages, marks, results
 
 logger = Logger()
 metrics = Metrics()
@@ -87,8 +89,7 @@ def _take_all(record: SQSRecord, *, first: bool) -> None:
         short = first and not (isinstance(delivery, UploadDelivery) and delivery.upload.size > PARTS_FROM)
         named = _named(delivery)
         try:
-            with at_most(min(LONGEST_S, left.seconds) if short else left.seconds):
-                outcome = _take(delivery)
+            outcome = in_time(partial(_take, delivery), min(LONGEST_S, left.seconds) if short else left.seconds)
         except OutOfTime as late:
             raise TimeoutError(f"taking {' '.join(named.values())}: {late}") from late
         logger.info("taken", extra={**named, "outcome": outcome})
@@ -111,15 +112,16 @@ def _deliveries(record: SQSRecord) -> list[Delivery]:
         return []
 
 
-def _take(delivery: Delivery) -> str:
+def _take(delivery: Delivery, deadline: Deadline) -> str:
     global triggers
     bucket = os.environ.get("INBOX_BUCKET", "")
-    if isinstance(delivery, UploadDelivery) and is_of_a_path(delivery.upload, bucket):
-        return take_upload(control(), delivery.upload, delivery.inbox)
-    deliveries = Deliveries(control(), bucket)
-    if triggers is None and deliveries.needs_all(delivery):
-        triggers = control().triggers.delivery_triggers()
-    done = deliveries.take(delivery, triggers)
+    with control_until(deadline) as control:
+        if isinstance(delivery, UploadDelivery) and is_of_a_path(delivery.upload, bucket):
+            return take_upload(control, delivery.upload, delivery.inbox)
+        deliveries = Deliveries(control, bucket)
+        if triggers is None and deliveries.needs_all(delivery):
+            triggers = control.triggers.delivery_triggers()
+        done = deliveries.take(delivery, triggers)
     return ", ".join(f"{one.result} {one.execution_id or one.reason}" for one in done) or "nothing takes it"
 
 

@@ -24,13 +24,14 @@ from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from noetl_core.adapters.aws.events import commit_from_image
-from noetl_core.adapters.aws.invocation import LoggedBatch, OutOfTime, TimeLeft, at_most
-from noetl_core.adapters.aws.side_by_side import NotBegun, side_by_side
+from noetl_core.adapters.aws.invocation import LoggedBatch, TimeLeft
+from noetl_core.adapters.aws.side_by_side import NotBegun, in_time, side_by_side
 from noetl_core.control.fence import boundary_of
 from noetl_core.control.sweep import Swept, reconcile_safely
 from noetl_core.engine.records import Boundary
 from noetl_core.observe.telemetry import traced
-from noetl_core.wiring import commands, control, left_messages, results
+from noetl_core.ports import Deadline, OutOfTime
+from noetl_core.wiring import commands, control, control_until, left_messages, results
 
 logger = Logger()
 metrics = Metrics()
@@ -80,12 +81,16 @@ def _risk(doubtful: list[str]) -> None:
     assert risked is not None
     risked.add(first)
     try:
-        with at_most(left.seconds):
-            reconcile_safely(control(), first, Swept())
+        in_time(partial(_reconcile, first), left.seconds)
     except OutOfTime:
         logger.exception("an execution takes too long; it is tried again", extra={"execution_id": first})
     finally:
         risked.discard(first)
+
+
+def _reconcile(execution_id: str, deadline: Deadline) -> Swept:
+    with control_until(deadline) as control:
+        return reconcile_safely(control, execution_id, Swept())
 
 
 def _stream(records: list[dict[str, Any]]) -> Mapping[str, Any]:
@@ -139,9 +144,10 @@ def _set_due_now(execution_id: str | None) -> None:
         control().index.set_due(execution_id, control().clock.now())
 
 
-def _route(execution_id: str, boundaries: list[Boundary]) -> None:
+def _route(execution_id: str, boundaries: list[Boundary], deadline: Deadline) -> None:
     try:
-        control().route(execution_id, boundaries)
+        with control_until(deadline) as control:
+            control.route(execution_id, boundaries)
     except Exception as error:  # one execution must not block the others of the batch
         _failed(execution_id, error)
 
@@ -166,8 +172,7 @@ def _wake(record: SQSRecord) -> None:
         raise TimeoutError("no time was left for it in this invocation")
     first = record.attributes.approximate_receive_count == "1"
     try:
-        with at_most(min(LONGEST_S, left.seconds) if first else left.seconds):
-            swept = reconcile_safely(control(), execution_id, Swept())
+        swept = in_time(partial(_reconcile, execution_id), min(LONGEST_S, left.seconds) if first else left.seconds)
     except OutOfTime as late:
         raise TimeoutError(f"looking at execution {execution_id}: {late}") from late
     logger.info("woken", extra={"execution_id": execution_id, "routed": swept.routed, "resent": swept.resent})

@@ -21,7 +21,7 @@ from noetl_core.adapters.aws.invocation import TimeLeft
 from noetl_core.control.dead_letters import handle_dead_letter
 from noetl_core.control.sweep import sweep
 from noetl_core.observe.telemetry import traced
-from noetl_core.wiring import control, left_messages
+from noetl_core.wiring import control, control_until, left_messages
 
 logger = Logger()
 metrics = Metrics()
@@ -37,7 +37,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
     """Sweep until the time is up. Executions that are not reached remain due."""
     left_messages()
     until = control().clock.now() + int(max(1.0, TimeLeft(context, SPARE_S).seconds) * 1_000_000)
-    done = sweep(control(), until)
+    done = sweep(control(), until, within=control_until)
     left = TimeLeft(context, LETTERS_SPARE_S)
     dead = drain(
         json.loads(os.environ["DEAD_LETTER_QUEUES"]), partial(handle_dead_letter, control()), late=lambda: left.seconds <= 0

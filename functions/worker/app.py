@@ -20,11 +20,11 @@ from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from noetl_core.adapters.aws.clients import client
-from noetl_core.adapters.aws.invocation import OutOfTime, TimeLeft, log_failure
+from noetl_core.adapters.aws.invocation import TimeLeft, log_failure
 from noetl_core.adapters.aws.queue import about_command, read_command
 from noetl_core.adapters.aws.side_by_side import side_by_side
 from noetl_core.observe.telemetry import traced
-from noetl_core.ports import PortError
+from noetl_core.ports import Deadline, OutOfTime, PortError
 from noetl_core.worker.service import Handled
 from noetl_core.worker.turns import ALONE_TRIES, TURN_S, NoTurn, Turns, hand_over_s
 from noetl_core.worker_wiring import gates, results, worker
@@ -58,7 +58,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Mapping[str, Any]:
     calls = [partial(_command, record, deadline, turns, became) for record in records]
     left = TimeLeft(context, ANSWER_S)
     _look_at_gates(records)
-    outcomes = side_by_side(calls, len(calls), lambda: max(1.0, left.seconds), interrupt=False)
+    outcomes = side_by_side(calls, len(calls), lambda: max(1.0, left.seconds), grace_s=0.0)
     for handled in became:  # a handed-back command is a duplicate of a running one
         metrics.add_metric(f"Commands{handled.kind.title().replace('_', '')}", MetricUnit.Count, 1)
     failed = [(record, error) for record, error in zip(records, outcomes, strict=True) if error is not None]
@@ -77,8 +77,9 @@ def _look_at_gates(records: Sequence[SQSRecord]) -> None:
         logger.info("gates are read one by one", extra={"reason": repr(error)})
 
 
-def _command(record: SQSRecord, deadline: int, turns: Turns, became: list[Handled]) -> None:
-    """Carry out one command. A failed one is handed back at once, because others may keep the invocation running for long."""
+def _command(record: SQSRecord, deadline: int, turns: Turns, became: list[Handled], _: Deadline) -> None:
+    """Carry out one command; its worker stops at `deadline`. A failed one is handed back at once, because others may keep the
+    invocation running for long."""
     try:
         command = read_command(record.body, results())
         share = worker().share(command)

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noetl_core.control import pages, read
+from noetl_core.control import read
 from noetl_core.control.admit import StartRequest
 from noetl_core.engine.outcome import Outcome
 from noetl_core.expr import references_in
@@ -17,6 +17,7 @@ from noetl_core.tools.base import ToolCall
 from noetl_core.tools.registry import ToolRegistry
 from noetl_core.values import Values
 from tests.properties import examples
+from tests.running import events_of
 
 PLAYBOOK = """
 apiVersion: noetl.io/v2
@@ -85,7 +86,7 @@ def outcome(values: list[Any], limit: int) -> tuple[str, list[Any]]:
         started = local.start(StartRequest(playbook=source, payload={"values": values}))
         assert local.run(started.execution_id, timeout_s=60)
         summary = read.summary(local.control, started.execution_id)
-        events, _ = pages.events(local.control, started.execution_id)
+        events, _ = events_of(local.control, started.execution_id)
         whole = Values(local.control.store, local.control.results, started.execution_id, limit=None).whole
         assert noted == []
         path = sorted(json.dumps([e.get(k) for k in ("name", "step", "task", "iteration", "status")]) for e in events)

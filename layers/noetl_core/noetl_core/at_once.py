@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from typing import Final, TypeVar
 
 AT_ONCE: Final = 4
@@ -18,5 +19,6 @@ def at_once(read: Callable[[T], R], what: Sequence[T]) -> Iterator[R]:
     if len(what) <= AT_ONCE:
         yield from map(read, what)
         return
+    context = copy_context()  # the caller's deadline is that of its reads
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        yield from pool.map(read, what)
+        yield from pool.map(lambda item: context.copy().run(read, item), what)

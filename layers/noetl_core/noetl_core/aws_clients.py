@@ -4,7 +4,9 @@ botocore does, and the credentials that botocore finds: a function's role, or th
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache, lru_cache
 from threading import Lock
 from typing import Any, Final
@@ -58,6 +60,24 @@ TOO_LARGE: Final = frozenset(
 )
 
 _making = Lock()
+_check: ContextVar[Callable[[], None] | None] = ContextVar("noetl_requests_until", default=None)
+
+
+@contextmanager
+def requests_checked_by(check: Callable[[], None]) -> Iterator[None]:
+    """Call `check` before each request that this thread sends in the block, and before each retry; what it raises ends the
+    request. botocore has no deadline: a request that is on its way ends by the limits of `PATIENT`."""
+    before = _check.set(check)
+    try:
+        yield
+    finally:
+        _check.reset(before)
+
+
+def _check_time(**_: Any) -> None:
+    check = _check.get()
+    if check is not None:
+        check()
 
 
 def client(service: str, region: str | None = None, answer_s: int | None = None) -> Any:
@@ -72,7 +92,9 @@ def _client(service: str, region: str | None, answer_s: int | None) -> Any:
     config = CONFIGS.get(service, PATIENT)
     if answer_s is not None:
         config = config.merge(Config(read_timeout=answer_s, retries={"mode": "standard", "total_max_attempts": 1}))
-    return _session().create_client(service, region_name=region, config=config)
+    made = _session().create_client(service, region_name=region, config=config)
+    made.meta.events.register("before-send", _check_time)
+    return made
 
 
 @lru_cache(maxsize=1)

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from noetl_core.adapters.clock import SteadyClock
 from noetl_core.adapters.local.catalog import SqliteExecutionIndex, SqliteGates, SqlitePlaybookCatalog
@@ -34,7 +34,6 @@ from noetl_core.control.left_behind import record_deaths
 from noetl_core.control.limits import SharedLimits
 from noetl_core.control.ways_in import OnThisMachine
 from noetl_core.engine.records import Commit
-from noetl_core.engine.state import State
 from noetl_core.local_runner import LocalRunner
 from noetl_core.ports import Secrets
 from noetl_core.tools.registry import ToolRegistry
@@ -198,12 +197,3 @@ def _callback_url() -> str:
     """Return the URL of callbacks: that of the API that serves this store, if `NOETL_API_URL` names one."""
     api = os.environ.get("NOETL_API_URL")
     return f"{api.rstrip('/')}/api/callbacks/{{token}}" if api else LOCAL_URL
-
-
-def run_text(source: str, payload: Mapping[str, Any] | None = None, **wiring: Any) -> tuple[LocalWiring, State]:
-    """Run the text of a playbook to its end in memory; return the wiring, from which results can be read, and the final
-    state."""
-    local = LocalWiring(**wiring)
-    started = local.start(StartRequest(playbook=source, payload=payload or {}))
-    local.run(started.execution_id)
-    return local, local.control.load(started.execution_id)

@@ -6,6 +6,8 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -14,6 +16,7 @@ from aws_lambda_powertools import Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 
 from noetl_core.adapters.aws.catalog import DynamoPlaybookCatalog
+from noetl_core.adapters.aws.clients import requests_checked_by
 from noetl_core.adapters.aws.events import DynamoEventStore
 from noetl_core.adapters.aws.gates import DynamoGates
 from noetl_core.adapters.aws.gathering import GatheringQueue
@@ -36,6 +39,7 @@ from noetl_core.control.worker_tools import WorkerTools
 from noetl_core.dsl.failures import default_handler
 from noetl_core.engine.state import State
 from noetl_core.engine.warnings import count_of
+from noetl_core.ports import Deadline
 
 MESSAGE = "message:"
 """How the mark of a message begins; others are executions."""
@@ -72,6 +76,13 @@ def control() -> Control:
         marks=marks(),
         risked=set(),
     )
+
+
+@contextmanager
+def control_until(deadline: Deadline) -> Iterator[Control]:
+    """Yield the control plane for work that must end by `deadline`, with its requests."""
+    with requests_checked_by(deadline.check):
+        yield control().within(deadline)
 
 
 def _count_warnings(state: State) -> None:
@@ -113,4 +124,4 @@ def _dead_letters() -> dict[str, str]:
     return found
 
 
-__all__ = ["MESSAGE", "commands", "control", "inbox", "left_messages", "marks", "results"]
+__all__ = ["MESSAGE", "commands", "control", "control_until", "inbox", "left_messages", "marks", "results"]

@@ -1,25 +1,33 @@
-"""Calls side by side: all end, in whatever order; one that takes too long ends for itself."""
+"""Calls side by side: all end, in whatever order; one that takes too long ends by itself or is left behind."""
 
 from __future__ import annotations
 
-import queue
 import threading
 import time
-from functools import partial
 
 import pytest
 
 from noetl_core.adapters.aws import side_by_side as module
-from noetl_core.adapters.aws.invocation import OutOfTime
-from noetl_core.adapters.aws.side_by_side import NotBegun, side_by_side
+from noetl_core.adapters.aws.side_by_side import Call, NotBegun, in_time, side_by_side
+from noetl_core.ports import Deadline, OutOfTime
 
 
 def plenty() -> float:
     return 60.0
 
 
-def fail() -> None:
+def fail(_: Deadline) -> None:
     raise ValueError("this one fails")
+
+
+def noting(done: list[int], number: int) -> Call:
+    return lambda _: done.append(number)
+
+
+def endless(deadline: Deadline) -> None:
+    while True:
+        deadline.check()
+        time.sleep(0.001)
 
 
 def test_no_calls_have_no_outcomes() -> None:
@@ -29,7 +37,7 @@ def test_no_calls_have_no_outcomes() -> None:
 
 def test_each_call_ends_for_itself() -> None:
     done: list[int] = []
-    outcomes = side_by_side([partial(done.append, 1), fail, partial(done.append, 3)], 2, plenty)
+    outcomes = side_by_side([noting(done, 1), fail, noting(done, 3)], 2, plenty)
     assert outcomes[0] is None and outcomes[2] is None
     assert isinstance(outcomes[1], ValueError)
     assert sorted(done) == [1, 3]
@@ -37,21 +45,15 @@ def test_each_call_ends_for_itself() -> None:
 
 def test_calls_run_at_the_same_time_as_many_as_asked_for() -> None:
     together = threading.Barrier(4)
-    outcomes = side_by_side([lambda: together.wait(20)] * 8, 4, plenty)
+    outcomes = side_by_side([lambda _: together.wait(20)] * 8, 4, plenty)
     assert outcomes == [None] * 8, "four wait for each other, twice"
-
-
-def test_a_single_call_is_made_in_the_callers_thread() -> None:
-    threads: list[int] = []
-    assert side_by_side([lambda: threads.append(threading.get_ident())], 16, plenty) == [None]
-    assert threads == [threading.get_ident()]
 
 
 def test_threads_are_used_again() -> None:
     together = threading.Barrier(3)
 
     def once() -> int:
-        side_by_side([lambda: together.wait(20)] * 3, 3, plenty)
+        side_by_side([lambda _: together.wait(20)] * 3, 3, plenty)
         until = time.monotonic() + 20
         while module._threads._idle < 3 and time.monotonic() < until:
             time.sleep(0.001)
@@ -60,53 +62,62 @@ def test_threads_are_used_again() -> None:
     assert once() == once() == once()
 
 
-def test_a_call_that_computes_too_long_is_interrupted_and_the_others_end() -> None:
-    interrupted = threading.Event()
-
-    def endless() -> None:
-        try:
-            while True:
-                time.sleep(0.001)
-        except OutOfTime:
-            interrupted.set()
-            raise
-
+def test_a_call_that_checks_its_deadline_ends_there_and_the_others_go_on() -> None:
     done: list[int] = []
     limits = iter([0.05, 60, 60])
-    outcomes = side_by_side([endless, partial(done.append, 1), partial(done.append, 2)], 1, lambda: next(limits))
+    outcomes = side_by_side(
+        [endless, noting(done, 1), noting(done, 2)], 1, lambda: next(limits), grace_s=60
+    )  # the grace is so long that nothing is left behind
     assert isinstance(outcomes[0], OutOfTime)
-    assert outcomes[1:] == [None, None], "they had to wait for its thread, and got another"
-    assert interrupted.wait(10)
+    assert "took longer than 0.05 s" in str(outcomes[0])
+    assert outcomes[1:] == [None, None]
+    assert done == [1, 2]
 
 
-def test_a_call_that_hears_nothing_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "GRACE_S", 0.05)
-    blocked, done = threading.Event(), list[int]()
-    limits = iter([0.05, 60])
-    outcomes = side_by_side([lambda: blocked.wait(60), partial(done.append, 1)], 2, lambda: next(limits))
-    assert isinstance(outcomes[0], OutOfTime)
-    assert done == [1]
-    blocked.set()
+def test_no_handler_of_errors_on_the_way_keeps_a_call_going() -> None:
+    def careless(deadline: Deadline) -> None:
+        while True:
+            try:
+                endless(deadline)
+            except Exception:
+                continue
+
+    (error,) = side_by_side([careless], 1, lambda: 0.05, grace_s=60)
+    assert isinstance(error, OutOfTime)
 
 
-def test_without_interruption_a_call_is_left_behind_and_goes_on() -> None:
-    go_on, ended = threading.Event(), threading.Event()
+@pytest.mark.parametrize("calls", [1, 2])
+def test_a_call_that_checks_nothing_is_left_behind_and_goes_on(calls: int) -> None:
+    """As one that waits in a library."""
+    go_on, ended, done = threading.Event(), threading.Event(), list[int]()
 
-    def slow() -> None:
+    def slow(_: Deadline) -> None:
         go_on.wait(60)
         ended.set()
 
     limits = iter([0.05, 60])
-    outcomes = side_by_side([slow, lambda: None], 2, lambda: next(limits), interrupt=False)
+    outcomes = side_by_side([slow, noting(done, 1)][:calls], 2, lambda: next(limits), grace_s=0.05)
     assert isinstance(outcomes[0], OutOfTime)
+    assert done == [1][: calls - 1]
     go_on.set()
     assert ended.wait(10)
+
+
+def test_calls_that_wait_for_the_thread_of_one_left_behind_get_another() -> None:
+    blocked, done = threading.Event(), list[int]()
+    limits = iter([0.05, 60, 60])
+    calls: list[Call] = [lambda _: blocked.wait(60), noting(done, 1), noting(done, 2)]
+    outcomes = side_by_side(calls, 1, lambda: next(limits), grace_s=0.05)
+    assert isinstance(outcomes[0], OutOfTime)
+    assert outcomes[1:] == [None, None]
+    assert done == [1, 2]
+    blocked.set()
 
 
 def test_what_there_is_no_time_for_is_not_begun() -> None:
     limits = iter([60.0, 0.0, 0.0])
     done: list[int] = []
-    outcomes = side_by_side([partial(done.append, n) for n in range(3)], 1, lambda: next(limits))
+    outcomes = side_by_side([noting(done, n) for n in range(3)], 1, lambda: next(limits))
     assert done == [0]
     assert isinstance(outcomes[1], NotBegun) and isinstance(outcomes[2], NotBegun)
     assert isinstance(side_by_side([fail], 1, lambda: 0.0)[0], NotBegun)
@@ -114,37 +125,12 @@ def test_what_there_is_no_time_for_is_not_begun() -> None:
 
 def test_whoever_waits_looks_after_what_was_gathered() -> None:
     pulses = threading.Semaphore(0)
-    assert side_by_side([lambda: pulses.acquire(timeout=20)] * 2, 2, plenty, pulse=pulses.release) == [None, None]
+    assert side_by_side([lambda _: pulses.acquire(timeout=20)] * 2, 2, plenty, pulse=pulses.release) == [None, None]
 
 
-def test_a_single_call_that_takes_too_long_is_interrupted_and_its_clients_are_not_used_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    forgotten: list[bool] = []
-    monkeypatch.setattr(module, "forget_clients", lambda: forgotten.append(True))
-    (error,) = side_by_side([lambda: time.sleep(60)], 1, lambda: 0.01)
-    assert isinstance(error, OutOfTime)
-    assert forgotten
-
-
-def test_a_call_is_not_interrupted_within_a_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whose locks would stay locked."""
-    monkeypatch.setattr(module, "GRACE_S", 0.3)
-    pool: queue.Queue[int] = queue.Queue()
-    heard: list[str] = []
-
-    def wait_in_a_library() -> None:
-        try:
-            pool.get(timeout=60)
-            heard.append("nothing")
-        except OutOfTime:
-            heard.append("OutOfTime")
-
-    limits = iter([0.01, 60.0])
-    outcomes = side_by_side([wait_in_a_library, lambda: None], 2, lambda: next(limits))
-    assert isinstance(outcomes[0], OutOfTime), "it was left behind"
-    pool.put(1)
-    until = time.monotonic() + 20
-    while not heard and time.monotonic() < until:
-        time.sleep(0.001)
-    assert heard == ["nothing"]
+def test_one_call_gives_its_result_or_raises_its_error() -> None:
+    assert in_time(lambda deadline: deadline.limit_s, 60) == 60
+    with pytest.raises(ValueError, match="this one fails"):
+        in_time(fail, 60)
+    with pytest.raises(OutOfTime, match=r"took longer than 0\.05 s"):
+        in_time(endless, 0.05)

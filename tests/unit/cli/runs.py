@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from noetl_core.control import pages
 from noetl_core.local import LocalWiring
 from tests.commands import PATIENCE_S, Completed
+from tests.running import events_of
 
 HELLO = """\
 apiVersion: noetl.io/v2
@@ -61,7 +61,7 @@ def when(folder: Path, name: str, number: int) -> str:
             local = LocalWiring(store)
             try:
                 for head in local.index.heads():
-                    done, _ = pages.events(local.control, head.execution_id, name=name)
+                    done, _ = events_of(local.control, head.execution_id, name=name)
                     if len(done) >= number:
                         return head.execution_id
             finally:

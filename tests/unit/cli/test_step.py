@@ -12,7 +12,7 @@ from noetl_cli.step import show_step
 from noetl_core.adapters.local import events as adapter
 from noetl_core.codec import decode_events
 from noetl_core.control.service import Service
-from noetl_core.local import run_text
+from tests.running import run_text
 
 LOOP = """
 apiVersion: noetl.io/v2

@@ -11,12 +11,13 @@ import pytest
 
 from noetl_core.adapters.local import events as adapter
 from noetl_core.codec import decode_events
-from noetl_core.control import backwards, pages
+from noetl_core.control import backwards
 from noetl_core.control.admit import StartRequest
 from noetl_core.control.service import Service
 from noetl_core.engine.records import Commit
-from noetl_core.local import LocalWiring, run_text
+from noetl_core.local import LocalWiring
 from tests.asking import Answer, ask
+from tests.running import events_of, run_text
 from tests.unit.control.api_client import WAITS
 from tests.unit.control.long_playbooks import chain, loop
 from tests.unit.control.workflows import FAN, WORKFLOWS, source
@@ -98,7 +99,7 @@ def test_what_a_worker_commits_is_news_before_its_step_ends(monkeypatch: pytest.
     assert local.run(execution_id)
     local.observe(None)
     events, found = watched.drained(execution_id, last["cursor"])
-    history, _ = pages.events(local.control, execution_id)
+    history, _ = events_of(local.control, execution_id)
     local.close()
     assert [e["event_id"] for e in seen + events] == [e["event_id"] for e in history]
     assert found["ended"] and found["status"] == "completed" and found["count"] == len(history)
@@ -107,7 +108,7 @@ def test_what_a_worker_commits_is_news_before_its_step_ends(monkeypatch: pytest.
 @pytest.mark.parametrize("name", WORKFLOWS)
 def test_the_last_events_are_the_end_of_the_history(name: str) -> None:
     local, state = run_text(source(WORKFLOWS[name]))
-    history, _ = pages.events(local.control, state.execution_id)
+    history, _ = events_of(local.control, state.execution_id)
     state = local.control.load(state.execution_id)
     for limit in (0, 1, 7, 50, len(history), len(history) + 10):
         ends = backwards.ends_of(local.store, state)

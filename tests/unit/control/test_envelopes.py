@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from noetl_core.control import pages
 from noetl_core.control.envelopes import expand
 from noetl_core.engine.records import Commit, StreamId
 from noetl_core.events.table import event_named
-from noetl_core.local import run_text
+from tests.running import events_of, run_text
 from tests.stored import stored
 
 PLAYBOOK = """
@@ -31,7 +30,7 @@ workflow:
 def history_of(source: str) -> list[dict[str, Any]]:
     local, state = run_text(source)
     try:
-        return pages.events(local.control, state.execution_id)[0]
+        return events_of(local.control, state.execution_id)[0]
     finally:
         local.close()
 
@@ -80,8 +79,8 @@ def test_a_history_in_causal_order() -> None:
 
 def test_ids_are_unique_and_stable_and_times_are_rfc_3339() -> None:
     local, state = run_text(PLAYBOOK)
-    once, _ = pages.events(local.control, state.execution_id)
-    twice, _ = pages.events(local.control, state.execution_id)
+    once, _ = events_of(local.control, state.execution_id)
+    twice, _ = events_of(local.control, state.execution_id)
     local.close()
     assert once == twice
     assert len({e["event_id"] for e in once}) == len(once)

@@ -12,7 +12,6 @@ import pytest
 
 from noetl_core.adapters.local import events as adapter
 from noetl_core.codec import decode_events
-from noetl_core.control import pages
 from noetl_core.control.admit import StartRequest
 from noetl_core.control.read import state_at
 from noetl_core.control.recent import RecentCommits
@@ -21,9 +20,10 @@ from noetl_core.engine.fold import fold_commits
 from noetl_core.engine.records import StreamId
 from noetl_core.engine.snapshots import snapshot
 from noetl_core.engine.state import State
-from noetl_core.local import LocalWiring, run_text
+from noetl_core.local import LocalWiring
 from tests.asking import ask
 from tests.properties import some
+from tests.running import events_of, run_text
 from tests.unit.control.long_playbooks import loop
 from tests.unit.control.workflows import WORKFLOWS, source
 
@@ -55,7 +55,7 @@ class History:
         self.local, state = run_text(source(workflow))
         self.id = state.execution_id
         self.service = Service(lambda: self.local.control, lambda: b"key")
-        self.events, _ = pages.events(self.local.control, self.id)
+        self.events, _ = events_of(self.local.control, self.id)
         self.ids = [e["event_id"] for e in self.events]
 
     def get(self, **query: Any) -> Any:

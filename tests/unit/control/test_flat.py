@@ -16,6 +16,7 @@ from noetl_core.control.admit import StartRequest
 from noetl_core.control.core import MAX_ROUNDS, SNAPSHOT_EVERY
 from noetl_core.engine.records import Commit, Snapshot, StreamId
 from noetl_core.local import LocalWiring
+from tests.running import events_of, page_of_events
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: t}\n"
 
@@ -140,12 +141,12 @@ def test_more_chunks_write_ctx_than_a_routing_has_rounds() -> None:
 
 def test_a_page_that_looked_long_enough_says_so_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     with _run(_source(*_chain(100))) as (local, state, _):
-        whole, _ = pages.events(local.control, state.execution_id)
+        whole, _ = events_of(local.control, state.execution_id)
         monkeypatch.setattr(pages, "BUSY_S", -1)
         found: list[Any] = []
         asked, cursor, more = 0, None, True
         while more:
-            page, cursor, more = pages.page(
+            page, cursor, more = page_of_events(
                 local.control, state.execution_id, name="StepDone", after=cursor, limit=1_000, key=b"k"
             )
             found, asked = found + page, asked + 1

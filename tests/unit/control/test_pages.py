@@ -18,6 +18,7 @@ from noetl_core.control.service import Service
 from noetl_core.local import LocalWiring
 from tests.asking import ask
 from tests.properties import some
+from tests.running import page_of_events
 from tests.unit.control.long_playbooks import HEAD, chain, loop
 
 
@@ -48,7 +49,7 @@ class Decoded:
         self.local.control.recent = RecentCommits(self.local.store)
         self.decoded.clear()
         self.sizes.clear()
-        return pages.page(self.local.control, self.execution_id, key=b"k", **wanted)
+        return page_of_events(self.local.control, self.execution_id, key=b"k", **wanted)
 
     @property
     def of_runs(self) -> int:

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from noetl_core.control import pages, read
+from noetl_core.control import read
 from noetl_core.control.admit import StartRequest
 from noetl_core.control.cursor import BadCursor, Position
 from noetl_core.engine.state import State
-from noetl_core.local import LocalWiring, run_text
+from noetl_core.local import LocalWiring
 from noetl_core.ports import NotFound
+from tests.running import events_of, run_text
 
 PLAYBOOK = """
 apiVersion: noetl.io/v2
@@ -59,7 +60,7 @@ def test_a_summary_has_what_the_contract_says(ran: tuple[LocalWiring, State]) ->
         "loop": {"total": 5, "succeeded": 5, "failed": 0},
     }
     assert list(found["steps"]) == ["start", "left", "right", "map", "end"]
-    assert found["events"] == len(pages.events(local.control, state.execution_id)[0])
+    assert found["events"] == len(events_of(local.control, state.execution_id)[0])
     assert found["duration_ms"] >= 0
     assert found["started_at"] < found["finished_at"]
 
@@ -84,11 +85,11 @@ def test_an_unknown_execution_is_not_found(ran: tuple[LocalWiring, State]) -> No
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
 def test_pages_together_are_the_whole_history_in_order(ran: tuple[LocalWiring, State], size: int) -> None:
     local, state = ran
-    whole, _ = pages.events(local.control, state.execution_id)
+    whole, _ = events_of(local.control, state.execution_id)
     found: list[dict[str, Any]] = []
     after: str | None = None
     while True:
-        page, after = pages.events(local.control, state.execution_id, after=after, limit=size, key=b"k")
+        page, after = events_of(local.control, state.execution_id, after=after, limit=size, key=b"k")
         found += page
         if after is None:
             break
@@ -105,14 +106,14 @@ def test_a_reader_that_follows_misses_nothing_and_sees_nothing_twice() -> None:
     def look(*_: object) -> None:
         nonlocal cursor
         with one_at_a_time:
-            page, cursor = pages.events(local.control, started.execution_id, after=cursor, key=b"k")
+            page, cursor = events_of(local.control, started.execution_id, after=cursor, key=b"k")
             seen.extend(e["event_id"] for e in page)
 
     started = local.start(StartRequest(playbook=PLAYBOOK))
     local.observe(look)
     assert local.run(started.execution_id)
     local.observe(None)
-    whole = [e["event_id"] for e in pages.events(local.control, started.execution_id)[0]]
+    whole = [e["event_id"] for e in events_of(local.control, started.execution_id)[0]]
     local.close()
     assert sorted(seen) == sorted(whole)
     assert len(seen) == len(whole)
@@ -120,24 +121,24 @@ def test_a_reader_that_follows_misses_nothing_and_sees_nothing_twice() -> None:
 
 def test_a_cursor_stays_small_however_many_runs_have_ended(ran: tuple[LocalWiring, State]) -> None:
     local, state = ran
-    _, cursor = pages.events(local.control, state.execution_id, limit=40, key=b"k")
+    _, cursor = events_of(local.control, state.execution_id, limit=40, key=b"k")
     assert cursor is not None
     assert len(Position.open(cursor, state.execution_id, b"k").runs) <= 3
 
 
 def test_filters_take_either_form_of_a_name(ran: tuple[LocalWiring, State]) -> None:
     local, state = ran
-    one, _ = pages.events(local.control, state.execution_id, name="StepDone")
-    other, _ = pages.events(local.control, state.execution_id, name="step.done")
+    one, _ = events_of(local.control, state.execution_id, name="StepDone")
+    other, _ = events_of(local.control, state.execution_id, name="step.done")
     assert one == other
     assert {e["step"] for e in one} == {"start", "left", "right", "end"}
 
 
 def test_after_takes_an_event_id_too(ran: tuple[LocalWiring, State]) -> None:
     local, state = ran
-    whole, _ = pages.events(local.control, state.execution_id)
+    whole, _ = events_of(local.control, state.execution_id)
     for place, event in enumerate(whole):
-        rest, _ = pages.events(local.control, state.execution_id, after=event["event_id"])
+        rest, _ = events_of(local.control, state.execution_id, after=event["event_id"])
         assert rest == whole[place + 1 :]
 
 
@@ -145,7 +146,7 @@ def test_after_takes_an_event_id_too(ran: tuple[LocalWiring, State]) -> None:
 def test_after_an_event_that_does_not_exist_is_refused(ran: tuple[LocalWiring, State], name: str) -> None:
     local, state = ran
     with pytest.raises(BadCursor):
-        pages.events(local.control, state.execution_id, after=name.format(id=state.execution_id))
+        events_of(local.control, state.execution_id, after=name.format(id=state.execution_id))
 
 
 def test_after_an_event_of_a_run_that_is_open(ran: tuple[LocalWiring, State]) -> None:
@@ -153,34 +154,34 @@ def test_after_an_event_of_a_run_that_is_open(ran: tuple[LocalWiring, State]) ->
     local, state = ran
     local.database.write("DELETE FROM commits WHERE execution_id=? AND run_id='' AND seq>1", (state.execution_id,))
     local.database.write("DELETE FROM snapshots", ())
-    whole, _ = pages.events(local.control, state.execution_id)
+    whole, _ = events_of(local.control, state.execution_id)
     assert len({e["event_id"].split(".")[1] for e in whole}) > 3
     for place, event in enumerate(whole):
-        rest, _ = pages.events(local.control, state.execution_id, after=event["event_id"])
+        rest, _ = events_of(local.control, state.execution_id, after=event["event_id"])
         assert rest == whole[place + 1 :]
 
 
 @pytest.mark.parametrize("change", ["c!!!", "", "x", "cAAAA", "é"])
 def test_a_cursor_that_was_not_made_here_is_refused(ran: tuple[LocalWiring, State], change: str) -> None:
     with pytest.raises(BadCursor):
-        pages.events(ran[0].control, ran[1].execution_id, after=change, key=b"k")
+        events_of(ran[0].control, ran[1].execution_id, after=change, key=b"k")
 
 
 def test_a_changed_cursor_and_one_of_another_execution_are_refused(ran: tuple[LocalWiring, State]) -> None:
     local, state = ran
-    _, cursor = pages.events(local.control, state.execution_id, limit=3, key=b"k")
+    _, cursor = events_of(local.control, state.execution_id, limit=3, key=b"k")
     assert cursor is not None
     with pytest.raises(BadCursor, match="not made here"):
-        pages.events(local.control, state.execution_id, after=cursor, key=b"other")
+        events_of(local.control, state.execution_id, after=cursor, key=b"other")
     with pytest.raises(BadCursor, match="not made here"):
-        pages.events(local.control, state.execution_id, after=cursor[:-2] + ("AA" if cursor[-2:] != "AA" else "BB"), key=b"k")
+        events_of(local.control, state.execution_id, after=cursor[:-2] + ("AA" if cursor[-2:] != "AA" else "BB"), key=b"k")
     with pytest.raises(BadCursor, match="another execution"):
         Position.open(Position().sign("1", b"k"), "2", b"k")
 
 
 def test_state_at_an_event_is_the_fold_up_to_it(ran: tuple[LocalWiring, State]) -> None:
     local, state = ran
-    whole, _ = pages.events(local.control, state.execution_id)
+    whole, _ = events_of(local.control, state.execution_id)
     first = next(e for e in whole if e["name"] == "StepScheduled")
     then = read.state_at(local.control, state.execution_id, first["event_id"])
     assert then["status"] == "running"

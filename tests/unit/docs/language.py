@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from noetl_core.adapters.local.secrets import PREFIX, LocalSecrets
-from noetl_core.control import pages, read
+from noetl_core.control import read
 from noetl_core.control.admit import StartRequest, register
 from noetl_core.control.callbacks import answer, open_callbacks
 from noetl_core.dsl.parse import check
@@ -30,6 +30,7 @@ from noetl_core.local import LocalWiring
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.registry import ToolRegistry
 from tests.databases import postgres
+from tests.running import events_of
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: example, path: docs/example }\n"
 ROOT_KEYS = ("apiVersion", "keychain", "executor", "workload", "workflow", "workbook", "vars")
@@ -133,7 +134,7 @@ def _run(example: Example, others: list[str], given: dict[str, Any]) -> dict[str
             reply(local, started.execution_id, given_answer)
         assert local.run(started.execution_id, timeout_s=30)
         out = read.summary(local.control, started.execution_id)
-        log = pages.events(local.control, started.execution_id)[0]
+        log = events_of(local.control, started.execution_id)[0]
         out["tasks"] = [e["task"] for e in log if e["name"] == "TaskProcessed"]
         out["order"] = [e["step"] for e in log if e["name"] == "StepScheduled"]
         out["event_names"] = [e["name"] for e in log]

@@ -7,7 +7,7 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
-from noetl_core.control import pages, read
+from noetl_core.control import read
 from noetl_core.control.admit import StartRequest, register
 from noetl_core.dsl.load import load
 from noetl_core.dsl.parse import check, parse_playbook
@@ -17,6 +17,7 @@ from noetl_core.local import LocalWiring
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.registry import ToolRegistry
 from noetl_migrate import migrate
+from tests.running import events_of
 from tests.unit.dsl.broken import flow
 
 SCHEMA = Draft202012Validator(playbook_schema())
@@ -72,7 +73,7 @@ def ran(text: str, service: Service | None = None, *, others: tuple[str, ...] = 
         started = local.start(StartRequest(playbook=text, payload=payload or {}))
         assert local.run(started.execution_id, timeout_s=30)
         out = read.summary(local.control, started.execution_id)
-        log = pages.events(local.control, started.execution_id)[0]
+        log = events_of(local.control, started.execution_id)[0]
         out["order"] = [e["step"] for e in log if e["name"] == "StepScheduled"]
         return out
     finally:

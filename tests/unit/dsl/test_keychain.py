@@ -13,8 +13,8 @@ from noetl_core.dsl.dump import dump
 from noetl_core.dsl.load import load
 from noetl_core.dsl.parse import check, parse_playbook
 from noetl_core.dsl.schema import playbook_schema
-from noetl_core.local import run_text
 from tests.credentials import Held
+from tests.running import run_text
 from tests.unit.dsl.broken import HEAD
 
 SCHEMA = Draft202012Validator(playbook_schema())

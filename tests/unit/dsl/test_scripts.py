@@ -19,11 +19,11 @@ from noetl_core.dsl.load import load
 from noetl_core.dsl.parse import check, parse_playbook
 from noetl_core.dsl.schema import playbook_schema
 from noetl_core.dsl.scripts import files_of, holding
-from noetl_core.local import run_text
 from noetl_core.script_files import MAX_BYTES, UnreadableScript, with_scripts
 from noetl_core.tools.aws.clients import client
 from noetl_migrate import migrate
 from tests.commands import run as noetl
+from tests.running import run_text
 from tests.servers import Handler, serving, url_of
 from tests.unit.dsl.broken import flow
 

@@ -61,13 +61,13 @@ def test_one_that_comes_again_and_a_large_one_have_all_the_time_there_is(
     admit = function("admit")
     given: list[float] = []
     monkeypatch.setattr(admit, "inbox", lambda: None)
-    real = admit.at_most
+    real = admit.in_time
 
-    def noted(seconds: float) -> Any:
+    def noted(call: Any, seconds: float) -> Any:
         given.append(seconds)
-        return real(seconds)
+        return real(call, seconds)
 
-    monkeypatch.setattr(admit, "at_most", noted)
+    monkeypatch.setattr(admit, "in_time", noted)
     records = [notified("small"), notified("again", received=2), notified("large", size=2 * 10**9)]
     assert admit.handler({"Records": records}, Context()) == {"batchItemFailures": []}
     assert given == [20, 55, 55]

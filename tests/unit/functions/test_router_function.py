@@ -6,7 +6,7 @@ import json
 import os
 import random
 import threading
-import time
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
@@ -16,12 +16,12 @@ from noetl_core import wiring
 from noetl_core.adapters.aws import side_by_side
 from noetl_core.adapters.aws.clients import client
 from noetl_core.adapters.aws.queue import SqsCommandQueue
-from noetl_core.control.admit import StartRequest, admit
-from noetl_core.engine.records import Event, StreamId
+from noetl_core.adapters.aws.side_by_side import in_time
+from noetl_core.ports import Deadline
 from tests.contract.aws import bodies
-from tests.contract.event_store import commit
 from tests.properties import some
 from tests.unit.functions.conftest import HELLO, Context, Function, lines
+from tests.unit.functions.executions import ended, hostile
 from tests.unit.functions.stream import records
 
 
@@ -30,19 +30,8 @@ def router(function: Function) -> ModuleType:
     return function("router")
 
 
-def started() -> tuple[str, str]:
-    """An execution, and the run of its only step, which its worker has just ended."""
-    control = wiring.control()
-    execution_id = admit(control, StartRequest(playbook=HELLO)).execution_id
-    (run,) = control.load(execution_id).runs
-    stream = StreamId(execution_id, run)
-    control.store.append(commit(stream, 0, events=(Event("StepStarted", 1, {"step": "hello", "as_of": 0, "worker": "w"}),)))
-    control.store.append(commit(stream, 1, events=(Event("StepDone", 2, {"result": None, "set_ctx": {}}),), wake=True))
-    return execution_id, run
-
-
 def test_a_record_that_does_not_read_leaves_the_others_of_its_batch_alone(router: ModuleType) -> None:
-    (bad, _), (good, _) = started(), started()
+    bad, good = ended(), ended()
     batch = sorted(records(), key=lambda r: r["dynamodb"]["NewImage"]["execution_id"]["S"] != bad)
     batch[0]["dynamodb"]["NewImage"]["v"] = {"N": "99"}
     assert router._stream(batch) == {"batchItemFailures": []}
@@ -55,7 +44,7 @@ def test_a_record_that_does_not_read_leaves_the_others_of_its_batch_alone(router
 def test_an_execution_whose_routing_fails_is_woken_again_and_the_others_go_on(
     router: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (bad, _), (good, _) = started(), started()
+    bad, good = ended(), ended()
     control = wiring.control()
     route = control.route
 
@@ -94,7 +83,7 @@ def due() -> list[str]:
 def test_a_record_of_odd_shape_leaves_the_others_of_its_batch_alone(
     router: ModuleType, odd: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    (bad, _), (good, _) = started(), started()
+    bad, good = ended(), ended()
     batch = sorted(records(), key=lambda r: r["dynamodb"]["NewImage"]["execution_id"]["S"] != bad)
     image = batch[0]["dynamodb"]["NewImage"]
     image.update(odd)
@@ -109,7 +98,7 @@ def test_a_record_of_odd_shape_leaves_the_others_of_its_batch_alone(
 
 
 def test_what_there_is_no_time_for_is_woken_and_due(router: ModuleType) -> None:
-    (first, _), (second, _) = started(), started()
+    first, second = ended(), ended()
     context = Context(left_ms=5_000)
     assert router.handler({"Records": records()}, context) == {"batchItemFailures": []}
     assert {wiring.control().load(x).status for x in (first, second)} == {"running"}
@@ -124,45 +113,72 @@ def test_what_there_is_no_time_for_is_woken_and_due(router: ModuleType) -> None:
 RECEIVED = {"attributes": {"ApproximateReceiveCount": "1"}, "receiptHandle": "h"}
 
 
-@pytest.mark.nightly
-def test_a_fold_that_takes_too_long_is_left_and_the_others_go_on(router: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    (slow, _), (good, _) = started(), started()
-    control = wiring.control()
-    route = control.route
+def test_an_execution_that_decides_for_minutes_ends_at_its_limit_and_the_others_go_on(
+    router: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow, others = hostile(), [ended() for _ in range(4)]
+    route = router._route
 
-    def sleep_over(execution_id: str, *args: Any, **named: Any) -> Any:
-        if execution_id == slow:
-            time.sleep(30)
-        return route(execution_id, *args, **named)
+    def hurried(execution_id: str, boundaries: Any, deadline: Deadline) -> None:
+        route(execution_id, boundaries, Deadline.after(0.5) if execution_id == slow else deadline)
 
-    monkeypatch.setattr(control, "route", sleep_over)
-    monkeypatch.setattr(router, "LONGEST_S", 3.0)
+    monkeypatch.setattr(router, "_route", hurried)
+    monkeypatch.setattr(router, "LONGEST_S", 200.0)  # nothing is left behind meanwhile
     batch = sorted(records(), key=lambda r: r["dynamodb"]["NewImage"]["execution_id"]["S"] != slow)
     assert router.handler({"Records": batch}, Context()) == {"batchItemFailures": []}
-    assert control.load(good).status == "completed"
+    control = wiring.control()
+    assert {control.load(x).status for x in others} == {"completed"}
+    assert control.load(slow).status == "running"
     assert due() == [slow]
+
+
+def test_a_wake_that_decides_for_minutes_comes_again_and_the_next_is_routed(
+    router: ModuleType, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    slow, good = hostile(), ended()
+    monkeypatch.setattr(side_by_side, "GRACE_S", 200.0)  # nothing is left behind meanwhile
+    monkeypatch.setattr(router, "in_time", lambda call, seconds: in_time(call, 0.5 if slow in call.args else seconds))
+    wakes = [
+        {"eventSource": "aws:sqs", "messageId": f"m{n}", "body": json.dumps({"wake": x}), **RECEIVED}
+        for n, x in enumerate((slow, good))
+    ]
+    answer = router.handler({"Records": wakes}, Context())
+    assert answer == {"batchItemFailures": [{"itemIdentifier": "m0"}]}
+    assert wiring.control().load(good).status == "completed"
+    (failed,) = lines(caplog, "a message failed; it comes again")
+    assert "took longer than 0.5 s" in failed["reason"]
+    assert not list(marked()), "nobody counts it as the end of a process"
+
+
+def marked() -> Iterator[bytes]:
+    """What this process has marked as being evaluated."""
+    memory = wiring.marks()._memory
+    content = memory[:] if memory is not None else b""
+    return (slot for slot in content.split(b"\0") if slot)
 
 
 def test_a_wake_that_fails_comes_again_and_says_why_once_with_its_execution(
     router: ModuleType, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (good, _), (slow, _) = started(), started()
+    good, slow = ended(), ended()
     wakes = [
         {"eventSource": "aws:sqs", "messageId": f"m{n}", "body": json.dumps({"wake": x}), **RECEIVED}
         for n, x in enumerate((slow, good))
     ]
     wakes.append({"eventSource": "aws:sqs", "messageId": "m2", "body": "no wake", **RECEIVED})
     control = wiring.control()
-    load = control.load
+    load, over = control.load, threading.Event()
 
-    def sleep_over(execution_id: str, *args: Any) -> Any:
+    def block(execution_id: str, *args: Any) -> Any:
         if execution_id == slow:
-            time.sleep(30)
+            over.wait(60)
         return load(execution_id, *args)
 
-    monkeypatch.setattr(control, "load", sleep_over)
-    monkeypatch.setattr(router, "LONGEST_S", 3.0)
+    monkeypatch.setattr(control, "load", block)
+    monkeypatch.setattr(router, "LONGEST_S", 2.0)
+    monkeypatch.setattr(side_by_side, "GRACE_S", 0.1)
     answer = router.handler({"Records": wakes}, Context())
+    over.set()
     assert [f["itemIdentifier"] for f in answer["batchItemFailures"]] == ["m0", "m2"]
     assert load(good).status == "completed"
     failed = lines(caplog, "a message failed; it comes again")
@@ -177,8 +193,7 @@ TWO = HELLO + "  next: {arcs: [{step: bye}]}\n- step: bye\n  tool: {kind: noop}\
 
 
 def test_the_commands_of_a_batch_leave_in_full_requests(router: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(globals(), "HELLO", TWO)
-    executions = [started()[0] for _ in range(20)]
+    executions = [ended(TWO) for _ in range(20)]
     monkeypatch.setattr(side_by_side, "PULSE_S", 60.0)
     sent: list[int] = []
 
@@ -192,8 +207,7 @@ def test_the_commands_of_a_batch_leave_in_full_requests(router: ModuleType, monk
 
 
 def test_executions_whose_commands_were_not_sent_are_woken(router: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(globals(), "HELLO", TWO)
-    executions = [started()[0] for _ in range(2)]
+    executions = [ended(TWO) for _ in range(2)]
     batch = records()
     monkeypatch.setattr(SqsCommandQueue, "send", lambda self, commands, delay_s=0: list(commands))
     assert router.handler({"Records": batch}, Context()) == {"batchItemFailures": []}
@@ -201,7 +215,7 @@ def test_executions_whose_commands_were_not_sent_are_woken(router: ModuleType, m
 
 
 def test_the_executions_of_a_batch_are_routed_at_the_same_time(router: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    executions = [started()[0] for _ in range(4)]
+    executions = [ended() for _ in range(4)]
     control = wiring.control()
     route, together = control.route, threading.Barrier(4)
 
@@ -215,8 +229,8 @@ def test_the_executions_of_a_batch_are_routed_at_the_same_time(router: ModuleTyp
 
 
 def test_an_execution_that_blocks_is_left_behind_and_woken(router: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It hears nothing, as a call of a C library would: the others end, and it is tried again."""
-    (stuck, _), *others = [started() for _ in range(3)]
+    """It checks nothing, as a call of a library would: the others end, and it is tried again."""
+    stuck, *others = [ended() for _ in range(3)]
     control = wiring.control()
     route, over = control.route, threading.Event()
 
@@ -231,17 +245,16 @@ def test_an_execution_that_blocks_is_left_behind_and_woken(router: ModuleType, m
     monkeypatch.setattr(side_by_side, "GRACE_S", 0.1)
     assert router.handler({"Records": records()}, Context()) == {"batchItemFailures": []}
     over.set()
-    assert {control.load(x).status for x, _ in others} == {"completed"}
+    assert {control.load(x).status for x in others} == {"completed"}
     assert due() == [stuck]
 
 
 @pytest.mark.sized
 @pytest.mark.parametrize("seed", some(range(3), 3))
-def test_executions_that_are_interrupted_anywhere_leave_nothing_locked_and_nothing_lost(
+def test_executions_that_run_out_of_time_anywhere_leave_nothing_locked_and_nothing_lost(
     router: ModuleType, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    monkeypatch.setitem(globals(), "HELLO", TWO)
-    executions = [started()[0] for _ in range(30)]
+    executions = [ended(TWO) for _ in range(30)]
     batch, chance = {"Records": records()}, random.Random(seed)
     purge(*json.loads(os.environ["COMMAND_QUEUES"]).values())
     monkeypatch.setattr(side_by_side, "PULSE_S", 0.001)

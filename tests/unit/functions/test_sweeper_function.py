@@ -10,8 +10,11 @@ import pytest
 
 from noetl_core import wiring
 from noetl_core.adapters.aws.clients import client
+from noetl_core.control import sweep
 from noetl_core.control.admit import StartRequest, admit
+from tests.contract.aws import bodies
 from tests.unit.functions.conftest import HELLO, Context, Function, lines
+from tests.unit.functions.executions import ended, hostile
 
 
 def overdue(n: int) -> list[str]:
@@ -68,6 +71,23 @@ def test_what_there_is_no_time_for_is_handed_to_the_router(function: Function, m
     assert done["handed"] >= 24
     asked = client("sqs").get_queue_attributes(QueueUrl=os.environ["CONTROL_QUEUE_URL"], AttributeNames=["All"])
     assert int(asked["Attributes"]["ApproximateNumberOfMessages"]) == done["handed"]
+
+
+def test_an_execution_that_decides_for_minutes_is_left_to_the_router_and_the_others_are_swept(
+    function: Function, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    sweeper = function("sweeper")
+    slow, good = hostile(), ended()
+    control = wiring.control()
+    control.index.set_due(slow, 1)
+    control.index.set_due(good, 2)
+    monkeypatch.setattr(sweep, "LONGEST_S", 3.0)
+    done = sweeper.handler({}, Context())
+    assert (done["looked"], done["broken"]) == (2, 1)
+    assert control.load(good).status == "completed"
+    assert control.load(slow).status == "running"
+    assert [due.execution_id for due in control.index.due(2**60)] == [slow]
+    assert [json.loads(body)["wake"] for body in bodies(os.environ["CONTROL_QUEUE_URL"])] == [slow]
 
 
 class _Clock:

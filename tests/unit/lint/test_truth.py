@@ -8,11 +8,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noetl_core.control import pages
 from noetl_core.control.admit import StartRequest
 from noetl_core.dsl.parse import check
 from noetl_core.local import LocalWiring
 from tests.properties import examples
+from tests.running import events_of
 
 HEAD = {"apiVersion": "noetl.io/v2", "kind": "Playbook", "metadata": {"name": "net", "path": "net"}}
 LIMITS = {"spec": {"policy": {"limits": {"max_step_visits": 4, "max_tokens": 40}, "failure": {"mode": "best_effort"}}}}
@@ -70,7 +70,7 @@ def ran(text: str) -> tuple[set[str], set[tuple[str, int]]]:
     try:
         started = local.start(StartRequest(playbook=text))
         assert local.run(started.execution_id, timeout_s=30)
-        events = pages.events(local.control, started.execution_id)[0]
+        events = events_of(local.control, started.execution_id)[0]
     finally:
         local.close()
     refused = {e["data"].get("run") or e["entity_id"] for e in events if e["data"].get("error", {}).get("kind") == "admission"}

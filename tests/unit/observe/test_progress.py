@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from noetl_cli.progress import Progress
-from noetl_core.control import pages
-from noetl_core.local import run_text
+from tests.running import events_of, run_text
 
 PLAYBOOK = """
 apiVersion: noetl.io/v2
@@ -30,7 +29,7 @@ workflow:
 
 def test_every_counter() -> None:
     local, state = run_text(PLAYBOOK)
-    envelopes, _ = pages.events(local.control, state.execution_id)
+    envelopes, _ = events_of(local.control, state.execution_id)
     local.close()
     progress = Progress()
     ended = [s.name for e in envelopes for s in progress.observe([e])]
@@ -47,7 +46,7 @@ def test_every_counter() -> None:
 
 def test_half_a_history_is_a_running_execution() -> None:
     local, state = run_text(PLAYBOOK)
-    envelopes, _ = pages.events(local.control, state.execution_id)
+    envelopes, _ = events_of(local.control, state.execution_id)
     local.close()
     progress = Progress()
     progress.observe(envelopes[: next(i for i, e in enumerate(envelopes) if e["name"] == "LoopIterationCompleted") + 1])
@@ -60,7 +59,7 @@ def test_a_step_that_runs_many_times_is_told_once() -> None:
     again = "  - step: again\n    tool: {kind: noop}\n    next: {arcs: [{step: again, when: '{{ args.n | default(3) > 1 }}', args: N}]}\n"
     again = again.replace("args: N", "args: {n: '{{ args.n | default(3) - 1 }}'}")
     local, state = run_text(PLAYBOOK.partition("  - step: map")[0] + again)
-    envelopes, _ = pages.events(local.control, state.execution_id)
+    envelopes, _ = events_of(local.control, state.execution_id)
     local.close()
     progress = Progress()
     assert [(s.name, s.runs) for s in progress.observe(envelopes)] == [("again", 3)]

@@ -16,12 +16,13 @@ from noetl_core.control.cursor import history
 from noetl_core.control.envelopes import expand
 from noetl_core.dsl.parse import parse_playbook
 from noetl_core.engine.state import State
-from noetl_core.local import LocalWiring, run_text
+from noetl_core.local import LocalWiring
 from noetl_core.observe.cost import EXECUTION, Meter
 from noetl_core.observe.graph import dot, graph_of, mermaid
 from noetl_core.observe.logs import task_logs
 from noetl_core.observe.svg import svg
 from noetl_core.observe.timeline import Timeline
+from tests.running import run_text
 from tests.waiting import run_until_it_waits
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: views, path: test/views }\nworkflow:\n"
@@ -242,12 +243,11 @@ def points(path: str) -> list[tuple[float, float]]:
     return [(piece[-2], piece[-1]) for piece in pieces]
 
 
-def test_a_long_chain_is_drawn_on_a_page_in_columns() -> None:
+def test_the_arcs_of_a_long_chain_go_through_no_step() -> None:
     drawing = svg(graph_of(parse_playbook(HEAD + CHAIN + "  - { step: step_119, tool: { kind: noop } }\n")))
     found = boxes(drawing)
     right, bottom = (float(v) for v in ET.fromstring(drawing).attrib["viewBox"].split()[2:])
-    assert len(found) == 120 and bottom < 2_000 and 1 < right / bottom < 2
-    assert len({x for x, *_ in found}) == len({round(x + w / 2) for x, _, w, _ in found}) > 5
+    assert len(found) == 120
     for path in re.findall("<path class='arc' d='([^']*)'", drawing):
         for (x1, y1), (x2, y2) in pairwise(points(path)):
             assert min(x1, x2) >= 0 and max(x1, x2) <= right and min(y1, y2) >= 0 and max(y1, y2) <= bottom

@@ -15,7 +15,6 @@ from noetl_core.adapters.local.secrets import LocalSecrets
 from noetl_core.control import read
 from noetl_core.control.cursor import history
 from noetl_core.engine.outcome import Outcome
-from noetl_core.local import run_text
 from noetl_core.observe.cost import Meter
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.http import HttpTool
@@ -23,6 +22,7 @@ from noetl_core.tools.invoke import invoke
 from noetl_core.tools.llm import LlmTool
 from noetl_core.tools.net import AddressPolicy
 from tests.llm_server import HANG, LlmServer, llm_server
+from tests.running import run_text
 
 SCHEMA = {"type": "object", "required": ["city"], "properties": {"city": {"type": "string"}}, "additionalProperties": False}
 PRICE = {"input_per_million": 2, "output_per_million": 10}

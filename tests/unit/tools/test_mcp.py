@@ -14,7 +14,6 @@ import pytest
 from noetl_core.adapters.local.secrets import LocalSecrets
 from noetl_core.control import read
 from noetl_core.engine.outcome import Outcome
-from noetl_core.local import run_text
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.http import HttpTool
 from noetl_core.tools.invoke import invoke
@@ -22,6 +21,7 @@ from noetl_core.tools.mcp import McpTool
 from noetl_core.tools.mcp_messages import events, header_text, mirrored
 from noetl_core.tools.net import AddressPolicy
 from tests.mcp_server import McpServer, mcp_server, text
+from tests.running import run_text
 
 OPENING = ["initialize", "notifications/initialized"]
 

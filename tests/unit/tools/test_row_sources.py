@@ -10,7 +10,7 @@ import pytest
 
 from noetl_core.adapters.local.results import LazyTempResultStore
 from noetl_core.control import read
-from noetl_core.local import run_text
+from tests.running import run_text
 
 from .conftest import Run
 

@@ -19,12 +19,12 @@ from noetl_core.control import read
 from noetl_core.dsl.parse import check
 from noetl_core.engine.outcome import Outcome
 from noetl_core.expr import Secret
-from noetl_core.local import run_text
 from noetl_core.tools import shell
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.invoke import invoke
 from noetl_core.tools.shell import ShellTool
 from tests import commands
+from tests.running import run_text
 
 NOBODY, PR_SET_DUMPABLE = 65534, 4
 PAGE = Path(__file__).parents[3] / "docs" / "tools" / "shell.md"

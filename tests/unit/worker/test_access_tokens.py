@@ -14,7 +14,7 @@ import pytest
 from noetl_core.adapters.local.database import MEMORY, Database
 from noetl_core.adapters.local.sealer import LocalSealer
 from noetl_core.adapters.local.tokens import SqliteTokenCache
-from noetl_core.control import pages, read
+from noetl_core.control import read
 from noetl_core.control.admit import StartRequest
 from noetl_core.local import LocalWiring
 from noetl_core.tools.grants import Grant
@@ -23,6 +23,7 @@ from noetl_core.tools.oauth2 import grant_of
 from noetl_core.tools.tokens import Tokens
 from tests.credentials import Held
 from tests.oauth_server import CLIENT, OAuthServer
+from tests.running import events_of
 from tests.servers import serving
 
 KEY = b"k" * 32
@@ -126,7 +127,7 @@ def test_executions_and_processes_share_a_token_that_no_event_and_no_file_shows(
         local.run(started.execution_id)
         summary = read.summary(local.control, started.execution_id)
         assert summary["status"] == "completed", summary["error"]
-        said += json.dumps(summary) + str(pages.events(local.control, started.execution_id, limit=1000)[0])
+        said += json.dumps(summary) + str(events_of(local.control, started.execution_id, limit=1000)[0])
         local.close()
     assert (len(server.token_requests), len(server.calls)) == (1, 40)
     assert "acc3ss" not in said and "s3cret" not in said and "***" in said

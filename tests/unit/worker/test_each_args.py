@@ -9,7 +9,7 @@ import pytest
 from noetl_core.control import read
 from noetl_core.dsl.dump import dump
 from noetl_core.dsl.parse import check, parse_playbook
-from noetl_core.local import run_text
+from tests.running import run_text
 from tests.unit.dsl.broken import HEAD
 
 

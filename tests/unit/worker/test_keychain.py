@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from noetl_core.control import pages, read
-from noetl_core.local import run_text
+from noetl_core.control import read
 from tests.credentials import Held
+from tests.running import events_of, run_text
 
 WRAPPED = {"type": "postgres", "description": "for reports", "data": {"user": "reader", "password": "s3cret-word"}}
 """As `noetl credentials put` stores it."""
@@ -30,7 +30,7 @@ workflow:
     local, state = run_text(source, secrets=Held({"pg": fields}))
     try:
         out = read.summary(local.control, state.execution_id)
-        out["log"] = str(pages.events(local.control, state.execution_id)[0])
+        out["log"] = str(events_of(local.control, state.execution_id)[0])
         return out
     finally:
         local.close()

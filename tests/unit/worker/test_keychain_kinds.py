@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 import yaml
 
-from noetl_core.control import pages, read
+from noetl_core.control import read
 from noetl_core.control.admit import StartRequest
 from noetl_core.control.redrive import redrive
 from noetl_core.engine.redrive import Redrive
 from noetl_core.local import LocalWiring
 from tests.credentials import Held
 from tests.oauth_server import CLIENT, OAuthServer
+from tests.running import events_of
 from tests.servers import serving
 
 STORED: dict[str, dict[str, Any]] = {
@@ -52,7 +53,7 @@ def run(
         started = local.start(StartRequest(playbook=yaml.safe_dump(document, sort_keys=False)))
         local.run(started.execution_id)
         out = read.summary(local.control, started.execution_id)
-        out["log"] = str(pages.events(local.control, started.execution_id, limit=1000)[0])
+        out["log"] = str(events_of(local.control, started.execution_id, limit=1000)[0])
         return out
     finally:
         local.close()

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from noetl_core.control import operate, pages, read
+from noetl_core.control import operate, read
 from noetl_core.control.admit import StartRequest
 from noetl_core.engine.outcome import Outcome
 from noetl_core.local import LocalWiring
@@ -16,6 +16,7 @@ from noetl_core.tools.base import ToolCall
 from noetl_core.tools.python import PythonTool
 from noetl_core.tools.registry import ToolRegistry
 from noetl_core.tools.sandbox.pool import MAX_RUNNING
+from tests.running import events_of
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: p, path: test/punctual}\nexecutor: {spec: {extensions: true}}\n"
 PLAIN = HEAD + "workflow:\n  - step: start\n    tool: {kind: punctual}\n"
@@ -90,7 +91,7 @@ def test_a_cancel_reaches_it_and_leaves_no_outcome(tool: Punctual, local: LocalW
     assert not carrier.is_alive() and not tool.release.is_set()
     summary = read.summary(local.control, started.execution_id)
     assert summary["status"] == "cancelled"
-    names = [event["name"] for event in pages.events(local.control, started.execution_id)[0]]
+    names = [event["name"] for event in events_of(local.control, started.execution_id)[0]]
     assert "TaskProcessed" not in names and "StepFailed" in names
 
 

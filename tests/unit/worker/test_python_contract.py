@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from noetl_core.control import read
-from noetl_core.local import run_text
 from noetl_core.values import Values
+from tests.running import run_text
 
 TEXT = """
 apiVersion: noetl.io/v2

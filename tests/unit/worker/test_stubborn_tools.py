@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from noetl_core.control import operate, pages, read
+from noetl_core.control import operate, read
 from noetl_core.control.admit import StartRequest
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.records import StreamId
@@ -16,6 +16,7 @@ from noetl_core.local import LocalWiring
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.registry import ToolRegistry
 from noetl_core.worker.threads import TaskThreads
+from tests.running import events_of
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: s, path: test/stubborn}\nexecutor: {spec: {extensions: true}}\n"
 ALONE = (
@@ -112,7 +113,7 @@ def test_what_it_brings_later_is_never_recorded(local: LocalWiring, tool: Stubbo
     helper.join()
     for _ in range(6):
         assert tool.ended.acquire(timeout=5)
-    events = pages.events(local.control, execution_id)[0]
+    events = events_of(local.control, execution_id)[0]
     done = [e for e in events if e["name"] == "TaskProcessed"]
     kinds = {tuple(e["iteration"]): e["data"]["outcome"].get("error", {}).get("kind") for e in done}
     assert len(done) == 6

@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from noetl_core.control import pages, read
+from noetl_core.control import read
 from noetl_core.control.admit import StartRequest, register
 from noetl_core.dsl.parse import check
 from noetl_core.local import LocalWiring
 from noetl_core.tools.registry import ToolRegistry
 from noetl_core.values import Values
 from tests.databases import postgres
+from tests.running import events_of
 from tests.servers import Handler, serving, url_of
 
 LIMITS = [8192, 64]
@@ -62,7 +63,7 @@ def ran(text: str, payload: dict[str, Any], monkeypatch: pytest.MonkeyPatch, *ot
         out = read.summary(local.control, started.execution_id)
         assert out["error"] is None, out["error"]
         values = Values(local.store, local.results, started.execution_id, limit=None)
-        shown = json.dumps(pages.events(local.control, started.execution_id)[0])
+        shown = json.dumps(events_of(local.control, started.execution_id)[0])
         return {name: values.whole(out[name]) for name in ("result", "ctx")}, shown
     finally:
         local.close()

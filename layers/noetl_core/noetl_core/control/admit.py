@@ -286,7 +286,7 @@ def _first_commit(control: Control, playbook: Playbook, version: PlaybookVersion
     while True:
         try:
             with control.evaluating(new.execution_id):
-                decision = start(playbook, new, now, values)
+                decision = start(playbook, new, now, values, control.deadline.check)
             break
         except NeedValues as missing:  # a payload may hold references
             fetch.supply(values, missing)

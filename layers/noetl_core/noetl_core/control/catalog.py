@@ -18,7 +18,7 @@ from noetl_core.dsl.versions import ALIAS, LATEST, MAX_VERSION, Version
 from noetl_core.engine import ids
 from noetl_core.instants import to_rfc3339
 from noetl_core.playbooks import PlaybookCache
-from noetl_core.ports import Conflict, NotFound, PathChange, PathRecord, PlaybookCatalog, PlaybookVersion, Unavailable
+from noetl_core.ports import NotFound, PathChange, PathRecord, PlaybookCatalog, PlaybookVersion, retry_conflicts
 
 MAX_ALIASES: Final = 50
 MAX_SPLIT: Final = 5
@@ -27,7 +27,6 @@ MAX_WEIGHT: Final = 1000
 MAX_TAGS: Final = 20
 TAG: Final = re.compile(r"[\w][\w.:=/\-]{0,63}\Z")
 KEPT_CHANGES: Final = 50
-TRIES: Final = 20
 
 
 class Playbooks(Protocol):
@@ -174,16 +173,14 @@ def _changed(control: Control, path: str, change: Callable[[PathRecord], tuple[P
 
 
 def _put_change(control: Control, path: str, change: Callable[[PathRecord], tuple[PathRecord, str]], by: str) -> PathRecord:
-    for _ in range(TRIES):
+    def attempt() -> PathRecord:
         before = control.catalog.about(path)
         after, what = change(before)
         if not what:
             return before
         told = PathChange(control.clock.now(), by or ("" if control.by is None else control.by["principal"]), what)
         after = replace(after, revision=before.revision + 1, changes=(told, *before.changes)[:KEPT_CHANGES])
-        try:
-            control.catalog.put_about(after)
-        except Conflict:
-            continue  # somebody else changed it meanwhile: on top of that
+        control.catalog.put_about(after)
         return after
-    raise Unavailable(f"what is said about {path} is changed by many at once")
+
+    return retry_conflicts(attempt, f"the record of {path}")

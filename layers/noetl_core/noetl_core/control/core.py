@@ -6,13 +6,14 @@ Admit, router, sweeper and operators all go through `Control`, on AWS and in the
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Any, Protocol, assert_never
+
+from cachetools import FIFOCache, LRUCache
 
 from noetl_core.control.deaths import attempt_over, given_up, is_doubtful, next_attempt, stuck_by_deaths
 from noetl_core.control.layouts import Layouts
@@ -50,9 +51,11 @@ from noetl_core.history import load_state, snapshot_upto, state_from
 from noetl_core.instants import SECOND
 from noetl_core.playbooks import PlaybookCache
 from noetl_core.ports import (
+    NEVER,
     Clock,
     CommandQueue,
     Conflict,
+    Deadline,
     EvaluationMarks,
     EventStore,
     ExecutionIndex,
@@ -166,10 +169,12 @@ class Control:
     """Executions whose templates this process evaluates although they have ended a process; None: all. Others get a wake."""
     postponed: Callable[[str], None] | None = None
     """Takes executions that are not risked, instead of a wake."""
-    _states: OrderedDict[str, State] = field(default_factory=OrderedDict)
-    _snapshots: dict[str, tuple[int, int]] = field(default_factory=dict)
+    deadline: Deadline = NEVER
+    """By when its work must end."""
+    _states: LRUCache[str, State] = field(default_factory=lambda: LRUCache(CACHED_STATES))
+    _snapshots: LRUCache[str, tuple[int, int]] = field(default_factory=lambda: LRUCache(CACHED_STATES))
     """Execution -> the position from which on the next snapshot is due, and how large the last one was."""
-    _seen: dict[tuple[Any, ...], Mapping[str, Any]] = field(default_factory=dict)
+    _seen: FIFOCache[tuple[Any, ...], Mapping[str, Any]] = field(default_factory=lambda: FIFOCache(CACHED_BOUNDARIES))
     """Data of recent boundaries, by execution and need."""
     _lock: Lock = field(default_factory=Lock)
 
@@ -188,6 +193,13 @@ class Control:
         other.by = by
         return other
 
+    def within(self, deadline: Deadline) -> Control:
+        """Return this control plane, with its caches, for work that must end by `deadline`: its rounds, decisions and effects
+        raise `OutOfTime` after that."""
+        other = copy(self)
+        other.deadline = deadline
+        return other
+
     def load(self, execution_id: str, upto: int | None = None) -> State:
         """Return the state of an execution from its log (`history.load_state`)."""
         return load_state(self.store, execution_id, upto)
@@ -195,7 +207,9 @@ class Control:
     def latest(self, execution_id: str) -> State:
         """Return the state of an execution, to be read before the next decision: that of the last decision where this process
         has it, otherwise from the log."""
-        return self._states.get(execution_id) or self.load(execution_id)
+        with self._lock:
+            cached = self._states.get(execution_id)
+        return cached or self.load(execution_id)
 
     def _take(self, execution_id: str) -> tuple[State, bool]:
         """Return the cached state or a newly loaded one, and whether it is newly loaded. The caller owns it until `_keep`."""
@@ -204,8 +218,9 @@ class Control:
         if state is not None:
             return state, False
         snap = snapshot_upto(self.store, execution_id)
-        if snap is not None and execution_id not in self._snapshots:
-            self._snapshots[execution_id] = _outgrown_at(snap.seq, snap.size), snap.size
+        if snap is not None:
+            with self._lock:
+                self._snapshots.setdefault(execution_id, (_outgrown_at(snap.seq, snap.size), snap.size))
         return state_from(self.store, execution_id, snap), True
 
     def _keep(self, state: State) -> None:
@@ -213,10 +228,6 @@ class Control:
             return
         with self._lock:
             self._states[state.execution_id] = state
-            self._states.move_to_end(state.execution_id)
-            while len(self._states) > CACHED_STATES:
-                gone, _ = self._states.popitem(last=False)
-                self._snapshots.pop(gone, None)
 
     def _remember(self, execution_id: str, boundaries: Sequence[Boundary]) -> None:
         """Cache the data of recent boundaries: guards of later steps read their results."""
@@ -224,8 +235,10 @@ class Control:
             for b in boundaries:
                 if not {"waits", "ctx_writes"} & b.event.data.keys():  # who waits has no result; a chunk may have written much
                     self._seen[(execution_id, "boundary", b.run_id, b.seq)] = b.event.data
-            while len(self._seen) > CACHED_BOUNDARIES:
-                self._seen.pop(next(iter(self._seen)))
+
+    def _remembered(self, execution_id: str, need: Need) -> Mapping[str, Any] | None:
+        with self._lock:
+            return self._seen.get((execution_id, *need))
 
     # --- routing --------------------------------------------------------------------------------------------------------
 
@@ -251,6 +264,7 @@ class Control:
         attempt: Sequence[Fact] = ()
         asked = len(facts)
         for _ in range(MAX_ROUNDS):
+            self.deadline.check()
             state, fresh = self._take(execution_id)
             if state.seq < 0:
                 raise NotFound(f"there is no execution {execution_id}")
@@ -263,10 +277,11 @@ class Control:
             playbook = self.playbook(digest_for(state, facts))
             for need in needs_of(playbook, state, boundaries):
                 if need not in values:
-                    values[need] = self._seen.get((execution_id, *need)) or fetch(need)
+                    values[need] = self._remembered(execution_id, need) or fetch(need)
             try:
                 with nullcontext() if attempt else self.evaluating(execution_id):  # an attempt is recorded already
-                    decision = decide(playbook, state, boundaries, (*attempt, *facts), self.clock.now(), values)
+                    now = self.clock.now()
+                    decision = decide(playbook, state, boundaries, (*attempt, *facts), now, values, self.deadline.check)
             except NeedValues as missing:
                 fetch.supply(values, missing)
                 continue
@@ -330,9 +345,10 @@ class Control:
         self.index.set_due(execution_id, now + FIRST_RECONCILIATION_S * SECOND)
 
     def carry_out(self, execution_id: str, effects: Iterable[Effect]) -> None:
-        """Carry out effects in their order. Raises `Unavailable` when one fails: it and the effects after it are derived
-        again by whoever routes the same news again, or by the sweeper."""
+        """Carry out effects in their order. Raises `Unavailable` when one fails, and `OutOfTime`: it and the effects after it are
+        derived again by whoever routes the same news again, or by the sweeper."""
         for effect in effects:
+            self.deadline.check()
             match effect:
                 case SendCommands():
                     self._send(execution_id, effect.commands)
@@ -392,7 +408,8 @@ class Control:
         """Return the effect to store a snapshot when the log since the last one has outgrown it, or, where that was large, at the
         end: those who look at it then need not load a state that was. Not when the decision has that effect already."""
         state = decision.state
-        at, size = self._snapshots.get(state.execution_id, (SNAPSHOT_EVERY, 0))
+        with self._lock:
+            at, size = self._snapshots.get(state.execution_id, (SNAPSHOT_EVERY, 0))
         due = size > LARGE_STATE if state.finished else state.seq >= at
         if due and len(decision.events) < SNAPSHOT_EVENTS:
             yield SaveSnapshot(snapshot(state))
@@ -400,7 +417,8 @@ class Control:
     def _save(self, snap: Snapshot) -> None:
         """Store a snapshot of the state, and remember when the next one is due."""
         size = self.store.save_snapshot(snap)
-        self._snapshots[snap.execution_id] = _outgrown_at(snap.seq, size), size
+        with self._lock:
+            self._snapshots[snap.execution_id] = _outgrown_at(snap.seq, size), size
 
 
 def _outgrown_at(seq: int, size: int) -> int:

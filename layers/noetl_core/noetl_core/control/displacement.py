@@ -23,12 +23,19 @@ from noetl_core.engine.state import LimitUse, State
 from noetl_core.events.event import fact
 from noetl_core.events.limits import LimitRefused
 from noetl_core.events.shapes import Failure
-from noetl_core.ports import CorruptLog, LimitPlaces, LimitRecord, LimitWaiter, NotFound, Unavailable
+from noetl_core.ports import (
+    MAX_ATTEMPTS,
+    CorruptLog,
+    LimitPlaces,
+    LimitRecord,
+    LimitWaiter,
+    NotFound,
+    Unavailable,
+    retry_conflicts,
+)
 
 log = logging.getLogger(__name__)
 
-TRIES: Final = 100
-"""How often a record is written that others write too, and a run is ended whose loop goes on meanwhile."""
 MOST_WAITING: Final = 1_000
 """How many of those that wait are looked at."""
 
@@ -63,7 +70,8 @@ def displace_oldest(control: Control, places: LimitPlaces, use: LimitUse, mine: 
 
 def _chosen(control: Control, places: LimitPlaces, use: LimitUse) -> tuple[str | None, bool]:
     """Return who is displaced for a newcomer, None for nobody, and whether that is decided just now."""
-    for _ in range(TRIES):
+
+    def attempt() -> tuple[str | None, bool] | None:
         record = places.read(use.key)
         known = next((victim for victim, by in record.displaced.items() if by == use.holder), None)
         if known is not None or use.holder in record.holders:
@@ -72,9 +80,10 @@ def _chosen(control: Control, places: LimitPlaces, use: LimitUse) -> tuple[str |
         if len(stay) <= use.max:
             return None, False
         victim, by = stay[0], use.holder if stay[0] != use.holder else stay[-1]
-        if places.write(replace(record, displaced={**record.displaced, victim: by}), control.clock.now()):
-            return victim, True
-    raise Unavailable(f"limit {use.key} is contended: {TRIES} tries were not enough")
+        written = places.write(replace(record, displaced={**record.displaced, victim: by}), control.clock.now())
+        return (victim, True) if written else None
+
+    return retry_conflicts(attempt, f"limit {use.key}")
 
 
 def _staying(control: Control, use: LimitUse, record: LimitRecord, waiting: Sequence[LimitWaiter]) -> list[str]:
@@ -123,7 +132,7 @@ def _end_run(control: Control, state: State, victim: str, error: Failure) -> Non
     """Let a run fail, whether it is under way or has not begun. Chunks of its loop that begin meanwhile are ended, too."""
     execution_id, run_id = state.execution_id, victim.partition("/")[2]
     control.due_soon(execution_id)
-    for _ in range(TRIES):
+    for _ in range(MAX_ATTEMPTS):
         if state.limits[victim].token in state.tokens:  # it waits, or its execution is paused; the log decides if it begins now
             refused = fact(LimitRefused, holder=victim, reason=error["message"], displaced=True)
             control.route(execution_id, facts=[refused])
@@ -133,7 +142,7 @@ def _end_run(control: Control, state: State, victim: str, error: Failure) -> Non
         state = control.load(execution_id)
         if _is_over(state, victim):
             return
-    raise Unavailable(f"{victim} could not be displaced in {TRIES} tries")
+    raise Unavailable(f"{victim} could not be displaced in {MAX_ATTEMPTS} tries")
 
 
 def _is_over(state: State, holder: str) -> bool:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from noetl_core.control.core import Control
@@ -14,11 +14,8 @@ from noetl_core.events.runs import StepFailed
 from noetl_core.events.shapes import Failure
 from noetl_core.events.table import TERMINAL
 from noetl_core.history import tally_of
-from noetl_core.ports import Conflict, Unavailable
+from noetl_core.ports import Conflict, retry_conflicts
 
-TRIES = 50
-"""How often fencing is tried. A worker commits once a second and stops when it reads its gate, so more lost races have
-another cause."""
 MAX_STOPPED = 1_000
 """The most runs that a gate names, some 25 KB: workers read it every second."""
 
@@ -38,29 +35,40 @@ def fence_runs(control: Control, state: State, errors: Mapping[str, Failure]) ->
     often it commits. Raises `Unavailable`.
     """
     closed = False
-    ended = []
+
+    def close_gates() -> None:
+        nonlocal closed
+        if not closed:
+            _close_gate(control, state, list(errors))
+            closed = True
+
+    ended: list[Boundary] = []
     for run_id, error in errors.items():
-        stream = StreamId(state.execution_id, run_id)
-        last = control.store.last(stream)
-        for _ in range(TRIES):
-            stands = None if last is None else boundary_of(last)
-            if stands is not None and stands.event.name in TERMINAL:
-                ended.append(stands)
-                break
-            commit = _end(control, stream, last, error, state.expires_at)
-            try:
-                control.store.append(commit)
-            except Conflict as conflict:
-                if not closed:
-                    _close_gate(control, state, list(errors))
-                    closed = True
-                last = conflict.existing or control.store.last(stream)
-                continue
-            ended += [made] if (made := boundary_of(commit)) is not None else []
-            break
-        else:
-            raise Unavailable(f"run {run_id} of execution {state.execution_id} could not be ended in {TRIES} tries")
+        ended += _fence(control, StreamId(state.execution_id, run_id), error, state.expires_at, close_gates)
     return ended
+
+
+def _fence(
+    control: Control, stream: StreamId, error: Failure, expires_at: int, close_gates: Callable[[], None]
+) -> Sequence[Boundary]:
+    """End one run. Return the boundary that stands."""
+    last = control.store.last(stream)
+
+    def attempt() -> Sequence[Boundary] | None:
+        nonlocal last
+        stands = None if last is None else boundary_of(last)
+        if stands is not None and stands.event.name in TERMINAL:
+            return [stands]
+        commit = _end(control, stream, last, error, expires_at)
+        try:
+            control.store.append(commit)
+        except Conflict as conflict:
+            close_gates()
+            last = conflict.existing or control.store.last(stream)
+            return None
+        return [made] if (made := boundary_of(commit)) is not None else []
+
+    return retry_conflicts(attempt, f"run {stream.run_id} of execution {stream.execution_id}")
 
 
 def _end(control: Control, stream: StreamId, last: Commit | None, error: Failure, expires_at: int) -> Commit:

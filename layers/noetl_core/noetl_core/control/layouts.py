@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable
 from threading import Lock
 from typing import TYPE_CHECKING, Final
+
+from cachetools import LRUCache
 
 if TYPE_CHECKING:
     from noetl_core.observe.layout import Places
@@ -18,16 +19,18 @@ class Layouts:
     """Maps the digest of a playbook to the layout of its graph. Thread-safe."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[str, Places] = OrderedDict()
+        self._kept: LRUCache[str, Places] = LRUCache(MAX_ARCS, getsizeof=_arcs)
         self._lock = Lock()
 
     def __call__(self, digest: str, make: Callable[[], Places]) -> Places:
         """Return the layout of `digest`, which `make` computes."""
         with self._lock:  # two that ask at the same time do not compute the same
-            found = self._kept.pop(digest, None)
-            self._kept[digest] = found = make() if found is None else found
-            arcs = sum(len(each.arcs) for each in self._kept.values())
-            while arcs > MAX_ARCS and len(self._kept) > 1:
-                _, gone = self._kept.popitem(last=False)
-                arcs -= len(gone.arcs)
+            found = self._kept.get(digest)
+            if found is None:
+                self._kept[digest] = found = make()
         return found
+
+
+def _arcs(places: Places) -> int:
+    """Return what a layout takes of the cache: the largest all of it."""
+    return min(1 + len(places.arcs), MAX_ARCS)

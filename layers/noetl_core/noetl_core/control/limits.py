@@ -27,14 +27,12 @@ from noetl_core.engine.state import LimitUse
 from noetl_core.events.event import fact
 from noetl_core.events.limits import LimitGranted, LimitRefused
 from noetl_core.instants import SECOND
-from noetl_core.ports import LimitPlaces, LimitRecord, LimitWaiter, PortError, RateLimits, Unavailable
+from noetl_core.ports import LimitPlaces, LimitRecord, LimitWaiter, PortError, RateLimits, retry_conflicts
 
 log = logging.getLogger(__name__)
 
 DUE: Final = "limit:"
 """What the ids of due items of limits begin with; ids of executions are numbers."""
-TRIES: Final = 100
-"""How often a record is written that others write too, before the caller tries again later."""
 LOOK: Final = 50
 """How many of those that wait are read at a time."""
 CHECKED: Final = 25
@@ -83,7 +81,8 @@ class SharedLimits(Limits):
 
     def _taken(self, control: Control, use: LimitUse) -> bool:
         """Return whether it has a place, maybe since just now."""
-        for _ in range(TRIES):
+
+        def attempt() -> bool | None:
             record = self.places.read(use.key)
             if use.holder in record.holders:
                 return True
@@ -91,9 +90,9 @@ class SharedLimits(Limits):
                 return False
             now = control.clock.now()
             held = replace(record, holders={**record.holders, use.holder: now}, most=use.max)
-            if self.places.write(held, now):
-                return True
-        raise Unavailable(f"limit {use.key} is contended: {TRIES} tries were not enough")
+            return True if self.places.write(held, now) else None
+
+        return retry_conflicts(attempt, f"limit {use.key}")
 
     def _wait(self, control: Control, execution_id: str, use: LimitUse) -> None:
         due = DUE + use.key
@@ -119,31 +118,32 @@ class SharedLimits(Limits):
 
     def release(self, control: Control, freed: ReleasePlace) -> None:
         """As `Limits.release`. Without anybody waiting: one read and one write."""
-        for _ in range(TRIES):
+
+        def attempt() -> LimitRecord | None:
             record = self.places.read(freed.key)
             if freed.holder not in record.holders and freed.holder not in record.displaced:
-                break
+                return record
             left = {holder: since for holder, since in record.holders.items() if holder != freed.holder}
             displaced = {holder: by for holder, by in record.displaced.items() if holder != freed.holder}
-            if self.places.write(replace(record, holders=left, displaced=displaced), control.clock.now()):
-                break
-        else:
-            raise Unavailable(f"limit {freed.key} is contended: {TRIES} tries were not enough")
-        if record.waiting:
+            written = self.places.write(replace(record, holders=left, displaced=displaced), control.clock.now())
+            return record if written else None
+
+        if retry_conflicts(attempt, f"limit {freed.key}").waiting:
             self.places.dequeue(freed.key, freed.place)
             self._grant(control, freed.key)
 
     def _grant(self, control: Control, key: str, but: str = "") -> Sequence[str]:
         """Give free places to those that wait, in order, and wake all but `but`. Returns who has one now."""
         got: list[str] = []
-        for _ in range(TRIES):
+
+        def attempt() -> Sequence[str] | None:
             record, waiting = self.places.read(key), self.places.waiters(key, LOOK)
             now = control.clock.now()
             given, holders = _next(record, waiting, now)
             after = replace(record, holders=holders, waiting=bool(waiting), most=waiting[0].most if waiting else record.most)
             changed = after != record
             if changed and not self.places.write(after, now):
-                continue
+                return None
             for waiter in given:
                 if waiter.holder != but:
                     execution_id = execution_of(waiter.holder)
@@ -151,9 +151,9 @@ class SharedLimits(Limits):
                     control.queue.wake(execution_id)
                 self.places.dequeue(key, waiter.place)
                 got.append(waiter.holder)
-            if not given or len(given) < len(waiting):
-                return got
-        raise Unavailable(f"limit {key} is contended: {TRIES} tries were not enough")
+            return got if not given or len(given) < len(waiting) else None  # None: the next of those that wait
+
+        return retry_conflicts(attempt, f"limit {key}")
 
     # --- sweeping -------------------------------------------------------------------------------------------------------
 

@@ -62,38 +62,10 @@ class Reading:
         return isinstance(self.commits, Bounded) and self.commits.partial
 
 
-def events(control: Control, execution_id: str, **wanted: Any) -> tuple[list[dict[str, Any]], str | None]:
-    """Return a page of envelopes and the cursor after it (see `page`)."""
-    found, cursor, _ = page(control, execution_id, **wanted)
-    return found, cursor
-
-
-def page(
-    control: Control,
-    execution_id: str,
-    *,
-    name: str | None = None,
-    after: str | None = None,
-    limit: int | None = None,
-    key: bytes = b"",
-) -> tuple[list[dict[str, Any]], str | None, bool]:
-    """Return envelopes in causal order, the cursor after the last one (None at the end of a finished execution), and whether
-    there are more now.
-
-    `name` filters by either form of event names; `after` is a cursor or an event id. A page ends at `limit` events; with a
-    limit it also ends at `MAX_PAGE_BYTES`, after `MAX_EXAMINED` events that the filter may have left out, and after `BUSY_S`
-    seconds. Raises `NotFound`, `BadCursor`.
-    """
-    reading = since(control, execution_id, after, key, names=named(name), bounded=limit is not None, examined=MAX_EXAMINED)
-    found, over = page_of(reading.envelopes, limit)
-    cursor, more = onward(control, execution_id, reading, over, key)
-    return found, cursor, more
-
-
 def whole(
     control: Control, execution_id: str, *, name: str | None = None, after: str | None = None, key: bytes = b""
 ) -> Iterator[dict[str, Any]]:
-    """Yield all envelopes as `page` without a limit returns them, while they are read. Raises `NotFound`, `BadCursor` at
+    """Yield all envelopes in causal order, while they are read. Raises `NotFound`, `BadCursor` at
     once."""
     return since(control, execution_id, after, key, names=named(name), bounded=False).envelopes
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from threading import Lock
+
+from cachetools import LRUCache
 
 from noetl_core.engine.records import Commit, StreamId
 from noetl_core.ports import CommitReader
 from noetl_core.stored_commits import StoredCommits
 
 MAX_EVENTS = 16_000
-"""The most events in the cache; a single commit may have more."""
+"""The most events in the cache; a commit that has more is alone there."""
 
 
 class RecentCommits:
@@ -20,8 +21,7 @@ class RecentCommits:
 
     def __init__(self, store: CommitReader) -> None:
         self._store = store
-        self._kept: OrderedDict[tuple[StreamId, int], Commit] = OrderedDict()
-        self._events = 0
+        self._kept: LRUCache[tuple[StreamId, int], Commit] = LRUCache(MAX_EVENTS, getsizeof=_events)
         self._lock = Lock()
 
     def read(self, stream: StreamId, after: int = -1, limit: int | None = None) -> Sequence[Commit]:
@@ -48,16 +48,13 @@ class RecentCommits:
                 commit = self._kept.get(key)
                 if commit is None:
                     return found
-                self._kept.move_to_end(key)
                 found.append(commit)
         return found
 
     def _keep(self, commit: Commit) -> None:
         with self._lock:
-            key = (commit.stream, commit.seq)
-            if key not in self._kept:
-                self._kept[key] = commit
-                self._events += len(commit.events)
-            while self._events > MAX_EVENTS and len(self._kept) > 1:
-                _, gone = self._kept.popitem(last=False)
-                self._events -= len(gone.events)
+            self._kept[commit.stream, commit.seq] = commit
+
+
+def _events(commit: Commit) -> int:
+    return min(max(1, len(commit.events)), MAX_EVENTS)

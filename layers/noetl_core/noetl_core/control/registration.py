@@ -11,9 +11,8 @@ from noetl_core.control.core import Control
 from noetl_core.dsl.model import Playbook, Schedule, Trigger
 from noetl_core.engine.ids import trigger_id
 from noetl_core.engine.schedules import ScheduleState, due_at, installed, schedule_of
-from noetl_core.ports import NotFound, OtherRevision, PlaybookVersion, TriggerRecord, Unavailable
+from noetl_core.ports import NotFound, PlaybookVersion, TriggerRecord, retry_conflicts
 
-MOST_ROUNDS = 20
 """The most conflicts of one write before the caller is told to try again."""
 
 
@@ -64,13 +63,14 @@ def _follow(control: Control, version: PlaybookVersion) -> None:
 
 def _install(control: Control, trigger: Trigger, version: PlaybookVersion) -> None:
     key = trigger_id(version.path, trigger.name)
-    for _ in range(MOST_ROUNDS):
+
+    def attempt() -> bool:
         stored = control.triggers.trigger(version.path, trigger.name)
         if stored is not None and stored.version > version.version:
-            return
+            return True
         if stored is not None and (stored.version, stored.digest) == (version.version, version.digest):
             set_due(control, stored)  # the same text again: whoever wrote it may have died before this
-            return
+            return True
         now = control.clock.now()
         control.due_soon(key, now)  # should this process end behind the write, the sweeper finds the trigger
         record = TriggerRecord(
@@ -86,26 +86,22 @@ def _install(control: Control, trigger: Trigger, version: PlaybookVersion) -> No
             control.clock.nonce(),
             trigger.version,
         )
-        try:
-            control.triggers.put_trigger(record, "" if stored is None else stored.revision)
-        except OtherRevision:
-            continue
+        control.triggers.put_trigger(record, "" if stored is None else stored.revision)
         set_due(control, record)
-        return
-    raise Unavailable(f"trigger {trigger.name} of {version.path} is contended: {MOST_ROUNDS} rounds were not enough")
+        return True
+
+    retry_conflicts(attempt, f"trigger {trigger.name} of {version.path}")
 
 
 def _remove(control: Control, record: TriggerRecord, version: PlaybookVersion) -> None:
-    for _ in range(MOST_ROUNDS):
+    def attempt() -> bool:
         stored = control.triggers.trigger(record.path, record.name)
-        if stored is None or stored.version >= version.version:
-            return
-        try:
+        if stored is not None and stored.version < version.version:
             control.triggers.delete_trigger(record.path, record.name, stored.revision)
-        except OtherRevision:
-            continue
-        control.index.clear_due(trigger_id(record.path, record.name))
-        return
+            control.index.clear_due(trigger_id(record.path, record.name))
+        return True
+
+    retry_conflicts(attempt, f"trigger {record.name} of {record.path}")
 
 
 def source_of(trigger: Trigger) -> Mapping[str, Any]:

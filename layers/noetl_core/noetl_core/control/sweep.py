@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from itertools import chain, islice
 
 from noetl_core.control.core import Control
@@ -22,7 +23,7 @@ from noetl_core.engine.ids import trigger_of
 from noetl_core.events.control import ExecutionStuck
 from noetl_core.events.event import fact
 from noetl_core.instants import SECOND
-from noetl_core.ports import CorruptLog, Due, NewerLog, Unavailable
+from noetl_core.ports import CorruptLog, Deadline, Due, NewerLog, OutOfTime, Unavailable
 
 __all__ = ["Swept", "reconcile", "reconcile_safely", "sweep"]
 
@@ -30,12 +31,18 @@ log = logging.getLogger(__name__)
 
 MAX_ATTEMPTS = 20
 """Attempts in a row that did not end, after which an execution is marked stuck: some forty minutes."""
+LONGEST_S = 10
+"""The longest time of one execution while others are due, and of the last one after `until`."""
+Within = Callable[[Deadline], AbstractContextManager[Control]]
 HANDED = 100
 """Executions handed to the router at a time."""
 
 
-def sweep(control: Control, until: int | None = None, mine: Callable[[str], bool] | None = None) -> Swept:
+def sweep(
+    control: Control, until: int | None = None, mine: Callable[[str], bool] | None = None, within: Within | None = None
+) -> Swept:
     """Reconcile every execution that is due (and `mine`), the oldest first, until `until` (microseconds; None: all of them).
+    `within` is the control plane for work that must end by a deadline: with it no execution takes longer than `LONGEST_S`.
 
     When half of the time is over, the rest is handed to the router, which runs as often as necessary in parallel - unless
     many wakes from before still wait there. Executions with an unfinished attempt come last: if one ends this process too,
@@ -60,19 +67,34 @@ def sweep(control: Control, until: int | None = None, mine: Callable[[str], bool
         again_at = now + UNFINISHED_AGAIN_S * SECOND
         attempts = control.index.claim_due(due, again_at)
         if attempts == 1:
-            swept = reconcile_safely(control, due.execution_id, swept.plus(looked=1), attempts, again_at)
+            swept = _look(control, within, due.execution_id, swept.plus(looked=1), attempts, again_at)
         elif attempts is not None:  # None: somebody else has just claimed it, or it has ended
             doubtful.append((due.execution_id, attempts, again_at))
     for execution_id, attempts, again_at in doubtful:
         if until is not None and control.clock.now() >= until:
             break
         if attempts <= MAX_ATTEMPTS or execution_id.startswith(DUE):
-            swept = reconcile_safely(control, execution_id, swept.plus(looked=1), attempts, again_at)
+            swept = _look(control, within, execution_id, swept.plus(looked=1), attempts, again_at)
             continue
         log.error("%s is given up: no look at it ends", execution_id)
         why = f"{MAX_ATTEMPTS} looks at it in a row did not end; the functions' logs have the errors"
         _give_up(control, execution_id, why, mark_head_stuck)  # its log may be what ends processes
     return swept
+
+
+def _look(control: Control, within: Within | None, due: str, swept: Swept, attempts: int, again_at: int) -> Swept:
+    """Do what is due, within the time that one execution may take. One that needs more stays due, and is handed to the router,
+    which has more."""
+    if within is None:
+        return reconcile_safely(control, due, swept, attempts, again_at)
+    try:
+        with within(Deadline.after(LONGEST_S)) as limited:
+            return reconcile_safely(limited, due, swept, attempts, again_at)
+    except OutOfTime as late:
+        log.error("looking at %s: %s; it is tried again", due, late)
+        if trigger_of(due) is None and not due.startswith(DUE):
+            control.queue.wake(due)
+        return swept.plus(broken=1)
 
 
 def _hand_over(control: Control, rest: Iterator[Due], until: int | None) -> int:
@@ -115,7 +137,10 @@ def _give_up(control: Control, due: str, why: str, mark: Callable[[Control, str,
     """Look at it no more, until somebody asks for it. `mark` says of an execution that it is stuck."""
     trigger = trigger_of(due)
     if trigger is not None:
-        give_up(control, *trigger, why)
+        try:
+            give_up(control, *trigger, why)
+        except Unavailable:
+            log.exception("%s stays due", due)
         return
     mark(control, due, why)
     control.index.clear_due(due)

@@ -7,7 +7,7 @@ optimistic concurrency, and carries out `Decision.effects` after that. All effec
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -82,10 +82,17 @@ class NewExecution:
     by: By | None = None
 
 
-def start(playbook: Playbook, request: NewExecution, now: int, values: Mapping[Need, Any] | None = None) -> Decision:
-    """Decide the first commit: the request, its evaluation, the start token, and the first routing pass."""
+def start(
+    playbook: Playbook,
+    request: NewExecution,
+    now: int,
+    values: Mapping[Need, Any] | None = None,
+    check: Callable[[], None] | None = None,
+) -> Decision:
+    """Decide the first commit: the request, its evaluation, the start token, and the first routing pass. `check` as in
+    `decide`."""
     state = State(request.execution_id, expires_at=request.expires_at)
-    p = RoutingPass(playbook, state, now, 0, values or {})
+    p = RoutingPass(playbook, state, now, 0, values or {}, check)
     p.emit(
         control.PlaybookExecutionRequested,
         path=request.path,
@@ -122,12 +129,14 @@ def decide(
     facts: Sequence[Fact],
     now: int,
     values: Mapping[Need, Any],
+    check: Callable[[], None] | None = None,
 ) -> Decision:
     """Route `boundaries` and `facts`, fire timers that are due, then move tokens until none can move.
 
-    Owns and changes `state`: after an error the caller loads it again. Raises `NeedValues` for values that it needs.
+    Owns and changes `state`: after an error the caller loads it again. Raises `NeedValues` for values that it needs. `check` is
+    called before each token that moves and each template; what it raises ends the decision.
     """
-    p = RoutingPass(playbook, state, now, state.seq + 1, values)
+    p = RoutingPass(playbook, state, now, state.seq + 1, values, check)
     ctx_version = state.ctx_version
     if state.finished and not any(fact.name == "ExecutionRedriven" for fact in facts):
         late = [take_fact(p, fact) for fact in facts]  # nothing moves any more; what was done about a failure is recorded

@@ -73,6 +73,8 @@ class RoutingPass:
     now: int
     seq: int
     values: Mapping[Need, Any]
+    check: Callable[[], None] | None = None
+    """Called before each token that moves and each template: what it raises ends the pass."""
     events: list[ControlEvent] = field(default_factory=list)
     objects: list[tuple[str, bytes]] = field(default_factory=list)
     judged: int = -1
@@ -134,6 +136,7 @@ class RoutingPass:
             open=self.open,
             strict=self.state.strict,
             blanks=self.blanks,
+            check=self.check,
         )
 
     def take_blanks(self) -> list[Blank] | None:

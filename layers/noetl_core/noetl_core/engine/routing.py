@@ -163,6 +163,8 @@ def _move_tokens(p: RoutingPass) -> bool:
     for token in waiting:
         if not p.may_schedule:
             return moved
+        if p.check is not None:
+            p.check()
         moved = _admit(p, token) or moved
     return moved
 

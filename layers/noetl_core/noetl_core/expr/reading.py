@@ -58,6 +58,11 @@ class Reading(Budget):
         self.parts: dict[tuple[Any, ...], Part | None] = {}
         """Opened large values: key, checksum and outline of the reference -> the part that is the whole value."""
 
+    def check_limits(self) -> None:
+        super().check_limits()
+        if self.scope.check is not None:
+            self.scope.check()
+
     # Values and their parts
 
     def enter(self, value: Any) -> Any:

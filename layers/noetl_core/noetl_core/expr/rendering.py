@@ -139,6 +139,8 @@ def evaluate(compiled: Compiled, evaluation: Evaluation, *, checked: bool = True
     Undefined values inside a list or mapping that the template built become None with `undefined_ok`, otherwise
     `UndefinedValue` is raised.
     """
+    if evaluation.scope.check is not None:
+        evaluation.scope.check()
     if evaluation.tainted:
         evaluation.tainted, evaluation.opened = False, []
     failure: TemplateError | None = None

@@ -61,9 +61,11 @@ class Scope(Mapping[str, Any]):
 
     With `strict`, a template that uses an undefined value fails, except under `default` and `is defined`. Otherwise `blanks`
     receives the undefined names that text was rendered without.
+
+    `check` is called before each evaluation and now and then during one; what it raises ends the evaluation.
     """
 
-    __slots__ = ("blanks", "layers", "open", "prefetch", "resolve", "strict")
+    __slots__ = ("blanks", "check", "layers", "open", "prefetch", "resolve", "strict")
 
     def __init__(
         self,
@@ -73,8 +75,10 @@ class Scope(Mapping[str, Any]):
         open: Open | None = None,
         strict: bool = False,
         blanks: Blanks | None = None,
+        check: Callable[[], None] | None = None,
     ) -> None:
         self.layers = layers
+        self.check = check
         self.strict = strict
         self.blanks = blanks
         self.resolve = resolve
@@ -90,7 +94,15 @@ class Scope(Mapping[str, Any]):
         return self._of(self.layers, strict=False) if self.strict else self
 
     def _of(self, layers: tuple[Mapping[str, Any], ...], *, strict: bool) -> Scope:
-        return Scope(*layers, resolve=self.resolve, prefetch=self.prefetch, open=self.open, strict=strict, blanks=self.blanks)
+        return Scope(
+            *layers,
+            resolve=self.resolve,
+            prefetch=self.prefetch,
+            open=self.open,
+            strict=strict,
+            blanks=self.blanks,
+            check=self.check,
+        )
 
     def lookup(self, name: str) -> Any:
         """Return the stored value of `name` (not resolved), or `MISSING`."""

@@ -1,4 +1,4 @@
-"""A graph as SVG, drawn where `observe.layout` places it, in columns where it is tall."""
+"""A graph as SVG, drawn where `observe.layout` places it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from html import escape
 from itertools import pairwise
 from typing import Final
 
-from noetl_core.observe.columns import Columns
 from noetl_core.observe.graph import FILL, LINE, MARKS, PLAIN_FILL, PLAIN_LINE, Edge, Graph
 from noetl_core.observe.layout import CHAR, LINE_HEIGHT, PADDING, Box, Layout, Point
 
@@ -42,8 +41,8 @@ STYLE: Final = (
 def svg(graph: Graph) -> str:
     """Return the drawing, with a title of its own; texts are escaped."""
     layout = Layout(graph)
-    columns = Columns(layout)
-    width, height = columns.width, columns.height
+    width, height = layout.place()
+    arcs = layout.arcs()
     numbers = {node.step: number for number, node in enumerate(graph.nodes)}
     out = [
         f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {width:.0f} {height:.0f}' width='{width:.0f}' role='img'>",
@@ -54,8 +53,8 @@ def svg(graph: Graph) -> str:
         "<path class='tip' d='M0 0L10 5L0 10z'/></marker></defs>",
         f"<rect class='page' width='{width:.0f}' height='{height:.0f}'/>",
     ]
-    out += [f"<path class='arc' {_path(edge, points)}/>" for edge, points, _ in columns.arcs]
-    out += [_arc(edge, numbers, middle) for edge, _, middle in columns.arcs]
+    out += [f"<path class='arc' {_path(edge, points)}/>" for edge, points, _ in arcs]
+    out += [_arc(edge, numbers, middle) for edge, _, middle in arcs]
     out += [_step(number, layout.boxes[node.step]) for number, node in enumerate(graph.nodes)]
     return "\n".join([*out, "</svg>"]) + "\n"
 

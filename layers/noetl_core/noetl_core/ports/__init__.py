@@ -2,7 +2,8 @@
 (`tests/contract`) that all its adapters pass.
 
 They are in `log`, `queue`, `objects`, `catalog`, `triggers`, `deliveries`, `secrets`, `key_values`, `limits`, `marks`, `output`
-and `process`, their errors in `errors`; import them from this package. Nothing here is an adapter.
+and `process`, their errors in `errors`, the time that their callers have in `deadline`, and changes of items that others change
+too in `contention`; import them from this package. Nothing here is an adapter.
 
 The errors of the ports, by who must act:
 
@@ -30,6 +31,11 @@ from noetl_core.ports.catalog import PathRecord as PathRecord
 from noetl_core.ports.catalog import PathRecords as PathRecords
 from noetl_core.ports.catalog import PlaybookCatalog as PlaybookCatalog
 from noetl_core.ports.catalog import PlaybookVersion as PlaybookVersion
+from noetl_core.ports.contention import MAX_ATTEMPTS as MAX_ATTEMPTS
+from noetl_core.ports.contention import retry_conflicts as retry_conflicts
+from noetl_core.ports.deadline import NEVER as NEVER
+from noetl_core.ports.deadline import Deadline as Deadline
+from noetl_core.ports.deadline import OutOfTime as OutOfTime
 from noetl_core.ports.deliveries import WebhookDelivery as WebhookDelivery
 from noetl_core.ports.deliveries import WebhookSink as WebhookSink
 from noetl_core.ports.errors import Conflict as Conflict

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from noetl_core.engine.outcome import Outcome
 from noetl_core.instants import SECOND, to_rfc3339
-from noetl_core.ports import Entry, Forbidden, KeyValues, NotFound, OtherRevision
+from noetl_core.ports import Entry, Forbidden, KeyValues, NotFound, Unavailable, retry_conflicts
 from noetl_core.result_streams import pieces
 from noetl_core.tools import bodies
 from noetl_core.tools.actions import action_of, choice, option, optional_text, seconds, text
@@ -31,8 +31,6 @@ _LATEST: Final = "latest"
 _GET_FORMATS: Final = ("auto", "text", "base64", "reference")
 AS_VALUE: Final = 1024 * 1024
 """The most bytes of JSON that are returned as a value."""
-_TRIES: Final = 100
-"""How often the latest version is read again after a conflict."""
 
 
 class ArtifactTool:
@@ -72,16 +70,17 @@ def _put(call: ToolCall, store: KeyValues, name: str) -> dict[str, Any]:
 def _make_latest(store: KeyValues, name: str, entry: Entry, at: int) -> None:
     """Make a version the latest, unless the latest is newer. Raises `ToolFailed`."""
     bucket, latest = _bucket(name), Entry(_LATEST, entry.value, entry.revision, entry.expires_at)
-    for _ in range(_TRIES):
+
+    def attempt() -> bool:
         there = store.get(bucket, _LATEST, at // SECOND)
-        if there is not None and (there.revision == entry.revision or _read(there)["at"] > at):
-            return
-        try:
+        if there is None or (there.revision != entry.revision and _read(there)["at"] <= at):
             store.put(bucket, latest, at // SECOND, "" if there is None else there.revision)
-        except OtherRevision:
-            continue
-        return
-    raise ToolFailed(Outcome.failed("storage", f"artifact: too many executions put `{name}` at once"))
+        return True
+
+    try:
+        retry_conflicts(attempt, f"artifact {name}")
+    except Unavailable as error:
+        raise ToolFailed(Outcome.failed("storage", f"artifact: {error}")) from error
 
 
 def _get(call: ToolCall, store: KeyValues, name: str) -> dict[str, Any]:

@@ -38,6 +38,15 @@ class Kept(Protocol):
     async def close(self) -> None: ...
 
 
+def _runs_a_loop() -> bool:
+    """Return whether this thread is in a coroutine of an asyncio loop."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
 class KeptLoop:
     """An asyncio loop, and the state that owners keep on it."""
 
@@ -48,13 +57,24 @@ class KeptLoop:
     def turn(self, timeout: float) -> None:
         """Wait at most `timeout` seconds for an event, or until the loop is stopped, and run what is ready."""
         handle = self.aio.call_later(timeout, self.aio.stop) if timeout > 0 else self.aio.call_soon(self.aio.stop)
-        outer = asyncio._get_running_loop()
-        asyncio._set_running_loop(None)  # the driver of the run may be called from a coroutine of another loop
         try:
-            self.aio.run_forever()
+            if _runs_a_loop():  # the driver of the run is called from a coroutine of an application
+                self._turn_elsewhere()
+            else:
+                self.aio.run_forever()
         finally:
             handle.cancel()
-            asyncio._set_running_loop(outer)
+
+    def _turn_elsewhere(self) -> None:
+        """Turn on another thread, because a thread runs one asyncio loop at a time."""
+        thread = threading.Thread(target=self.aio.run_forever, name="turn", daemon=True)
+        thread.start()
+        try:
+            thread.join()
+        except BaseException:  # Ctrl-C: the loop must be at rest before it is turned again
+            self.aio.call_soon_threadsafe(self.aio.stop)
+            thread.join()
+            raise
 
     def close_kept(self, owner: object) -> None:
         """Close the state that `owner` keeps here."""

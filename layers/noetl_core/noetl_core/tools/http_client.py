@@ -15,7 +15,6 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import lru_cache
 from typing import Any, Final, cast
 
@@ -85,17 +84,15 @@ def texts_of(headers: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
     return texts
 
 
-class _Unasked(Exception):
-    """A connection received more than was requested: the next data may not be the answer to this request."""
+class _Connector(aiohttp.TCPConnector):
+    """Gives no connection on which more has arrived than was requested: what comes next may not be the answer to a request."""
 
-
-class _Sent(aiohttp.ClientRequest):
-    """A request that is never sent on a connection with pending data."""
-
-    async def send(self, conn: Any) -> aiohttp.ClientResponse:
-        if conn.protocol.should_close:
-            raise _Unasked
-        return await super().send(conn)
+    async def connect(self, req: aiohttp.ClientRequest, traces: list[Any], timeout: aiohttp.ClientTimeout) -> Any:
+        while True:
+            connection = await super().connect(req, traces, timeout)
+            if connection.protocol is None or not connection.protocol.should_close:
+                return connection
+            connection.close()
 
 
 class _Body(Payload):
@@ -269,7 +266,7 @@ class _Session:
         return made
 
     def _opened(self) -> aiohttp.ClientSession:
-        connector = aiohttp.TCPConnector(
+        connector = _Connector(
             limit=0,  # `places` limits their number, and how long to wait for one
             resolver=self.resolver,
             use_dns_cache=False,
@@ -280,7 +277,6 @@ class _Session:
         return aiohttp.ClientSession(
             connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),
-            request_class=_Sent,
             middlewares=(_once,),
             trust_env=False,
             auto_decompress=False,
@@ -332,17 +328,15 @@ class HttpClient:
     ) -> aiohttp.ClientResponse:
         headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in request.headers]
         context = self._context(verify) if url.scheme == "https" else True
-        while True:
-            with suppress(_Unasked):
-                return await session.request(
-                    request.method,
-                    url,
-                    headers=headers,
-                    data=_body_of(request.content, limits.write),
-                    allow_redirects=False,
-                    timeout=limits.of_aiohttp(),
-                    ssl=context,
-                )
+        return await session.request(
+            request.method,
+            url,
+            headers=headers,
+            data=_body_of(request.content, limits.write),
+            allow_redirects=False,
+            timeout=limits.of_aiohttp(),
+            ssl=context,
+        )
 
     async def _url(self, kept: _Session, url: httpx.URL) -> URL:
         """Return the URL for aiohttp: not normalized, and without credentials, which are sent as headers."""

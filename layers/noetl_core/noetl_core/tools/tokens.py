@@ -13,11 +13,12 @@ import hmac
 import json
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Final
+
+from cachetools import LRUCache, TTLCache
 
 from noetl_core.engine.outcome import ErrorInfo
 from noetl_core.instants import SECOND
@@ -53,8 +54,8 @@ class Tokens:
         self._policy, self._now = policy, now
         self._shared = _Shared(cache, sealer, key, now) if cache is not None and sealer is not None and key is not None else None
         self._lock = threading.Lock()
-        self._held: OrderedDict[bytes, Token] = OrderedDict()
-        self._refused: dict[bytes, tuple[int, TokenRefused]] = {}
+        self._held: LRUCache[bytes, Token] = LRUCache(KEPT)
+        self._refused: TTLCache[bytes, TokenRefused, int] = TTLCache(KEPT, REFUSED_S * SECOND, timer=now)
         self._under_way: dict[bytes, Future[Token]] = {}
         self._client: HttpClient | None = None
 
@@ -86,14 +87,13 @@ class Tokens:
         with self._lock:
             held = self._held.get(name)
             if held is not None and held is not refused and self._fresh(held, grant):
-                self._held.move_to_end(name)
                 return _done(held)
             under_way = self._under_way.get(name)
             if under_way is not None:
                 return under_way
-            until, refusal = self._refused.get(name, (0, None))
+            refusal = self._refused.get(name)
             future: Future[Token] = Future()
-            if refusal is not None and self._now() < until:
+            if refusal is not None:
                 future.set_exception(refusal)
                 return future
             self._under_way[name] = future
@@ -119,13 +119,8 @@ class Tokens:
             if token is not None:
                 self._refused.pop(name, None)
                 self._held[name] = token
-                self._held.move_to_end(name)
-                while len(self._held) > KEPT:
-                    self._held.popitem(last=False)
             elif isinstance(error, TokenRefused) and error.error.retryable is False:
-                if len(self._refused) >= KEPT:
-                    self._refused.clear()
-                self._refused[name] = self._now() + REFUSED_S * SECOND, error
+                self._refused[name] = error
         if token is not None:
             future.set_result(token)
         else:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from threading import Lock
+
+from cachetools import FIFOCache
 
 from noetl_core.instants import SECOND
 from noetl_core.ports import Clock, Gate, Gates
@@ -25,13 +26,12 @@ class RecentGates:
     def __init__(self, gates: Gates, clock: Clock, several: ReadsGates | None = None) -> None:
         self._gates, self._clock, self._several = gates, clock, several
         self._lock = Lock()
-        self._open: OrderedDict[str, int] = OrderedDict()
+        self._open: FIFOCache[str, int] = FIFOCache(REMEMBERED)
         """Execution -> when its gate was last read as open with no run stopped."""
 
     def gate(self, execution_id: str) -> Gate:
         now = self._clock.now()
-        read = self._open.get(execution_id)
-        if read is not None and now - read < STANDS_S * SECOND:
+        if self._is_open(execution_id, now):
             return Gate()
         gate = self._gates.gate(execution_id)
         self._keep(execution_id, gate, now)
@@ -40,19 +40,23 @@ class RecentGates:
     def look_at(self, executions: Iterable[str]) -> None:
         """Read the gates of several executions by one request, for commands of one batch."""
         now = self._clock.now()
-        wanted = {e for e in executions if now - self._open.get(e, 0) >= STANDS_S * SECOND}
+        wanted = {execution_id for execution_id in executions if not self._is_open(execution_id, now)}
         if self._several is not None and len(wanted) > 1:
             for execution_id, gate in self._several(wanted).items():
                 self._keep(execution_id, gate, now)
+
+    def _is_open(self, execution_id: str, now: int) -> bool:
+        with self._lock:
+            read = self._open.get(execution_id)
+        return read is not None and now - read < STANDS_S * SECOND
 
     def _keep(self, execution_id: str, gate: Gate, now: int) -> None:
         with self._lock:
             self._open.pop(execution_id, None)
             if gate == Gate():
                 self._open[execution_id] = now
-                while len(self._open) > REMEMBERED:
-                    self._open.popitem(last=False)
 
     def set_gate(self, execution_id: str, gate: Gate) -> None:
-        self._open.pop(execution_id, None)
+        with self._lock:
+            self._open.pop(execution_id, None)
         self._gates.set_gate(execution_id, gate)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import Lock
 from typing import Any, Final
+
+from cachetools import LRUCache
 
 from noetl_core.at_once import at_once
 from noetl_core.expr import TemplateError
@@ -18,7 +20,7 @@ from noetl_core.result_refs import Altered, is_partly_readable
 from noetl_core.values import Values
 
 KEPT_BYTES: Final = 16 * 1024 * 1024
-"""The most bytes of parts that a run caches. The newest part is cached whatever its size."""
+"""The most bytes of parts that a run caches. A larger part is cached, too, alone."""
 
 Name = tuple[str, ...]
 """Key, checksum and outline of a reference."""
@@ -35,8 +37,8 @@ class LargeValues:
         self._results, self._values, self._limit, self.whole = results, values, limit, whole
         self._outlines: dict[Name, Container | Pages | None] = {}
         self._loaded: Counter[Name] = Counter()
-        self._kept: OrderedDict[tuple[Name, Span], Any] = OrderedDict()
-        self._kept_bytes = 0
+        self._kept: LRUCache[tuple[Name, Span], tuple[int, Any]] = LRUCache(KEPT_BYTES, getsizeof=lambda kept: kept[0])
+        """Parts with their bytes."""
         self._lock = Lock()
 
     def open(self, ref: Mapping[str, Any]) -> Part | None:
@@ -65,7 +67,7 @@ class LargeValues:
     def load(self, ref: Mapping[str, Any], name: Name, spans: Sequence[Span], path: Path, size: int) -> list[Any]:
         """Return the items of spans of an object of `size` bytes."""
         with self._lock:
-            kept = {span: self._kept[name, span] for span in spans if (name, span) in self._kept}
+            kept = {span: self._kept[name, span][1] for span in spans if (name, span) in self._kept}
             missing = [span for span in spans if span not in kept]
         if self.should_load_whole(name, sum(span.size for span in missing), size):
             value = self.whole(ref)
@@ -83,13 +85,7 @@ class LargeValues:
     def _keep(self, name: Name, used: Mapping[Span, Any]) -> None:
         with self._lock:
             for span, value in used.items():
-                if (name, span) not in self._kept:
-                    self._kept_bytes += span.size
-                self._kept[name, span] = value
-                self._kept.move_to_end((name, span))
-            while self._kept_bytes > KEPT_BYTES and len(self._kept) > 1:
-                (_, old), _ = self._kept.popitem(last=False)
-                self._kept_bytes -= old.size
+                self._kept[name, span] = min(span.size, KEPT_BYTES), value
 
     def too_large(self, key: str, size: int) -> LimitExceeded:
         return too_large(key, size, self._limit)

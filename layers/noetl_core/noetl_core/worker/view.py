@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from threading import Lock
 from typing import Any
+
+from cachetools import LRUCache
 
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine.commands import context_of
@@ -51,7 +52,7 @@ class Views:
 
     def __init__(self, store: EventStore, results: ResultStore, playbooks: Callable[[str], Playbook]) -> None:
         self._store, self._results, self._playbooks = store, results, playbooks
-        self._kept: OrderedDict[str, CommandContext] = OrderedDict()
+        self._kept: LRUCache[str, CommandContext] = LRUCache(KEPT_VIEWS)
         self._lock = Lock()
 
     def __call__(self, command: Command, as_of: int) -> RunView:
@@ -72,14 +73,11 @@ class Views:
         """Return the view of a loop's chunks, cached or else loaded."""
         with self._lock:
             known = self._kept.get(key)
-            if known is not None:
-                self._kept.move_to_end(key)
-                return known
+        if known is not None:
+            return known
         context = load()
         with self._lock:
             self._kept[key] = context
-            while len(self._kept) > KEPT_VIEWS:
-                self._kept.popitem(last=False)
         return context
 
     def _of_log(self, command: Command, as_of: int) -> CommandContext:
@@ -114,7 +112,7 @@ class Resolver:
         self._limit = limit
         self._values = Values(store, results, execution_id, limit=None)
         self.family = self._values.family
-        self._kept: OrderedDict[object, tuple[Any, bool]] = OrderedDict()
+        self._kept: LRUCache[object, tuple[Any, bool]] = LRUCache(KEPT_VALUES)
         self._results = results
         self._large: LargeValues | None = None
         self._lock = Lock()
@@ -163,14 +161,10 @@ class Resolver:
         """Cache a value that was just loaded or stored; `nested`: it may contain references."""
         with self._lock:
             self._kept[key] = value, nested
-            while len(self._kept) > KEPT_VALUES:
-                self._kept.popitem(last=False)
         return value, nested
 
     def _cached(self, key: object) -> tuple[Any, bool] | None:
         with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
             return self._kept.get(key)
 
     def opened(self, ref: Mapping[str, Any], budget: LoadBudget | None = None) -> Any:

@@ -7,7 +7,16 @@ from contextlib import contextmanager
 
 from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
 
-from noetl_core.aws_clients import TOO_LARGE, TRANSIENT, client, code_of, forget_clients, load_services, status_of
+from noetl_core.aws_clients import (
+    TOO_LARGE,
+    TRANSIENT,
+    client,
+    code_of,
+    forget_clients,
+    load_services,
+    requests_checked_by,
+    status_of,
+)
 from noetl_core.ports import TooLarge, Unavailable
 
 
@@ -29,4 +38,4 @@ def errors_of(what: str) -> Iterator[None]:
         raise Unavailable(f"{what}: {error}") from error
 
 
-__all__ = ["client", "code_of", "errors_of", "forget_clients", "load_services"]
+__all__ = ["client", "code_of", "errors_of", "forget_clients", "load_services", "requests_checked_by"]

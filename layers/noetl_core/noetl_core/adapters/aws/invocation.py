@@ -1,23 +1,15 @@
-"""Shared by the Lambda functions: the time an invocation has left, a limit for calls that take too long, and one log line
-per failed record."""
+"""Shared by the Lambda functions: the time an invocation has left, and one log line per failed record."""
 
 from __future__ import annotations
 
-import signal
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from types import FrameType, TracebackType
+from collections.abc import Callable, Mapping
+from types import TracebackType
 from typing import Any
 
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType
 from aws_lambda_powertools.utilities.batch.base import FailureResponse
 from aws_lambda_powertools.utilities.typing import LambdaContext
-
-
-class OutOfTime(BaseException):
-    """A call takes too long. It is a `BaseException`, so that no `except Exception` handles it."""
 
 
 class TimeLeft:
@@ -31,29 +23,6 @@ class TimeLeft:
         if self._context is None:
             return float("inf")
         return float(self._context.get_remaining_time_in_millis()) / 1000 - self._spare_s
-
-
-@contextmanager
-def at_most(seconds: float) -> Iterator[None]:
-    """Raise `OutOfTime` in the block after `seconds`, at any point. As after a crash, a commit that is stored by then stays
-    stored.
-
-    This works only in the main thread; in others, and for infinite `seconds`, nothing is limited.
-    """
-    if seconds == float("inf") or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def ring(signum: int, frame: FrameType | None) -> None:
-        raise OutOfTime(f"it took longer than {seconds:g} s")
-
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, max(0.001, seconds))
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 class LoggedBatch(BatchProcessor):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import secrets as random
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -16,6 +15,8 @@ from hashlib import sha256
 from http import HTTPStatus
 from threading import Lock
 from typing import Any, Final, Protocol
+
+from cachetools import LRUCache
 
 from noetl_core.control.triggers.signatures import DECOY, is_signed, scheme_of
 from noetl_core.control.triggers.webhooks import challenge_of, delivery_id, event_of
@@ -99,7 +100,7 @@ class Hooks:
     """Called for webhooks with `respond: validated` alone."""
     paths_required: bool = False
     """A credential without paths is for no webhook: on a stack."""
-    _kept: OrderedDict[tuple[str, str], _Kept] = field(default_factory=OrderedDict)
+    _kept: LRUCache[tuple[str, str], _Kept] = field(default_factory=lambda: LRUCache(MOST_KEPT))
     """Webhook -> its secrets. The key is the webhook and not the credential, so that one that does not exist is read as often."""
     _lock: Lock = field(default_factory=Lock)
 
@@ -171,9 +172,6 @@ class Hooks:
                 log.error("webhook %s of %s refuses everybody: %s", name, path, error)
         with self._lock:
             self._kept[key] = _Kept(now, wanted, found)
-            self._kept.move_to_end(key)
-            while len(self._kept) > MOST_KEPT:
-                self._kept.popitem(last=False)
         return found
 
 

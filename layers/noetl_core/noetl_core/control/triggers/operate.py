@@ -24,12 +24,11 @@ from noetl_core.engine import ids
 from noetl_core.engine.occurrences import name_of, next_occurrence, occurrences, previous_occurrence
 from noetl_core.engine.schedules import ScheduleState, schedule_of, switched_on
 from noetl_core.instants import SECOND, from_text, in_microseconds, to_rfc3339
-from noetl_core.ports import Firing, NotFound, OtherRevision, RefusedDelivery, TriggerRecord, Unavailable
+from noetl_core.ports import Firing, NotFound, RefusedDelivery, TriggerRecord, retry_conflicts
 
 if TYPE_CHECKING:
     from noetl_core.api.shapes import triggers as shapes
 
-MOST_ROUNDS: Final = 20
 SHOWN_FIRINGS: Final = 20
 SHOWN_OCCURRENCES: Final = 5
 MOST_REFUSED: Final = 100
@@ -127,7 +126,8 @@ def _as_shown(firing: Firing, refused: str | None = None) -> shapes.Firing:
 
 def switch(control: Control, path: str, name: str, *, on: bool) -> shapes.Trigger:
     """Switch a trigger on or off. What was not started when it is switched off never is. Raises `NotFound`, `Unavailable`."""
-    for _ in range(MOST_ROUNDS):
+
+    def attempt() -> shapes.Trigger:
         record = found(control, path, name)
         if record.enabled == on:
             set_due(control, record)
@@ -137,15 +137,13 @@ def switch(control: Control, path: str, name: str, *, on: bool) -> shapes.Trigge
             state = _switched(control, record, on=on).plain()
         control.due_soon(ids.trigger_id(path, name))  # should this process end behind the write
         new = replace(record, enabled=on, state=state, revision=control.clock.nonce())
-        try:
-            control.triggers.put_trigger(new, record.revision)
-        except OtherRevision:
-            continue
+        control.triggers.put_trigger(new, record.revision)
         set_due(control, new)
         if control.by is not None:
             record_change(control, path, f"trigger {name} switched {'on' if on else 'off'}")
         return as_listed(control, new, control.catalog.about(path).deleted_at)
-    raise Unavailable(f"trigger {name} of {path} is contended: {MOST_ROUNDS} rounds were not enough")
+
+    return retry_conflicts(attempt, f"trigger {name} of {path}")
 
 
 def _switched(control: Control, record: TriggerRecord, *, on: bool) -> ScheduleState:

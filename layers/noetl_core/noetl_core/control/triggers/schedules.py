@@ -21,7 +21,7 @@ from noetl_core.engine.occurrences import name_of, previous_occurrence
 from noetl_core.engine.schedules import Decided, ScheduleState, decide, due_at, has_started, schedule_of
 from noetl_core.engine.statuses import TERMINAL
 from noetl_core.instants import SECOND
-from noetl_core.ports import CorruptLog, NotFound, OtherRevision, TriggerRecord
+from noetl_core.ports import CorruptLog, NotFound, OtherRevision, TriggerRecord, retry_conflicts
 
 log = logging.getLogger(__name__)
 
@@ -122,10 +122,11 @@ def _look_again(control: Control, path: str, name: str, *, moved: bool) -> None:
 def give_up(control: Control, path: str, name: str, reason: str) -> None:
     """Switch a trigger off that no process comes to an end with, so that it holds up nothing else. What was starting is kept
     among what could not start."""
-    for _ in range(MOST_ROUNDS):
+
+    def attempt() -> bool:
         record = control.triggers.trigger(path, name)
         if record is None or not record.enabled:
-            break
+            return True
         state = ScheduleState.read(record.state)
         schedule = schedule_of(record.source)
         for occurrence in state.starting:
@@ -133,9 +134,8 @@ def give_up(control: Control, path: str, name: str, reason: str) -> None:
             log_refusal(refuse(control, record, name_of(occurrence), occurrence, facts, "stuck", reason))
         stopped = replace(state, starting=(), stopped=reason)
         off = replace(record, enabled=False, state=stopped.plain(), revision=control.clock.nonce())
-        try:
-            control.triggers.put_trigger(off, record.revision)
-            break
-        except OtherRevision:
-            continue
+        control.triggers.put_trigger(off, record.revision)
+        return True
+
+    retry_conflicts(attempt, f"trigger {name} of {path}")
     control.index.clear_due(trigger_id(path, name))

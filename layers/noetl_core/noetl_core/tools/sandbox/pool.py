@@ -18,7 +18,6 @@ import sys
 import tempfile
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -283,7 +282,8 @@ class Pool:
         self._lock = threading.Lock()
         self._places = threading.BoundedSemaphore(MAX_RUNNING)
         self._fork_server: ForkServer | None = None
-        self._idle: OrderedDict[int, Runner] = OrderedDict()
+        self._idle: dict[int, Runner] = {}
+        """Idle runners, the longest idle first."""
         self._pid = os.getpid()
         atexit.register(self.close)
 
@@ -334,7 +334,7 @@ class Pool:
         runner.idle_since = time.monotonic()
         with self._lock:
             self._idle[id(runner)] = runner
-            crowded = self._idle.popitem(last=False)[1] if len(self._idle) > MAX_IDLE else None
+            crowded = self._idle.pop(next(iter(self._idle))) if len(self._idle) > MAX_IDLE else None
         if crowded is not None:
             crowded.drop() if self._closed_files else crowded.close()
 
@@ -343,7 +343,7 @@ class Pool:
         if os.getpid() != self._pid:
             return  # a fork of the worker: the processes are not ours
         with self._lock:
-            runners, self._idle = list(self._idle.values()), OrderedDict()
+            runners, self._idle = list(self._idle.values()), {}
             fork_server, self._fork_server = self._fork_server, None
         for runner in runners:
             runner.leave()
