@@ -8,7 +8,8 @@ import pytest
 
 from noetl_core.engine.decide import NewExecution, decide, start
 from noetl_core.ports import OutOfTime
-from tests.unit.engine.tables import EXECUTION, START, History, done, parsed
+from tests.unit.engine.table_text import START
+from tests.unit.engine.tables import EXECUTION, History, done, parsed
 
 ARCS = 3_000
 GUARD = "{{ ctx.n == 1 }}"

@@ -33,4 +33,4 @@ class Layouts:
 
 def _arcs(places: Places) -> int:
     """Return what a layout takes of the cache: the largest all of it."""
-    return min(1 + len(places.arcs), MAX_ARCS)
+    return min(max(1, len(places.arcs)), MAX_ARCS)
