@@ -26,7 +26,7 @@ from noetl_core.api.requests.catalog import RegisterPlaybook
 from noetl_core.api.requests.executions import StartExecution
 from noetl_core.control.cursor import history
 from noetl_core.control.envelopes import Expander
-from noetl_core.control.operations import Operations, cursor_key
+from noetl_core.control.operations.every import Operations, cursor_key
 from noetl_core.control.pages import whole
 from noetl_core.control.refusals import refusal
 from noetl_core.control.unreadable import REMEDY, mark_head_stuck

@@ -17,7 +17,8 @@ from noetl_core.adapters.aws.secrets import SecretsManager
 from noetl_core.adapters.aws.snapshots import on_snapshots
 from noetl_core.api.app import Api
 from noetl_core.api.callers import Rights
-from noetl_core.control.service import Service, nothing_here
+from noetl_core.control.answering import Service, nothing_here
+from noetl_core.control.operations import credentials as credentials  # the operations that this function answers
 from noetl_core.observe.telemetry import traced
 
 logger = Logger()

@@ -23,7 +23,7 @@ from noetl_console.publishing import publish, published
 from noetl_console.server import CSP, HEADERS
 from noetl_core.api.app import Api
 from noetl_core.api.callers import Rights
-from noetl_core.control.operations import cursor_key
+from noetl_core.control.operations.every import cursor_key
 from noetl_core.control.service import Service
 from noetl_core.local import LocalWiring
 from tests.console.barriers import barriers

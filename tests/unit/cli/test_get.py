@@ -17,7 +17,7 @@ from noetl_core.adapters.local.secrets import LocalSecrets
 from noetl_core.api.app import Api as Served
 from noetl_core.control import objects
 from noetl_core.control.admit import StartRequest
-from noetl_core.control.operations import cursor_key
+from noetl_core.control.operations.every import cursor_key
 from noetl_core.control.service import Service
 from noetl_core.local import LocalWiring
 from tests.served import served

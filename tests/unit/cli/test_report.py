@@ -9,7 +9,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from noetl_core.control.operations import Operations
+from noetl_core.control.operations.every import Operations
 from noetl_core.observe.report import report
 from tests.golden import logs
 from tests.golden.logs import FOLDER

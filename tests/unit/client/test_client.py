@@ -12,7 +12,7 @@ from httpx import Request, Response
 from noetl_core.adapters.local.secrets import LocalSecrets
 from noetl_core.api.app import Api as Served
 from noetl_core.client import Api, Client, Refused, TokenInTheClear, Unreachable
-from noetl_core.control.operations import cursor_key
+from noetl_core.control.operations.every import cursor_key
 from noetl_core.control.service import Service
 from noetl_core.local import LocalWiring
 from noetl_core.ports import RefusedDelivery

@@ -8,7 +8,7 @@ from typing import Any
 
 from noetl_core.adapters.local.secrets import LocalSecrets
 from noetl_core.control.admit import StartRequest
-from noetl_core.control.operations import cursor_key
+from noetl_core.control.operations.every import cursor_key
 from noetl_core.control.service import Service
 from noetl_core.local import LocalWiring
 from tests import asking

@@ -15,7 +15,7 @@ from noetl_core.api.callers import Rights
 from noetl_core.api.rights import RIGHTS
 from noetl_core.control import read
 from noetl_core.control.admit import StartRequest
-from noetl_core.control.operations import cursor_key
+from noetl_core.control.operations.every import cursor_key
 from noetl_core.control.service import Service
 from noetl_core.control.uploads import take_upload
 from noetl_core.local import LocalWiring

@@ -12,7 +12,7 @@ import pytest
 from noetl_core.adapters.local.secrets import LocalSecrets
 from noetl_core.api.rights import RIGHTS
 from noetl_core.control.admit import StartRequest, register
-from noetl_core.control.operations import cursor_key
+from noetl_core.control.operations.every import cursor_key
 from noetl_core.control.service import Service
 from noetl_core.control.triggers.notifications import uploads_in
 from noetl_core.control.triggers.start import start_triggered

@@ -10,7 +10,7 @@ import pytest
 
 from noetl_core.control import read
 from noetl_core.control.admit import StartRequest, admit, register
-from noetl_core.control.operations import cursor_key
+from noetl_core.control.operations.every import cursor_key
 from noetl_core.control.redrive import redrive
 from noetl_core.control.replay import replay
 from noetl_core.control.service import Service

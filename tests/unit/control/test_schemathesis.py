@@ -19,7 +19,7 @@ from schemathesis.specs.openapi.checks import content_type_conformance, response
 from noetl_core.adapters.local.secrets import LocalSecrets
 from noetl_core.api.app import Api
 from noetl_core.api.document import document
-from noetl_core.control.operations import cursor_key
+from noetl_core.control.operations.every import cursor_key
 from noetl_core.control.service import Service
 from noetl_core.local import LocalWiring
 from tests.asking import routes

@@ -12,7 +12,8 @@ import pytest
 from noetl_core.api.app import Api
 from noetl_core.api.callers import Rights
 from noetl_core.control.admit import StartRequest
-from noetl_core.control.service import Service, nothing_here
+from noetl_core.control.answering import nothing_here
+from noetl_core.control.service import Service
 from tests import asking
 from tests.unit.control.asker import SOURCE, Asker
 

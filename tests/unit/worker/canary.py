@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from noetl_core.control.operations import cursor_key
+from noetl_core.control.operations.every import cursor_key
 from noetl_core.control.service import Service
 from noetl_core.local import LocalWiring
 from tests.asking import ask, routes

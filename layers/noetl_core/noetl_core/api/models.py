@@ -57,13 +57,8 @@ def _strict(type_: Any) -> Any:
         return Annotated[type_, Strict()]
     if origin in (Union, UnionType):
         return reduce(or_, [_strict(part) for part in parts])
-    if origin is not None and issubclass_of(origin, Mapping):
+    if isinstance(origin, type) and issubclass(origin, Mapping):
         return dict[str, _strict(parts[1])]  # type: ignore[misc]  # made at run time
-    if origin is not None and issubclass_of(origin, Sequence):
+    if isinstance(origin, type) and issubclass(origin, Sequence):
         return list[_strict(parts[0])]  # type: ignore[misc]  # made at run time
     return model_of(type_) if is_typeddict(type_) else type_
-
-
-def issubclass_of(origin: Any, base: type) -> bool:
-    """Return whether the origin of a generic type is a subclass of `base`."""
-    return isinstance(origin, type) and issubclass(origin, base)

@@ -17,8 +17,8 @@ reads.
   `limit_views`, `objects`, `views` (with `layouts`), `timelines`, `metering` (what it costs), `run_at`, `render` (`task_names`
   for what tasks saw), `replay`, `why` and `diff` (which compares `visits`) answer reads; the last two read the log through
   `log_parts`, and `log_search` finds the parts of a long one that they need.
-* `operations` has every operation of the API as a method (those that change nothing are in `looking`, those on the catalog in
-  `catalog_operations`), `refusals` says how requests are refused, and `api` is the HTTP API over all of this.
+* `operations` answers the requests of the API (`noetl_core.api`), `refusals` says how requests are refused. `answering` adds the
+  rights of callers, and `service` is that with all operations.
 
 The rules themselves are pure and are in `engine`. No module here runs a tool: `worker` does.
 """

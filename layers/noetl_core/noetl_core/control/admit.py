@@ -130,12 +130,15 @@ def admit(control: Control, request: StartRequest) -> Started:
     A refused request leaves nothing behind.
     """
     execution_id, key = _identity(control, request)
-    if key is not None and (known := _same_request(control, execution_id, key)) is not None:
-        return _with_doubts(control, known, request)
-    version = _resolve(control, request, execution_id)
-    playbook = control.playbook(version.digest)
-    check_pools(control, playbook)
-    return _with_doubts(control, _admit(control, request, playbook, version, execution_id, key), request)
+    started = None if key is None else _same_request(control, execution_id, key)
+    if started is None:
+        version = _resolve(control, request, execution_id)
+        playbook = control.playbook(version.digest)
+        check_pools(control, playbook)
+        new = _new_execution(control, request, playbook, version, execution_id, key)
+        now = control.clock.now()
+        started = _commit(control, new, version, _decide(control, playbook, new, now), now)
+    return replace(started, warnings=tuple(doubts(control.playbook(started.playbook.digest), request.payload)))
 
 
 def _identity(control: Control, request: StartRequest) -> tuple[str, RequestKey | None]:
@@ -149,18 +152,14 @@ def _identity(control: Control, request: StartRequest) -> tuple[str, RequestKey 
     return request.execution_id or ids.execution_id_at(control.clock.now(), secrets.randbits(21)), None
 
 
-def _with_doubts(control: Control, started: Started, request: StartRequest) -> Started:
-    return replace(started, warnings=tuple(doubts(control.playbook(started.playbook.digest), request.payload)))
-
-
-def _admit(
+def _new_execution(
     control: Control,
     request: StartRequest,
     playbook: Playbook,
     version: PlaybookVersion,
     execution_id: str,
     key: RequestKey | None,
-) -> Started:
+) -> NewExecution:
     strict = request.strict or strict_by_default(control, playbook)
     blanks: Blanks = {}
     new = NewExecution(
@@ -179,7 +178,7 @@ def _admit(
         strict=strict,
         by=request.by or control.by,
     )
-    return _first_commit(control, playbook, version, replace(new, undefined=blanks_of(blanks)))
+    return replace(new, undefined=blanks_of(blanks))
 
 
 def strict_by_default(control: Playbooks, playbook: Playbook) -> bool:
@@ -277,35 +276,34 @@ def _same_request(control: Control, execution_id: str, key: RequestKey) -> Start
     raise KeyReused(f"idempotency key {key['key']!r} was used for another request (execution {execution_id})")
 
 
-def _first_commit(control: Control, playbook: Playbook, version: PlaybookVersion, new: NewExecution) -> Started:
-    now = control.clock.now()
+def _decide(control: Control, playbook: Playbook, new: NewExecution, now: int) -> Decision:
+    """Return the first commit, with the first routing pass."""
     new = replace(new, expires_at=int(now / SECOND + playbook.executor.lifetime_s + control.retention_s))
     values: dict[Need, Any] = {}
-    of = caller_of(new.parent) or new.execution_id  # the family of what has no log yet
+    of = caller_of(new.parent) or new.execution_id  # the family of an execution that has no log yet
     fetch = Values(control.store, control.results, of)
     while True:
         try:
             with control.evaluating(new.execution_id):
-                decision = start(playbook, new, now, values, control.deadline.check)
-            break
+                return start(playbook, new, now, values, control.deadline.check)
         except NeedValues as missing:  # a payload may hold references
             fetch.supply(values, missing)
+
+
+def _commit(control: Control, new: NewExecution, version: PlaybookVersion, decision: Decision, now: int) -> Started:
+    """Write the first commit and carry out what follows from it. If another request was faster, return its execution."""
     control.due_soon(new.execution_id, now)
     try:
         control.commit(decision)
     except Conflict:
-        if new.key is None:
-            state = control.load(new.execution_id)
-            if new.parent is not None and state.parent == new.parent:
-                return Started(new.execution_id, state.status, version, created=False)
-            raise
-        known = _same_request(control, new.execution_id, new.key)
-        if known is None:
-            raise
-        return known
-    status = decision.state.status
+        if new.key is not None and (known := _same_request(control, new.execution_id, new.key)) is not None:
+            return known
+        state = control.load(new.execution_id)
+        if new.key is None and new.parent is not None and state.parent == new.parent:
+            return Started(new.execution_id, state.status, version, created=False)
+        raise
     _go_on(control, decision)
-    return Started(new.execution_id, status, version, created=True)
+    return Started(new.execution_id, decision.state.status, version, created=True)
 
 
 def _go_on(control: Control, decision: Decision) -> None:

@@ -4,23 +4,16 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from http import HTTPStatus
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from noetl_core.api.refused import BadRequest, NoRoute, NotAllowed
-from noetl_core.control import callbacks, catalog, operate, read
-from noetl_core.control.admit import KeyReused, UnknownPool
-from noetl_core.control.backfill import BadBackfill
-from noetl_core.control.unreadable import REMEDY
-from noetl_core.dsl.diagnostics import Diagnostic, InvalidPlaybook, page_of
-from noetl_core.engine.redrive import BadRedrive
-from noetl_core.engine.workload import BadWorkload
-from noetl_core.expr import TemplateError
-from noetl_core.ports import CorruptLog, Forbidden, NotFound, PortError, TooLarge, Unavailable
+from noetl_core.api.refused import BadRequest
 
 if TYPE_CHECKING:
     from noetl_core.api.shapes import catalog as catalog_shapes
     from noetl_core.api.shapes import service as service_shapes
+    from noetl_core.dsl.diagnostics import Diagnostic
 
 log = logging.getLogger(__name__)
 
@@ -29,34 +22,35 @@ class PathsMissing(BadRequest):
     """A credential does not name the playbooks that may use it (HTTP 422). Who acts: the caller."""
 
 
-TABLE: tuple[tuple[type[Exception], HTTPStatus, str], ...] = (
-    (PathsMissing, HTTPStatus.UNPROCESSABLE_ENTITY, "paths_missing"),
-    (BadRequest, HTTPStatus.BAD_REQUEST, "malformed"),
-    (read.BadCursor, HTTPStatus.BAD_REQUEST, "malformed"),
-    (NoRoute, HTTPStatus.NOT_FOUND, "not_found"),
-    (catalog.Deleted, HTTPStatus.GONE, "deleted"),
-    (NotFound, HTTPStatus.NOT_FOUND, "not_found"),
-    (NotAllowed, HTTPStatus.FORBIDDEN, "forbidden"),
-    (KeyReused, HTTPStatus.CONFLICT, "conflict"),
-    (operate.NotNow, HTTPStatus.CONFLICT, "conflict"),
-    (callbacks.Forged, HTTPStatus.FORBIDDEN, "forbidden"),
-    (callbacks.Answered, HTTPStatus.CONFLICT, "conflict"),
-    (callbacks.Gone, HTTPStatus.GONE, "gone"),
-    (callbacks.Unfit, HTTPStatus.UNPROCESSABLE_ENTITY, "unfit_answer"),
-    (Forbidden, HTTPStatus.FORBIDDEN, "forbidden"),
-    (TooLarge, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large"),
-    (BadBackfill, HTTPStatus.UNPROCESSABLE_ENTITY, "backfill"),
-    (catalog.BadLabel, HTTPStatus.UNPROCESSABLE_ENTITY, "label"),
-    (UnknownPool, HTTPStatus.UNPROCESSABLE_ENTITY, "unknown_pool"),
-    (BadRedrive, HTTPStatus.UNPROCESSABLE_ENTITY, "redrive"),
-    (BadWorkload, HTTPStatus.UNPROCESSABLE_ENTITY, "workload"),
-    (TemplateError, HTTPStatus.UNPROCESSABLE_ENTITY, "template"),
-    (InvalidPlaybook, HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_playbook"),
-    (Unavailable, HTTPStatus.SERVICE_UNAVAILABLE, "unavailable"),
-    (CorruptLog, HTTPStatus.CONFLICT, "corrupt_log"),
-    (PortError, HTTPStatus.SERVICE_UNAVAILABLE, "unavailable"),
-)
-"""The first row whose class fits decides; what fits none is a bug: 500, with its reason in the log alone."""
+TABLE: Final[Mapping[str, tuple[HTTPStatus, str]]] = {
+    "noetl_core.control.refusals.PathsMissing": (HTTPStatus.UNPROCESSABLE_ENTITY, "paths_missing"),
+    "noetl_core.api.refused.BadRequest": (HTTPStatus.BAD_REQUEST, "malformed"),
+    "noetl_core.control.cursor.BadCursor": (HTTPStatus.BAD_REQUEST, "malformed"),
+    "noetl_core.api.refused.NoRoute": (HTTPStatus.NOT_FOUND, "not_found"),
+    "noetl_core.control.catalog.Deleted": (HTTPStatus.GONE, "deleted"),
+    "noetl_core.ports.errors.NotFound": (HTTPStatus.NOT_FOUND, "not_found"),
+    "noetl_core.api.refused.NotAllowed": (HTTPStatus.FORBIDDEN, "forbidden"),
+    "noetl_core.control.admit.KeyReused": (HTTPStatus.CONFLICT, "conflict"),
+    "noetl_core.control.operate.NotNow": (HTTPStatus.CONFLICT, "conflict"),
+    "noetl_core.engine.callbacks.Forged": (HTTPStatus.FORBIDDEN, "forbidden"),
+    "noetl_core.control.callbacks.Answered": (HTTPStatus.CONFLICT, "conflict"),
+    "noetl_core.control.callbacks.Gone": (HTTPStatus.GONE, "gone"),
+    "noetl_core.control.callbacks.Unfit": (HTTPStatus.UNPROCESSABLE_ENTITY, "unfit_answer"),
+    "noetl_core.ports.errors.Forbidden": (HTTPStatus.FORBIDDEN, "forbidden"),
+    "noetl_core.ports.errors.TooLarge": (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large"),
+    "noetl_core.control.backfill.BadBackfill": (HTTPStatus.UNPROCESSABLE_ENTITY, "backfill"),
+    "noetl_core.control.catalog.BadLabel": (HTTPStatus.UNPROCESSABLE_ENTITY, "label"),
+    "noetl_core.control.admit.UnknownPool": (HTTPStatus.UNPROCESSABLE_ENTITY, "unknown_pool"),
+    "noetl_core.engine.redrive.BadRedrive": (HTTPStatus.UNPROCESSABLE_ENTITY, "redrive"),
+    "noetl_core.engine.workload.BadWorkload": (HTTPStatus.UNPROCESSABLE_ENTITY, "workload"),
+    "noetl_core.expr.errors.TemplateError": (HTTPStatus.UNPROCESSABLE_ENTITY, "template"),
+    "noetl_core.dsl.diagnostics.InvalidPlaybook": (HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_playbook"),
+    "noetl_core.ports.errors.Unavailable": (HTTPStatus.SERVICE_UNAVAILABLE, "unavailable"),
+    "noetl_core.ports.errors.CorruptLog": (HTTPStatus.CONFLICT, "corrupt_log"),
+    "noetl_core.ports.errors.PortError": (HTTPStatus.SERVICE_UNAVAILABLE, "unavailable"),
+}
+"""By the names of exceptions, because importing all of them takes a third of a start. The most derived class that has a row
+decides. An exception without one is a bug: 500, and only the log has its reason."""
 
 
 class Refused(NamedTuple):
@@ -67,24 +61,33 @@ class Refused(NamedTuple):
 
 
 def refusal(error: Exception, request_id: str) -> Refused:
-    """What a request that raised `error` is answered."""
-    for kind, status, code in TABLE:
-        if isinstance(error, kind):
-            if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-                log.error("request %s is answered %d: %s", request_id, status, error)
-            return _refused(status, code, _message(error), _details(error), request_id)
-    log.error("request %s failed: %s", request_id, type(error).__name__, exc_info=error)
-    message = "the request failed inside the service; the log has the reason under this request id"
-    return _refused(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", message, [], request_id)
+    """Return the answer to a request that raised `error`."""
+    row = _row(error)
+    if row is None:
+        log.error("request %s failed: %s", request_id, type(error).__name__, exc_info=error)
+        message = "the request failed inside the service; the log has the reason under this request id"
+        return _refused(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", message, [], request_id)
+    status, code = row
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        log.error("request %s is answered %d: %s", request_id, status, error)
+    return _refused(status, code, _message(error, code), _details(error, code), request_id)
 
 
 def code_of(error: Exception) -> str:
     """Return the word for what is wrong with a request that raised `error`."""
-    return next((code for kind, _, code in TABLE if isinstance(error, kind)), "internal")
+    row = _row(error)
+    return "internal" if row is None else row[1]
+
+
+def _row(error: Exception) -> tuple[HTTPStatus, str] | None:
+    names = (f"{kind.__module__}.{kind.__qualname__}" for kind in type(error).__mro__)
+    return next((TABLE[name] for name in names if name in TABLE), None)
 
 
 def diagnostic(d: Diagnostic) -> catalog_shapes.Diagnostic:
-    """A diagnostic as details show it."""
+    """Return a diagnostic as details show it."""
+    from noetl_core.dsl.diagnostics import page_of  # loaded by whoever made the diagnostic
+
     return {
         "loc": f"{d.source}:{d.line}:{d.col}",
         "code": d.code,
@@ -101,21 +104,21 @@ def _refused(status: HTTPStatus, code: str, message: str, details: list[service_
     return Refused(status, {"error": {"code": code, "message": message, "details": details, "request_id": request_id}})
 
 
-def _message(error: Exception) -> str:
-    if isinstance(error, InvalidPlaybook):
-        return f"the playbook is not valid: {len(error.diagnostics)} error(s)"
-    return str(error)
+def _message(error: Any, code: str) -> str:
+    return f"the playbook is not valid: {len(error.diagnostics)} error(s)" if code == "invalid_playbook" else str(error)
 
 
-def _details(error: Exception) -> list[service_shapes.Detail]:
+def _details(error: Any, code: str) -> list[service_shapes.Detail]:
     if isinstance(error, BadRequest):
         return error.details
-    if isinstance(error, BadWorkload):
+    if code == "workload":
         return [{"loc": "body.payload", "message": wrong, "hint": ""} for wrong in error.wrong]
-    if isinstance(error, callbacks.Unfit):
+    if code == "unfit_answer":
         return [{"loc": "body", "message": wrong, "hint": "the callback still waits"} for wrong in error.wrong]
-    if isinstance(error, CorruptLog):
+    if code == "corrupt_log":
+        from noetl_core.control.unreadable import REMEDY  # a third of a start, with what it loads
+
         return [{"loc": "path.execution_id", "message": "its log does not read", "hint": REMEDY}]
-    if isinstance(error, InvalidPlaybook):
+    if code == "invalid_playbook":
         return [{**diagnostic(d)} for d in error.diagnostics]
     return []

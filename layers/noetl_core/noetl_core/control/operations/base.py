@@ -11,13 +11,10 @@ from noetl_core.api.fields import check_numbers
 from noetl_core.api.refused import NoRoute
 from noetl_core.api.request import Answer, Request
 from noetl_core.api.requests import Api
-from noetl_core.control import read
-from noetl_core.control.core import Control
 from noetl_core.ports import Secrets, Unavailable
 
 if TYPE_CHECKING:
-    from noetl_core.api.shapes.executions import Operated
-    from noetl_core.engine.state import State
+    from noetl_core.control.core import Control
     from noetl_core.events.shapes import By
 
 
@@ -64,8 +61,3 @@ class Operations(Api):
         if self.stored is None:
             raise NoRoute("credentials are not served here")
         return self.stored()
-
-
-def operated(state: State) -> Operated:
-    """Return the state of the execution after an operation."""
-    return cast("Operated", {"execution_id": state.execution_id, "status": read.status_of(state)})

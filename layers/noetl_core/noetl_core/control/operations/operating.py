@@ -13,8 +13,8 @@ from noetl_core.api.requests.operating import (
     ResumeExecution,
     SendSignal,
 )
-from noetl_core.control import batch, operate
-from noetl_core.control.operations.base import Operations, operated
+from noetl_core.control import batch, operate, read
+from noetl_core.control.operations.base import Operations
 from noetl_core.control.operations.catalog import path_and_version
 from noetl_core.control.redrive import redrive
 from noetl_core.engine.redrive import From, Redrive
@@ -23,6 +23,7 @@ from noetl_core.engine.waits import BY_TOKEN
 if TYPE_CHECKING:
     from noetl_core.api.shapes.executions import Operated, Redriven, RedrivePlan
     from noetl_core.api.shapes.following import Batch
+    from noetl_core.engine.state import State
 
 
 @CancelExecution.answered
@@ -90,3 +91,8 @@ def send_signal(on: Operations, request: SendSignal) -> Operated:
     if request.name.startswith(BY_TOKEN):
         raise BadRequest(f"names that begin with {BY_TOKEN!r} are answers by token", "body.name", "POST /api/callbacks")
     return operated(operate.signal(on.control(), execution, request.name, request.data, request.signal_id))
+
+
+def operated(state: State) -> Operated:
+    """Return the state of the execution after an operation."""
+    return cast("Operated", {"execution_id": state.execution_id, "status": read.status_of(state)})

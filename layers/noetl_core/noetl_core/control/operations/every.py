@@ -1,0 +1,14 @@
+"""Every operation of the API: importing this module lets all functions of the package answer requests."""
+
+from noetl_core.control.operations import (  # noqa: F401  # each lets its functions answer requests
+    callbacks,
+    catalog,
+    credentials,
+    executions,
+    operating,
+    service,
+    triggers,
+    views,
+)
+from noetl_core.control.operations.base import Operations as Operations
+from noetl_core.control.operations.base import cursor_key as cursor_key
