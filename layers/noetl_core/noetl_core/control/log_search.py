@@ -7,14 +7,14 @@ the instant at which a run ended; or behind the newest snapshot in which it is s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from noetl_core.control.log_parts import BLOCK, SCANNED, LogReader, Wanted
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine.records import Snapshot
 from noetl_core.engine.state import StepState
-from noetl_core.events.event import ControlEvent, closes_run
+from noetl_core.events.event import ControlEvent, closes_run, opens_run
 from noetl_core.events.shapes import Failure
 from noetl_core.observe.account import VISITS, Account, Missing, dead_ends_of, leads_on
 
@@ -61,6 +61,8 @@ class LogSearch:
                 self._token(missing.name, missing.seq)
             case "visits":
                 self._visits(missing.name)
+            case "undone":
+                self._undone(missing.name)
             case "left":
                 self._left(missing.name)
             case "dead_ends":
@@ -160,7 +162,7 @@ class LogSearch:
         """Find the newest visits of a step."""
         count = self._step(step).visits
         wanted = min(VISITS, count)
-        scheduled = [e.data for e in self._log.events(self._log.tail, self._end.seq + 1) if e.name == "StepScheduled"]
+        scheduled = [e.data for e in self._tail() if e.name == "StepScheduled"]
         newest = [data["run"] for data in scheduled if data["step"] == step][-wanted:]
         if len(newest) < wanted:
             newest = self._known_visits(step, count)[-wanted:] or self._searched_visits(step, count, wanted, newest)
@@ -184,6 +186,22 @@ class LogSearch:
             if number not in found and self._log.searchable:
                 self.visit(step, number, found)
         return [found[number] for number in sorted(found) if number > count - wanted]
+
+    def _undone(self, step: str) -> None:
+        """Find the newest compensations of a step: they are the newest of its runs."""
+        count, met = self._step(step).opened, 0
+
+        def wanted(event: ControlEvent) -> bool:
+            nonlocal met
+            met += opens_run(event) and event.data["step"] == step
+            return met >= count
+
+        compensated = bool(self._playbook.by_name[step].compensate) and count > self._step(step).visits
+        if not compensated or any(event.data["step"] == step for event in self._tail() if opens_run(event)):
+            return
+        snap = self._log.snapshot(lambda s: _opened(s, step) <= count - VISITS)
+        met = 0 if snap is None else _opened(snap, step)
+        self._log.scan(0 if snap is None else snap.seq + 1, wanted)
 
     def visit(self, step: str, number: int, found: dict[int, str]) -> None:
         """Find the visit of a step with that number, from 1, and those that are met on the way."""
@@ -285,7 +303,7 @@ class LogSearch:
             count = dead_ends_of(known, self._playbook, name)
             if known.last_run is None or count == 0 or not leads_on(self._playbook, name):
                 continue
-            if any(map(_leads_nowhere(name), self._log.events(self._log.tail, self._end.seq + 1))):
+            if any(map(_leads_nowhere(name), self._tail())):
                 continue
             if looked >= MOST_STEPS or not self._log.searchable:
                 self._unchecked += 1
@@ -324,6 +342,9 @@ class LogSearch:
         if not any(map(wanted, self._log.events(0, self._end.seq + 1))):
             self._log.search(lambda s: s.state["failure"] is None or s.state["epoch"] < epoch, wanted)
 
+    def _tail(self) -> Iterator[ControlEvent]:
+        return self._log.events(self._log.tail, self._end.seq + 1)
+
     def _step(self, name: str) -> StepState:
         return self._end.steps.get(name) or StepState()
 
@@ -340,6 +361,11 @@ def _visits(snap: Snapshot, step: str) -> int:
 def _fired(snap: Snapshot, step: str, arc: int) -> int:
     stored = snap.state["steps"].get(step)
     return 0 if stored is None else int(stored["fired"].get(str(arc), 0))
+
+
+def _opened(snap: Snapshot, step: str) -> int:
+    stored = snap.state["steps"].get(step)
+    return 0 if stored is None else int(stored.get("opened", 0))
 
 
 def _leads_nowhere(name: str) -> Wanted:

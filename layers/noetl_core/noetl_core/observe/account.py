@@ -112,11 +112,11 @@ def leads_on(playbook: Playbook, name: str) -> bool:
 @frozen
 class Missing:
     """Something that no commit tells that was read: where a run was scheduled or ended, or a token was made; the newest visits
-    of a step, or its tokens that nothing consumed; dead ends, stranded tokens, waiting runs, and the first failure of the
-    execution. `seq` is a position at which the token existed, or the arcs of the run were evaluated; for the end of a run it is
-    the position at which the run was scheduled."""
+    of a step, its compensations, or its tokens that nothing consumed; dead ends, stranded tokens, waiting runs, and the first
+    failure of the execution. `seq` is a position at which the token existed, or the arcs of the run were evaluated; for the end
+    of a run it is the position at which the run was scheduled."""
 
-    kind: Literal["run", "end", "token", "visits", "left", "dead_ends", "stranded", "waiting", "failure"]
+    kind: Literal["run", "end", "token", "visits", "undone", "left", "dead_ends", "stranded", "waiting", "failure"]
     name: str = ""
     seq: int = -1
 
@@ -184,9 +184,7 @@ class Account:
         if count and step not in self.newest:
             self._miss(Missing("visits", step))
         found = [self.runs[name] for name in self.newest.get(step, ()) if name in self.runs]
-        for run in found[-VISITS:]:
-            if run.status == UNREAD:
-                self._miss(Missing("end", run.id, run.at.seq))
+        self._miss_ends(found)
         return found, count
 
     def left(self, step: str) -> tuple[Sequence[TokenAccount], int]:
@@ -215,7 +213,10 @@ class Account:
 
     def undone(self, step: str) -> Sequence[RunAccount]:
         """Return the runs that compensate a step, or stop what it does outside, in order."""
-        return [run for run in self.runs.values() if run.undoes is not None and run.step == step]
+        self._miss(Missing("undone", step))
+        found = [run for run in self.runs.values() if run.undoes is not None and run.step == step]
+        self._miss_ends(found)
+        return found
 
     def waiting(self) -> Iterable[RunAccount]:
         """Return the open runs that wait for something, in order."""
@@ -239,6 +240,11 @@ class Account:
     def _is_left(self, token: TokenAccount) -> bool:
         """Return whether nothing consumed a token. If its fate was not read, only the state can tell."""
         return token.fate not in CONSUMED and (token.fate != "" or token.id in self.state.tokens)
+
+    def _miss_ends(self, runs: Sequence[RunAccount]) -> None:
+        for run in runs[-VISITS:]:
+            if run.status == UNREAD:
+                self._miss(Missing("end", run.id, run.at.seq))
 
     def _miss(self, missing: Missing) -> None:
         if not self.complete:
