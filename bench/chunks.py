@@ -24,17 +24,18 @@ sys.path.insert(0, str(Path(__file__).parent))
 from figures import Figure, print_table
 from playbooks import written
 
-from noetl_core.control import event_pages, read
 from noetl_core.control.admit import StartRequest
 from noetl_core.control.core import Control
-from noetl_core.control.redrive import redrive
+from noetl_core.control.lifecycle.redrive import redrive
 from noetl_core.engine.decide import decide
 from noetl_core.engine.records import Boundary, Commit, StreamId, Tally
-from noetl_core.engine.redrive import From, Redrive
+from noetl_core.engine.redrive.plan import From, Redrive
 from noetl_core.engine.snapshots import restore, snapshot
 from noetl_core.events import runs
 from noetl_core.events.event import new
-from noetl_core.local import LocalWiring
+from noetl_core.runtime.local import LocalWiring
+from noetl_core.views.executions import executions
+from noetl_core.views.history import event_pages
 
 SIZES = (1_000, 10_000, 100_000)
 WINDOW = 100
@@ -205,7 +206,10 @@ def _places(store: Path, execution_id: str, chunks: int, times: int) -> list[Fig
             f"  {title}, {name}", "ms", tuple(_fresh_ms(store, execution_id, ask) for ask in asks), SEEK_MS, note="processor time"
         )
         for title, asks in (
-            ("the state just after an event", [lambda c, event=event: read.state_at(c, execution_id, event) for event in ids]),
+            (
+                "the state just after an event",
+                [lambda c, event=event: executions.state_at(c, execution_id, event) for event in ids],
+            ),
             (
                 "events from a number",
                 [lambda c, p=p: event_pages.page(c, execution_id, b"key", EVERY, at=str(p), limit=100) for p in places],

@@ -27,7 +27,7 @@ from noetl_console.assets import assets
 from noetl_console.local import LocalApi
 from noetl_console.server import Console
 from noetl_core.control.admit import StartRequest
-from noetl_core.local import LocalWiring
+from noetl_core.runtime.local import LocalWiring
 
 FIRST_PAINT_S, SCRIPT_KB, GRAPH_S, FRAMES, HEAT_S, SEEK_S = 1.0, 80.0, 1.5, 30.0, 0.2, 0.3
 ACROSS = 20

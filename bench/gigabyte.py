@@ -30,9 +30,9 @@ from typing import Any, Final
 
 import psycopg
 
-from noetl_core.control import read
 from noetl_core.control.admit import StartRequest
-from noetl_core.local import LocalWiring
+from noetl_core.runtime.local import LocalWiring
+from noetl_core.views.executions import executions
 
 WORKER_MB: Final = 1769
 BATCH: Final = 10_000
@@ -179,7 +179,7 @@ def work(folder: str, given: dict[str, Any]) -> Moved:
     try:
         started = local.start(StartRequest(playbook=PLAYBOOK, payload={"url": given["url"], "dsn": given["dsn"]}))
         local.run(started.execution_id, timeout_s=7200)
-        out: Any = read.summary(local.control, started.execution_id)
+        out: Any = executions.summary(local.control, started.execution_id)
     finally:
         local.close()
     if out["error"] is not None:

@@ -22,10 +22,10 @@ from noetl_cli.main import YOUNG_OBJECTS
 from noetl_core.control.admit import StartRequest
 from noetl_core.control.fence import boundary_of
 from noetl_core.engine.decide import decide
-from noetl_core.engine.fold import fold_commits
+from noetl_core.engine.fold.control_stream import fold_commits
 from noetl_core.engine.records import StreamId
 from noetl_core.engine.state import State
-from noetl_core.local import LocalWiring
+from noetl_core.runtime.local import LocalWiring
 
 Durable = Literal["process", "power"]
 ROOT = Path(__file__).parents[1]

@@ -29,8 +29,8 @@ from math import ceil
 from pathlib import Path
 from typing import Any, Final
 
-from noetl_core.engine.rates import RESERVED_S
-from noetl_core.worker.journal import LEASE_S
+from noetl_core.engine.limits.rates import RESERVED_S
+from noetl_core.worker.claiming.journal import LEASE_S
 
 NOETL: Final = Path(sys.executable).parent / "noetl"
 OFF: Final = 0.1

@@ -15,15 +15,18 @@ from random import Random
 from figures import Figure
 from playbooks import chunks_of, cycle, map_over
 
-from noetl_core.control import changes, event_pages, pages, read, timelines
 from noetl_core.control.admit import StartRequest
 from noetl_core.control.core import Control
-from noetl_core.control.cursor import Position
-from noetl_core.control.diff import diff
-from noetl_core.control.iterations import iteration, iterations
-from noetl_core.control.step_summary import step_summary
-from noetl_core.control.why import why
-from noetl_core.local import LocalWiring
+from noetl_core.runtime.local import LocalWiring
+from noetl_core.views import changes
+from noetl_core.views.executions import executions
+from noetl_core.views.explain import timelines
+from noetl_core.views.explain.diff import diff
+from noetl_core.views.explain.why import why
+from noetl_core.views.history import event_pages, pages
+from noetl_core.views.reading.cursor import Position
+from noetl_core.views.steps.iterations import iteration, iterations
+from noetl_core.views.steps.summary import step_summary
 
 NOETL = Path(sys.executable).parent / "noetl"
 SIZES = ((10_000, 1.0), (100_000, 8.0))
@@ -113,7 +116,7 @@ def _events_at(place: str) -> Callable[[Control, str], object]:
 
 
 def _state_at(event: str) -> Callable[[Control, str], object]:
-    return lambda control, id: read.state_at(control, id, event)
+    return lambda control, id: executions.state_at(control, id, event)
 
 
 def _of(items: int, budget: float, home: Path, times: int) -> list[Figure]:
@@ -142,7 +145,7 @@ def _of(items: int, budget: float, home: Path, times: int) -> list[Figure]:
         note = f"processor time, slowest of {len(FILTERS)} filters"
         out.append(Figure(f"  {where} page, {name}", "ms", slowest, PAGE_MS, note=note))
     for title, budget_ms, ask in (
-        ("summary of the execution", SUMMARY_MS, read.summary),
+        ("summary of the execution", SUMMARY_MS, executions.summary),
         ("summary of the step, in cells", SUMMARY_MS, _step),
         ("iterations, first page", PAGE_MS, lambda c, e: iterations(c, e, "map", b"key")),
         ("iterations, those that failed", PAGE_MS, lambda c, e: iterations(c, e, "map", b"key", status="error")),

@@ -17,7 +17,7 @@ from noetl_core.api.app import Api
 from noetl_core.api.document import document
 from noetl_core.api.request import Http
 from noetl_core.api.requests import REQUESTS
-from noetl_core.control.service import Service
+from noetl_core.service.api_service import Service
 
 
 class Context:

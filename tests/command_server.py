@@ -23,8 +23,8 @@ from typing import Any
 
 import noetl_cli
 import noetl_core.dsl
-import noetl_core.local
 import noetl_core.observe
+import noetl_core.runtime.local
 import noetl_migrate
 from noetl_cli.main import main
 

@@ -10,8 +10,8 @@ from typing import Any
 from noetl_cli.services import services_for
 from noetl_core.control.admit import StartRequest
 from noetl_core.engine.state import State
-from noetl_core.local import LocalWiring
-from noetl_core.values import Values
+from noetl_core.log.stored_values import Values
+from noetl_core.runtime.local import LocalWiring
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 

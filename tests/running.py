@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from noetl_core.control import pages
 from noetl_core.control.admit import StartRequest
 from noetl_core.control.core import Control
 from noetl_core.engine.state import State
-from noetl_core.local import LocalWiring
+from noetl_core.runtime.local import LocalWiring
+from noetl_core.views.history import pages
 
 
 def run_text(source: str, payload: Mapping[str, Any] | None = None, **wiring: Any) -> tuple[LocalWiring, State]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from noetl_core.local import LocalWiring
+from noetl_core.runtime.local import LocalWiring
 
 
 def run_until_it_waits(local: LocalWiring, execution_id: str, timeout_s: float = 20) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from noetl_cli.errors import FAILED, USAGE, Exit, say
-from noetl_core.result_refs import MARK, is_reference
+from noetl_core.values.result_refs import MARK, is_reference
 
 if TYPE_CHECKING:
     from noetl_core.api.requests import Api

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from noetl_cli.errors import USAGE, Exit
-from noetl_core import strict_json
+from noetl_core.values import strict_json
 
 if TYPE_CHECKING:
     from noetl_core.dsl.model import OnFailure
@@ -36,7 +36,7 @@ def environment(name: str, playbook: Path | None) -> Environment:
         raise Exit(USAGE, f"--env {name}: there is no {FILE} here, beside the playbook, or above")
     sections = _sections(file)
     if name not in sections:
-        from noetl_core.dsl.diagnostics import suggest  # 12 ms: needed only for misspelt names
+        from noetl_core.dsl.reading.diagnostics import suggest  # 12 ms: needed only for misspelt names
 
         known = f"it has {', '.join(sorted(sections))}" if sections else "it has no [env.<name>]"
         raise Exit(USAGE, f"--env {name}: {file} has no [env.{name}] ({suggest(name, sections) or known})")
@@ -50,7 +50,7 @@ def on_failure() -> OnFailure | None:
     line = None if file is None else _document(file).get("on_failure")
     if line is None:
         return None
-    from noetl_core.dsl.failures import default_handler  # 1 ms: needed only with a default
+    from noetl_core.dsl.sections.failures import default_handler  # 1 ms: needed only with a default
 
     if not isinstance(line, str):
         raise Exit(USAGE, f"{file}: on_failure must be text: a playbook's path, an address or the ARN of a topic")

@@ -38,7 +38,7 @@ def playbook(file: Path) -> str:
     text = read(file)
     if "script" not in text:
         return text
-    from noetl_core.script_files import UnreadableScript, with_scripts  # 250 ms: needed only with scripts
+    from noetl_core.playbooks.script_files import UnreadableScript, with_scripts  # 250 ms: needed only with scripts
 
     try:
         return with_scripts(text, Path() if file == STDIN else file.parent)
@@ -72,9 +72,9 @@ def checked(source: str, file: Path, *, quiet: bool = False) -> Playbook:
     """Like `check`, and print the first warnings of lint unless `quiet`. Raises `InvalidPlaybook`."""
     if quiet:
         return check(source, file)
-    from noetl_core.dsl.diagnostics import InvalidPlaybook  # 250 ms, as above, and 20 ms for lint
     from noetl_core.dsl.parse import check as linted
-    from noetl_core.siblings import reader
+    from noetl_core.dsl.reading.diagnostics import InvalidPlaybook  # 250 ms, as above, and 20 ms for lint
+    from noetl_core.playbooks.called_files import reader
 
     playbook, found = linted(source, str(file), lenient=True, called=None if file == STDIN else reader(file))
     if playbook is None:
@@ -89,7 +89,7 @@ def checked(source: str, file: Path, *, quiet: bool = False) -> Playbook:
 
 def with_libraries(source: str, file: Path) -> str:
     """Return the text of a file with the shared tasks of playbooks in its folder pinned. Raises `Exit(2)`."""
-    from noetl_core.siblings import SamePath, with_libraries  # 250 ms, as above
+    from noetl_core.playbooks.called_files import SamePath, with_libraries  # 250 ms, as above
 
     if file == STDIN:
         return source

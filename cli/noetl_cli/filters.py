@@ -14,7 +14,7 @@ import typer
 
 from noetl_cli.backend import POLL_S
 from noetl_cli.errors import USAGE, Exit
-from noetl_core.instants import from_text
+from noetl_core.values.instants import from_text
 
 _AGE: Final = re.compile(r"(\d{1,6})\s*([smhd])")
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}

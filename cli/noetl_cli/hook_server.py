@@ -16,8 +16,8 @@ from urllib.parse import unquote, urlsplit
 from noetl_core.control.triggers.deliveries import Deliveries
 from noetl_core.control.triggers.hooks import MAX_BODY, ROUTE, TOO_LARGE, Answer, Hooks
 from noetl_core.control.triggers.validation import why_it_cannot_start
-from noetl_core.local import LocalWiring
 from noetl_core.ports import ReadsSecrets, WebhookDelivery
+from noetl_core.runtime.local import LocalWiring
 
 HOST: Final = "127.0.0.1"
 PATIENCE_S: Final = 30

@@ -24,15 +24,15 @@ from noetl_core.api.request import Answer, Request
 from noetl_core.api.requests import Api
 from noetl_core.api.requests.catalog import RegisterPlaybook
 from noetl_core.api.requests.executions import StartExecution
-from noetl_core.control.cursor import history
-from noetl_core.control.envelopes import Expander
-from noetl_core.control.operations.every import Operations, cursor_key
-from noetl_core.control.pages import whole
 from noetl_core.control.refusals import refusal
-from noetl_core.control.unreadable import REMEDY, mark_head_stuck
-from noetl_core.local import LocalWiring
-from noetl_core.local_runner import THREADS
+from noetl_core.control.unreadable_logs import REMEDY, mark_head_stuck
 from noetl_core.ports import CorruptLog, PortError, StorageFailed, UnreadableStore
+from noetl_core.runtime.local import LocalWiring
+from noetl_core.runtime.local_runner import THREADS
+from noetl_core.service.operations.every import Operations, cursor_key
+from noetl_core.views.history.pages import whole
+from noetl_core.views.reading.cursor import history
+from noetl_core.views.reading.envelopes import Expander
 
 if TYPE_CHECKING:
     from noetl_core.api.shapes.executions import Event, Started

@@ -34,7 +34,7 @@ def main() -> None:
 
 def _code() -> int:
     """Run the command; return its exit code."""
-    from noetl_core.dsl.diagnostics import InvalidPlaybook  # 12 ms: help needs none of it
+    from noetl_core.dsl.reading.diagnostics import InvalidPlaybook  # 12 ms: help needs none of it
 
     try:
         if COMPLETING in os.environ:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from noetl_cli.errors import Exit
 from noetl_cli.execution_output import answer
-from noetl_core.instants import from_text
+from noetl_core.values.instants import from_text
 
 if TYPE_CHECKING:
     from pathlib import Path

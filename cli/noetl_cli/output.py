@@ -13,7 +13,7 @@ from noetl_cli import terminal
 from noetl_cli.errors import say
 from noetl_cli.terminal import shortened, visible
 from noetl_core.observe.counts import iterations
-from noetl_core.result_refs import is_reference
+from noetl_core.values.result_refs import is_reference
 
 MAX_ROWS = 20
 """The most rows of a result that are shown. Requested lists are shown whole."""

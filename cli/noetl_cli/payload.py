@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from noetl_cli.errors import USAGE, Exit
-from noetl_core import strict_json
+from noetl_core.values import strict_json
 
 if TYPE_CHECKING:
     from noetl_core.dsl.model import Playbook

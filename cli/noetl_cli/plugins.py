@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from noetl_core.dsl.diagnostics import Diagnostic
 from noetl_core.dsl.kinds import PLUGINS
+from noetl_core.dsl.reading.diagnostics import Diagnostic
 from noetl_core.tools.registry import ToolRegistry
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from noetl_core.events.envelope import Envelope
 from noetl_core.events.table import EVENTS, OPERATED, ends_run
-from noetl_core.instants import from_text
+from noetl_core.values.instants import from_text
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from noetl_cli import files
 from noetl_cli.errors import USAGE, Exit, say
-from noetl_core.siblings import SamePath, beside, called
+from noetl_core.playbooks.called_files import SamePath, beside, called
 
 if TYPE_CHECKING:
     from noetl_cli.backend import Backend

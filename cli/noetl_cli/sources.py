@@ -24,7 +24,7 @@ class Sources:
 
     def _file_of(self, path: str) -> Path | None:
         """Return the file of a playbook: the argument itself, or one in its folder, such as that of a child."""
-        from noetl_core.siblings import SamePath, beside, has_path  # 60 ms: needed only to show places
+        from noetl_core.playbooks.called_files import SamePath, beside, has_path  # 60 ms: needed only to show places
 
         if self._file is not None and has_path(self._file, path):
             return self._file

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from noetl_cli import output
 from noetl_cli.errors import say
-from noetl_core.result_refs import is_reference
+from noetl_core.values.result_refs import is_reference
 
 if TYPE_CHECKING:
     from noetl_cli.backend import Backend

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from noetl_core.dsl.diagnostics import suggest
+from noetl_core.dsl.reading.diagnostics import suggest
 from noetl_migrate.context import Context, text_of
 from noetl_migrate.texts import events_named, expression, reads, residual
 from noetl_migrate.tree import Entry, Map, Scalar, Seq, copied, own

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from noetl_core.dsl.diagnostics import Diagnostic, Severity
 from noetl_core.dsl.kinds import KINDS
+from noetl_core.dsl.reading.diagnostics import Diagnostic, Severity
 from noetl_core.expr import Read, is_template
 from noetl_migrate.texts import edit, reads
 from noetl_migrate.tree import Entry, Map, Node, Scalar, Seq, followed, mappings_of

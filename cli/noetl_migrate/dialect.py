@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from noetl_core.dsl.dialect import Edit, Edits, rewrite_playbook
-from noetl_core.dsl.load import Loaded
-from noetl_core.dsl.load import Node as Read
-from noetl_core.dsl.reader import Reader
+from noetl_core.dsl.reading.load import Loaded
+from noetl_core.dsl.reading.load import Node as Read
+from noetl_core.dsl.reading.reader import Reader
 from noetl_core.dsl.templates import check_templates
 from noetl_migrate.context import Context
 from noetl_migrate.tree import Entry, Map, Node, Scalar, Seq, copied, followed, node

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from noetl_core.dsl.diagnostics import MIGRATE, Diagnostic
-from noetl_core.dsl.load import load
 from noetl_core.dsl.parse import check
-from noetl_core.dsl.reader import Reader
+from noetl_core.dsl.reading.diagnostics import MIGRATE, Diagnostic
+from noetl_core.dsl.reading.load import load
+from noetl_core.dsl.reading.reader import Reader
 from noetl_core.dsl.templates import check_templates
 from noetl_migrate.context import HAND, Context, text_of
 from noetl_migrate.dialect import from_the_field

@@ -8,14 +8,14 @@ from typing import Any, Final
 
 import yaml
 
-from noetl_core.dsl.scalars import resolve
+from noetl_core.dsl.reading.scalars import resolve
 from noetl_migrate.tree import Alias, Comment, Document, Entry, Map, Node, Scalar, Seq
 
 _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def read(text: str) -> Document | None:
-    """Return the tree of a document that `dsl.load` can read; None when it is no mapping."""
+    """Return the tree of a document that `dsl.reading.load` can read; None when it is no mapping."""
     return _Reading(text).document()
 
 

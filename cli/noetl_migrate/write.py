@@ -6,7 +6,7 @@ import json
 import re
 from typing import Final
 
-from noetl_core.dsl.scalars import NotANumber, resolve, surprise
+from noetl_core.dsl.reading.scalars import NotANumber, resolve, surprise
 from noetl_migrate.tree import Alias, Comment, Document, Entry, Map, Node, Scalar, Seq, unchanged
 
 WIDTH: Final = 110

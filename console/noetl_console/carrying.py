@@ -6,9 +6,9 @@ import sys
 import threading
 from collections.abc import Callable
 
-from noetl_core.local import LocalWiring
-from noetl_core.local_runner import Interrupted
 from noetl_core.ports import NotFound, PortError
+from noetl_core.runtime.local import LocalWiring
+from noetl_core.runtime.local_runner import Interrupted
 
 AT_ONCE = 100
 """The most executions that are carried out concurrently, including those that wait for an answer; further ones begin when one

@@ -17,10 +17,10 @@ from noetl_core.adapters.local.processes import user_name
 from noetl_core.adapters.local.secrets import LocalSecrets
 from noetl_core.api.app import Api
 from noetl_core.api.callers import Rights
-from noetl_core.control.operations.every import cursor_key
-from noetl_core.control.service import Service
-from noetl_core.local import LocalWiring
-from noetl_core.local_runner import THREADS
+from noetl_core.runtime.local import LocalWiring
+from noetl_core.runtime.local_runner import THREADS
+from noetl_core.service.api_service import Service
+from noetl_core.service.operations.every import cursor_key
 
 ACCEPTED = 202
 AT_ONCE = 8

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noetl_core.adapters.aws.cold_start import imported
+from noetl_core.adapters.aws.functions.cold_start import imported
 
 # isort: split
 import os
@@ -16,11 +16,10 @@ from aws_lambda_powertools.utilities.batch import process_partial_response
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
+from noetl_core.adapters.aws.functions.concurrent_calls import in_time
+from noetl_core.adapters.aws.functions.invocation import LoggedBatch, TimeLeft
 from noetl_core.adapters.aws.inbox import PARTS_FROM
-from noetl_core.adapters.aws.invocation import LoggedBatch, TimeLeft
-from noetl_core.adapters.aws.side_by_side import in_time
 from noetl_core.adapters.aws.webhooks import read_webhook
-from noetl_core.control.service import api_of
 from noetl_core.control.triggers.deliveries import Deliveries, Delivery, UploadDelivery
 from noetl_core.control.triggers.notifications import (
     EventDelivery,
@@ -30,11 +29,12 @@ from noetl_core.control.triggers.notifications import (
     uploads_in,
     value_of,
 )
-from noetl_core.control.uploads import is_of_a_path, take_upload
+from noetl_core.control.triggers.uploads import is_of_a_path, take_upload
 from noetl_core.engine.statuses import MAX_ATTEMPTS
 from noetl_core.observe.telemetry import traced
 from noetl_core.ports import Deadline, NotFound, OutOfTime, TriggerRecord
-from noetl_core.wiring import MESSAGE, control, control_until, inbox, left_messages, marks, results
+from noetl_core.runtime.control_wiring import MESSAGE, control, control_until, inbox, left_messages, marks, results
+from noetl_core.service.api_service import api_of
 
 logger = Logger()
 metrics = Metrics()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noetl_core.adapters.aws.cold_start import imported
+from noetl_core.adapters.aws.functions.cold_start import imported
 
 # isort: split
 import os
@@ -13,13 +13,12 @@ from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.logging import correlation_paths
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
+from noetl_core.adapters.aws.functions.snapstart import on_snapshots
 from noetl_core.adapters.aws.secrets import SecretsManager
-from noetl_core.adapters.aws.snapshots import on_snapshots
 from noetl_core.api.app import Api
 from noetl_core.api.callers import Rights
-from noetl_core.control.answering import Service, nothing_here
-from noetl_core.control.operations import credentials as credentials  # the operations that this function answers
 from noetl_core.observe.telemetry import traced
+from noetl_core.service.answering import Service, nothing_here
 
 logger = Logger()
 metrics = Metrics()

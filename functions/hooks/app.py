@@ -3,7 +3,7 @@ and forwards signed requests through the inbox queue. It reads playbooks only fo
 
 from __future__ import annotations
 
-from noetl_core.adapters.aws.cold_start import imported
+from noetl_core.adapters.aws.functions.cold_start import imported
 
 # isort: split
 import json
@@ -18,11 +18,11 @@ from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.logging import correlation_paths
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from noetl_core.adapters.aws.catalog import DynamoPlaybookCatalog
+from noetl_core.adapters.aws.catalog_table.catalog import DynamoPlaybookCatalog
+from noetl_core.adapters.aws.catalog_table.triggers import DynamoTriggers
+from noetl_core.adapters.aws.functions.snapstart import on_snapshots
 from noetl_core.adapters.aws.named import results
 from noetl_core.adapters.aws.secrets import SecretsManager
-from noetl_core.adapters.aws.snapshots import on_snapshots
-from noetl_core.adapters.aws.triggers import DynamoTriggers
 from noetl_core.adapters.aws.webhooks import SqsWebhookSink
 from noetl_core.adapters.clock import SystemClock
 from noetl_core.control.triggers.hooks import ROUTE, Answer, Hooks

@@ -8,7 +8,7 @@ the function raises, and Lambda delivers the batch again.
 
 from __future__ import annotations
 
-from noetl_core.adapters.aws.cold_start import imported
+from noetl_core.adapters.aws.functions.cold_start import imported
 
 # isort: split
 import json
@@ -24,14 +24,14 @@ from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from noetl_core.adapters.aws.events import commit_from_image
-from noetl_core.adapters.aws.invocation import LoggedBatch, TimeLeft
-from noetl_core.adapters.aws.side_by_side import NotBegun, in_time, side_by_side
+from noetl_core.adapters.aws.functions.concurrent_calls import NotBegun, in_time, side_by_side
+from noetl_core.adapters.aws.functions.invocation import LoggedBatch, TimeLeft
 from noetl_core.control.fence import boundary_of
-from noetl_core.control.sweep import Swept, reconcile_safely
+from noetl_core.control.sweeping.sweep import Swept, reconcile_safely
 from noetl_core.engine.records import Boundary
 from noetl_core.observe.telemetry import traced
 from noetl_core.ports import Deadline, OutOfTime
-from noetl_core.wiring import commands, control, control_until, left_messages, results
+from noetl_core.runtime.control_wiring import commands, control, control_until, left_messages, results
 
 logger = Logger()
 metrics = Metrics()

@@ -3,7 +3,7 @@ letters."""
 
 from __future__ import annotations
 
-from noetl_core.adapters.aws.cold_start import imported
+from noetl_core.adapters.aws.functions.cold_start import imported
 
 # isort: split
 import json
@@ -17,11 +17,11 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from noetl_core.adapters.aws.dead_letters import drain
-from noetl_core.adapters.aws.invocation import TimeLeft
-from noetl_core.control.dead_letters import handle_dead_letter
-from noetl_core.control.sweep import sweep
+from noetl_core.adapters.aws.functions.invocation import TimeLeft
+from noetl_core.control.sweeping.dead_letters import handle_dead_letter
+from noetl_core.control.sweeping.sweep import sweep
 from noetl_core.observe.telemetry import traced
-from noetl_core.wiring import control, control_until, left_messages
+from noetl_core.runtime.control_wiring import control, control_until, left_messages
 
 logger = Logger()
 metrics = Metrics()

@@ -4,8 +4,8 @@ individually."""
 
 from __future__ import annotations
 
-from noetl_core.adapters.aws.cold_start import imported
-from noetl_core.worker.processor import MIB_PER_CPU
+from noetl_core.adapters.aws.functions.cold_start import imported
+from noetl_core.worker.loops.processor import MIB_PER_CPU
 
 # isort: split
 import random
@@ -20,14 +20,14 @@ from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from noetl_core.adapters.aws.clients import client
-from noetl_core.adapters.aws.invocation import TimeLeft, log_failure
+from noetl_core.adapters.aws.functions.concurrent_calls import side_by_side
+from noetl_core.adapters.aws.functions.invocation import TimeLeft, log_failure
 from noetl_core.adapters.aws.queue import about_command, read_command
-from noetl_core.adapters.aws.side_by_side import side_by_side
 from noetl_core.observe.telemetry import traced
 from noetl_core.ports import Deadline, OutOfTime, PortError
+from noetl_core.runtime.worker_wiring import gates, results, worker
 from noetl_core.worker.service import Handled
 from noetl_core.worker.turns import ALONE_TRIES, TURN_S, NoTurn, Turns, hand_over_s
-from noetl_core.worker_wiring import gates, results, worker
 
 logger = Logger()
 metrics = Metrics()

@@ -22,10 +22,10 @@ import noetl_core
 from noetl_core.adapters.local.home import home
 from noetl_core.adapters.local.packages import WHY_CHARS, LocalPackages, Platform, installer
 from noetl_core.dsl.parse import parse_playbook
-from noetl_core.dsl.requirements import digest, requirements_of
+from noetl_core.dsl.sections.requirements import digest, requirements_of
+from noetl_core.playbooks.called_files import is_playbook
 from noetl_core.ports import MissingPackages
-from noetl_core.siblings import is_playbook
-from noetl_core.tools.packages import FOLDER
+from noetl_core.tools.python.packages import FOLDER
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 INSTALLED = Path(__file__).resolve().parent / "project"

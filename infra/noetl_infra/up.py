@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from noetl_core.adapters.local.home import private_folder
-from noetl_core.tools.python import ENVIRONMENT
+from noetl_core.tools.python.tool import ENVIRONMENT
 from noetl_infra import REGION
 from noetl_infra.deploy import check_parameters, deploy
 from noetl_infra.stack import Stack, StackDown, answers, current, home, remember, stop

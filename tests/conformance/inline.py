@@ -12,9 +12,9 @@ import yaml
 from noetl_core.dsl.kinds import KINDS
 from noetl_core.engine.outcome import Outcome
 from noetl_core.expr import path_text, references_in
+from noetl_core.log.stored_values import Values
 from noetl_core.tools.base import Tool, ToolCall
 from noetl_core.tools.registry import ToolRegistry
-from noetl_core.values import Values
 from tests.conformance import strict_yaml
 from tests.conformance.cases import Case
 from tests.conformance.observed import Observed

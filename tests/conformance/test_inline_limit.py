@@ -11,7 +11,7 @@ from zlib import crc32
 
 import pytest
 
-from noetl_core.outlines import building
+from noetl_core.values.outlines import building
 from tests.conformance.cases import Case, all_cases
 from tests.conformance.wirings import limits_compared
 

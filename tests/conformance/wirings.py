@@ -18,11 +18,11 @@ from noetl_core.adapters.aws.clients import forget_clients
 from noetl_core.adapters.aws.events import DynamoEventStore
 from noetl_core.adapters.aws.results import S3ResultStore
 from noetl_core.adapters.local.secrets import PREFIX, LocalSecrets
-from noetl_core.control.service import Service
 from noetl_core.engine.statuses import TERMINAL
-from noetl_core.local import LocalWiring
+from noetl_core.log.stored_values import Values
+from noetl_core.runtime.local import LocalWiring
+from noetl_core.service.api_service import Service
 from noetl_core.tools.base import Tool
-from noetl_core.values import Values
 from noetl_infra.deploy import local_environment
 from noetl_infra.stack import Stack
 from tests.asking import ask

@@ -11,8 +11,8 @@ from typing import Any
 from noetl_console.local import LocalApi
 from noetl_console.server import Console
 from noetl_core.control.admit import StartRequest, register
-from noetl_core.control.read import status_of
-from noetl_core.local import LocalWiring
+from noetl_core.runtime.local import LocalWiring
+from noetl_core.views.executions.executions import status_of
 from tests.console.asking import console
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\n"

@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import Locator, expect
 
-from noetl_core.control.read import status_of
+from noetl_core.views.executions.executions import status_of
 from tests.console.barriers import barriers
 from tests.console.browser import Watched
 from tests.console.stored import ITEMS, WAITS, Stored

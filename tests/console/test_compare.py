@@ -7,7 +7,8 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from noetl_core.control import log_parts, visits
+from noetl_core.views.explain import visits
+from noetl_core.views.reading import log_parts
 from tests.console.barriers import barriers
 from tests.console.browser import Watched
 from tests.console.stored import SHOP, Stored

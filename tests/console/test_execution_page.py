@@ -8,7 +8,7 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from noetl_core.control import metering
+from noetl_core.views.explain import cost
 from tests.console.answers import asked
 from tests.console.barriers import barriers
 from tests.console.browser import Watched
@@ -41,7 +41,7 @@ def test_costs_of_a_long_history_say_that_they_are_estimated(
 ) -> None:
     page.open(f"executions/{looked_at.items}/cost", "tbody tr")
     expect(page.page.get_by_role("region", name="By step")).not_to_contain_text("estimated")
-    monkeypatch.setattr(metering, "READ", 1)
+    monkeypatch.setattr(cost, "READ", 1)
     page.open(f"executions/{looked_at.shop}/cost", "tbody tr")
     found = asked(looked_at, f"executions/{looked_at.shop}/cost")["estimated"]
     said = f"estimated: {found['read']} of {found['commits']} commits were read"

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, expect
 
 from noetl_console.local import LocalApi
-from noetl_core.local import LocalWiring
+from noetl_core.runtime.local import LocalWiring
 from tests.console.asking import console
 from tests.console.browser import watched
 from tests.console.stored import HEAD, carried_out

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from noetl_console.local import LocalApi
-from noetl_core.local import LocalWiring
+from noetl_core.runtime.local import LocalWiring
 from tests.console.asking import console
 from tests.console.browser import Watched, watched
 from tests.console.stored import HEAD, IMAGE, Stored, carried_out

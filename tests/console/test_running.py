@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, expect
 
 from noetl_console.local import LocalApi
 from noetl_core.control.admit import register
-from noetl_core.local import LocalWiring
+from noetl_core.runtime.local import LocalWiring
 from tests.console.asking import console
 from tests.console.barriers import barriers
 from tests.console.browser import watched

@@ -17,20 +17,20 @@ from typing import Any
 import pytest
 from samtranslator.yaml_helper import yaml_parse
 
-from noetl_core.adapters.aws.catalog import DynamoPlaybookCatalog
+from noetl_core.adapters.aws.catalog_table.access_tokens import DynamoTokenCache
+from noetl_core.adapters.aws.catalog_table.catalog import DynamoPlaybookCatalog
+from noetl_core.adapters.aws.catalog_table.gates import DynamoGates
+from noetl_core.adapters.aws.catalog_table.index import DynamoExecutionIndex
+from noetl_core.adapters.aws.catalog_table.key_values import DynamoKeyValues
+from noetl_core.adapters.aws.catalog_table.limits import DynamoLimitPlaces
+from noetl_core.adapters.aws.catalog_table.rates import DynamoRateLimits
+from noetl_core.adapters.aws.catalog_table.triggers import DynamoTriggers
 from noetl_core.adapters.aws.clients import client, forget_clients
 from noetl_core.adapters.aws.events import DynamoEventStore
-from noetl_core.adapters.aws.gates import DynamoGates
-from noetl_core.adapters.aws.index import DynamoExecutionIndex
-from noetl_core.adapters.aws.key_values import DynamoKeyValues
-from noetl_core.adapters.aws.limits import DynamoLimitPlaces
 from noetl_core.adapters.aws.queue import SqsCommandQueue, read_command
-from noetl_core.adapters.aws.rates import DynamoRateLimits
 from noetl_core.adapters.aws.results import S3ResultStore
 from noetl_core.adapters.aws.sealer import KmsSealer
 from noetl_core.adapters.aws.secrets import SecretsManager
-from noetl_core.adapters.aws.tokens import DynamoTokenCache
-from noetl_core.adapters.aws.triggers import DynamoTriggers
 from noetl_core.engine.records import Command
 from noetl_core.ports import (
     CommandQueue,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 
-from noetl_core.instants import SECOND
 from noetl_core.ports import LimitPlaces, LimitRecord, LimitWaiter
+from noetl_core.values.instants import SECOND
 
 NOW = 1_800_000_000 * SECOND
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 
-from noetl_core.instants import SECOND
 from noetl_core.ports import RateInUse, RateLimits
+from noetl_core.values.instants import SECOND
 
 NOW = 1_800_000_000 * SECOND
 STEP = SECOND // 5

@@ -12,8 +12,8 @@ import pytest
 
 from noetl_core.engine.records import Command
 from noetl_core.ports import CommandQueue, CorruptLog, NotFound, ResultStore, Sealer, Secrets, TooLarge
-from noetl_core.result_refs import Altered
-from noetl_core.result_streams import pieces
+from noetl_core.values.result_refs import Altered
+from noetl_core.values.result_streams import pieces
 
 
 class ResultStoreContract:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from noetl_core.adapters.local.access_tokens import SqliteTokenCache
 from noetl_core.adapters.local.catalog import SqliteExecutionIndex, SqliteGates, SqlitePlaybookCatalog
 from noetl_core.adapters.local.database import MEMORY, Database
 from noetl_core.adapters.local.events import SqliteEventStore
@@ -18,7 +19,6 @@ from noetl_core.adapters.local.rates import SqliteRateLimits
 from noetl_core.adapters.local.results import FileResultStore, LazyTempResultStore
 from noetl_core.adapters.local.sealer import LocalSealer
 from noetl_core.adapters.local.secrets import LocalSecrets
-from noetl_core.adapters.local.tokens import SqliteTokenCache
 from noetl_core.adapters.local.triggers import SqliteTriggers
 from noetl_core.engine.records import Command
 from noetl_core.ports import (

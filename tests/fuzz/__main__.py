@@ -6,7 +6,7 @@ import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
 
-from noetl_core.expr.limits import Limits
+from noetl_core.expr.evaluation_limits import Limits
 from tests.fuzz.cases import Case, sample, subjects
 from tests.fuzz.process import Measured, call
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from noetl_core.control import callbacks, operate
-from noetl_core.control.redrive import redrive
-from noetl_core.control.sweep import mark_stuck
+from noetl_core.control import callbacks
+from noetl_core.control.lifecycle import operate
+from noetl_core.control.lifecycle.redrive import redrive
+from noetl_core.control.sweeping.sweep import mark_stuck
 from noetl_core.engine.outcome import Outcome
-from noetl_core.engine.redrive import From, Redrive
+from noetl_core.engine.redrive.plan import From, Redrive
 from noetl_core.engine.statuses import MAX_ATTEMPTS
 from noetl_core.events.control import EvaluationMarked
 from noetl_core.events.event import fact

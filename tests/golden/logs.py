@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from noetl_core.codec import decode_events
 from noetl_core.dsl.parse import parse_playbook
 from noetl_core.engine.records import Commit, StreamId
 from noetl_core.engine.state import State
-from noetl_core.values import Values
+from noetl_core.log.codec import decode_events
+from noetl_core.log.stored_values import Values
 from tests.sim.world import World
 
 FOLDER = Path(__file__).parent

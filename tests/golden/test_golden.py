@@ -10,18 +10,19 @@ from random import Random
 import pytest
 
 from noetl_cli.progress import Progress
-from noetl_core.codec import decode_events, encode_events
-from noetl_core.control import event_pages, seek
-from noetl_core.control import read as control_read
-from noetl_core.control.cursor import history
-from noetl_core.control.envelopes import expand
-from noetl_core.control.replay import replay
-from noetl_core.engine.fold import fold_commits
+from noetl_core.engine.fold.control_stream import fold_commits
 from noetl_core.engine.records import LOG_VERSION, StreamId
 from noetl_core.engine.snapshots import restore, snapshot
 from noetl_core.engine.state import State
+from noetl_core.log.codec import decode_events, encode_events
 from noetl_core.observe.cost import Meter
 from noetl_core.observe.timeline import Timeline
+from noetl_core.views.executions import executions as control_read
+from noetl_core.views.explain.replay import replay
+from noetl_core.views.history import event_pages
+from noetl_core.views.reading import positions
+from noetl_core.views.reading.cursor import history
+from noetl_core.views.reading.envelopes import expand
 from tests.golden import logs, record
 from tests.golden.logs import FOLDER, Golden
 from tests.golden.scenarios import SCENARIOS
@@ -62,7 +63,7 @@ def test_the_fold_goes_on_from_a_snapshot_taken_anywhere(name: str) -> None:
 def test_every_place_and_state_is_the_same_from_snapshots_as_from_the_beginning(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("noetl_core.control.snapshot_search.NEAR", 1)
+    monkeypatch.setattr("noetl_core.views.reading.snapshot_search.NEAR", 1)
     bare, kept = golden(name).world(), golden(name).world()
     for execution_id in golden(name).executions():
         state = State(execution_id)
@@ -76,7 +77,7 @@ def test_every_place_and_state_is_the_same_from_snapshots_as_from_the_beginning(
                 control = world.controls[0]
                 found = event_pages.page(control, execution_id, b"k", event_pages.Filter(), at=str(number), limit=1)
                 before = event_pages.page(control, execution_id, b"k", event_pages.Filter(), before=events[number], limit=1)
-                behind = seek.position_behind(control, events[number], execution_id, None)
+                behind = positions.position_behind(control, events[number], execution_id, None)
                 seen.append((found, before, behind, control_read.state_at(control, execution_id, events[number])))
                 assert [e["event_id"] for e in found.events] == [events[number]]
             assert seen[0] == seen[1]

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from noetl_core.control.replay import replay
-from noetl_core.engine.fold import fold_commits
+from noetl_core.engine.fold.control_stream import fold_commits
 from noetl_core.engine.records import StreamId
 from noetl_core.engine.snapshots import snapshot
 from noetl_core.engine.state import State
+from noetl_core.views.explain.replay import replay
 from tests.golden import logs
 
 FOLDER = logs.FOLDER / "v1"

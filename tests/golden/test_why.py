@@ -6,11 +6,12 @@ from functools import cache
 
 import pytest
 
-from noetl_core.control import log_parts, visits
-from noetl_core.control.diff import diff
-from noetl_core.control.why import why
 from noetl_core.engine.records import StreamId
 from noetl_core.engine.snapshots import snapshot
+from noetl_core.views.explain import visits
+from noetl_core.views.explain.diff import diff
+from noetl_core.views.explain.why import why
+from noetl_core.views.reading import log_parts
 from tests.golden import logs
 from tests.golden.logs import FOLDER, Golden
 from tests.golden.scenarios import SCENARIOS

@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 import yaml
 
 from noetl_core.adapters.local.secrets import LocalSecrets
-from noetl_core.control import read
 from noetl_core.control.admit import StartRequest, register
-from noetl_core.dsl.diagnostics import Diagnostic
 from noetl_core.dsl.model import Playbook
 from noetl_core.dsl.parse import check, parse_playbook
+from noetl_core.dsl.reading.diagnostics import Diagnostic
 from noetl_core.dsl.versions import Version
-from noetl_core.local import LocalWiring
+from noetl_core.runtime.local import LocalWiring
 from noetl_core.tools.registry import ToolRegistry
+from noetl_core.views.executions import executions
 from tests.unit.docs.language import DemoService, completed
 
 FILE = Path(__file__).parent / "mistakes.yaml"
@@ -70,7 +70,7 @@ def outcome(play: str, *, strict: bool) -> tuple[str, str]:
             register(local.control, _text(path))
         started = local.start(StartRequest(playbook=completed(play), strict=strict))
         assert local.run(started.execution_id, timeout_s=10)
-        summary: dict[str, Any] = read.summary(local.control, started.execution_id)
+        summary: dict[str, Any] = executions.summary(local.control, started.execution_id)
         return summary["status"], (summary.get("error") or {}).get("message", "")
     except ValueError as error:  # the request is refused
         return "failed", str(error)

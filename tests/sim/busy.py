@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
-from noetl_core.worker.lease_heartbeat import Leaseholder
+from noetl_core.worker.claiming.lease_heartbeat import Leaseholder
 from tests.sim.ports import SECOND, Crash, SimClock
 
 HEARTBEAT_EVERY_S = 20

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from noetl_core.control.replay import replay
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.state import State
 from noetl_core.events.shapes import Wait
 from noetl_core.expr import Secret
+from noetl_core.log.stored_values import Values
 from noetl_core.tools.base import ToolCall
-from noetl_core.values import Values
+from noetl_core.views.explain.replay import replay
 from tests.sim import invariants
 from tests.sim.world import World
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from noetl_core.control.replay import replay
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.state import State
+from noetl_core.views.explain.replay import replay
 from tests.sim import invariants
 from tests.sim.world import World
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from noetl_core.control.replay import replay
 from noetl_core.engine.records import Command
+from noetl_core.views.explain.replay import replay
 from tests.sim import invariants
 from tests.sim.world import World
 

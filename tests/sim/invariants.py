@@ -23,15 +23,15 @@ from copy import deepcopy
 from dataclasses import asdict
 from itertools import pairwise
 
-from noetl_core.codec import encode_events
-from noetl_core.control.cursor import history
-from noetl_core.control.envelopes import expand
 from noetl_core.engine.effects import next_reconciliation
-from noetl_core.engine.fold import REDUCER, fold_commits
-from noetl_core.engine.places_in_limits import execution_of
+from noetl_core.engine.fold.control_stream import REDUCER, fold_commits
 from noetl_core.engine.records import StreamId
+from noetl_core.engine.routing.limit_requests import execution_of
 from noetl_core.engine.snapshots import restore
 from noetl_core.engine.state import State
+from noetl_core.log.codec import encode_events
+from noetl_core.views.reading.cursor import history
+from noetl_core.views.reading.envelopes import expand
 from tests.sim.world import World
 from tests.stored import Stored
 

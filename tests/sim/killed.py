@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import noetl_core.local
+import noetl_core.runtime.local
 from noetl_cli.main import main
 from noetl_core.engine.outcome import Outcome
 from noetl_core.tools.base import ToolCall
@@ -54,6 +54,6 @@ class Slow:
 if __name__ == "__main__":
     facts = json.loads(Path(sys.argv[1]).read_text())
     registry = ToolRegistry({kind: Slow(kind, facts) for kind in KINDS})
-    vars(noetl_core.local)["ToolRegistry"] = lambda: registry
+    vars(noetl_core.runtime.local)["ToolRegistry"] = lambda: registry
     sys.argv = ["noetl", *sys.argv[2:]]
     main()

@@ -27,16 +27,16 @@ from hypothesis import strategies as st
 
 from noetl_core.adapters.local.database import Database
 from noetl_core.adapters.local.events import SqliteEventStore
-from noetl_core.control import read
 from noetl_core.control.admit import StartRequest, register
-from noetl_core.control.cursor import history
-from noetl_core.control.envelopes import expand
 from noetl_core.engine import ids
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.records import Commit, StreamId
-from noetl_core.local import LocalWiring
+from noetl_core.runtime.local import LocalWiring
 from noetl_core.tools.base import Tool, ToolCall
 from noetl_core.tools.registry import ToolRegistry
+from noetl_core.views.executions import executions
+from noetl_core.views.reading.cursor import history
+from noetl_core.views.reading.envelopes import expand
 from tests.properties import examples
 from tests.sim import generated, invariants, test_children, test_compensation
 from tests.sim.killed import answer
@@ -137,7 +137,7 @@ def undisturbed(shape: Shape) -> dict[str, Any]:
             register(local.control, source)
         execution_id = local.start(StartRequest(playbook=shape.source)).execution_id
         assert local.run(execution_id, timeout_s=60)
-        return shape.told(read.summary(local.control, execution_id))
+        return shape.told(executions.summary(local.control, execution_id))
 
 
 class _World:

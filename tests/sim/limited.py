@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from noetl_core.engine.rates import FORGOTTEN_S
+from noetl_core.engine.limits.rates import FORGOTTEN_S
 from noetl_core.ports import LimitRecord, LimitWaiter, RateInUse
 from tests.sim.ports import SECOND, Faults
 

@@ -19,9 +19,9 @@ from botocore.exceptions import ClientError
 
 from noetl_core.adapters.aws.clients import errors_of
 from noetl_core.adapters.aws.events import partition
-from noetl_core.codec import decode_events, encode_events
 from noetl_core.engine.heads import Head
 from noetl_core.engine.records import Commit, StreamId
+from noetl_core.log.codec import decode_events, encode_events
 from noetl_core.observe.cost import CONTROL_HEADER, RUN_HEADER
 from noetl_core.ports import Conflict, CorruptLog, Due
 from tests.sim.catalog import SimIndex

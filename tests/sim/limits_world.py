@@ -19,14 +19,14 @@ from noetl_core.control.admit import StartRequest, admit, register
 from noetl_core.control.children import SubPlaybooks
 from noetl_core.control.core import Control
 from noetl_core.control.fence import boundary_of
-from noetl_core.control.sweep import Swept, reconcile_safely, sweep
+from noetl_core.control.sweeping.sweep import Swept, reconcile_safely, sweep
 from noetl_core.engine.ids import execution_id_from_key
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.records import Boundary, Command, StreamId
 from noetl_core.ports import Backlog, PortError, Waiting
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.registry import ToolRegistry
-from noetl_core.worker.gates import RecentGates
+from noetl_core.worker.claiming.gates import RecentGates
 from noetl_core.worker.service import Worker
 from tests.sim import invariants
 from tests.sim.catalog import SimCatalog

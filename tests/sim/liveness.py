@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from noetl_core.control.replay import replay
 from noetl_core.engine.state import State
 from noetl_core.engine.statuses import TERMINAL
+from noetl_core.views.explain.replay import replay
 from tests.sim import invariants
 from tests.sim.ports import SECOND
 from tests.sim.world import World

@@ -11,8 +11,8 @@ from hashlib import sha256
 from typing import Any, Self, TypeVar
 
 from noetl_core.adapters.keys import check_key
-from noetl_core.codec import decode_events, encode_events
 from noetl_core.engine.records import LOG_VERSION, Command, Commit, Snapshot, StreamId
+from noetl_core.log.codec import decode_events, encode_events
 from noetl_core.ports import (
     Backlog,
     Conflict,

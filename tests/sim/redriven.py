@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from noetl_core.control.operate import NotNow
-from noetl_core.control.redrive import redrive
+from noetl_core.control.lifecycle.operate import NotNow
+from noetl_core.control.lifecycle.redrive import redrive
 from noetl_core.engine.outcome import Outcome
-from noetl_core.engine.redrive import From, Redrive
+from noetl_core.engine.redrive.plan import From, Redrive
 from noetl_core.engine.state import State
+from noetl_core.log.stored_values import Values
 from noetl_core.ports import PortError
 from noetl_core.tools.base import ToolCall
-from noetl_core.values import Values
 from tests.sim.ports import Crash
 from tests.sim.world import World
 

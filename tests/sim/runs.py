@@ -6,10 +6,10 @@ from typing import Any
 
 from hypothesis import assume
 
-from noetl_core.control.replay import replay
-from noetl_core.engine.fold import fold_commits
+from noetl_core.engine.fold.control_stream import fold_commits
 from noetl_core.engine.records import StreamId
 from noetl_core.engine.state import State
+from noetl_core.views.explain.replay import replay
 from tests.sim import generated, invariants
 from tests.sim.ports import Faults
 from tests.sim.world import World

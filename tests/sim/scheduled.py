@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from noetl_core.control.registration import register
+from noetl_core.control.catalog.registration import register
 from noetl_core.engine.records import request_of
 from noetl_core.ports import PortError
 from tests.sim.ports import SECOND, Crash, Faults

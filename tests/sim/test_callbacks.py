@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from noetl_core.control import callbacks, operate
+from noetl_core.control import callbacks
 from noetl_core.control.callbacks import Answered, Forged, Gone, Unfit
+from noetl_core.control.lifecycle import operate
 from noetl_core.engine.outcome import Outcome
 from noetl_core.ports import PortError
 from noetl_core.tools.base import ToolCall

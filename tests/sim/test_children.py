@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from noetl_core.control import operate
 from noetl_core.control.children import SubPlaybooks
-from noetl_core.control.replay import replay
-from noetl_core.control.sweep import sweep
+from noetl_core.control.lifecycle import operate
+from noetl_core.control.sweeping.sweep import sweep
 from noetl_core.dsl.parse import parse_playbook
 from noetl_core.engine import ids
 from noetl_core.engine.effects import StartChild
 from noetl_core.engine.state import State
-from noetl_core.values import Values
+from noetl_core.log.stored_values import Values
+from noetl_core.views.explain.replay import replay
 from tests.sim import invariants
 from tests.sim.interleavings import only_command
 from tests.sim.ports import SECOND, Crash, Faults

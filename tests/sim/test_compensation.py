@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from noetl_core.control import operate, read
-from noetl_core.control.redrive import redrive
+from noetl_core.control.lifecycle import operate
+from noetl_core.control.lifecycle.redrive import redrive
 from noetl_core.engine.outcome import Outcome
-from noetl_core.engine.redrive import Redrive
+from noetl_core.engine.redrive.plan import Redrive
 from noetl_core.engine.state import State
 from noetl_core.ports import PortError
 from noetl_core.tools.base import ToolCall
+from noetl_core.views.executions import executions
 from tests.properties import some
 from tests.sim import invariants
 from tests.sim.ports import SECOND, Crash, Faults
@@ -95,7 +96,7 @@ def test_completed_steps_are_undone_in_reverse_order_with_their_result_args_and_
     tells = [c.inputs["result"] for c in world.calls if c.task == "tell"]
     assert tells == [[1, "Paris", 60]]
     assert state.steps["start"].runs == 1, "what undoes a step is no run of it"
-    assert read.summary(world.controls[0], state.execution_id)["steps"]["start"]["result"] == {"id": 1}
+    assert executions.summary(world.controls[0], state.execution_id)["steps"]["start"]["result"] == {"id": 1}
 
 
 @pytest.mark.sized
@@ -125,7 +126,7 @@ def test_a_failing_compensation_is_recorded_and_the_others_continue() -> None:
     assert undone(world, execution_id) == ["nights", "start"]
     assert state.failure is not None
     assert state.failure["message"] == "no room", "the error is the original one"
-    error = read.summary(world.controls[0], execution_id)["error"]
+    error = executions.summary(world.controls[0], execution_id)["error"]
     assert error["not_undone"] == [{"step": "nights", "kind": "server_error", "message": "closed"}]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from noetl_core.control.operate import cancel, pause, resume
+from noetl_core.control.lifecycle.operate import cancel, pause, resume
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.statuses import TERMINAL
 from tests.properties import some

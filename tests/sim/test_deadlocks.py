@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from noetl_core.control import deadlocks as deadlocks_module
 from noetl_core.control.admit import register
 from noetl_core.control.core import Control
-from noetl_core.control.limits import SharedLimits
+from noetl_core.control.limits import deadlocks as deadlocks_module
+from noetl_core.control.limits.places import SharedLimits
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.state import State
 from noetl_core.ports import LimitPlaces

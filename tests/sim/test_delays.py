@@ -113,7 +113,7 @@ def test_an_invalid_retry_delay_fails_the_task_with_the_reason(delay: str) -> No
 
 def test_a_delay_that_grows_beyond_a_year_stays_at_a_year() -> None:
     from noetl_core.dsl.model import Then
-    from noetl_core.engine.policy import MAX_DELAY_S, delay_of
+    from noetl_core.engine.pipelines.policy import MAX_DELAY_S, delay_of
     from noetl_core.expr import Scope
 
     then = Then("retry", delay=3_600, backoff="exponential")

@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from noetl_core.control import catalog
-from noetl_core.control.operate import NotNow
-from noetl_core.control.registration import register
+from noetl_core.control.catalog import versions
+from noetl_core.control.catalog.registration import register
+from noetl_core.control.lifecycle.operate import NotNow
 from noetl_core.control.triggers.deliveries import Deliveries, Delivery, NobodyTakes, UploadDelivery
 from noetl_core.control.triggers.notifications import EventDelivery, QueueDelivery
 from noetl_core.control.triggers.operate import fire_refused
 from noetl_core.engine.state import State
 from noetl_core.engine.statuses import TERMINAL
+from noetl_core.log.stored_values import Values
 from noetl_core.ports import NotFound, PortError, Upload, WebhookDelivery
-from noetl_core.values import Values
 from tests.sim import invariants
 from tests.sim.ports import SECOND, Crash, Faults
 from tests.sim.world import World
@@ -249,12 +249,12 @@ def test_a_refused_delivery_starts_when_it_is_fired_again_with_a_corrected_trigg
 def test_a_delivery_during_a_deletion_of_the_playbook_starts_when_it_is_fired_again() -> None:
     world = World()
     registered(world, playbook("b", QUEUE))
-    catalog.delete(world.controls[0], "b")
+    versions.delete(world.controls[0], "b")
     deliver(world, QueueDelivery("orders", "m1", {"body": {"n": 7}}, SECOND))
     (refused,) = world.triggers.refusals.values()
     assert (refused.code, refused.facts["event"], "was deleted at" in refused.reason) == ("deleted", {"body": {"n": 7}}, True)
     assert fire_refused(world.controls[0], refused.id)["result"] == "refused"
-    catalog.undelete(world.controls[0], "b")
+    versions.undelete(world.controls[0], "b")
     assert fire_refused(world.controls[0], refused.id)["result"] == "started"
     assert world.triggers.refusals == {}
 

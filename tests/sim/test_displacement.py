@@ -8,8 +8,8 @@ import pytest
 
 from noetl_core.control import fence as fence_module
 from noetl_core.control.admit import register
-from noetl_core.control.limits import SharedLimits
-from noetl_core.control.operate import cancel, pause, resume
+from noetl_core.control.lifecycle.operate import cancel, pause, resume
+from noetl_core.control.limits.places import SharedLimits
 from noetl_core.ports import LimitRecord
 from tests.properties import some
 from tests.sim import invariants
@@ -72,7 +72,7 @@ def test_a_holder_that_ends_first_has_ended_and_the_newcomer_has_its_place() -> 
         return fence(*given)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("noetl_core.control.displacement.fence_runs", late)
+        patch.setattr("noetl_core.control.limits.displacement.fence_runs", late)
         (second,) = start(world, ROUTED, 1)
         states = at_rest(world, [first, second])
     assert [s.step("charged").runs for s in states] == [1, 1], "both did their work, one after the other"

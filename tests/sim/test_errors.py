@@ -7,10 +7,10 @@ import json
 import pytest
 
 from noetl_core.control.admit import StartRequest
-from noetl_core.control.read import summary
 from noetl_core.engine.records import Commit
 from noetl_core.expr import TemplateError, render
-from noetl_core.local import LocalWiring
+from noetl_core.runtime.local import LocalWiring
+from noetl_core.views.executions.executions import summary
 from tests.running import run_text
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: x, path: sim/errors}\n"

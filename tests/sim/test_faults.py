@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from noetl_core.control.replay import replay
 from noetl_core.engine.state import State
-from noetl_core.values import Values
+from noetl_core.log.stored_values import Values
+from noetl_core.views.explain.replay import replay
 from tests.properties import some
 from tests.sim import invariants
 from tests.sim.ports import Faults

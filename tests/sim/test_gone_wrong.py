@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from noetl_core.control import read
 from noetl_core.control.core import SNAPSHOT_EVERY
-from noetl_core.control.reconcile import DEEP_QUEUE
-from noetl_core.control.replay import replay
-from noetl_core.control.sweep import sweep
+from noetl_core.control.sweeping.reconcile import DEEP_QUEUE
+from noetl_core.control.sweeping.sweep import sweep
 from noetl_core.dsl.parse import parse_playbook
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.records import StreamId
 from noetl_core.engine.state import State
+from noetl_core.log.stored_values import Values
 from noetl_core.tools.base import ToolCall
-from noetl_core.values import Values
+from noetl_core.views.executions import executions
+from noetl_core.views.explain.replay import replay
 from tests.sim import invariants
 from tests.sim.interleavings import only_command
 from tests.sim.ports import SECOND, Crash, Faults
@@ -156,7 +156,7 @@ workflow:
 
 @pytest.mark.parametrize("where", ["local", "distributed"])
 def test_a_collection_is_rendered_once_and_never_by_a_replay(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from noetl_core.worker.loop_collections import LoopCollections
+    from noetl_core.worker.loops.collections import LoopCollections
 
     world = World()
     rendered = []
@@ -201,7 +201,7 @@ def test_the_status_is_what_the_log_says_at_every_moment(ends: str, seed: int) -
         state = world.state(execution_id)
         over = "WorkflowFinished" in world.names(execution_id)
         assert state.finished is over
-        assert read.status_of(state) == (ends if over else "running")
+        assert executions.status_of(state) == (ends if over else "running")
         head = world.index.all_heads.get(execution_id)
         assert head is None or over or head.status == "running", "no summary is ahead of the log"
         return over

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from noetl_core.control import operate
+from noetl_core.control.lifecycle import operate
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.records import Commit, StreamId
 from noetl_core.ports import Conflict

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from noetl_core.control.replay import replay
 from noetl_core.engine import large_values
 from noetl_core.engine.outcome import Outcome
-from noetl_core.outlines import building
-from noetl_core.worker import loop_results, nodes, service
+from noetl_core.values.outlines import building
+from noetl_core.views.explain.replay import replay
+from noetl_core.worker import run_tree, service
+from noetl_core.worker.loops import results
 from tests.sim.ports import Faults
 from tests.sim.world import World
 
@@ -275,8 +276,8 @@ HOW = {
 
 @pytest.mark.parametrize("how", HOW)
 def test_results_of_a_loop_are_read_by_page(how: str, limits: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nodes, "RESULTS_PAGE", 50)
-    monkeypatch.setattr(loop_results, "BIG_PAGE", 2_000)
+    monkeypatch.setattr(run_tree, "RESULTS_PAGE", 50)
+    monkeypatch.setattr(results, "BIG_PAGE", 2_000)
     monkeypatch.setattr(building, "OUTLINED", 4_000)
     monkeypatch.setattr(building, "BLOCK", 1_000)
     more, policy = HOW[how]

@@ -67,7 +67,7 @@ def test_cycles_in_which_nothing_runs_end_too(body: str) -> None:
 
 @pytest.mark.parametrize(("limit", "value"), [("MAX_EVENTS", 2000), ("MAX_ARCS", 400)])
 def test_a_cycle_in_which_nothing_runs_ends_within_its_decision(limit: str, value: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(f"noetl_core.engine.routing.{limit}", value)
+    monkeypatch.setattr(f"noetl_core.engine.routing.rules.{limit}", value)
     world = World()
     execution_id = world.start(HEAD + ROUTES).execution_id
     state = ends(world, execution_id, "failed")
@@ -102,7 +102,7 @@ def chain(many: int) -> str:
 
 
 def test_arcs_after_a_task_are_no_empty_cycle(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_core.engine.routing.MAX_ARCS", 3)
+    monkeypatch.setattr("noetl_core.engine.routing.rules.MAX_ARCS", 3)
     arcs = ", ".join(["{step: end, when: '{{ false }}'}"] * 9 + ["{step: end}"])
     body = f"  - {{step: start, tool: {{kind: noop}}, next: {{arcs: [{arcs}]}}}}\n  - {{step: end, next: {{arcs: [{{step: last}}]}}}}\n"
     world = World()

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from noetl_core.control import read
 from noetl_core.control.admit import StartRequest
 from noetl_core.engine.records import StreamId
-from noetl_core.local import LocalWiring
 from noetl_core.ports import EventStore
+from noetl_core.runtime.local import LocalWiring
 from noetl_core.tools.base import Tool
 from noetl_core.tools.registry import ToolRegistry
+from noetl_core.views.executions import executions
 from tests.properties import examples
 from tests.sim import generated, invariants
 from tests.sim.generated import GenLoop, GenStep, GenTask, given_up
@@ -55,7 +55,7 @@ def locally(local: LocalWiring, source: str, tool: Any) -> dict[str, Any]:
     local.worker.tools = _Scripted(tool).registry()
     execution_id = local.start(StartRequest(playbook=source)).execution_id
     assert local.run(execution_id, timeout_s=60)
-    return _told(read.summary(local.control, execution_id), local.store, execution_id)
+    return _told(executions.summary(local.control, execution_id), local.store, execution_id)
 
 
 def simulated(source: str, tool: Any, faults: Faults) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def simulated(source: str, tool: Any, faults: Faults) -> dict[str, Any]:
     world.faults.quiet = True
     world.drain()
     invariants.check(world, execution_id)
-    summary = read.summary(world.controls[0], execution_id)
+    summary = executions.summary(world.controls[0], execution_id)
     assume(not given_up(faults, summary["error"]))
     return _told(summary, world.store, execution_id)
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from noetl_core.control.fence import fence_runs
-from noetl_core.control.sweep import Swept, reconcile
+from noetl_core.control.sweeping.sweep import Swept, reconcile
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.records import Commit, StreamId, envelopes_of
 from noetl_core.events.shapes import Failure
 from noetl_core.tools.base import ToolCall
-from noetl_core.worker.journal import Fenced, Journal
+from noetl_core.worker.claiming.journal import Fenced, Journal
 from tests.sim.liveness import HEAD, TWO, ended, minutes, start
 from tests.sim.ports import SECOND, Faults
 from tests.sim.world import World

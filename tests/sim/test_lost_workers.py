@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from noetl_core.control.sweep import sweep
+from noetl_core.control.sweeping.sweep import sweep
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.records import MAX_TAKEOVERS, Command
 from noetl_core.tools.base import ToolCall

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from noetl_core.control import operate
-from noetl_core.control.operate import NotNow
+from noetl_core.control.lifecycle import operate
+from noetl_core.control.lifecycle.operate import NotNow
 from noetl_core.dsl.parse import digest_of
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.records import StreamId

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 
 from noetl_core.engine.outcome import Outcome
+from noetl_core.log.stored_values import Values
 from noetl_core.tools.base import ToolCall
-from noetl_core.values import Values
 from tests.golden.drives import echo, mended
 from tests.golden.scenarios import SCENARIOS, Scenario
 from tests.properties import examples, some

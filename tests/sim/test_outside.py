@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from noetl_core.control import operate, read
-from noetl_core.control.replay import replay
+from noetl_core.control.lifecycle import operate
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.records import StreamId
 from noetl_core.engine.state import State
 from noetl_core.ports import PortError
 from noetl_core.tools.base import ToolCall
+from noetl_core.views.executions import executions
+from noetl_core.views.explain.replay import replay
 from tests.properties import some
 from tests.sim import invariants
 from tests.sim.outside import Crane, CraneTool
@@ -72,7 +73,7 @@ def done(world: World, tool: CraneTool, source: str, expected: Any) -> State:
     state = world.run(execution_id, limit=40_000)
     assert state.status == "completed", (state.status, state.failure, dict(world.faults.seen))
     at_rest(world, tool, execution_id)
-    assert read.summary(world.controls[0], execution_id)["result"] == expected
+    assert executions.summary(world.controls[0], execution_id)["result"] == expected
     return state
 
 
@@ -103,7 +104,7 @@ def test_work_begins_after_it_is_recorded_and_no_worker_waits_for_it() -> None:
     assert state.status == "completed"
     at_rest(world, tool, execution_id)
     processed = [e for c in world.store.streams[StreamId(execution_id, run)] for e in c.events if e.name == "TaskProcessed"]
-    assert read.summary(world.controls[0], execution_id)["result"] == 8
+    assert executions.summary(world.controls[0], execution_id)["result"] == 8
     assert 4000 * 1000 <= processed[1].data["outcome"]["meta"]["duration_ms"] < 4200 * 1000, "that of all of it"
     assert tool.crane.begun.total() == 1
     assert {c.outside.looks for c in tool.calls if c.outside} == set(range(len(tool.calls)))

@@ -12,7 +12,7 @@ from hypothesis import given
 
 from noetl_core.engine.records import StreamId
 from noetl_core.engine.state import State
-from noetl_core.values import Values
+from noetl_core.log.stored_values import Values
 from tests.properties import examples
 from tests.sim import generated
 from tests.sim.generated import GenLoop, GenStep, GenTask

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from noetl_core.control import operate
-from noetl_core.control.operate import NotNow
-from noetl_core.control.redrive import redrive
+from noetl_core.control.lifecycle import operate
+from noetl_core.control.lifecycle.operate import NotNow
+from noetl_core.control.lifecycle.redrive import redrive
 from noetl_core.engine.outcome import Outcome
-from noetl_core.engine.redrive import BadRedrive
+from noetl_core.engine.redrive.plan import BadRedrive
 from noetl_core.tools.base import ToolCall
 from tests.sim.ports import SECOND
 from tests.sim.redriven import HEAD, again, asked, failing, result

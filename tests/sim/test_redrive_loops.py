@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from noetl_core.control import operate
+from noetl_core.control.lifecycle import operate
 from noetl_core.engine.outcome import Outcome
 from noetl_core.tools.base import ToolCall
 from tests.sim import invariants

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from noetl_core.control.redrive import redrive
+from noetl_core.control.lifecycle.redrive import redrive
 from noetl_core.engine.outcome import Outcome
-from noetl_core.engine.redrive import BadRedrive
+from noetl_core.engine.redrive.plan import BadRedrive
 from noetl_core.engine.state import State
 from noetl_core.tools.base import ToolCall
 from tests.sim import invariants

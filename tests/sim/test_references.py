@@ -14,9 +14,9 @@ from noetl_core.dsl.parse import parse_playbook
 from noetl_core.engine.needs import Need, NeedValues
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.records import Commit, StreamId
+from noetl_core.log.stored_values import Family, FamilyResults, Values
 from noetl_core.ports import NotFound
 from noetl_core.tools.base import ToolCall
-from noetl_core.values import Family, FamilyResults, Values
 from tests.sim.world import World
 from tests.stored import stored
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from noetl_core.control.replay import replay
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.records import StreamId
 from noetl_core.tools.base import ToolCall
+from noetl_core.views.explain.replay import replay
 from tests.sim import invariants
 from tests.sim.generated import playbook
 from tests.sim.ports import Faults

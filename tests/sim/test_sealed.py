@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from noetl_core.adapters.local.sealer import LocalSealer
-from noetl_core.control.operate import signal
+from noetl_core.control.lifecycle.operate import signal
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.records import StreamId
 from noetl_core.expr import Secret

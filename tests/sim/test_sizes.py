@@ -8,14 +8,14 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noetl_core.control import read
 from noetl_core.control.admit import StartRequest
 from noetl_core.engine.outcome import Outcome
 from noetl_core.expr import references_in
-from noetl_core.local import LocalWiring
+from noetl_core.log.stored_values import Values
+from noetl_core.runtime.local import LocalWiring
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.registry import ToolRegistry
-from noetl_core.values import Values
+from noetl_core.views.executions import executions
 from tests.properties import examples
 from tests.running import events_of
 
@@ -85,7 +85,7 @@ def outcome(values: list[Any], limit: int) -> tuple[str, list[Any]]:
         source = PLAYBOOK.replace("LIMIT", str(limit))
         started = local.start(StartRequest(playbook=source, payload={"values": values}))
         assert local.run(started.execution_id, timeout_s=60)
-        summary = read.summary(local.control, started.execution_id)
+        summary = executions.summary(local.control, started.execution_id)
         events, _ = events_of(local.control, started.execution_id)
         whole = Values(local.control.store, local.control.results, started.execution_id, limit=None).whole
         assert noted == []

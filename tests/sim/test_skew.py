@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from noetl_core.control.replay import replay
 from noetl_core.engine.outcome import Outcome
 from noetl_core.tools.base import ToolCall
+from noetl_core.views.explain.replay import replay
 from tests.sim import invariants
 from tests.sim.interleavings import HEAD
 from tests.sim.ports import Faults

@@ -11,13 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noetl_core.control import operate, read
+from noetl_core.control.lifecycle import operate
 from noetl_core.engine.loops import SpreadRule
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.records import StreamId
 from noetl_core.engine.state import State
+from noetl_core.log.stored_values import Values
 from noetl_core.tools.base import ToolCall
-from noetl_core.values import Values
+from noetl_core.views.executions import executions
 from tests.properties import examples, some
 from tests.sim import generated
 from tests.sim.generated import GenLoop
@@ -66,7 +67,7 @@ def test_a_loop_that_is_handed_over_has_the_same_result() -> None:
 
 def told(world: World, state: State) -> dict[str, Any]:
     """What a reader and the templates behind the loop see of it."""
-    shown = read.summary(world.controls[0], state.execution_id)
+    shown = executions.summary(world.controls[0], state.execution_id)
     loop = state.steps["start"].loop
     value = Values(world.store, world.results, state.execution_id)
     result = value.whole(value.at(state.result)) if state.status == "completed" else None

@@ -7,12 +7,12 @@ from itertools import pairwise
 
 import pytest
 
-from noetl_core.control import read
 from noetl_core.control.admit import Started, StartRequest, admit
+from noetl_core.control.catalog.registration import install, register
 from noetl_core.control.core import Control
-from noetl_core.control.registration import install, register
 from noetl_core.control.triggers.operate import fire, switch
 from noetl_core.engine.ids import trigger_id
+from noetl_core.views.executions import executions
 from tests.sim.ports import SECOND, Crash, Faults
 from tests.sim.scheduled import PATH, at, playbook, register_in, started, world_at
 from tests.sim.world import World
@@ -36,7 +36,7 @@ def results(world: World) -> list[object]:
     ids = sorted({stream.execution_id for stream in world.store.streams})
     states = sorted((world.state(x) for x in ids), key=lambda state: state.started_at)
     assert {state.status for state in states} <= {"completed"}
-    return [read.summary(world.controls[0], state.execution_id)["result"] for state in states]
+    return [executions.summary(world.controls[0], state.execution_id)["result"] for state in states]
 
 
 def test_an_occurrence_starts_an_execution_with_its_payload() -> None:

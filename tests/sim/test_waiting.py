@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from noetl_core.control.operate import signal
+from noetl_core.control.lifecycle.operate import signal
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.records import StreamId
 from noetl_core.engine.state import State
+from noetl_core.log.stored_values import Values
 from noetl_core.ports import PortError
 from noetl_core.tools.base import ToolCall
-from noetl_core.values import Values
 from tests.sim import invariants
 from tests.sim.ports import SECOND, Crash, Faults
 from tests.sim.world import World

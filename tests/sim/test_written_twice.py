@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from noetl_core.control.read import summary
+from noetl_core.views.executions.executions import summary
 from tests.running import run_text
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: x, path: sim/twice}\n"

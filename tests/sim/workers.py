@@ -13,7 +13,7 @@ from noetl_core.worker.service import Worker
 from tests.sim.ports import SECOND, SimClock
 
 if TYPE_CHECKING:
-    from noetl_core.worker.lease_heartbeat import LeaseHeartbeat
+    from noetl_core.worker.claiming.lease_heartbeat import LeaseHeartbeat
     from tests.sim.world import World
 
 SCRIPTED = ("http", "python", "postgres", "duckdb", "noop", "store")

@@ -11,10 +11,10 @@ from noetl_core.adapters.local.sealer import LocalSealer
 from noetl_core.control.admit import Started, StartRequest, admit
 from noetl_core.control.children import SubPlaybooks
 from noetl_core.control.core import Control
-from noetl_core.control.dead_letters import handle_dead_letter
 from noetl_core.control.fence import boundary_of
-from noetl_core.control.limits import SharedLimits
-from noetl_core.control.sweep import Swept, reconcile, reconcile_safely, sweep
+from noetl_core.control.limits.places import SharedLimits
+from noetl_core.control.sweeping.dead_letters import handle_dead_letter
+from noetl_core.control.sweeping.sweep import Swept, reconcile, reconcile_safely, sweep
 from noetl_core.engine.loops import SpreadRule
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.records import Command, Commit, StreamId
@@ -297,7 +297,7 @@ class World:
 
     def state(self, execution_id: str) -> State:
         """The fold of the log, without faults."""
-        from noetl_core.engine.fold import fold_commits
+        from noetl_core.engine.fold.control_stream import fold_commits
 
         return fold_commits(State(execution_id), self.store.streams.get(StreamId(execution_id), []))
 

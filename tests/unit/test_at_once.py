@@ -6,7 +6,7 @@ from threading import Barrier
 
 import pytest
 
-from noetl_core.at_once import AT_ONCE, at_once
+from noetl_core.log.concurrent_reads import AT_ONCE, at_once
 
 
 def test_few_items_are_read_on_demand() -> None:

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 import noetl_core
-from noetl_core.dsl.diagnostics import InvalidPlaybook
 from noetl_core.dsl.parse import parse_playbook
+from noetl_core.dsl.reading.diagnostics import InvalidPlaybook
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.workload import BadWorkload
-from noetl_core.siblings import SamePath
+from noetl_core.playbooks.called_files import SamePath
 from noetl_core.tools.base import ToolCall
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: here, path: mine/here }\n"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from noetl_core.event_patterns import FILTERS, Flaw, flaws, matches
+from noetl_core.aws.event_patterns import FILTERS, Flaw, flaws, matches
 
 EC2 = {
     "version": "0",

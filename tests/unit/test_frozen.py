@@ -8,7 +8,7 @@ from dataclasses import field, replace
 
 import pytest
 
-from noetl_core.frozen import frozen
+from noetl_core.values.frozen import frozen
 
 
 @frozen

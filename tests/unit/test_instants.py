@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noetl_core.instants import SECOND, from_text, in_microseconds, to_rfc3339
+from noetl_core.values.instants import SECOND, from_text, in_microseconds, to_rfc3339
 from tests.properties import examples
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from noetl_core.json_schema import BadSchema, check_schema, problems
+from noetl_core.values.json_schema import BadSchema, check_schema, problems
 
 FORM = {
     "type": "object",

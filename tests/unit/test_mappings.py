@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from noetl_core.mappings import deep_merge
+from noetl_core.values.mappings import deep_merge
 
 
 @pytest.mark.parametrize(

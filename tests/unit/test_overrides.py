@@ -67,16 +67,16 @@ OVERRIDES = [
     ),
     Override(
         "aiohttp", "aiohttp.connector", ("BaseConnector.connect", "Connection.protocol", "Connection.close"),
-        "noetl_core/tools/http_client.py", "a connection on which unasked data has arrived is used for no request; no hook sees it",
+        "noetl_core/tools/http/client.py", "a connection on which unasked data has arrived is used for no request; no hook sees it",
         "739da013d0ef7c8c",
     ),
     Override(
-        "aiohttp", "aiohttp.client_proto", ("ResponseHandler.should_close",), "noetl_core/tools/http_client.py",
+        "aiohttp", "aiohttp.client_proto", ("ResponseHandler.should_close",), "noetl_core/tools/http/client.py",
         "it says whether unasked data has arrived",
         "f0193af2dff3e360",
     ),
     Override(
-        "aiohttp", "aiohttp.payload", ("Payload",), "noetl_core/tools/http_client.py",
+        "aiohttp", "aiohttp.payload", ("Payload",), "noetl_core/tools/http/client.py",
         "aiohttp has no limit for the time in which a body is written",
         "3ab81bfd876d7a04",
     ),

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from noetl_core import python_code
-from noetl_core.dsl.diagnostics import InvalidPlaybook
 from noetl_core.dsl.parse import parse_playbook
+from noetl_core.dsl.reading.diagnostics import InvalidPlaybook
 from noetl_core.python_code import END, LONGEST_CHECKED, compiled, names_of, run
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: demo, path: team/demo}\nworkflow:\n  - step: a\n    tool: "

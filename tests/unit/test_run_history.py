@@ -7,12 +7,12 @@ from typing import Any, cast
 
 import pytest
 
-from noetl_core.carried_over import carried_over
 from noetl_core.engine.records import AnyEvent, Commit, Event, StreamId
 from noetl_core.events.redrives import Rerun
 from noetl_core.expr import LOST, MASK, Secret
+from noetl_core.log.carry_over import carried_over
+from noetl_core.log.run_history import RunHistory, fold_run_history
 from noetl_core.ports import EventStore
-from noetl_core.run_history import RunHistory, fold_run_history
 
 
 def _events(*events: tuple[str, dict[str, Any]]) -> tuple[AnyEvent, ...]:

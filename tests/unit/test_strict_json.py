@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from noetl_core.strict_json import MAX_DEPTH, check, loads
+from noetl_core.values.strict_json import MAX_DEPTH, check, loads
 
 
 @pytest.mark.parametrize(

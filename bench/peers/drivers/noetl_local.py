@@ -12,7 +12,7 @@ from protocol import Ask, expect, serve
 
 from noetl_core import __version__
 from noetl_core.control.admit import StartRequest
-from noetl_core.local import LocalWiring
+from noetl_core.runtime.local import LocalWiring
 
 
 class Runner:

@@ -30,9 +30,9 @@ def validate(
 ) -> None:
     """Parse, validate and lint playbooks (a folder: all below it; `-`: standard input); exit code 2 when one has errors."""
     from noetl_cli.plugins import absent  # 190 ms, with the next two: needed only to validate
-    from noetl_core.dsl.diagnostics import page_of, to_json, to_sarif, to_text
     from noetl_core.dsl.parse import check
-    from noetl_core.siblings import reader
+    from noetl_core.dsl.reading.diagnostics import page_of, to_json, to_sarif, to_text
+    from noetl_core.playbooks.called_files import reader
 
     found = []
     broken = False

@@ -65,7 +65,7 @@ def _upload(bucket: str) -> None:
     from botocore.exceptions import BotoCoreError, ClientError  # 200 ms, with the next two: needed only to upload
 
     from noetl_console.publishing import publish
-    from noetl_core.aws_clients import client
+    from noetl_core.aws.clients import client
 
     try:
         version = publish(client("s3"), bucket)

@@ -32,7 +32,7 @@ def gc(
     where = store or default_store()
     if not is_there(where):
         raise Exit(USAGE, f"there is no store at {where}: --store or NOETL_HOME names another place")
-    from noetl_core.local import LocalWiring  # 400 ms: needed only to open the local store
+    from noetl_core.runtime.local import LocalWiring  # 400 ms: needed only to open the local store
 
     before = _size(where)
     with closing(LocalWiring(where)) as wiring:

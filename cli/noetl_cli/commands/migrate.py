@@ -26,7 +26,7 @@ def migrate(
     Prints the new text of one FILE unless an option says otherwise. Anything without a faithful equivalent is an error at its
     place: that file stays as it is, and the exit code is 2.
     """
-    from noetl_core.dsl.diagnostics import to_text  # 260 ms, with the next: needed only to migrate
+    from noetl_core.dsl.reading.diagnostics import to_text  # 260 ms, with the next: needed only to migrate
     from noetl_migrate import migrate as rewrite
 
     if in_place and (check or diff):

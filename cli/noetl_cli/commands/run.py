@@ -19,7 +19,7 @@ from noetl_cli.errors import USAGE, Exit, say
 from noetl_cli.payload import check_sets, payload_of, put
 from noetl_core.dsl.numbers import PRIORITY
 from noetl_core.dsl.versions import BadVersion, Version, split_version
-from noetl_core.mappings import deep_merge
+from noetl_core.values.mappings import deep_merge
 
 _PYTHON = re.compile(r"""\bkind["']?\s*:\s*["']?python\b""")
 
@@ -71,7 +71,7 @@ def run(
     if file.is_file():
         source = playbook_files.playbook(file)
         if (on or "local") == "local" and _PYTHON.search(source):
-            from noetl_core.tools.python import start_ahead  # 5 ms: needed only to run python tasks in this process
+            from noetl_core.tools.python.tool import start_ahead  # 5 ms: needed only to run python tasks in this process
 
             start_ahead()  # 40 ms, in which this process imports and parses
     from noetl_cli.follow import Watch, ended  # 16 ms, with the next: needed only to follow an execution

@@ -15,7 +15,7 @@ from noetl_cli import output
 from noetl_cli.app import Output, Store, app
 from noetl_cli.errors import USAGE, Exit, say
 from noetl_cli.local_store import IN_MEMORY, default_store
-from noetl_core.instants import to_rfc3339
+from noetl_core.values.instants import to_rfc3339
 
 if TYPE_CHECKING:
     from noetl_cli.local_backend import LocalBackend

@@ -55,8 +55,8 @@ def graph(
             _draw(where, what, format)
         return
     from noetl_core.dsl.parse import parse_playbook  # 220 ms, with the next: needed only to draw a playbook
-    from noetl_core.observe.graph import dot, graph_of, mermaid
-    from noetl_core.observe.svg import svg
+    from noetl_core.observe.drawing.graph import dot, graph_of, mermaid
+    from noetl_core.observe.drawing.svg import svg
 
     file = Path(what) / "playbook.yaml" if Path(what).is_dir() else Path(what)
     drawn = graph_of(parse_playbook(files.playbook(file), str(file)))

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from noetl_core.control.admit import KeyReused
 from noetl_core.control.callbacks import Answered, Gone
 from noetl_core.control.core import Control
-from noetl_core.control.operate import NotNow
-from noetl_core.engine.redrive import BadRedrive
+from noetl_core.control.lifecycle.operate import NotNow
+from noetl_core.engine.redrive.plan import BadRedrive
 from tests.sim.pairs import checks
 from tests.sim.pairs.moments import Moments
 from tests.sim.pairs.operations import OPERATIONS, Evidence, Operation

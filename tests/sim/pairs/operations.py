@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from noetl_core.control import batch as batches
-from noetl_core.control import callbacks, operate
+from noetl_core.control import callbacks
 from noetl_core.control.admit import StartRequest, admit
 from noetl_core.control.core import Control
 from noetl_core.control.fence import boundary_of
-from noetl_core.control.redrive import redrive
-from noetl_core.control.sweep import Swept, reconcile_safely, sweep
-from noetl_core.engine.fold import fold_commits
+from noetl_core.control.lifecycle import operate
+from noetl_core.control.lifecycle.redrive import redrive
+from noetl_core.control.sweeping.sweep import Swept, reconcile_safely, sweep
+from noetl_core.engine.fold.control_stream import fold_commits
 from noetl_core.engine.records import StreamId
-from noetl_core.engine.redrive import From, Redrive
+from noetl_core.engine.redrive.plan import From, Redrive
 from noetl_core.engine.state import State
+from noetl_core.service import batch as batches
 from tests.sim.pairs.scenes import FIXED, NEWEST, Scene, record_of
 from tests.sim.ports import SECOND
 from tests.stored import Stored

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from noetl_core.control.callbacks import open_callbacks
-from noetl_core.control.operate import pause
+from noetl_core.control.lifecycle.operate import pause
 from noetl_core.dsl.model import Playbook
 from noetl_core.dsl.parse import digest_of
 from noetl_core.engine.outcome import Outcome

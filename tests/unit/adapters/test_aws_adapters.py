@@ -11,23 +11,23 @@ from typing import Any
 import pytest
 from botocore.exceptions import EndpointConnectionError
 
-from noetl_core.adapters.aws.catalog import DynamoPlaybookCatalog
+from noetl_core.adapters.aws.catalog_table.catalog import DynamoPlaybookCatalog
+from noetl_core.adapters.aws.catalog_table.index import PARTITIONS, DynamoExecutionIndex
+from noetl_core.adapters.aws.catalog_table.triggers import DynamoTriggers
 from noetl_core.adapters.aws.clients import client
 from noetl_core.adapters.aws.events import SPREAD, DynamoEventStore, partition, sort_key
-from noetl_core.adapters.aws.index import PARTITIONS, DynamoExecutionIndex
 from noetl_core.adapters.aws.queue import SqsCommandQueue
 from noetl_core.adapters.aws.results import S3ResultStore
 from noetl_core.adapters.aws.secrets import RecentSecrets, SecretsManager
 from noetl_core.adapters.aws.table import Item, query_pages
-from noetl_core.adapters.aws.triggers import DynamoTriggers
-from noetl_core.codec import decode_events
 from noetl_core.control.admit import StartRequest
 from noetl_core.engine.ids import step_run_id
 from noetl_core.engine.records import Event, Snapshot, StreamId
 from noetl_core.engine.statuses import STATUSES
-from noetl_core.instants import SECOND
-from noetl_core.local import LocalWiring
+from noetl_core.log.codec import decode_events
 from noetl_core.ports import Conflict, NotFound, Unavailable
+from noetl_core.runtime.local import LocalWiring
+from noetl_core.values.instants import SECOND
 from tests.contract.aws import make_queue, make_table
 from tests.contract.catalog import head
 from tests.contract.clocks import START, FakeClock
@@ -187,7 +187,7 @@ class TestRequests:
                     completed_are_read.set()
                 yield page
 
-        monkeypatch.setattr("noetl_core.adapters.aws.index.query_pages", read)
+        monkeypatch.setattr("noetl_core.adapters.aws.catalog_table.index.query_pages", read)
         assert [(h.execution_id, h.status) for h in index.heads(limit=10)] == [("1", "completed")]
 
     def test_a_registered_version_is_read_once_by_a_process_and_the_latest_every_time(self) -> None:

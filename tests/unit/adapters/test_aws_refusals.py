@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, ParamValidationError
 
-from noetl_core.adapters.aws.catalog import DynamoPlaybookCatalog
+from noetl_core.adapters.aws.catalog_table.catalog import DynamoPlaybookCatalog
 from noetl_core.adapters.aws.clients import client
 from noetl_core.adapters.aws.events import DynamoEventStore
 from noetl_core.adapters.aws.queue import SqsCommandQueue

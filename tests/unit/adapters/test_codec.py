@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from noetl_core.codec import decode_command, decode_events, encode_command, encode_events
 from noetl_core.engine.records import LOG_VERSION, Command
+from noetl_core.log.codec import decode_command, decode_events, encode_command, encode_events
 from noetl_core.ports import CorruptLog, NewerLog, TooLarge
 from tests.stored import stored
 

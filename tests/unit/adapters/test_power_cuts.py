@@ -15,11 +15,11 @@ from noetl_core.adapters.local import database as module
 from noetl_core.adapters.local.database import Database
 from noetl_core.adapters.local.events import SqliteEventStore
 from noetl_core.control.admit import StartRequest
-from noetl_core.control.operate import signal
+from noetl_core.control.lifecycle.operate import signal
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.records import StreamId
-from noetl_core.local import LocalWiring
 from noetl_core.ports import StorageFailed
+from noetl_core.runtime.local import LocalWiring
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.registry import ToolRegistry
 

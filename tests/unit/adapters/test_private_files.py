@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from noetl_core.adapters.local.results import FileResultStore
-from noetl_core.local import LocalWiring
+from noetl_core.runtime.local import LocalWiring
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from noetl_core.adapters.aws.clients import client, requests_checked_by
-from noetl_core.at_once import AT_ONCE, at_once
+from noetl_core.log.concurrent_reads import AT_ONCE, at_once
 from noetl_core.ports import Deadline, OutOfTime
 from tests.contract.aws import environment
 

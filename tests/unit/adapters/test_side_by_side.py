@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from noetl_core.adapters.aws import side_by_side as module
-from noetl_core.adapters.aws.side_by_side import Call, NotBegun, in_time, side_by_side
+from noetl_core.adapters.aws.functions import concurrent_calls as module
+from noetl_core.adapters.aws.functions.concurrent_calls import Call, NotBegun, in_time, side_by_side
 from noetl_core.ports import Deadline, OutOfTime
 
 

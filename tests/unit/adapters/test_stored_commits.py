@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noetl_core.engine.records import Commit, StreamId
-from noetl_core.stored_commits import StoredCommits
+from noetl_core.log.stored_commits import StoredCommits
 
 STREAM = StreamId("1", "r1")
 

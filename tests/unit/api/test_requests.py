@@ -13,8 +13,7 @@ from noetl_core.api.request import Request
 from noetl_core.api.requests import REQUESTS, Api, GetDocs, GetDocument
 from noetl_core.api.requests.executions import GetState, ListExecutions, StartExecution
 from noetl_core.api.requests.operating import OperateBatch
-from noetl_core.control.catalog import Deleted
-from noetl_core.control.operations import every as every
+from noetl_core.control.catalog.versions import Deleted
 from noetl_core.control.refusals import TABLE, code_of
 from noetl_core.ports import StorageFailed
 

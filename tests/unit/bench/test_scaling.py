@@ -20,13 +20,13 @@ from botocore.client import BaseClient
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
-from noetl_core.adapters.aws.catalog import DynamoPlaybookCatalog
+from noetl_core.adapters.aws.catalog_table.catalog import DynamoPlaybookCatalog
+from noetl_core.adapters.aws.catalog_table.gates import DynamoGates
+from noetl_core.adapters.aws.catalog_table.index import DynamoExecutionIndex
+from noetl_core.adapters.aws.catalog_table.triggers import DynamoTriggers
 from noetl_core.adapters.aws.events import DynamoEventStore, commit_from_image
-from noetl_core.adapters.aws.gates import DynamoGates
-from noetl_core.adapters.aws.index import DynamoExecutionIndex
 from noetl_core.adapters.aws.queue import SqsCommandQueue, read_command
 from noetl_core.adapters.aws.results import S3ResultStore
-from noetl_core.adapters.aws.triggers import DynamoTriggers
 from noetl_core.adapters.clock import SystemClock
 from noetl_core.control.admit import StartRequest, admit, register
 from noetl_core.control.children import SubPlaybooks

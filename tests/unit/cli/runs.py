@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from noetl_core.local import LocalWiring
+from noetl_core.runtime.local import LocalWiring
 from tests.commands import PATIENCE_S, Completed
 from tests.running import events_of
 

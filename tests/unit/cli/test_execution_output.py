@@ -20,8 +20,8 @@ from typing import Any
 import pytest
 
 from noetl_cli.execution_output import print_execution
-from noetl_core.control.operations.every import Operations
 from noetl_core.engine.outcome import Outcome
+from noetl_core.service.operations.every import Operations
 from noetl_core.tools.base import ToolCall
 from tests.commands import PATIENCE_S, Command, run
 from tests.servers import Handler, serving, url_of

@@ -13,8 +13,8 @@ from noetl_cli import main
 from noetl_cli.commands.gc import gc
 from noetl_core.adapters.local.results import DRAFT_S
 from noetl_core.control.admit import StartRequest
-from noetl_core.local import LocalWiring
 from noetl_core.ports import LimitRecord, UnreadableStore
+from noetl_core.runtime.local import LocalWiring
 
 HELLO = """
 apiVersion: noetl.io/v2

@@ -15,11 +15,11 @@ from noetl_cli.commands import load
 from noetl_cli.errors import Exit
 from noetl_core.adapters.local.secrets import LocalSecrets
 from noetl_core.api.app import Api as Served
-from noetl_core.control import objects
 from noetl_core.control.admit import StartRequest
-from noetl_core.control.operations.every import cursor_key
-from noetl_core.control.service import Service
-from noetl_core.local import LocalWiring
+from noetl_core.runtime.local import LocalWiring
+from noetl_core.service.api_service import Service
+from noetl_core.service.operations.every import cursor_key
+from noetl_core.views.history import objects
 from tests.served import served
 
 TEXT = """

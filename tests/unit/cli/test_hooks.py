@@ -15,9 +15,9 @@ import pytest
 
 from noetl_cli.hook_server import HookServer, serving
 from noetl_core.adapters.local.secrets import LocalSecrets
-from noetl_core.control.registration import register
+from noetl_core.control.catalog.registration import register
 from noetl_core.control.triggers.hooks import MAX_BODY
-from noetl_core.local import LocalWiring
+from noetl_core.runtime.local import LocalWiring
 
 PLAYBOOK = """
 apiVersion: noetl.io/v2

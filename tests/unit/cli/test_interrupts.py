@@ -13,7 +13,7 @@ import pytest
 
 from noetl_core.adapters.local.database import Database
 from noetl_core.adapters.local.events import SqliteEventStore
-from noetl_core.control.cursor import history
+from noetl_core.views.reading.cursor import history
 from tests.commands import Command
 from tests.stored import Stored
 

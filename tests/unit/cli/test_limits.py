@@ -10,9 +10,9 @@ import pytest
 
 from noetl_cli import output
 from noetl_cli.commands.limits import _whole as of_one
-from noetl_core.control import doing, listing, read, stats
-from noetl_core.control.limit_views import limits
 from noetl_core.ports import LimitRecord
+from noetl_core.views.executions import activity, executions, listing, statistics
+from noetl_core.views.executions.shared_limits import limits
 from tests.commands import run
 from tests.sim.concurrency import SHARED, STEPS, Server, start
 from tests.sim.world import World
@@ -26,7 +26,7 @@ def test_show_says_who_waits_for_whom() -> None:
     world = World(concurrency=5)
     Server(world, seconds=1_000)
     ids = start(world, SHARED.replace("max: 5", "max: 1"), 3)
-    summary = read.summary(world.controls[0], ids[2])
+    summary = executions.summary(world.controls[0], ids[2])
     assert summary["status"] == "waiting"
     assert said_of(summary) == [f"waiting: limit orders-all 1/1, 2nd; held by {ids[0]}"]
     shown: Any = limits(world.controls[0], "orders-all")["limits"][0]
@@ -41,7 +41,7 @@ def test_show_names_the_step_that_waits() -> None:
     world = World(concurrency=5)
     world.places.held["shop"] = LimitRecord("shop", {str(n): world.clock.time for n in range(7)}, 2, False, 1)
     (execution_id,) = start(world, STEPS, 1)
-    summary = read.summary(world.controls[0], execution_id)
+    summary = executions.summary(world.controls[0], execution_id)
     assert summary["status"] == "waiting"
     said = "\n".join(said_of(summary))
     assert re.search(r"waiting: limit shop 7/2, (1st|2nd) \(step a\); held by 0, 1, 2, 3, 4, \.\.\.", said), said
@@ -85,16 +85,16 @@ def test_lists_and_counts_say_who_waits_for_whom() -> None:
     assert output.limited(wait) == f"waiting: limit orders-all 1/1; held by {ids[0]}"
     assert [e["execution_id"] for e in listed(world, status="running")] == ids[:1]
     assert {e["execution_id"] for e in listed(world, status="waiting")} == set(ids[1:])
-    counts = stats.stats(world.controls[0])["counts"]
+    counts = statistics.stats(world.controls[0])["counts"]
     assert (counts["running"], counts["waiting"]) == (1, 2)
 
 
 def test_counts_of_more_than_are_looked_at_know_who_waits_for_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doing, "STATES_READ", 3)
+    monkeypatch.setattr(activity, "STATES_READ", 3)
     world = World(concurrency=5)
     Server(world, seconds=1_000)
     start(world, SHARED.replace("max: 5", "max: 1"), 10)
-    counts = stats.stats(world.controls[0])["counts"]
+    counts = statistics.stats(world.controls[0])["counts"]
     assert (counts["running"], counts["waiting"]) == (1, 9)
 
 

@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlparse
 import pytest
 
 from noetl_cli.pages import folder, shown
-from noetl_core.dsl.diagnostics import CODES, page_of
+from noetl_core.dsl.reading.diagnostics import CODES, page_of
 from tests.commands import run
 
 

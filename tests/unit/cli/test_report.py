@@ -9,8 +9,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from noetl_core.control.operations.every import Operations
 from noetl_core.observe.report import report
+from noetl_core.service.operations.every import Operations
 from tests.golden import logs
 from tests.golden.logs import FOLDER
 from tests.unit.cli.runs import Run

@@ -10,8 +10,8 @@ import pytest
 from noetl_cli.backend import Backend
 from noetl_cli.step import show_step
 from noetl_core.adapters.local import events as adapter
-from noetl_core.codec import decode_events
-from noetl_core.control.service import Service
+from noetl_core.log.codec import decode_events
+from noetl_core.service.api_service import Service
 from tests.running import run_text
 
 LOOP = """
@@ -30,7 +30,7 @@ workflow:
 def test_failed_iterations_of_a_long_loop_are_found_without_its_whole_log(
     mode: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("noetl_core.worker.journal.MAX_BUFFERED", 100)
+    monkeypatch.setattr("noetl_core.worker.claiming.journal.MAX_BUFFERED", 100)
     local, state = run_text(LOOP.replace("MODE", mode))
     stored = local.database.rows("SELECT count(*) FROM commits WHERE execution_id=?", (state.execution_id,))[0][0]
     decoded: set[bytes] = set()

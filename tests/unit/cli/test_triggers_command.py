@@ -13,12 +13,12 @@ from typer.testing import CliRunner
 
 from noetl_cli.commands import load
 from noetl_cli.errors import FAILED, USAGE, Exit
-from noetl_core.control import reconcile
 from noetl_core.control.admit import StartRequest
-from noetl_core.control.registration import register, set_due
-from noetl_core.engine.occurrences import name_of
-from noetl_core.engine.schedules import ScheduleState
-from noetl_core.local import LocalWiring
+from noetl_core.control.catalog.registration import register, set_due
+from noetl_core.control.sweeping import reconcile
+from noetl_core.engine.schedules.occurrences import name_of
+from noetl_core.engine.schedules.schedules import ScheduleState
+from noetl_core.runtime.local import LocalWiring
 from tests.waiting import eventually
 
 PLAYBOOK = """\

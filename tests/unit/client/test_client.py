@@ -12,10 +12,10 @@ from httpx import Request, Response
 from noetl_core.adapters.local.secrets import LocalSecrets
 from noetl_core.api.app import Api as Served
 from noetl_core.client import Api, Client, Refused, TokenInTheClear, Unreachable
-from noetl_core.control.operations.every import cursor_key
-from noetl_core.control.service import Service
-from noetl_core.local import LocalWiring
 from noetl_core.ports import RefusedDelivery
+from noetl_core.runtime.local import LocalWiring
+from noetl_core.service.api_service import Service
+from noetl_core.service.operations.every import cursor_key
 from tests.served import served
 from tests.waiting import run_until_it_waits
 

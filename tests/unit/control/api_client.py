@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from noetl_core.control.service import api_of
-from noetl_core.local import LocalWiring
+from noetl_core.runtime.local import LocalWiring
+from noetl_core.service.api_service import api_of
 from tests.asking import Answer, Context, check
 
 

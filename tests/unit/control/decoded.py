@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from noetl_core.adapters.local import events as adapter
-from noetl_core.codec import decode_events
-from noetl_core.control.recent import RecentCommits
-from noetl_core.control.service import Service
-from noetl_core.local import LocalWiring
+from noetl_core.log.codec import decode_events
+from noetl_core.log.decoded_commits import RecentCommits
+from noetl_core.runtime.local import LocalWiring
+from noetl_core.service.api_service import Service
 from tests.asking import ask
 
 

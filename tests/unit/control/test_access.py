@@ -13,13 +13,13 @@ import pytest
 from noetl_core.adapters.local.secrets import LocalSecrets
 from noetl_core.api.callers import Rights
 from noetl_core.api.rights import RIGHTS
-from noetl_core.control import read
 from noetl_core.control.admit import StartRequest
-from noetl_core.control.operations.every import cursor_key
-from noetl_core.control.service import Service
-from noetl_core.control.uploads import take_upload
-from noetl_core.local import LocalWiring
+from noetl_core.control.triggers.uploads import take_upload
 from noetl_core.ports import Upload
+from noetl_core.runtime.local import LocalWiring
+from noetl_core.service.api_service import Service
+from noetl_core.service.operations.every import cursor_key
+from noetl_core.views.executions import executions
 from tests import asking
 from tests.asking import Answer, routes
 
@@ -389,7 +389,7 @@ def test_naming_another_execution_as_parent_opens_none_of_its_values_and_writes_
     service = Service(lambda: local.control, cursor_key(lambda: local.control))
     mine = asking.ask(service, "POST", "/api/executions", body=json.dumps(asked)).body["execution_id"]
     assert local.run(mine, timeout_s=20)
-    summary = read.summary(local.control, mine)
+    summary = executions.summary(local.control, mine)
     rendered, after = local.control.load(mine).rendered, local.control.load(theirs).seq
     local.close()
     assert (summary["status"], summary["result"], summary["parent"]) == ("completed", "nothing", {"execution_id": theirs})

@@ -12,16 +12,16 @@ import pytest
 from noetl_core.adapters.local.secrets import LocalSecrets
 from noetl_core.api.rights import RIGHTS
 from noetl_core.control.admit import StartRequest, register
-from noetl_core.control.operations.every import cursor_key
-from noetl_core.control.service import Service
 from noetl_core.control.triggers.notifications import uploads_in
 from noetl_core.control.triggers.start import start_triggered
-from noetl_core.control.uploads import take_upload
-from noetl_core.engine.fold import fold
+from noetl_core.control.triggers.uploads import take_upload
+from noetl_core.engine.fold.control_stream import fold
 from noetl_core.engine.state import State
 from noetl_core.events.event import Event
-from noetl_core.local import LocalWiring
 from noetl_core.ports import Upload
+from noetl_core.runtime.local import LocalWiring
+from noetl_core.service.api_service import Service
+from noetl_core.service.operations.every import cursor_key
 from tests import asking
 from tests.asking import Answer
 

@@ -13,17 +13,18 @@ from unittest.mock import Mock
 
 import pytest
 
-from noetl_core.control import catalog, read
 from noetl_core.control.admit import register
-from noetl_core.control.backfill import FOR, Backfill, BadBackfill, plan, start_backfill
-from noetl_core.control.catalog import Deleted
-from noetl_core.control.operate import cancel
-from noetl_core.control.redrive import redrive
+from noetl_core.control.catalog import versions
+from noetl_core.control.catalog.versions import Deleted
+from noetl_core.control.lifecycle.backfill import FOR, Backfill, BadBackfill, plan, start_backfill
+from noetl_core.control.lifecycle.operate import cancel
+from noetl_core.control.lifecycle.redrive import redrive
 from noetl_core.dsl.parse import check
-from noetl_core.engine.redrive import Redrive
-from noetl_core.history import load_state
-from noetl_core.local import LocalWiring
+from noetl_core.engine.redrive.plan import Redrive
+from noetl_core.log.history import load_state
 from noetl_core.ports import NotFound, PortError
+from noetl_core.runtime.local import LocalWiring
+from noetl_core.views.executions import executions
 from tests.sim.ports import Crash, Faults
 from tests.sim.world import World
 from tests.unit.control.asker import Asker
@@ -59,12 +60,12 @@ def ran(local: LocalWiring, asked: Backfill) -> dict[str, Any]:
     started = start_backfill(local.control, asked, plan(local.control, asked))
     local.runner.adopt(started.execution_id)
     assert local.run(started.execution_id, timeout_s=30)
-    return read.summary(local.control, started.execution_id)
+    return executions.summary(local.control, started.execution_id)
 
 
 def children(local: LocalWiring) -> list[Any]:
     heads = local.control.index.heads(path="team/report")
-    return sorted((read.summary(local.control, head.execution_id)["result"] for head in heads), key=str)
+    return sorted((executions.summary(local.control, head.execution_id)["result"] for head in heads), key=str)
 
 
 def test_each_occurrence_runs_with_its_own_time(local: LocalWiring) -> None:
@@ -111,7 +112,7 @@ def test_it_goes_on_after_a_failure_and_says_so(local: LocalWiring) -> None:
     assert (again["step"], again["iterations"], again["kept_iterations"]) == ("backfill", ["1"], 2)
     local.runner.adopt(summary["execution_id"])
     assert local.run(summary["execution_id"], timeout_s=30)
-    assert read.summary(local.control, summary["execution_id"])["error"]["message"] == "1 of 3 occurrences failed"
+    assert executions.summary(local.control, summary["execution_id"])["error"]["message"] == "1 of 3 occurrences failed"
     assert len(children(local)) == 4, "the one that failed, once more"
 
 
@@ -141,11 +142,11 @@ def test_hundreds_are_cancelled_in_the_middle_and_go_on(local: LocalWiring, monk
     assert {head.status for head in heads()} == {"completed", "cancelled"}
     assert len(heads()) < 600
     counting = Mock(wraps=load_state)
-    monkeypatch.setattr("noetl_core.worker.view.load_state", counting)
+    monkeypatch.setattr("noetl_core.worker.values.execution_view.load_state", counting)
     redrive(local.control, started.execution_id, Redrive())
     local.runner.adopt(started.execution_id)
     assert local.run(started.execution_id, timeout_s=120)
-    assert read.summary(local.control, started.execution_id)["result"] == {"occurrences": 600, "failed": 0}
+    assert executions.summary(local.control, started.execution_id)["result"] == {"occurrences": 600, "failed": 0}
     days = Counter(local.control.load(head.execution_id).payload["day"] for head in heads(status="completed"))
     assert len(days) == 600
     assert sum(days.values()) <= 600 + asked.parallel, "what had ended is kept, but for what the cancellation cut off"
@@ -176,7 +177,7 @@ def test_what_cannot_be_run(local: LocalWiring) -> None:
     with pytest.raises(NotFound):
         plan(local.control, Backfill("team/nowhere", "2026-03-28", "2026-03-31"))
     assert plan(local.control, Backfill("team/two", "2026-03-28", "2026-03-29", trigger="late")).trigger == "late"
-    catalog.delete(local.control, "team/report")
+    versions.delete(local.control, "team/report")
     with pytest.raises(Deleted):
         plan(local.control, NIGHTS)
 
@@ -184,7 +185,7 @@ def test_what_cannot_be_run(local: LocalWiring) -> None:
 def test_its_playbook_has_no_findings() -> None:
     import json
 
-    from noetl_core.control.backfill import PLAYBOOK
+    from noetl_core.control.lifecycle.backfill import PLAYBOOK
 
     playbook, found = check(json.dumps(PLAYBOOK))
     assert playbook is not None

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from noetl_core.control import metering, timelines
 from noetl_core.control.admit import StartRequest
 from noetl_core.control.core import SNAPSHOT_EVERY
-from noetl_core.control.cursor import history
-from noetl_core.engine.ended_runs import MOST
-from noetl_core.local import LocalWiring
+from noetl_core.engine.fold.ended_runs import MOST
 from noetl_core.observe.cost import Meter
+from noetl_core.runtime.local import LocalWiring
+from noetl_core.views.explain import cost as metering
+from noetl_core.views.explain import timelines
+from noetl_core.views.reading.cursor import history
 from tests.unit.control.decoded import Decoded
 from tests.unit.control.long_playbooks import LAPS, WITH_START, laps
 from tests.unit.control.workflows import source

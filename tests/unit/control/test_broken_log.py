@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from noetl_core.control.admit import StartRequest
-from noetl_core.control.sweep import Swept, reconcile_safely, sweep
-from noetl_core.local import LocalWiring
+from noetl_core.control.sweeping.sweep import Swept, reconcile_safely, sweep
 from noetl_core.ports import Head
+from noetl_core.runtime.local import LocalWiring
 from tests.unit.control.api_client import Client, refusal
 
 WAITS = """

@@ -169,7 +169,7 @@ def test_a_callback_is_answered_by_its_wait(client: Client, asked: tuple[str, st
 
 
 def test_pages_of_what_waits_go_on_after_the_last_execution(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_core.control.waiting.LOOKED_AT", 2)
+    monkeypatch.setattr("noetl_core.views.executions.waiting_callbacks.LOOKED_AT", 2)
     started = [client.start(playbook=ASK) for _ in range(3)] + [client.start(playbook=WAITS)]
     for execution_id in started:
         run_until_it_waits(client.local, execution_id)

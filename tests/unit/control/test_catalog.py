@@ -9,17 +9,18 @@ from typing import Any
 
 import pytest
 
-from noetl_core.control import catalog, read
 from noetl_core.control.admit import KeyReused, StartRequest, register
-from noetl_core.control.catalog import BadLabel, Deleted
-from noetl_core.control.operate import signal
-from noetl_core.control.redrive import redrive
+from noetl_core.control.catalog import versions
+from noetl_core.control.catalog.versions import BadLabel, Deleted
+from noetl_core.control.lifecycle.operate import signal
+from noetl_core.control.lifecycle.redrive import redrive
 from noetl_core.control.triggers.start import start_triggered
-from noetl_core.dsl.diagnostics import InvalidPlaybook
+from noetl_core.dsl.reading.diagnostics import InvalidPlaybook
 from noetl_core.engine import ids
-from noetl_core.engine.redrive import From, Redrive
-from noetl_core.local import LocalWiring
+from noetl_core.engine.redrive.plan import From, Redrive
 from noetl_core.ports import NotFound
+from noetl_core.runtime.local import LocalWiring
+from noetl_core.views.executions import executions
 from tests.unit.control.versions import PATH, text
 
 
@@ -34,13 +35,13 @@ def local() -> Iterator[LocalWiring]:
 def result(local: LocalWiring, request: StartRequest) -> Any:
     started = local.start(request)
     assert local.run(started.execution_id, timeout_s=30)
-    return read.summary(local.control, started.execution_id)["result"]
+    return executions.summary(local.control, started.execution_id)["result"]
 
 
 def test_an_alias_stands_for_a_version_until_it_is_moved(local: LocalWiring) -> None:
-    catalog.set_alias(local.control, PATH, "prod", {1: 1})
+    versions.set_alias(local.control, PATH, "prod", {1: 1})
     assert result(local, StartRequest(path=PATH, version="prod")) == "one"
-    catalog.set_alias(local.control, PATH, "prod", {2: 1}, by="Ada")
+    versions.set_alias(local.control, PATH, "prod", {2: 1}, by="Ada")
     assert result(local, StartRequest(path=PATH, version="prod")) == "two"
     assert result(local, StartRequest(path=PATH)) == "three", "the latest is nobody's alias"
     about = local.control.catalog.about(PATH)
@@ -48,16 +49,16 @@ def test_an_alias_stands_for_a_version_until_it_is_moved(local: LocalWiring) -> 
         ("Ada", "alias prod: 1 -> 2"),
         ("", "alias prod: none -> 1"),
     ]
-    assert catalog.set_alias(local.control, PATH, "prod", {2: 7}) == about, "the same again changes nothing"
+    assert versions.set_alias(local.control, PATH, "prod", {2: 7}) == about, "the same again changes nothing"
 
 
 def test_what_was_started_by_an_alias_is_pinned(local: LocalWiring) -> None:
     waits = "tool: { kind: callback, signal: go }"
     for word in ("a", "b"):
         register(local.control, text(word, "etl/waits", waits) + f"# {word}\n")
-    catalog.set_alias(local.control, "etl/waits", "prod", {1: 1})
+    versions.set_alias(local.control, "etl/waits", "prod", {1: 1})
     started = local.start(StartRequest(path="etl/waits", version="prod"))
-    catalog.set_alias(local.control, "etl/waits", "prod", {2: 1})
+    versions.set_alias(local.control, "etl/waits", "prod", {2: 1})
     signal(local.control, started.execution_id, "go", {})
     assert local.run(started.execution_id, timeout_s=30)
     state = local.control.load(started.execution_id)
@@ -68,13 +69,13 @@ def test_what_was_started_by_an_alias_is_pinned(local: LocalWiring) -> None:
 
 
 def test_weights_share_out_executions_and_each_keeps_its_version(local: LocalWiring) -> None:
-    catalog.set_alias(local.control, PATH, "prod", {1: 90, 3: 10})
-    seen = Counter(catalog.resolve(local.control, PATH, "prod", str(n)).version for n in range(2_000))
+    versions.set_alias(local.control, PATH, "prod", {1: 90, 3: 10})
+    seen = Counter(versions.resolve(local.control, PATH, "prod", str(n)).version for n in range(2_000))
     assert set(seen) == {1, 3}
     assert 120 < seen[3] < 280
     request = StartRequest(path=PATH, version="prod", idempotency_key="once")
     first = local.start(request)
-    catalog.set_alias(local.control, PATH, "prod", {2: 1})
+    versions.set_alias(local.control, PATH, "prod", {2: 1})
     again = local.start(request)
     assert (again.created, again.execution_id) == (False, first.execution_id)
     assert again.playbook == first.playbook, "what it is pinned to, not where the alias is now"
@@ -90,7 +91,7 @@ def test_a_version_is_drawn_by_the_execution_alone(weights: dict[int, int]) -> N
 
 
 def test_a_share_of_nothing_is_no_share(local: LocalWiring) -> None:
-    catalog.set_alias(local.control, PATH, "prod", {1: 100, 2: 0})
+    versions.set_alias(local.control, PATH, "prod", {1: 100, 2: 0})
     assert local.control.catalog.about(PATH).aliases == {"prod": {1: 1}}
 
 
@@ -98,14 +99,14 @@ def test_children_and_shared_tasks_are_named_by_alias_too(local: LocalWiring) ->
     calls = "tool: { kind: playbook, path: %s }"
     for word in ("prod", "2", "3"):
         register(local.control, text(word, f"etl/calls-{word}", calls % f"{PATH}@{word}"))
-    catalog.set_alias(local.control, PATH, "prod", {1: 1})
+    versions.set_alias(local.control, PATH, "prod", {1: 1})
     assert [result(local, StartRequest(path=f"etl/calls-{word}")) for word in ("prod", "2", "3")] == ["one", "two", "three"]
     by_version = calls.replace("%s", f"{PATH}, version: prod")
     assert result(local, StartRequest(playbook=text("x", "etl/by-version", by_version))) == "one"
     both = text("x", "etl/both", calls.replace("%s", f"\"{{{{ '{PATH}@2' }}}}\", version: prod"))
     started = local.start(StartRequest(playbook=both))
     assert local.run(started.execution_id, timeout_s=30)
-    error = read.summary(local.control, started.execution_id)["error"]
+    error = executions.summary(local.control, started.execution_id)["error"]
     assert "names the version 2 and `version` prod" in error["message"]
 
 
@@ -118,9 +119,9 @@ def test_a_shared_task_is_pinned_from_where_the_alias_is(local: LocalWiring) -> 
     )
     with pytest.raises(InvalidPlaybook, match="which is not here"):
         local.start(StartRequest(playbook=user))
-    catalog.set_alias(local.control, "shared/say", "prod", {1: 1})
+    versions.set_alias(local.control, "shared/say", "prod", {1: 1})
     assert result(local, StartRequest(playbook=user)) == "one"
-    catalog.set_alias(local.control, "shared/say", "prod", {1: 1, 2: 1})
+    versions.set_alias(local.control, "shared/say", "prod", {1: 1, 2: 1})
     with pytest.raises(InvalidPlaybook, match="which is not here"):
         local.start(StartRequest(playbook=user))
 
@@ -142,33 +143,33 @@ def test_a_shared_task_is_pinned_from_where_the_alias_is(local: LocalWiring) -> 
 )
 def test_what_cannot_be_an_alias(local: LocalWiring, name: str, weights: dict[int, int], why: str) -> None:
     with pytest.raises(BadLabel, match=why):
-        catalog.set_alias(local.control, PATH, name, weights)
+        versions.set_alias(local.control, PATH, name, weights)
     assert local.control.catalog.about(PATH).revision == 0
 
 
 def test_an_alias_that_is_not_there_is_said_with_the_nearest(local: LocalWiring) -> None:
     with pytest.raises(NotFound, match=r"no alias 'prod'.*it has no alias"):
         local.start(StartRequest(path=PATH, version="prod"))
-    catalog.set_alias(local.control, PATH, "prod", {1: 1})
+    versions.set_alias(local.control, PATH, "prod", {1: 1})
     with pytest.raises(NotFound, match="did you mean"):
         local.start(StartRequest(path=PATH, version="pord"))
     for wrong in ({9: 1}, {1: 1, 9: 1}):
         with pytest.raises(NotFound, match="version 9"):
-            catalog.set_alias(local.control, PATH, "prod", wrong)
+            versions.set_alias(local.control, PATH, "prod", wrong)
     with pytest.raises(NotFound, match="no playbook"):
-        catalog.set_alias(local.control, "etl/none", "prod", {1: 1})
-    catalog.set_alias(local.control, PATH, "prod", None)
+        versions.set_alias(local.control, "etl/none", "prod", {1: 1})
+    versions.set_alias(local.control, PATH, "prod", None)
     with pytest.raises(NotFound):
-        catalog.set_alias(local.control, PATH, "prod", None)
+        versions.set_alias(local.control, PATH, "prod", None)
 
 
 def test_tags(local: LocalWiring) -> None:
-    assert catalog.set_tags(local.control, PATH, ["nightly", "team:data", "nightly"], []).tags == ("nightly", "team:data")
-    assert catalog.set_tags(local.control, PATH, ["x"], ["nightly", "never"]).tags == ("team:data", "x")
+    assert versions.set_tags(local.control, PATH, ["nightly", "team:data", "nightly"], []).tags == ("nightly", "team:data")
+    assert versions.set_tags(local.control, PATH, ["x"], ["nightly", "never"]).tags == ("team:data", "x")
     with pytest.raises(BadLabel, match="cannot be a tag"):
-        catalog.set_tags(local.control, PATH, ["a b"], [])
+        versions.set_tags(local.control, PATH, ["a b"], [])
     with pytest.raises(BadLabel, match="it may have 20"):
-        catalog.set_tags(local.control, PATH, [f"t{n}" for n in range(19)], [])
+        versions.set_tags(local.control, PATH, [f"t{n}" for n in range(19)], [])
 
 
 def test_a_deleted_playbook_starts_nothing_new_and_what_runs_goes_on(local: LocalWiring) -> None:
@@ -177,8 +178,8 @@ def test_a_deleted_playbook_starts_nothing_new_and_what_runs_goes_on(local: Loca
     caller = register(local.control, text("x", "etl/caller", "tool: { kind: playbook, path: etl/waits }"))[1]
     kept = StartRequest(path="etl/waits", idempotency_key="kept")
     running = local.start(kept)
-    catalog.set_alias(local.control, "etl/waits", "prod", {1: 1})
-    catalog.delete(local.control, "etl/waits", by="Ada")
+    versions.set_alias(local.control, "etl/waits", "prod", {1: 1})
+    versions.delete(local.control, "etl/waits", by="Ada")
     for request in (
         StartRequest(path="etl/waits"),
         StartRequest(path="etl/waits", version=1),
@@ -193,12 +194,12 @@ def test_a_deleted_playbook_starts_nothing_new_and_what_runs_goes_on(local: Loca
     assert local.start(kept).execution_id == running.execution_id, "the same request again is no new start"
     calling = local.start(StartRequest(path=caller.path))
     assert local.run(calling.execution_id, timeout_s=30)
-    error = read.summary(local.control, calling.execution_id)["error"]
+    error = executions.summary(local.control, calling.execution_id)["error"]
     assert (error["kind"], "was deleted at" in error["message"]) == ("not_found", True)
     signal(local.control, running.execution_id, "go", {})
     assert local.run(running.execution_id, timeout_s=30)
     assert local.control.load(running.execution_id).status == "completed"
-    catalog.undelete(local.control, "etl/waits")
+    versions.undelete(local.control, "etl/waits")
     assert local.start(StartRequest(path="etl/waits", version="prod")).created
     whats = [change.what for change in local.control.catalog.about("etl/waits").changes]
     assert whats == ["undeleted", "deleted", "alias prod: none -> 1"]
@@ -210,21 +211,21 @@ def test_triggers_of_a_deleted_playbook_skip(local: LocalWiring) -> None:
     )
     register(local.control, triggered)
     (record,) = local.control.triggers.triggers("etl/hourly")
-    catalog.delete(local.control, "etl/hourly")
+    versions.delete(local.control, "etl/hourly")
     skipped = start_triggered(local.control, record, "2026-03-28T12:00:00Z", 1, {})
     assert (skipped.result, "was deleted at" in skipped.reason) == ("skipped", True)
     assert list(local.control.triggers.list_refused(0, 10)) == []
-    catalog.undelete(local.control, "etl/hourly")
+    versions.undelete(local.control, "etl/hourly")
     assert start_triggered(local.control, record, "2026-03-28T13:00:00Z", 1, {}).result == "started"
 
 
 def test_a_text_that_is_only_pinned_is_no_playbook_of_the_catalog(local: LocalWiring) -> None:
-    catalog.delete(local.control, PATH)
+    versions.delete(local.control, PATH)
     assert local.start(StartRequest(playbook=text("mine"), registers=False)).playbook.version == 0
 
 
 def test_of_many_changes_the_last_are_kept(local: LocalWiring) -> None:
     for n in range(60):
-        catalog.set_alias(local.control, PATH, "prod", {n % 2 + 1: 1})
+        versions.set_alias(local.control, PATH, "prod", {n % 2 + 1: 1})
     about = local.control.catalog.about(PATH)
     assert (len(about.changes), about.revision) == (50, 60)

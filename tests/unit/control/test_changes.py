@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from noetl_core.adapters.local import events as adapter
-from noetl_core.codec import decode_events
-from noetl_core.control import backwards
 from noetl_core.control.admit import StartRequest
-from noetl_core.control.service import Service
 from noetl_core.engine.records import Commit
-from noetl_core.local import LocalWiring
+from noetl_core.log.codec import decode_events
+from noetl_core.runtime.local import LocalWiring
+from noetl_core.service.api_service import Service
+from noetl_core.views.reading import newest_first
 from tests.asking import Answer, ask
 from tests.running import events_of, run_text
 from tests.unit.control.api_client import WAITS
@@ -73,7 +73,7 @@ def test_an_execution_that_stands_still_is_not_folded(monkeypatch: pytest.Monkey
 
 
 def test_what_a_worker_commits_is_news_before_its_step_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_core.worker.journal.MAX_BUFFERED", 50)
+    monkeypatch.setattr("noetl_core.worker.claiming.journal.MAX_BUFFERED", 50)
     local = LocalWiring()
     watched = Watched(local)
     seen: list[Any] = []
@@ -111,8 +111,8 @@ def test_the_last_events_are_the_end_of_the_history(name: str) -> None:
     history, _ = events_of(local.control, state.execution_id)
     state = local.control.load(state.execution_id)
     for limit in (0, 1, 7, 50, len(history), len(history) + 10):
-        ends = backwards.ends_of(local.store, state)
-        found = backwards.tail(backwards.last_commits(local.store, state, ends), state, limit)
+        ends = newest_first.ends_of(local.store, state)
+        found = newest_first.tail(newest_first.last_commits(local.store, state, ends), state, limit)
         assert list(found) == history[len(history) - min(limit, len(history)) :]
     answer = Watched(local)(state.execution_id, limit="5", fields="name,step").body
     assert [e["event_id"] for e in answer["events"]] == [e["event_id"] for e in history[-5:]]

@@ -9,8 +9,8 @@ import pytest
 
 from noetl_core.adapters.clock import SteadyClock, SystemClock
 from noetl_core.control.admit import StartRequest
-from noetl_core.control.cursor import history
-from noetl_core.local import LocalWiring
+from noetl_core.runtime.local import LocalWiring
+from noetl_core.views.reading.cursor import history
 
 SECOND = 1_000_000
 DAY = 86_400

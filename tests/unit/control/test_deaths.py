@@ -13,16 +13,16 @@ from typing import Any
 import pytest
 
 from noetl_core.adapters.marks import SLOTS, FileMarks
-from noetl_core.control import operate
 from noetl_core.control.admit import StartRequest
-from noetl_core.control.left_behind import record_deaths
-from noetl_core.control.redrive import redrive
-from noetl_core.control.replay import replay
-from noetl_core.control.sweep import Swept, reconcile_safely
-from noetl_core.engine import routing, search
-from noetl_core.engine.redrive import Redrive
+from noetl_core.control.lifecycle import operate
+from noetl_core.control.lifecycle.redrive import redrive
+from noetl_core.control.recorded_deaths import record_deaths
+from noetl_core.control.sweeping.sweep import Swept, reconcile_safely
+from noetl_core.engine.redrive.plan import Redrive
+from noetl_core.engine.routing import rules, search_attributes
 from noetl_core.expr import truthy
-from noetl_core.local import LocalWiring
+from noetl_core.runtime.local import LocalWiring
+from noetl_core.views.explain.replay import replay
 from tests.commands import ENV
 from tests.unit.control.deaths import POISONED, Died, Kept
 
@@ -38,7 +38,7 @@ def deadly(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             raise Died
         return truthy(text, *args, **named)
 
-    monkeypatch.setattr(routing, "truthy", evaluate)
+    monkeypatch.setattr(rules, "truthy", evaluate)
     return died
 
 
@@ -75,7 +75,7 @@ def test_cancel_evaluates_nothing(
         with pytest.raises(Died):
             local.run(execution_id)
         restarted(local)
-    monkeypatch.setattr(search, "render", lambda *_, **__: pytest.fail("an attribute was evaluated"))
+    monkeypatch.setattr(search_attributes, "render", lambda *_, **__: pytest.fail("an attribute was evaluated"))
     before = len(deadly)
     operate.cancel(local.control, execution_id, compensate=compensate)
     assert local.control.load(execution_id).status == "cancelled"
@@ -114,7 +114,7 @@ def test_an_attempt_that_goes_well_takes_the_mark_off(
 ) -> None:
     execution_id = died_once(local)
     assert local.control.load(execution_id).attempts == 1
-    monkeypatch.setattr(routing, "truthy", truthy)
+    monkeypatch.setattr(rules, "truthy", truthy)
     local.runner.adopt(execution_id)
     local.run(execution_id)
     state = local.control.load(execution_id)
@@ -147,7 +147,7 @@ def test_a_redrive_of_a_cancelled_one_evaluates_the_arcs_that_were_left(
 ) -> None:
     execution_id = died_once(local)
     operate.cancel(local.control, execution_id)
-    monkeypatch.setattr(routing, "truthy", truthy)
+    monkeypatch.setattr(rules, "truthy", truthy)
     redrive(local.control, execution_id, Redrive())
     local.run(execution_id)
     state = local.control.load(execution_id)

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from noetl_core.control.envelopes import expand
 from noetl_core.engine.records import Commit, StreamId
 from noetl_core.events.table import event_named
+from noetl_core.views.reading.envelopes import expand
 from tests.running import events_of, run_text
 from tests.stored import stored
 

@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 
 from noetl_core.adapters.local import events as adapter
-from noetl_core.codec import decode_events
 from noetl_core.control.admit import StartRequest
-from noetl_core.control.read import state_at
-from noetl_core.control.recent import RecentCommits
-from noetl_core.control.service import Service
-from noetl_core.engine.fold import fold_commits
+from noetl_core.engine.fold.control_stream import fold_commits
 from noetl_core.engine.records import StreamId
 from noetl_core.engine.snapshots import snapshot
 from noetl_core.engine.state import State
-from noetl_core.local import LocalWiring
+from noetl_core.log.codec import decode_events
+from noetl_core.log.decoded_commits import RecentCommits
+from noetl_core.runtime.local import LocalWiring
+from noetl_core.service.api_service import Service
+from noetl_core.views.executions.executions import state_at
 from tests.asking import ask
 from tests.properties import some
 from tests.running import events_of, run_text
@@ -73,7 +73,7 @@ def keep_snapshots(monkeypatch: pytest.MonkeyPatch, every: int) -> None:
     monkeypatch.setattr("noetl_core.control.core.SNAPSHOT_EVERY", every)
     monkeypatch.setattr("noetl_core.control.core.COMMIT_BYTES", 1 << 20)
     for name, value in (("NEAR", 1), ("MISSES", 24), ("SKEW", 0)):
-        monkeypatch.setattr(f"noetl_core.control.snapshot_search.{name}", value)
+        monkeypatch.setattr(f"noetl_core.views.reading.snapshot_search.{name}", value)
 
 
 @pytest.fixture(
@@ -81,7 +81,7 @@ def keep_snapshots(monkeypatch: pytest.MonkeyPatch, every: int) -> None:
     ids=lambda p: f"{p[0]}-{p[1]}",
 )
 def history(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[History]:
-    monkeypatch.setattr("noetl_core.worker.journal.MAX_BUFFERED", 20)
+    monkeypatch.setattr("noetl_core.worker.claiming.journal.MAX_BUFFERED", 20)
     name, every = request.param
     if every:
         keep_snapshots(monkeypatch, every)
@@ -155,7 +155,7 @@ def test_events_of_an_iteration_are_found() -> None:
 
 
 def test_any_place_of_a_long_loop_decodes_a_few_commits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_core.worker.journal.MAX_BUFFERED", 100)
+    monkeypatch.setattr("noetl_core.worker.claiming.journal.MAX_BUFFERED", 100)
     history = History(loop(4_000, "local"))
     stored = history.local.database.rows("SELECT count(*) FROM commits WHERE execution_id=?", (history.id,))[0][0]
     decoded: Counter[bytes] = Counter()
@@ -173,7 +173,7 @@ def test_any_place_of_a_long_loop_decodes_a_few_commits(monkeypatch: pytest.Monk
 
 
 def test_any_place_of_a_long_control_stream_reads_a_few_commits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_core.control.snapshot_search.SKEW", 0)
+    monkeypatch.setattr("noetl_core.views.reading.snapshot_search.SKEW", 0)
     steps = 1_500
     history = History(cycle(steps))
     local, count = history.local, len(history.ids)
@@ -210,15 +210,15 @@ def test_any_place_of_a_long_control_stream_reads_a_few_commits(monkeypatch: pyt
 
 @pytest.mark.parametrize("mode", ["local", "distributed"])
 def test_how_far_a_run_of_a_long_loop_was_is_known_from_the_commits_before(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_core.worker.journal.MAX_BUFFERED", 20)
+    monkeypatch.setattr("noetl_core.worker.claiming.journal.MAX_BUFFERED", 20)
     history = History(loop(600, mode))
     control = history.local.control
     of_runs = [e["event_id"] for e in history.events if ".control." not in e["event_id"]]
     partial = 0
     for event_id in random.Random(5).sample(of_runs, 60):
-        monkeypatch.setattr("noetl_core.control.run_at.LOOKED", 1 << 30)
+        monkeypatch.setattr("noetl_core.views.reading.run_progress.LOOKED", 1 << 30)
         whole = state_at(control, history.id, event_id)
-        monkeypatch.setattr("noetl_core.control.run_at.LOOKED", 50)
+        monkeypatch.setattr("noetl_core.views.reading.run_progress.LOOKED", 50)
         decoded: list[bytes] = []
 
         def counted(body: bytes, v: int, decoded: list[bytes] = decoded) -> Any:

@@ -13,20 +13,20 @@ import pytest
 
 from noetl_core.adapters.aws.clients import client
 from noetl_core.adapters.local.secrets import LocalSecrets
-from noetl_core.control import read
 from noetl_core.control.admit import StartRequest, register
-from noetl_core.control.operate import NotNow
-from noetl_core.control.reconcile import Swept, reconcile
-from noetl_core.control.redrive import redrive
+from noetl_core.control.lifecycle.operate import NotNow
+from noetl_core.control.lifecycle.redrive import redrive
+from noetl_core.control.sweeping.reconcile import Swept, reconcile
 from noetl_core.control.triggers.operate import fire_refused
-from noetl_core.dsl.diagnostics import InvalidPlaybook
 from noetl_core.dsl.dump import dump
-from noetl_core.dsl.failures import default_handler
 from noetl_core.dsl.model import OnFailure
 from noetl_core.dsl.parse import parse_playbook
+from noetl_core.dsl.reading.diagnostics import InvalidPlaybook
+from noetl_core.dsl.sections.failures import default_handler
 from noetl_core.engine import ids
-from noetl_core.engine.redrive import Redrive
-from noetl_core.local import LocalWiring
+from noetl_core.engine.redrive.plan import Redrive
+from noetl_core.runtime.local import LocalWiring
+from noetl_core.views.executions import executions
 from tests.servers import Handler, serving, url_of
 from tests.sim.ports import Faults
 from tests.sim.world import World
@@ -54,7 +54,7 @@ def failed(local: LocalWiring, source: str, **more: Any) -> dict[str, Any]:
     """The summary of an execution that fails, and of what handles that."""
     started = local.start(StartRequest(playbook=source, **more))
     assert local.run(started.execution_id, timeout_s=30)
-    summary = read.summary(local.control, started.execution_id)
+    summary = executions.summary(local.control, started.execution_id)
     assert summary["status"] == "failed"
     return summary
 
@@ -65,7 +65,7 @@ def test_a_playbook_is_told_of_a_failure(local: LocalWiring) -> None:
     id = summary["execution_id"]
     handled = summary["on_failure"]
     assert handled == {"epoch": 0, "handler": "ops/alert", "execution_id": ids.failure_handler_id(id, 0)}
-    handler = read.summary(local.control, handled["execution_id"])
+    handler = executions.summary(local.control, handled["execution_id"])
     told, kind = handler["result"]
     assert (handler["status"], kind, handler["parent"]) == ("completed", "failure", {"execution_id": id})
     assert (told["execution_id"], told["path"], told["step"], told["task"]) == (id, "team/job", "start", "break")
@@ -82,7 +82,7 @@ def test_each_failed_end_is_told_once(local: LocalWiring) -> None:
     redrive(local.control, id, Redrive(None, {}, {}))
     local.runner.adopt(id)
     assert local.run(id, timeout_s=30)
-    handled = read.summary(local.control, id)["on_failure"]
+    handled = executions.summary(local.control, id)["on_failure"]
     assert (handled["epoch"], handled["execution_id"]) == (1, ids.failure_handler_id(id, 1))
     assert len(local.control.index.heads(path="ops/alert")) == 2
 
@@ -98,7 +98,7 @@ def test_what_handles_a_failure_is_not_handled_itself(local: LocalWiring) -> Non
     broken = fails("{ playbook: ops/broken }", "ops/broken")
     register(local.control, broken)
     summary = failed(local, fails("{ playbook: ops/broken }"))
-    handler = read.summary(local.control, summary["on_failure"]["execution_id"])
+    handler = executions.summary(local.control, summary["on_failure"]["execution_id"])
     assert (handler["status"], "on_failure" in handler) == ("failed", False)
     assert len(local.control.index.heads(path="ops/broken")) == 1
 
@@ -116,14 +116,16 @@ def test_of_a_family_the_root_is_told_of(local: LocalWiring) -> None:
     (child,) = [h for h in local.control.index.heads(path="team/job") if (h.parent or {}).get("detached")]
     local.runner.adopt(child.execution_id)
     assert local.run(child.execution_id, timeout_s=30)
-    assert "execution_id" in read.summary(local.control, child.execution_id)["on_failure"], "nobody else hears of a detached one"
+    assert "execution_id" in executions.summary(local.control, child.execution_id)["on_failure"], (
+        "nobody else hears of a detached one"
+    )
 
 
 def test_what_ends_otherwise_is_no_failure(local: LocalWiring) -> None:
     source = fails("{ playbook: ops/alert }").replace("{{ 1 / 0 }}", "fine")
     started = local.start(StartRequest(playbook=source))
     assert local.run(started.execution_id, timeout_s=30)
-    assert "on_failure" not in read.summary(local.control, started.execution_id)
+    assert "on_failure" not in executions.summary(local.control, started.execution_id)
 
 
 @pytest.mark.parametrize("named", ["ops/nowhere", "ops/alert@9", "ops/alert@prod"])
@@ -145,10 +147,10 @@ def test_a_handler_that_could_not_start_is_started_again(local: LocalWiring) -> 
     started = fire_refused(local.control, refused.id)
     assert (started["result"], started["execution_id"]) == ("started", ids.failure_handler_id(id, 0))
     assert list(local.control.triggers.list_refused(0, 10)) == []
-    assert read.summary(local.control, id)["on_failure"]["execution_id"] == started["execution_id"]
+    assert executions.summary(local.control, id)["on_failure"]["execution_id"] == started["execution_id"]
     local.runner.adopt(started["execution_id"])
     assert local.run(started["execution_id"], timeout_s=30)
-    assert read.summary(local.control, started["execution_id"])["result"][0]["execution_id"] == id
+    assert executions.summary(local.control, started["execution_id"])["result"][0]["execution_id"] == id
 
 
 def test_a_failure_that_was_redriven_is_not_told_again(local: LocalWiring) -> None:
@@ -169,7 +171,7 @@ def test_a_webhook_gets_the_failure_as_json(local: LocalWiring) -> None:
 
     with serving(ThreadingHTTPServer(("127.0.0.1", 0), Hook)) as server:
         summary = failed(local, fails(f'{{ webhook: "{url_of(server)}/x?p={{{{ workload.failure.path }}}}" }}'))
-    handler = read.summary(local.control, summary["on_failure"]["execution_id"])
+    handler = executions.summary(local.control, summary["on_failure"]["execution_id"])
     assert handler["status"] == "completed", handler["error"]
     assert [g["key"] for g in got] == [handler["execution_id"]] * 2, "a refused post is tried again"
     assert got[0]["body"]["execution_id"] == summary["execution_id"]
@@ -207,7 +209,7 @@ def test_a_webhook_may_need_a_credential_that_is_for_its_playbook_alone(tmp_path
             if registers:
                 register(local.control, source)
             summary = failed(local, source, registers=registers)
-            return read.summary(local.control, summary["on_failure"]["execution_id"])
+            return executions.summary(local.control, summary["on_failure"]["execution_id"])
 
         done = handler(fails(to))
         assert (done["status"], server.seen) == ("completed", ["Bearer t0ken"])
@@ -216,7 +218,7 @@ def test_a_webhook_may_need_a_credential_that_is_for_its_playbook_alone(tmp_path
         made = local.control.catalog.by_digest(local.control.load(done["execution_id"]).digest).source
         forged = local.start(StartRequest(playbook=made.replace("/x", "/y"), registers=False))
         assert local.run(forged.execution_id, timeout_s=30)
-        refused.append(read.summary(local.control, forged.execution_id))
+        refused.append(executions.summary(local.control, forged.execution_id))
         assert [(one["status"], one["error"]["kind"]) for one in refused] == [("failed", "auth")] * 4
         assert len(server.seen) == 1
 
@@ -230,7 +232,7 @@ def test_a_topic_is_told_of_a_failure(local: LocalWiring) -> None:
         )
         path = "team/" + "long-" * 40 + "path"
         summaries = [failed(local, fails(f"{{ sns: '{to}' }}", path)) for to in ("alerts", topic)]
-        ends = [read.summary(local.control, summary["on_failure"]["execution_id"]) for summary in summaries]
+        ends = [executions.summary(local.control, summary["on_failure"]["execution_id"]) for summary in summaries]
         assert [end["status"] for end in ends] == ["completed"] * 2, ends
         messages = client("sqs").receive_message(QueueUrl=queue, MaxNumberOfMessages=10)["Messages"]
     heard = [json.loads(message["Body"]) for message in messages]
@@ -337,5 +339,5 @@ def test_handlers_that_start_what_fails_come_to_an_end(local: LocalWiring) -> No
     else:
         pytest.fail("there is no end to it")
     last = next(head for head in local.control.index.heads(path="ops/again") if head.status == "failed")
-    error = read.summary(local.control, last.execution_id)["error"]
+    error = executions.summary(local.control, last.execution_id)["error"]
     assert "sub-playbooks are nested more than 20 deep" in error["message"]

@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from noetl_core.control import core, pages
+from noetl_core.control import core
 from noetl_core.control.admit import StartRequest
 from noetl_core.control.core import MAX_ROUNDS, SNAPSHOT_EVERY
 from noetl_core.engine.records import Commit, Snapshot, StreamId
-from noetl_core.local import LocalWiring
+from noetl_core.runtime.local import LocalWiring
+from noetl_core.views.history import pages
 from tests.running import events_of, page_of_events
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: t}\n"

@@ -14,8 +14,8 @@ from noetl_core.api.document import document
 from noetl_core.control.triggers.hooks import MAX_BODY, MOST_KEPT, Hooks
 from noetl_core.dsl.sources import Webhook
 from noetl_core.engine import ids
-from noetl_core.instants import SECOND
 from noetl_core.ports import NotFound, PathRecord, TooLarge, TriggerRecord, Unavailable, WebhookDelivery
+from noetl_core.values.instants import SECOND
 
 SECRET = "It's a Secret to Everybody"
 NOW = 1_800_000_000

@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 from moto import mock_aws
 
-from noetl_core import wiring
 from noetl_core.adapters.aws.secrets import SecretsManager
 from noetl_core.adapters.local.secrets import LocalSecrets
 from noetl_core.api.app import Api
 from noetl_core.api.document import document
 from noetl_core.api.reading import MAX_BODY
 from noetl_core.api.request import Http
-from noetl_core.control.service import Service
-from noetl_core.local import LocalWiring
+from noetl_core.runtime import control_wiring
+from noetl_core.runtime.local import LocalWiring
+from noetl_core.service.api_service import Service
 from tests.asking import ask, routes
 from tests.contract.aws import environment, make_bucket, make_queue, make_table
 from tests.properties import some
@@ -105,10 +105,10 @@ def service(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
             "CONTROL_QUEUE_URL": make_queue("ControlQueue"),
         }
         with environment(**named):
-            for made in (wiring.results, wiring.control):
+            for made in (control_wiring.results, control_wiring.control):
                 made.cache_clear()
-            yield Service(wiring.control, lambda: b"key", secrets=lambda: SecretsManager("noetl/"))
-            for made in (wiring.results, wiring.control):
+            yield Service(control_wiring.control, lambda: b"key", secrets=lambda: SecretsManager("noetl/"))
+            for made in (control_wiring.results, control_wiring.control):
                 made.cache_clear()
 
 

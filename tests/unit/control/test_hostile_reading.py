@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from noetl_core.control import run_at
 from noetl_core.control.admit import StartRequest
-from noetl_core.control.service import Service
-from noetl_core.local import LocalWiring
+from noetl_core.runtime.local import LocalWiring
+from noetl_core.service.api_service import Service
+from noetl_core.views.reading import run_progress
 from tests.asking import ask
 from tests.properties import some
 from tests.unit.control.long_playbooks import chain, loop
@@ -139,7 +139,7 @@ def test_an_execution_is_read_while_it_is_written() -> None:
 
 def test_the_state_in_the_middle_of_a_long_run_is_as_documented(monkeypatch: pytest.MonkeyPatch) -> None:
     """`ask` compares each answer with the OpenAPI document."""
-    monkeypatch.setattr(run_at, "LOOKED", 50)
+    monkeypatch.setattr(run_progress, "LOOKED", 50)
     local = LocalWiring()
     try:
         execution_id = local.start(StartRequest(playbook=source(loop(1_500, "local")))).execution_id

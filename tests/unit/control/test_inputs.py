@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from noetl_core.control import read
 from noetl_core.control.admit import StartRequest, admit, register
-from noetl_core.control.operations.every import cursor_key
-from noetl_core.control.redrive import redrive
-from noetl_core.control.replay import replay
-from noetl_core.control.service import Service
+from noetl_core.control.lifecycle.redrive import redrive
 from noetl_core.engine.records import StreamId, request_of
-from noetl_core.engine.redrive import Redrive
+from noetl_core.engine.redrive.plan import Redrive
 from noetl_core.engine.workload import BadWorkload
-from noetl_core.local import LocalWiring
+from noetl_core.runtime.local import LocalWiring
+from noetl_core.service.api_service import Service
+from noetl_core.service.operations.every import cursor_key
+from noetl_core.views.executions import executions
+from noetl_core.views.explain.replay import replay
 from tests.asking import ask
 
 PARTS = """\
@@ -58,7 +58,7 @@ def local() -> Iterator[LocalWiring]:
 def run(local: LocalWiring, source: str, **payload: Any) -> dict[str, Any]:
     started = local.start(StartRequest(playbook=source, payload=payload))
     local.run(started.execution_id)
-    return read.summary(local.control, started.execution_id)
+    return executions.summary(local.control, started.execution_id)
 
 
 def api(local: LocalWiring, body: Any) -> tuple[int, Any]:
@@ -127,7 +127,7 @@ def test_a_redrive_with_another_version_renders_its_defaults(local: LocalWiring)
     assert first["status"] == "failed"
     redrive(local.control, first["execution_id"], Redrive(), source=PARTS.format(end="v2", code="url"))
     local.run(first["execution_id"])
-    out = read.summary(local.control, first["execution_id"])
+    out = executions.summary(local.control, first["execution_id"])
     assert (out["status"], out["result"]) == ("completed", "https://b.example/v2")
     assert replay(local.control, first["execution_id"]).differences == ()
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from noetl_core.adapters.local import events as adapter
-from noetl_core.codec import decode_events
 from noetl_core.control.admit import StartRequest
-from noetl_core.control.service import Service
 from noetl_core.engine.records import Commit
-from noetl_core.local import LocalWiring
+from noetl_core.log.codec import decode_events
+from noetl_core.runtime.local import LocalWiring
+from noetl_core.service.api_service import Service
 from tests.asking import ask
 from tests.unit.control.summarised import HEAD, source
 
@@ -48,7 +48,7 @@ class Loop:
 
 @pytest.mark.parametrize("where", ["local", "distributed"])
 def test_every_iteration_is_on_one_page_once(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_core.worker.journal.MAX_BUFFERED", 100)
+    monkeypatch.setattr("noetl_core.worker.claiming.journal.MAX_BUFFERED", 100)
     loop = Loop(source(1_500, where, **FAILING))
     found = loop.all(limit="400")
     assert sorted(entry["index"] for entry in found) == list(range(1_500))
@@ -62,7 +62,7 @@ def test_every_iteration_is_on_one_page_once(where: str, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("where", ["local", "distributed"])
 def test_failed_ones_are_found_without_reading_the_others(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_core.worker.journal.MAX_BUFFERED", 100)
+    monkeypatch.setattr("noetl_core.worker.claiming.journal.MAX_BUFFERED", 100)
     loop = Loop(source(3_000, where, **FAILING))
     stored = loop.local.database.rows("SELECT count(*) FROM commits WHERE run_id!='' AND execution_id=?", (loop.id,))[0][0]
     decoded: Counter[bytes] = Counter()
@@ -111,7 +111,7 @@ def test_nested_loops_show_the_innermost() -> None:
 
 
 def test_a_loop_under_way_shows_what_has_begun(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_core.worker.journal.MAX_BUFFERED", 50)
+    monkeypatch.setattr("noetl_core.worker.claiming.journal.MAX_BUFFERED", 50)
     local = LocalWiring()
     service = Service(lambda: local.control, lambda: b"key")
     seen: list[Any] = []

@@ -39,7 +39,7 @@ def test_executions_are_found_by_their_labels(client: Client) -> None:
 
 
 def test_pages_of_what_is_asked_for_go_on(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_core.control.listing.LOOKED_AT", 3)
+    monkeypatch.setattr("noetl_core.views.executions.listing.LOOKED_AT", 3)
     started = [client.start(labels={"n": str(number % 3)}) for number in range(10)]
     assert found(client, label="n:1", limit="1") == [started[n] for n in (7, 4, 1)]
     assert found(client, q="test/he", limit="2") == started[::-1]

@@ -8,14 +8,16 @@ from typing import Any
 
 import pytest
 
-from noetl_core.control import core, diff, log_parts, log_search, visits, why
+from noetl_core.control import core
 from noetl_core.control.admit import StartRequest
-from noetl_core.control.redrive import redrive
-from noetl_core.control.registration import register
+from noetl_core.control.catalog.registration import register
+from noetl_core.control.lifecycle.redrive import redrive
 from noetl_core.engine.records import Commit, StreamId
-from noetl_core.engine.redrive import From, Redrive
-from noetl_core.local import LocalWiring
+from noetl_core.engine.redrive.plan import From, Redrive
 from noetl_core.observe import evaluation
+from noetl_core.runtime.local import LocalWiring
+from noetl_core.views.explain import diff, visits, why
+from noetl_core.views.reading import log_parts, log_search
 from tests.unit.control.decoded import Decoded
 from tests.unit.control.long_playbooks import FAILS, HEAD, LAPS, laps, loop
 from tests.unit.control.workflows import source

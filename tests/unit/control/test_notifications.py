@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from noetl_core.control.triggers.notifications import EventDelivery, NoNotification, is_event, queue_delivery, uploads_in
-from noetl_core.instants import to_rfc3339
 from noetl_core.ports import Upload
+from noetl_core.values.instants import to_rfc3339
 
 EVENT = {
     "version": "0",

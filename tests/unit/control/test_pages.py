@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from noetl_core.adapters.local import events as adapter
-from noetl_core.codec import decode_events
-from noetl_core.control import pages, recent
 from noetl_core.control.admit import StartRequest
-from noetl_core.control.recent import RecentCommits
-from noetl_core.control.service import Service
-from noetl_core.local import LocalWiring
+from noetl_core.log import decoded_commits
+from noetl_core.log.codec import decode_events
+from noetl_core.log.decoded_commits import RecentCommits
+from noetl_core.runtime.local import LocalWiring
+from noetl_core.service.api_service import Service
+from noetl_core.views.history import pages
 from tests.asking import ask
 from tests.properties import some
 from tests.running import page_of_events
@@ -179,7 +180,7 @@ def test_all_pages_together_decode_each_commit_once(closing: Any, workflow: list
 
 
 def test_commits_larger_than_what_is_kept_are_read_all_the_same(closing: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recent, "MAX_EVENTS", 10)
+    monkeypatch.setattr(decoded_commits, "MAX_EVENTS", 10)
     read = closing(loop(1_000, "local"), 100)
     assert len({e["event_id"] for e in read.events}) == len(read.events)
     assert sum(e["name"] == "LoopIterationCompleted" for e in read.events) == 1_000

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from noetl_core.control import read
+from noetl_core.api.refused import BadCursor
 from noetl_core.control.admit import StartRequest
-from noetl_core.control.cursor import BadCursor, Position
 from noetl_core.engine.state import State
-from noetl_core.local import LocalWiring
 from noetl_core.ports import NotFound
+from noetl_core.runtime.local import LocalWiring
+from noetl_core.views.executions import executions
+from noetl_core.views.reading.cursor import Position
 from tests.running import events_of, run_text
 
 PLAYBOOK = """
@@ -47,7 +48,7 @@ def ran() -> Iterator[tuple[LocalWiring, State]]:
 
 def test_a_summary_has_what_the_contract_says(ran: tuple[LocalWiring, State]) -> None:
     local, state = ran
-    found = read.summary(local.control, state.execution_id)
+    found = executions.summary(local.control, state.execution_id)
     assert found["status"] == "completed"
     assert found["result"] == {"all": [0, 1, 2, 3, 4]}
     assert found["ctx"] == {"seen": 1}
@@ -67,7 +68,7 @@ def test_a_summary_has_what_the_contract_says(ran: tuple[LocalWiring, State]) ->
 
 def test_a_failed_execution_names_step_and_task() -> None:
     local, state = run_text(PLAYBOOK.replace("result: right", 'result: "{{ 1 / 0 }}"'))
-    found = read.summary(local.control, state.execution_id)
+    found = executions.summary(local.control, state.execution_id)
     local.close()
     assert found["status"] == "failed"
     assert found["result"] is None
@@ -79,7 +80,7 @@ def test_a_failed_execution_names_step_and_task() -> None:
 
 def test_an_unknown_execution_is_not_found(ran: tuple[LocalWiring, State]) -> None:
     with pytest.raises(NotFound, match="there is no execution 1"):
-        read.summary(ran[0].control, "1")
+        executions.summary(ran[0].control, "1")
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
@@ -183,11 +184,11 @@ def test_state_at_an_event_is_the_fold_up_to_it(ran: tuple[LocalWiring, State]) 
     local, state = ran
     whole, _ = events_of(local.control, state.execution_id)
     first = next(e for e in whole if e["name"] == "StepScheduled")
-    then = read.state_at(local.control, state.execution_id, first["event_id"])
+    then = executions.state_at(local.control, state.execution_id, first["event_id"])
     assert then["status"] == "running"
     assert [r["step"] for r in then["runs"]] == ["start"]
     assert then["ctx"] == {}
-    now = read.state_at(local.control, state.execution_id)
+    now = executions.state_at(local.control, state.execution_id)
     assert now["status"] == "completed"
     assert now["ctx"] == {"seen": 1}
     assert now["runs"] == []
@@ -211,7 +212,7 @@ workflow:
 @pytest.mark.parametrize("n", [10, 100_000])
 def test_an_error_shows_its_details_or_their_beginning_and_where_the_rest_is(n: int) -> None:
     local, state = run_text(FAILS, {"n": n})
-    details = read.summary(local.control, state.execution_id)["error"]["details"]
+    details = executions.summary(local.control, state.execution_id)["error"]["details"]
     if n == 10:
         assert details == {"seen": "x" * 10}
     else:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from noetl_core.control.admit import StartRequest
-from noetl_core.control.service import Service
-from noetl_core.local import LocalWiring
+from noetl_core.runtime.local import LocalWiring
+from noetl_core.service.api_service import Service
 from tests.asking import Answer, ask
 from tests.waiting import run_until_it_waits
 
@@ -220,7 +220,7 @@ def test_an_iteration_that_a_redrive_kept_is_looked_at_before_it(closing: list[R
 
 
 def test_ctx_of_a_late_iteration_is_read_only_where_it_is_asked_for(closing: list[Run], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_core.worker.journal.MAX_BUFFERED", 100)
+    monkeypatch.setattr("noetl_core.worker.claiming.journal.MAX_BUFFERED", 100)
     tasks = {"name": "n", "kind": "noop", "result": 1, "set_ctx": {"sum": "{{ (ctx.sum or 0) + 1 }}"}}
     run = Run(source(FIRST, {"step": "each", "loop": loop("sequential", "{{ range(3000) | list }}", "n"), "tool": tasks}))
     closing.append(run)

@@ -19,9 +19,9 @@ from schemathesis.specs.openapi.checks import content_type_conformance, response
 from noetl_core.adapters.local.secrets import LocalSecrets
 from noetl_core.api.app import Api
 from noetl_core.api.document import document
-from noetl_core.control.operations.every import cursor_key
-from noetl_core.control.service import Service
-from noetl_core.local import LocalWiring
+from noetl_core.runtime.local import LocalWiring
+from noetl_core.service.api_service import Service
+from noetl_core.service.operations.every import cursor_key
 from tests.asking import routes
 from tests.served import wsgi
 from tests.waiting import run_until_it_waits

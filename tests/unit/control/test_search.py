@@ -10,14 +10,14 @@ from urllib.parse import urlencode
 
 import pytest
 
-from noetl_core.control import read
 from noetl_core.control.admit import StartRequest
-from noetl_core.control.operate import signal
-from noetl_core.dsl.diagnostics import InvalidPlaybook
+from noetl_core.control.lifecycle.operate import signal
 from noetl_core.dsl.parse import check, parse_playbook
+from noetl_core.dsl.reading.diagnostics import InvalidPlaybook
 from noetl_core.engine.records import StreamId, control_events
-from noetl_core.history import commits_of
-from noetl_core.local import LocalWiring
+from noetl_core.log.history import commits_of
+from noetl_core.runtime.local import LocalWiring
+from noetl_core.views.executions import executions
 from tests.unit.control.asker import Asker
 from tests.waiting import run_until_it_waits
 
@@ -63,7 +63,7 @@ def test_an_execution_is_found_by_what_it_is_about_as_it_changes(local: LocalWir
     assert local.run(id, timeout_s=30)
     assert listed(local, customer="acme") == [id] == listed(local, total="20", paid="true")
     assert listed(local, total="12") == []
-    assert read.summary(local.control, id)["search"] == {"customer": "acme", "total": 20, "paid": True, "kind": "order"}
+    assert executions.summary(local.control, id)["search"] == {"customer": "acme", "total": 20, "paid": True, "kind": "order"}
     events = [e for c in commits_of(local.store, StreamId(id)) for e in control_events(c)]
     assert [e.name for e in events].count("SearchAttributesSet") == 3, "only where they change"
     assert events[-1].name == "PlaybookProcessed"
@@ -77,7 +77,7 @@ def test_what_cannot_be_an_attribute_is_left_out_and_said(local: LocalWiring) ->
     )
     payload = {"customer": "acme", "rows": [1], "long": "x" * 129, "empty": ""}
     started = local.start(StartRequest(playbook=text, payload=payload))
-    summary = read.summary(local.control, started.execution_id)
+    summary = executions.summary(local.control, started.execution_id)
     assert summary["search"] == {"customer": "acme", "paid": False}
     assert set(summary["search_left_out"]) == {"rows", "long", "bad", "empty", "odd"}
     assert summary["search_left_out"]["rows"].startswith("it is a list")
@@ -99,7 +99,7 @@ def test_playbooks_without_attributes_record_nothing(local: LocalWiring) -> None
     run_until_it_waits(local, started.execution_id)
     events = [e.name for c in commits_of(local.store, StreamId(started.execution_id)) for e in c.events]
     assert "SearchAttributesSet" not in events
-    assert "search" not in read.summary(local.control, started.execution_id)
+    assert "search" not in executions.summary(local.control, started.execution_id)
 
 
 @pytest.mark.parametrize(

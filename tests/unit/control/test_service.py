@@ -12,8 +12,8 @@ import pytest
 from noetl_core.api.app import Api
 from noetl_core.api.callers import Rights
 from noetl_core.control.admit import StartRequest
-from noetl_core.control.answering import nothing_here
-from noetl_core.control.service import Service
+from noetl_core.service.answering import nothing_here
+from noetl_core.service.api_service import Service
 from tests import asking
 from tests.unit.control.asker import SOURCE, Asker
 
@@ -209,7 +209,7 @@ def test_a_graph_comes_in_its_own_type(ask: Asker, form: str, begins: str) -> No
 
 
 def test_a_page_of_events_stays_within_what_a_function_may_answer(ask: Asker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_core.control.pages.MAX_PAGE_BYTES", 5_000)
+    monkeypatch.setattr("noetl_core.views.history.pages.MAX_PAGE_BYTES", 5_000)
     execution_id = ask.waiting()
     found: list[Any] = []
     after: dict[str, Any] = {}

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 import noetl_core
-from noetl_core.control import read
 from noetl_core.control.admit import StartRequest, register
-from noetl_core.dsl.diagnostics import InvalidPlaybook
-from noetl_core.local import LocalWiring
+from noetl_core.dsl.reading.diagnostics import InvalidPlaybook
+from noetl_core.runtime.local import LocalWiring
+from noetl_core.views.executions import executions
 from tests import commands
 
 LIBRARY = """apiVersion: noetl.io/v2
@@ -45,7 +45,7 @@ def local() -> Iterator[LocalWiring]:
 def said(local: LocalWiring, request: StartRequest) -> str:
     started = local.start(request)
     assert local.run(started.execution_id, timeout_s=30)
-    return str(read.summary(local.control, started.execution_id)["result"]["greeting"])
+    return str(executions.summary(local.control, started.execution_id)["result"]["greeting"])
 
 
 def test_a_later_version_changes_nothing_for_what_is_pinned(local: LocalWiring) -> None:
@@ -55,7 +55,7 @@ def test_a_later_version_changes_nothing_for_what_is_pinned(local: LocalWiring) 
     under_way = local.start(StartRequest(path="tests/user"))
     register(local.control, LATER)
     assert local.run(under_way.execution_id, timeout_s=30)
-    assert read.summary(local.control, under_way.execution_id)["result"]["greeting"] == "Hello"
+    assert executions.summary(local.control, under_way.execution_id)["result"]["greeting"] == "Hello"
     assert said(local, StartRequest(path="tests/user")) == "Hello"
     _, second = register(local.control, USER)
     assert (first.version, second.version) == (1, 2), "registering it again takes up the latest"

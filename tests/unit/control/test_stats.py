@@ -57,14 +57,14 @@ def test_waiting_and_retrying_are_apart_from_running(client: Client) -> None:
 def test_what_is_under_way_is_counted_however_long_ago_it_began(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     run_until_it_waits(client.local, client.start(playbook=WAITS))
     client.run()
-    monkeypatch.setattr("noetl_core.control.stats.DAY_S", -60)
+    monkeypatch.setattr("noetl_core.views.executions.statistics.DAY_S", -60)
     body = client("GET", "/api/executions/stats")[1]
     assert counts(body["counts"]) == {"waiting": 1}
     assert counts(client("GET", "/api/executions/stats", since=body["since"])[1]["counts"]) == {}
 
 
 def test_counts_are_bounded_and_say_so(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_core.control.stats.COUNTED", 2)
+    monkeypatch.setattr("noetl_core.views.executions.statistics.COUNTED", 2)
     for _ in range(3):
         client.run()
     body = client("GET", "/api/executions/stats")[1]

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from noetl_core.adapters.local import events as adapter
-from noetl_core.codec import decode_events
 from noetl_core.control.admit import StartRequest
-from noetl_core.control.service import Service
-from noetl_core.engine.aggregates import RunAggregates
+from noetl_core.engine.fold.aggregates import RunAggregates
 from noetl_core.engine.records import Commit, StreamId, run_events
-from noetl_core.history import commits_of
-from noetl_core.local import LocalWiring
+from noetl_core.log.codec import decode_events
+from noetl_core.log.history import commits_of
+from noetl_core.runtime.local import LocalWiring
+from noetl_core.service.api_service import Service
 from tests.asking import ask
 from tests.unit.control.summarised import HEAD, source
 
@@ -59,7 +59,7 @@ def test_a_loop_is_summed_up_without_reading_its_streams(where: str, monkeypatch
 
 def test_a_loop_under_way_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """From the newest commit of its run, at every commit of it."""
-    monkeypatch.setattr("noetl_core.worker.journal.MAX_BUFFERED", 100)
+    monkeypatch.setattr("noetl_core.worker.claiming.journal.MAX_BUFFERED", 100)
     local = LocalWiring()
     seen: list[Any] = []
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from noetl_core.control import read
 from noetl_core.control.admit import StartRequest, register
-from noetl_core.control.render import render_context
-from noetl_core.control.replay import replay
 from noetl_core.engine.records import StreamId, request_of
 from noetl_core.engine.workload import BadWorkload
-from noetl_core.local import LocalWiring
+from noetl_core.runtime.local import LocalWiring
+from noetl_core.views.executions import executions
+from noetl_core.views.explain.replay import replay
+from noetl_core.views.steps.render import render_context
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: s, path: t/s }\n"
 FAILS = '{ kind: python, code: "raise ValueError(\'no\')", spec: { policy: { rules: [{ when: "{{ RULE }}", then: { do: continue } }] } } }'
@@ -30,7 +30,7 @@ def run(local: LocalWiring, body: str, *, strict: bool = True, **payload: Any) -
     started = local.start(StartRequest(playbook=HEAD + body, payload=payload, strict=strict))
     local.run(started.execution_id)
     assert replay(local.control, started.execution_id).differences == ()
-    return read.summary(local.control, started.execution_id)
+    return executions.summary(local.control, started.execution_id)
 
 
 def step(tool: str, more: str = "") -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from noetl_core.control.triggers.schedules import fire_due
 from noetl_core.engine.ids import trigger_id
-from noetl_core.instants import SECOND
+from noetl_core.values.instants import SECOND
 from tests.unit.control.api_client import Client, client, refusal
 
 __all__ = ["client"]

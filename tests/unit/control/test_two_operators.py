@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from noetl_core.control.admit import StartRequest, admit
-from noetl_core.control.operate import NotNow, cancel
-from noetl_core.control.redrive import redrive
+from noetl_core.control.lifecycle.operate import NotNow, cancel
+from noetl_core.control.lifecycle.redrive import redrive
 from noetl_core.engine.records import StreamId
-from noetl_core.engine.redrive import From, Redrive
-from noetl_core.local import LocalWiring
+from noetl_core.engine.redrive.plan import From, Redrive
+from noetl_core.runtime.local import LocalWiring
 
 SOURCE = """
 apiVersion: noetl.io/v2

@@ -11,11 +11,12 @@ from moto import mock_aws
 from noetl_core.adapters.aws.clients import client
 from noetl_core.adapters.aws.inbox import S3Inbox
 from noetl_core.adapters.aws.results import S3ResultStore
-from noetl_core.control import catalog, read
-from noetl_core.control.uploads import MAX_UPLOAD, take_upload
-from noetl_core.dsl.load import MAX_BYTES
-from noetl_core.local import LocalWiring
+from noetl_core.control.catalog import versions
+from noetl_core.control.triggers.uploads import MAX_UPLOAD, take_upload
+from noetl_core.dsl.reading.load import MAX_BYTES
 from noetl_core.ports import Upload
+from noetl_core.runtime.local import LocalWiring
+from noetl_core.views.executions import executions
 from tests.contract.aws import environment, make_bucket
 
 COUNT = """\
@@ -72,7 +73,7 @@ def test_an_execution_reads_the_object_that_started_it_even_when_it_is_put_again
     cloud.put("triggers/etl/count/in/a.csv", b"a,b\n9,9\n")
     execution_id = said.removeprefix("started ")
     assert cloud.local.run(execution_id, timeout_s=60)
-    summary = read.summary(cloud.local.control, execution_id)
+    summary = executions.summary(cloud.local.control, execution_id)
     assert (summary["status"], summary["result"]["rows"]) == ("completed", [{"n": 2, "b": 6}]), summary["error"]
     assert cloud.take(first) == "started before", "however often the notification comes"
 
@@ -86,7 +87,7 @@ def test_json_that_is_put_is_a_value_in_templates(cloud: Cloud) -> None:
     said = cloud.take(cloud.put("triggers/etl/count/a.json", json.dumps({"rows": rows}).encode()))
     execution_id = said.removeprefix("started ")
     assert cloud.local.run(execution_id, timeout_s=60)
-    assert read.summary(cloud.local.control, execution_id)["result"] == 4_000
+    assert executions.summary(cloud.local.control, execution_id)["result"] == 4_000
 
 
 def test_another_put_of_the_same_key_is_another_execution(cloud: Cloud) -> None:
@@ -174,9 +175,9 @@ def test_a_key_may_name_a_version_of_the_playbook(cloud: Cloud) -> None:
     cloud.take(cloud.put("playbooks/count.yaml", COUNT.encode()))
     cloud.take(cloud.put("playbooks/count.yaml", f"{COUNT}# again\n".encode()))
     for version in (2, 1):
-        catalog.set_alias(cloud.local.control, "etl/count", "prod", {version: 1})
+        versions.set_alias(cloud.local.control, "etl/count", "prod", {version: 1})
         said = cloud.take(cloud.put("triggers/etl/count@prod/in/a.csv", b"a,b\n1,2\n"))
-        assert read.summary(cloud.local.control, said.removeprefix("started "))["playbook"]["version"] == version
+        assert executions.summary(cloud.local.control, said.removeprefix("started "))["playbook"]["version"] == version
     wrong = cloud.take(cloud.put("triggers/etl/count@prdo/a.csv", b"a,b\n1,2\n"))
     assert wrong.startswith("refused: no playbook is registered under any beginning")
     assert "has no alias 'prdo' (did you mean \"prod\"?)" in wrong
@@ -185,6 +186,6 @@ def test_a_key_may_name_a_version_of_the_playbook(cloud: Cloud) -> None:
 
 def test_an_upload_for_a_deleted_playbook_is_moved_aside(cloud: Cloud) -> None:
     cloud.take(cloud.put("playbooks/count.yaml", COUNT.encode()))
-    catalog.delete(cloud.local.control, "etl/count")
+    versions.delete(cloud.local.control, "etl/count")
     assert "was deleted at" in cloud.take(cloud.put("triggers/etl/count/a.csv", b"a,b\n1,2\n"))
     assert cloud.error("triggers/etl/count/a.csv")["code"] == "deleted"

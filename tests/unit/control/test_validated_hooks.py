@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from noetl_core.control.registration import register
+from noetl_core.control.catalog.registration import register
 from noetl_core.control.triggers.deliveries import Deliveries
 from noetl_core.control.triggers.validation import RegisteredPlaybooks, why_it_cannot_start
-from noetl_core.local import LocalWiring
 from noetl_core.ports import TriggerRecord, WebhookDelivery
+from noetl_core.runtime.local import LocalWiring
 
 ORDER = """
 apiVersion: noetl.io/v2

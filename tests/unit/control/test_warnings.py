@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from noetl_core.control import read
 from noetl_core.control.admit import StartRequest, register
-from noetl_core.control.redrive import redrive
-from noetl_core.control.replay import replay
-from noetl_core.control.why import why
-from noetl_core.engine.redrive import From, Redrive
+from noetl_core.control.lifecycle.redrive import redrive
+from noetl_core.engine.redrive.plan import From, Redrive
 from noetl_core.engine.snapshots import restore, snapshot
 from noetl_core.engine.warnings import MAX_GROUPS, added, count_of, merged, warnings_of
-from noetl_core.local import LocalWiring
+from noetl_core.runtime.local import LocalWiring
+from noetl_core.views.executions import executions
+from noetl_core.views.explain.replay import replay
+from noetl_core.views.explain.why import why
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: w, path: t/w }\n"
 RAISES = "name: fetch, kind: python, code: \"raise ValueError('401')\""
@@ -35,7 +35,7 @@ def run(local: LocalWiring, body: str, **more: Any) -> dict[str, Any]:
     local.run(started.execution_id)
     assert replay(local.control, started.execution_id).differences == ()
     (head,) = local.control.index.heads(path="t/w")
-    summary = read.summary(local.control, started.execution_id)
+    summary = executions.summary(local.control, started.execution_id)
     assert head.warnings == summary.get("warnings", {"count": 0})["count"]
     return summary
 
@@ -135,7 +135,7 @@ def test_a_redriven_step_begins_without_warnings(local: LocalWiring) -> None:
     out = run(local, passed("{ do: continue }"))
     redrive(local.control, out["execution_id"], Redrive(From("load")))
     local.run(out["execution_id"])
-    assert read.summary(local.control, out["execution_id"])["warnings"]["count"] == 1
+    assert executions.summary(local.control, out["execution_id"])["warnings"]["count"] == 1
 
 
 def test_snapshots_have_them(local: LocalWiring) -> None:
@@ -170,7 +170,7 @@ def test_who_asks_for_it_is_told_of_warnings(local: LocalWiring, also: str, told
     out = run(local, f"executor: {{ spec: {{ on_failure: {{ playbook: ops/alert{also} }} }} }}\n" + passed("{ do: continue }"))
     assert ("on_failure" in out) == told
     if told:
-        failure = read.summary(local.control, out["on_failure"]["execution_id"])["result"]
+        failure = executions.summary(local.control, out["on_failure"]["execution_id"])["result"]
         assert failure["warnings"] == out["warnings"]
         assert failure["error"]["kind"] == "warnings"
         assert failure["error"]["message"] == "completed with 1 warning, the first: ValueError: 401"

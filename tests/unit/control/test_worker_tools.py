@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from noetl_core.control.worker_tools import WorkerTools
+from noetl_core.control.deployment.worker_tools import WorkerTools
 from noetl_core.dsl.parse import parse_playbook
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: a, path: t/a }\n"

@@ -19,16 +19,16 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from noetl_core.adapters.local.secrets import PREFIX, LocalSecrets
-from noetl_core.control import read
 from noetl_core.control.admit import StartRequest, register
 from noetl_core.control.callbacks import answer, open_callbacks
 from noetl_core.dsl.parse import check
 from noetl_core.engine.outcome import Outcome
 from noetl_core.events.event import fact
 from noetl_core.events.waiting import SignalReceived
-from noetl_core.local import LocalWiring
+from noetl_core.runtime.local import LocalWiring
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.registry import ToolRegistry
+from noetl_core.views.executions import executions
 from tests.databases import postgres
 from tests.running import events_of
 
@@ -133,7 +133,7 @@ def _run(example: Example, others: list[str], given: dict[str, Any]) -> dict[str
         for given_answer in given.get("answers", []):
             reply(local, started.execution_id, given_answer)
         assert local.run(started.execution_id, timeout_s=30)
-        out = read.summary(local.control, started.execution_id)
+        out = executions.summary(local.control, started.execution_id)
         log = events_of(local.control, started.execution_id)[0]
         out["tasks"] = [e["task"] for e in log if e["name"] == "TaskProcessed"]
         out["order"] = [e["step"] for e in log if e["name"] == "StepScheduled"]
@@ -152,8 +152,8 @@ def tools(source: str) -> tuple[ToolRegistry, dict[str, Any]]:
         return ToolRegistry({"http": DemoService()}), {}
     import psycopg
 
-    from noetl_core.tools.net import AddressPolicy
-    from noetl_core.tools.postgres import PostgresTool
+    from noetl_core.tools.network.addresses import AddressPolicy
+    from noetl_core.tools.postgres.tool import PostgresTool
 
     uri = _database()
     columns = "id bigint PRIMARY KEY, amount int, state text NOT NULL DEFAULT 'open', claimed_by text, claimed_until timestamptz"
@@ -169,7 +169,7 @@ def _queue() -> Iterator[None]:
     """The queue `orders`, with three messages."""
     from moto import mock_aws
 
-    from noetl_core.aws_clients import client
+    from noetl_core.aws.clients import client
     from tests.contract.aws import environment
 
     with mock_aws(), environment():
@@ -184,7 +184,7 @@ def _items() -> Iterator[None]:
     """The table `orders`, with three items, all in the index `todo`."""
     from moto import mock_aws
 
-    from noetl_core.aws_clients import client
+    from noetl_core.aws.clients import client
     from tests.contract.aws import environment
 
     with mock_aws(), environment():

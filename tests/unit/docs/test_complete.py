@@ -13,8 +13,8 @@ from noetl_core.dsl.fields.playbook import EXECUTOR_POLICY, LIMITS_BLOCK, ROOT
 from noetl_core.dsl.fields.policies import BACKOFFS, DIRECTIVES, TASK_POLICY, THEN
 from noetl_core.dsl.kinds import COMMON_SPEC, KINDS
 from noetl_core.dsl.model import Limits
-from noetl_core.dsl.specs import EXECUTOR_KEYS, LOOP_KEYS, STEP_KEYS
-from noetl_core.dsl.tasks import RESERVED, TASK_KEYS
+from noetl_core.dsl.steps.specs import EXECUTOR_KEYS, LOOP_KEYS, STEP_KEYS
+from noetl_core.dsl.steps.tasks import RESERVED, TASK_KEYS
 from noetl_core.engine.outcome import ERROR_KINDS, RETRYABLE_KINDS
 
 FOLDER = Path(__file__).parents[3] / "docs/language"

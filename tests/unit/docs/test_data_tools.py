@@ -14,12 +14,12 @@ import psycopg
 import pytest
 
 from noetl_core.adapters.local.secrets import LocalSecrets
-from noetl_core.control import read
 from noetl_core.control.admit import StartRequest
 from noetl_core.dsl.parse import check
-from noetl_core.local import LocalWiring
+from noetl_core.runtime.local import LocalWiring
 from noetl_core.tools.aws.clients import client
 from noetl_core.tools.store import encode
+from noetl_core.views.executions import executions
 from tests.databases import postgres
 from tests.unit.tools.aws_playbooks import mocked
 
@@ -81,7 +81,7 @@ def test_what_a_page_shows(name: str, pages: str, tmp_path: Path, monkeypatch: p
         client("s3").put_object(Bucket="reports", Key="flights/1.parquet", Body=body)
         started = local.start(StartRequest(playbook=source))
         assert local.run(started.execution_id, timeout_s=60)
-        out: Any = read.summary(local.control, started.execution_id)
+        out: Any = executions.summary(local.control, started.execution_id)
         assert out["error"] is None
         if expected:
             assert out["result"] == json.loads(expected)

@@ -10,8 +10,8 @@ import pytest
 
 from noetl_core.control.admit import StartRequest
 from noetl_core.dsl.kinds import ENGINE_KINDS, KINDS
-from noetl_core.local import LocalWiring
-from noetl_core.values import Values
+from noetl_core.log.stored_values import Values
+from noetl_core.runtime.local import LocalWiring
 
 ROOT = Path(__file__).parents[3]
 PACKAGES = sorted(

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from noetl_core.control import read
 from noetl_core.control.admit import StartRequest
 from noetl_core.dsl.parse import check
-from noetl_core.local import LocalWiring
+from noetl_core.runtime.local import LocalWiring
+from noetl_core.views.executions import executions
 from tests.credentials import Held
 from tests.oauth_server import CLIENT, OAuthServer
 from tests.servers import serving
@@ -54,7 +54,7 @@ def run(server: OAuthServer) -> Run:
         try:
             started = local.start(StartRequest(playbook=source, payload={"api": server.base}))
             assert local.run(started.execution_id, timeout_s=60)
-            return read.summary(local.control, started.execution_id)
+            return executions.summary(local.control, started.execution_id)
         finally:
             local.close()
 

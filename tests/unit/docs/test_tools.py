@@ -10,13 +10,13 @@ from typing import Any
 
 import yaml
 
-from noetl_core.control import read
 from noetl_core.control.admit import StartRequest
 from noetl_core.dsl.parse import check
 from noetl_core.engine.outcome import Outcome
-from noetl_core.local import LocalWiring
+from noetl_core.runtime.local import LocalWiring
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.registry import ToolRegistry
+from noetl_core.views.executions import executions
 from tests.credentials import Held
 
 PAGES = "".join(page.read_text() for page in sorted((Path(__file__).parents[3] / "docs/tools").glob("*.md")))
@@ -64,7 +64,7 @@ def result(kind: str, payload: Mapping[str, Any]) -> Any:
     try:
         started = local.start(StartRequest(playbook=source, payload=payload))
         assert local.run(started.execution_id, timeout_s=30)
-        out = read.summary(local.control, started.execution_id)
+        out = executions.summary(local.control, started.execution_id)
         assert out["error"] is None
         return out["result"]
     finally:

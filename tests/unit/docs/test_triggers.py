@@ -11,7 +11,7 @@ import pytest
 
 from noetl_core.dsl.model import Schedule
 from noetl_core.dsl.parse import check
-from noetl_core.engine.occurrences import name_of, occurrences
+from noetl_core.engine.schedules.occurrences import name_of, occurrences
 from tests.page_sessions import MARK, fits, shell
 from tests.unit.docs.language import BLOCK
 

@@ -14,16 +14,16 @@ from typing import Any
 import pytest
 
 from noetl_core.adapters.local.secrets import LocalSecrets
-from noetl_core.control import read
-from noetl_core.control.registration import register
+from noetl_core.aws.event_patterns import FILTERS
+from noetl_core.control.catalog.registration import register
 from noetl_core.control.triggers.deliveries import Deliveries, Delivery, UploadDelivery
 from noetl_core.control.triggers.hooks import Hooks
 from noetl_core.control.triggers.notifications import EventDelivery, queue_delivery
 from noetl_core.control.triggers.validation import why_it_cannot_start
-from noetl_core.event_patterns import FILTERS
-from noetl_core.instants import SECOND
-from noetl_core.local import LocalWiring
 from noetl_core.ports import Upload, WebhookDelivery
+from noetl_core.runtime.local import LocalWiring
+from noetl_core.values.instants import SECOND
+from noetl_core.views.executions import executions
 
 PAGE = (Path(__file__).parents[3] / "docs" / "triggers.md").read_text()
 PLAYBOOKS = {
@@ -71,7 +71,7 @@ def results(local: LocalWiring, path: str, delivery: Delivery) -> list[Any]:
     for one in fired:
         assert one.result == "started" and one.path == path and one.execution_id, one
         assert local.run(one.execution_id, timeout_s=30)
-        found.append(read.summary(local.control, one.execution_id)["result"])
+        found.append(executions.summary(local.control, one.execution_id)["result"])
     return found
 
 

@@ -7,15 +7,15 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
-from noetl_core.control import read
 from noetl_core.control.admit import StartRequest, register
-from noetl_core.dsl.load import load
 from noetl_core.dsl.parse import check, parse_playbook
+from noetl_core.dsl.reading.load import load
 from noetl_core.dsl.schema import playbook_schema
 from noetl_core.engine.outcome import Outcome
-from noetl_core.local import LocalWiring
+from noetl_core.runtime.local import LocalWiring
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.registry import ToolRegistry
+from noetl_core.views.executions import executions
 from noetl_migrate import migrate
 from tests.running import events_of
 from tests.unit.dsl.broken import flow
@@ -72,7 +72,7 @@ def ran(text: str, service: Service | None = None, *, others: tuple[str, ...] = 
             register(local.control, other)
         started = local.start(StartRequest(playbook=text, payload=payload or {}))
         assert local.run(started.execution_id, timeout_s=30)
-        out = read.summary(local.control, started.execution_id)
+        out = executions.summary(local.control, started.execution_id)
         log = events_of(local.control, started.execution_id)[0]
         out["order"] = [e["step"] for e in log if e["name"] == "StepScheduled"]
         return out

@@ -26,7 +26,7 @@ from noetl_core.dsl.model import (
     TaskPolicy,
     Then,
 )
-from noetl_core.mappings import deep_merge
+from noetl_core.values.mappings import deep_merge
 
 NAMES = st.from_regex(r"[a-z][a-z0-9_]{0,6}", fullmatch=True)
 TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "Cn", "Co"]), max_size=12).map(

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from noetl_core.dsl.diagnostics import CODES, InvalidPlaybook, suggest, to_json, to_sarif, to_text
 from noetl_core.dsl.parse import check, parse_playbook
+from noetl_core.dsl.reading.diagnostics import CODES, InvalidPlaybook, suggest, to_json, to_sarif, to_text
 from tests.unit.dsl.broken import BROKEN, flow
 
 
@@ -120,7 +120,7 @@ def test_thousands_of_wrong_words_are_compared_with_few_names_each(monkeypatch: 
         compared.append(len(names))
         return []
 
-    monkeypatch.setattr("noetl_core.dsl.diagnostics.difflib.get_close_matches", noted)
+    monkeypatch.setattr("noetl_core.dsl.reading.diagnostics.difflib.get_close_matches", noted)
     check(flow(*(f"{{step: s{n}, tool: {{kind: noop}}, next: {{arcs: [{{step: z{n}}}]}}}}" for n in range(500))), "flow.yaml")
     assert len(compared) == 500
     assert max(compared) <= 100

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from noetl_core.dsl.load import load
 from noetl_core.dsl.parse import check, parse_playbook
+from noetl_core.dsl.reading.load import load
 from noetl_migrate import migrate
 from tests.unit.dsl.broken import HEAD, flow
 from tests.unit.dsl.dialect import PLAIN, SCHEMA, again, fails, found, one, ruled, same

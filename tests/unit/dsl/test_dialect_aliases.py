@@ -8,11 +8,11 @@ import psycopg
 import pytest
 
 from noetl_core.dsl.parse import check, parse_playbook
-from noetl_core.dsl.scripts import files_of, holding
+from noetl_core.dsl.steps.scripts import files_of, holding
 from noetl_core.engine.outcome import Outcome
 from noetl_core.tools.base import ToolCall
-from noetl_core.tools.postgres_connections import where_of
-from noetl_core.tools.postgres_errors import unreachable
+from noetl_core.tools.postgres.connections import where_of
+from noetl_core.tools.postgres.errors import unreachable
 from noetl_migrate import migrate
 from tests.unit.dsl.broken import HEAD, flow
 from tests.unit.dsl.dialect import PLAIN, Service, found, one, ran, same

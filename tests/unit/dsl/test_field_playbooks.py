@@ -16,15 +16,15 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from noetl_core.adapters.local.secrets import LocalSecrets
-from noetl_core.control import read
 from noetl_core.control.admit import StartRequest, register
-from noetl_core.dsl.load import load
 from noetl_core.dsl.model import Playbook
 from noetl_core.dsl.parse import check
+from noetl_core.dsl.reading.load import load
 from noetl_core.dsl.schema import playbook_schema
-from noetl_core.local import LocalWiring
+from noetl_core.playbooks.script_files import with_scripts
 from noetl_core.ports import NotFound
-from noetl_core.script_files import with_scripts
+from noetl_core.runtime.local import LocalWiring
+from noetl_core.views.executions import executions
 from noetl_migrate import migrate
 from tests.databases import postgres
 from tests.servers import Handler, serving, url_of
@@ -133,7 +133,7 @@ def ran(text: str, payload: Mapping[str, Any], secrets: Stored) -> dict[str, Any
         register(local.control, whole(FOLDER / "user_scorer.yaml"))
         started = local.start(StartRequest(playbook=text, payload=payload))
         assert local.run(started.execution_id, timeout_s=60)
-        return read.summary(local.control, started.execution_id)
+        return executions.summary(local.control, started.execution_id)
     finally:
         local.close()
 

@@ -10,19 +10,19 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from noetl_core.dsl.fields import flow, keychain, limits, playbook, policies, sources, tools, triggers, value_schema
+from noetl_core.dsl.fields import flow, keychain, playbook, policies, shared_limits, sources, tools, triggers, value_schema
 from noetl_core.dsl.fields.types import Block, Field
 from noetl_core.dsl.kinds import KINDS
 from noetl_core.dsl.model import UNSET, Executor, Limits, Then
 from noetl_core.dsl.parse import parse_playbook
 from noetl_core.dsl.schema import playbook_schema
-from noetl_core.json_schema import KEYWORDS
+from noetl_core.values.json_schema import KEYWORDS
 
 SCHEMA = playbook_schema()
 PAGES = Path(__file__).parents[3] / "docs/language"
 BLOCKS = [
     b
-    for module in (playbook, value_schema, keychain, flow, policies, limits, sources, tools, triggers)
+    for module in (playbook, value_schema, keychain, flow, policies, shared_limits, sources, tools, triggers)
     for b in vars(module).values()
     if isinstance(b, Block)
 ]

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from noetl_core.dsl.load import load
 from noetl_core.dsl.parse import check
+from noetl_core.dsl.reading.load import load
 
 EXAMPLES = sorted(Path(__file__).parents[3].glob("examples/*/playbook.yaml"))
 VALUES: list[Any] = [

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from noetl_core.control import read
 from noetl_core.dsl.dump import dump
-from noetl_core.dsl.load import load
 from noetl_core.dsl.parse import check, parse_playbook
+from noetl_core.dsl.reading.load import load
 from noetl_core.dsl.schema import playbook_schema
+from noetl_core.views.executions import executions
 from tests.credentials import Held
 from tests.running import run_text
 from tests.unit.dsl.broken import HEAD
@@ -154,6 +154,6 @@ def test_a_stored_credential_is_read_by_each_name_for_it(entry: str) -> None:
         secrets=Held({"pg_reports": {"type": "postgres", "data": {"user": "reader"}}}),
     )
     try:
-        assert read.summary(local.control, state.execution_id)["status"] == "completed"
+        assert executions.summary(local.control, state.execution_id)["status"] == "completed"
     finally:
         local.close()

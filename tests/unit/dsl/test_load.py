@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from noetl_core.dsl.load import MAX_BYTES, Node, load
 from noetl_core.dsl.parse import check
+from noetl_core.dsl.reading.load import MAX_BYTES, Node, load
 from tests.unit.dsl.broken import HEAD
 from tests.work import calls_of
 

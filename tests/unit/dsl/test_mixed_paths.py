@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from noetl_core.dsl.diagnostics import InvalidPlaybook
 from noetl_core.dsl.parse import parse_playbook
+from noetl_core.dsl.reading.diagnostics import InvalidPlaybook
 
 PLAYBOOK = """\
 apiVersion: noetl.io/v2

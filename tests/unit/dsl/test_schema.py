@@ -11,8 +11,8 @@ from hypothesis import given
 from jsonschema import Draft202012Validator
 
 from noetl_core.dsl.dump import document
-from noetl_core.dsl.load import load
 from noetl_core.dsl.model import Playbook
+from noetl_core.dsl.reading.load import load
 from noetl_core.dsl.schema import playbook_schema, render
 from tests.properties import examples
 from tests.unit.dsl.broken import BROKEN

@@ -13,14 +13,14 @@ from jsonschema import Draft202012Validator
 from moto import mock_aws
 
 from noetl_core import run as run_embedded
-from noetl_core.control import read
 from noetl_core.dsl.dump import dump
-from noetl_core.dsl.load import load
 from noetl_core.dsl.parse import check, parse_playbook
+from noetl_core.dsl.reading.load import load
 from noetl_core.dsl.schema import playbook_schema
-from noetl_core.dsl.scripts import files_of, holding
-from noetl_core.script_files import MAX_BYTES, UnreadableScript, with_scripts
+from noetl_core.dsl.steps.scripts import files_of, holding
+from noetl_core.playbooks.script_files import MAX_BYTES, UnreadableScript, with_scripts
 from noetl_core.tools.aws.clients import client
+from noetl_core.views.executions import executions
 from noetl_migrate import migrate
 from tests.commands import run as noetl
 from tests.running import run_text
@@ -37,7 +37,7 @@ def one(task: str) -> str:
 def ran(text: str) -> dict[str, Any]:
     local, state = run_text(text)
     try:
-        return read.summary(local.control, state.execution_id)
+        return executions.summary(local.control, state.execution_id)
     finally:
         local.close()
 

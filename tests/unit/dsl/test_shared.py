@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from noetl_core.dsl.diagnostics import InvalidPlaybook
 from noetl_core.dsl.dump import dump
-from noetl_core.dsl.load import PINNED, load
 from noetl_core.dsl.parse import check, digest_of, parse_playbook
-from noetl_core.dsl.shared import Library, pinned, uses
+from noetl_core.dsl.reading.diagnostics import InvalidPlaybook
+from noetl_core.dsl.reading.load import PINNED, load
+from noetl_core.dsl.sections.workbook_uses import Library, pinned, uses
 from noetl_core.dsl.versions import Version
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: a, path: a }\n"

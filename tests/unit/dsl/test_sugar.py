@@ -7,11 +7,11 @@ from typing import Any
 
 from noetl_cli.output import event_line
 from noetl_cli.progress import Progress
-from noetl_core.control import read
 from noetl_core.control.admit import StartRequest
 from noetl_core.dsl.parse import check, parse_playbook
-from noetl_core.local import LocalWiring
 from noetl_core.observe.timeline import Timeline
+from noetl_core.runtime.local import LocalWiring
+from noetl_core.views.executions import executions
 from tests.running import events_of
 from tests.unit.dsl.broken import HEAD
 
@@ -67,7 +67,7 @@ def history(folder: Path, text: str) -> tuple[dict[str, Any], list[dict[str, Any
     try:
         started = local.start(StartRequest(playbook=text))
         local.run(started.execution_id, timeout_s=30)
-        summary = read.summary(local.control, started.execution_id)
+        summary = executions.summary(local.control, started.execution_id)
         return summary, events_of(local.control, started.execution_id)[0]
     finally:
         local.close()

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import yaml
 
-from noetl_core.dsl.diagnostics import InvalidPlaybook
 from noetl_core.dsl.dump import dump
 from noetl_core.dsl.model import Trigger
 from noetl_core.dsl.parse import parse_playbook
+from noetl_core.dsl.reading.diagnostics import InvalidPlaybook
 from noetl_core.dsl.sources import Events, Messages, Uploads, Webhook
 
 

@@ -18,11 +18,11 @@ from noetl_core.engine.decide import Decision, NewExecution, decide, digest_for,
 from noetl_core.engine.effects import (
     effects_of,
 )
-from noetl_core.engine.fold import fold_commits
-from noetl_core.engine.lineage import lineage_of
+from noetl_core.engine.fold.control_stream import fold_commits
 from noetl_core.engine.needs import Need, NeedValues
 from noetl_core.engine.records import Boundary, Commit, StreamId, control_events
-from noetl_core.engine.redrive import From, Redrive, plan
+from noetl_core.engine.redrive.lineage import lineage_of
+from noetl_core.engine.redrive.plan import From, Redrive, plan
 from noetl_core.engine.state import State
 from noetl_core.events import control, waiting
 from noetl_core.events.event import Fact, new

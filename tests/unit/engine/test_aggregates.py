@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from noetl_core.engine.aggregates import MAX_CELLS, MAX_GROUPS, MAX_RANGES, RunAggregates, condensed, fail, merged
+from noetl_core.engine.fold.aggregates import MAX_CELLS, MAX_GROUPS, MAX_RANGES, RunAggregates, condensed, fail, merged
 from noetl_core.engine.records import Event, RunEvent
 from noetl_core.events.aggregates import Aggregates
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noetl_core.engine.circles import Need, circle, stuck
+from noetl_core.engine.limits.cycles import Need, circle, stuck
 
 
 def test_two_that_wait_for_each_other_are_stuck_and_what_waits_for_them() -> None:

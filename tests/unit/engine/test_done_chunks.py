@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from noetl_core.engine import done_chunks, ids
 from noetl_core.engine.done_chunks import BLOCK, DoneChunks, Origin
-from noetl_core.engine.fold import READABLE
+from noetl_core.engine.fold.control_stream import READABLE
 from noetl_core.engine.records import Snapshot, control_events
 from noetl_core.engine.snapshots import restore, snapshot
 from noetl_core.engine.state import State

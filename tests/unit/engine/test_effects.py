@@ -26,7 +26,7 @@ from noetl_core.engine.effects import (
     WriteHead,
     effects_of,
 )
-from noetl_core.engine.fold import fold_commits
+from noetl_core.engine.fold.control_stream import fold_commits
 from noetl_core.engine.records import Commit, StreamId, control_events
 from noetl_core.engine.snapshots import restore
 from noetl_core.engine.state import State, caller_of

@@ -7,11 +7,11 @@ import json
 
 import pytest
 
-from noetl_core.codec import decode_events
-from noetl_core.control.redrive import redrive
-from noetl_core.engine.lineage import lineage_of
+from noetl_core.control.lifecycle.redrive import redrive
 from noetl_core.engine.records import Commit, StreamId
-from noetl_core.engine.redrive import From, Redrive
+from noetl_core.engine.redrive.lineage import lineage_of
+from noetl_core.engine.redrive.plan import From, Redrive
+from noetl_core.log.codec import decode_events
 from tests.golden import logs
 
 

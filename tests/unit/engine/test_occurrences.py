@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noetl_core.dsl.model import Schedule
-from noetl_core.engine.occurrences import (
+from noetl_core.engine.schedules.occurrences import (
     earlier_occurrences,
     name_of,
     next_occurrence,

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from noetl_core.dsl.model import Rule, Task, TaskPolicy, Then
 from noetl_core.engine.outcome import Outcome
-from noetl_core.engine.pipeline import Pipeline, fold, process
+from noetl_core.engine.pipelines.pipeline import Pipeline, fold, process
 from noetl_core.events.event import TaskEvent
 from noetl_core.expr import Scope
-from noetl_core.instants import SECOND
+from noetl_core.values.instants import SECOND
 
 
 def rules(*then: Then) -> TaskPolicy:

@@ -8,7 +8,7 @@ from itertools import count
 
 import pytest
 
-from noetl_core.engine import places
+from noetl_core.engine.fold import branch_places
 from noetl_core.engine.state import Run, State, Token
 
 
@@ -23,7 +23,7 @@ class Net:
 
     def enqueue(self, run: str | None, arc: int | None, joined: list[str] | None, at: int) -> None:
         token = f"t{next(self.names)}"
-        places.place_token(self.state, token, run, arc, joined)
+        branch_places.place_token(self.state, token, run, arc, joined)
         for name in joined or ():
             del self.state.tokens[name]
             self.order.remove(name)
@@ -33,12 +33,12 @@ class Net:
     def move(self, token: str, arcs: list[int], made: Callable[[int], bool] = lambda arc: True) -> None:
         """The token's run ends and goes on along `arcs`, of which dedupe may leave some out."""
         run, at = f"r{next(self.names)}", self.order.index(token)
-        places.claimed(self.state, [token], run)
+        branch_places.claimed(self.state, [token], run)
         del self.state.tokens[token]
         self.state.runs[run] = Run(run, "s", {}, 0, 0)
         self.order[at : at + 1] = []
         del self.state.runs[run]
-        places.branches(self.state, run, arcs)
+        branch_places.branches(self.state, run, arcs)
         for n, arc in enumerate(a for a in arcs if made(a)):
             self.enqueue(run, arc, None, at + n)
 
@@ -51,7 +51,7 @@ class Net:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_the_order_of_branches_holds_through_forks_joins_and_new_numbers(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(places, "DEEPEST", 2)
+    monkeypatch.setattr(branch_places, "DEEPEST", 2)
     draw, net = random.Random(seed), Net()
     for _ in range(400):
         token = draw.choice(net.order)
@@ -67,11 +67,11 @@ def test_a_cycle_that_forks_and_meets_keeps_places_short() -> None:
     for _ in range(1_000):
         net.move(net.order[0], [0, 1])
         net.meet(list(net.order))
-        assert max(map(len, net.state.places.values())) <= places.DEEPEST + 1
+        assert max(map(len, net.state.places.values())) <= branch_places.DEEPEST + 1
 
 
 def test_tokens_that_are_not_made_twice_leave_nothing_behind() -> None:
     net = Net()
     for _ in range(1_000):
         net.move(net.order[0], [0, 1], made=lambda arc: arc == 0)
-    assert len(net.state.places) <= places.STALE + 4
+    assert len(net.state.places) <= branch_places.STALE + 4

@@ -8,7 +8,7 @@ import pytest
 
 from noetl_core.dsl.model import Rule, Task, TaskPolicy, Then
 from noetl_core.engine.outcome import Outcome
-from noetl_core.engine.policy import MAX_DELAY_S, Directive, delay_of, judge
+from noetl_core.engine.pipelines.policy import MAX_DELAY_S, Directive, delay_of, judge
 from noetl_core.expr import Scope, TemplateError
 
 OK = Outcome.ok({"n": 5})

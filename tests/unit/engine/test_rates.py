@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noetl_core.engine.limit_keys import BadKey, limit_key
-from noetl_core.engine.rates import Pace
+from noetl_core.engine.limits.keys import BadKey, limit_key
+from noetl_core.engine.limits.rates import Pace
 from noetl_core.expr import Secret
-from noetl_core.instants import SECOND
+from noetl_core.values.instants import SECOND
 
 NOW = 1_800_000_000 * SECOND
 PACES = st.builds(Pace, st.floats(0.01, 5_000), st.integers(1, 50))

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from noetl_core.dsl.model import CatchUp, Overlap, Schedule
-from noetl_core.engine.occurrences import name_of
-from noetl_core.engine.schedules import (
+from noetl_core.engine.schedules.occurrences import name_of
+from noetl_core.engine.schedules.schedules import (
     MOST_AT_ONCE,
     MOST_CAUGHT_UP,
     MOST_WAITING,

@@ -11,7 +11,7 @@ import yaml
 from noetl_core.dsl.model import Playbook
 from noetl_core.dsl.parse import check, parse_playbook
 from noetl_core.engine.workload import BadWorkload, check_inputs, doubts, rendered_defaults, unknown
-from noetl_core.mappings import deep_merge
+from noetl_core.values.mappings import deep_merge
 from tests.unit.dsl.broken import HEAD
 
 STEP = {"step": "start", "tool": {"kind": "noop"}}

@@ -14,9 +14,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from noetl_core.control.cursor import history
-from noetl_core.control.envelopes import expand
-from noetl_core.engine.fold import fold
+from noetl_core.engine.fold.control_stream import fold
 from noetl_core.engine.records import Commit
 from noetl_core.engine.state import State
 from noetl_core.events import control, redrives
@@ -43,6 +41,8 @@ from noetl_core.events.table import (
     TERMINAL,
     ends_run,
 )
+from noetl_core.views.reading.cursor import history
+from noetl_core.views.reading.envelopes import expand
 from tests.golden import logs
 from tests.golden.scenarios import SCENARIOS
 
@@ -106,7 +106,7 @@ def test_each_envelope_has_the_payloads_of_its_event() -> None:
 
 @pytest.mark.parametrize("name", sorted(CONTROL_EVENTS))
 def test_each_control_event_has_an_effect_on_the_state(name: str) -> None:
-    """Without one the execution that has it stops for good: `engine.fold` refuses what it does not know."""
+    """Without one the execution that has it stops for good: `engine.fold.control_stream` refuses what it does not know."""
     event: Any = Event(name, 0, {})
     with suppress(LookupError, StopIteration):  # of a function that misses the keys of the payload
         fold(State("1"), event, 0)  # `UnknownEvent`, where there is none

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from noetl_core.codec import decode_events, encode_events
 from noetl_core.events import upcasts
 from noetl_core.events.event import LOG_VERSION
 from noetl_core.events.upcasts import UPCASTS, upcast, upcasts_from
+from noetl_core.log.codec import decode_events, encode_events
 from tests.stored import stored
 
 

@@ -14,8 +14,8 @@ import psycopg
 import pytest
 
 from noetl_cli.services import services_for
-from noetl_core.control import read
-from noetl_core.local import LocalWiring
+from noetl_core.runtime.local import LocalWiring
+from noetl_core.views.executions import executions
 from tests.examples_runner import EXAMPLES
 
 RUN = """
@@ -60,7 +60,7 @@ def test_killed_in_the_middle_of_a_transfer_it_ends_with_every_flight_once(tmp_p
         try:
             local.runner.adopt(execution_id)
             assert local.run(execution_id, timeout_s=300)
-            out: Any = read.summary(local.control, execution_id)
+            out: Any = executions.summary(local.control, execution_id)
         finally:
             local.close()
         assert out["error"] is None

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from noetl_core.control import read
 from noetl_core.control.admit import StartRequest
 from noetl_core.control.callbacks import Gone, answer, open_callbacks
 from noetl_core.dsl.parse import parse_playbook
-from noetl_core.local import LocalWiring
+from noetl_core.runtime.local import LocalWiring
+from noetl_core.views.executions import executions
 from tests.examples_runner import CASES, EXAMPLES, run_example
 from tests.flights_truth import assert_is_the_truth
 
@@ -63,7 +63,7 @@ def test_an_approval_is_given_by_whoever_answers_first(answers: list[Any], resul
                 if given is not None:
                     answer(local.control, waiting[0], given)
         assert local.run(execution, timeout_s=30)
-        summary = read.summary(local.control, execution)
+        summary = executions.summary(local.control, execution)
         assert {**summary["result"], "asked": len(summary["result"]["asked"])} == result
         assert len(set(links)) == len(links), "each question has a link of its own"
         if len(links) > 1:

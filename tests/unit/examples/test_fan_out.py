@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from noetl_core.control import read
-from noetl_core.local import LocalWiring
+from noetl_core.runtime.local import LocalWiring
+from noetl_core.views.executions import executions
 from tests.examples_runner import EXAMPLES, run_example
 from tests.fan_out_files import RESULT, make
 from tests.unit.tools.aws_playbooks import mocked
@@ -65,7 +65,7 @@ def test_killed_in_the_middle_it_ends_with_the_same(tmp_path: Path) -> None:
         try:
             local.runner.adopt(execution_id)
             assert local.run(execution_id, timeout_s=300)
-            out: Any = read.summary(local.control, execution_id)
+            out: Any = executions.summary(local.control, execution_id)
         finally:
             local.close()
     assert before < 495, "it was over before it was killed"

@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from noetl_core.expr import Scope, render
-from noetl_core.expr.limits import Limits
+from noetl_core.expr.evaluation_limits import Limits
 from noetl_core.expr.reading import DEFAULT_LIMITS
 
 SECONDS = 5.0

@@ -7,7 +7,7 @@ import tracemalloc
 import pytest
 
 from noetl_core.expr import LimitExceeded, TemplateError, TemplateSyntaxError
-from noetl_core.expr.limits import Limits
+from noetl_core.expr.evaluation_limits import Limits
 from tests.unit.expr.attacks import attempt
 
 DUNDER_WALKS = [

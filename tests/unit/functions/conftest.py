@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from moto import mock_aws
 
-from noetl_core import wiring, worker_wiring
+from noetl_core.runtime import control_wiring, worker_wiring
 from tests.contract.aws import environment, make_bucket, make_queue, make_table
 
 HELLO = """
@@ -74,7 +74,7 @@ def function() -> Iterator[Function]:
             spec.loader.exec_module(app)
             return app
 
-        caches = (wiring.control, wiring.results, worker_wiring.worker)
+        caches = (control_wiring.control, control_wiring.results, worker_wiring.worker)
         with environment(**names):
             for cached in caches:
                 cached.cache_clear()

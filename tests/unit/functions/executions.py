@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from noetl_core import wiring
 from noetl_core.control.admit import StartRequest, admit
 from noetl_core.engine.records import Event, StreamId
+from noetl_core.runtime import control_wiring
 from tests.contract.event_store import commit
 from tests.unit.functions.conftest import HELLO
 
 
 def ended(playbook: str = HELLO) -> str:
     """Start an execution, and end the run of its first step as its worker would. Return its id."""
-    control = wiring.control()
+    control = control_wiring.control()
     execution_id = admit(control, StartRequest(playbook=playbook)).execution_id
     (run,) = control.load(execution_id).runs.values()
     stream = StreamId(execution_id, run.id)

@@ -11,6 +11,6 @@ HEAVY = {
     "multiprocessing",
     "aws_lambda_powertools.utilities.parameters",
     "sqlite3",
-    "noetl_core.local",
+    "noetl_core.runtime.local",
     "noetl_cli",
 }

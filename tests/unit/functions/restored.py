@@ -46,8 +46,8 @@ class Context:
 sys.path.insert(0, f"{ROOT}/functions/{FUNCTION}")
 import app  # type: ignore[import-not-found]  # noqa: E402 - once its folder is on the path, and the hooks are there to register with
 
-from noetl_core import aws_clients as clients  # noqa: E402 - as the function
 from noetl_core.adapters.clock import SystemClock  # noqa: E402 - as the function
+from noetl_core.aws import clients  # noqa: E402 - as the function
 
 for call, args in reversed(before):
     call(*args)

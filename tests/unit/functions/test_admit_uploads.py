@@ -38,7 +38,7 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         found.append(upload.key)
         return "started 1"
 
-    monkeypatch.setattr("noetl_core.control.uploads.take_upload", take)
+    monkeypatch.setattr("noetl_core.control.triggers.uploads.take_upload", take)
     return found
 
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from noetl_core import wiring
 from noetl_core.control.admit import StartRequest, admit
-from noetl_core.engine import routing
 from noetl_core.engine.records import Event, StreamId
+from noetl_core.engine.routing import rules
 from noetl_core.expr import truthy
+from noetl_core.runtime import control_wiring
 from tests.contract.aws import bodies
 from tests.contract.event_store import commit
 from tests.unit.control.deaths import POISONED, Died, Kept
@@ -38,20 +38,20 @@ def deaths(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             raise Died
         return truthy(text, *args)
 
-    monkeypatch.setattr(routing, "truthy", evaluate)
+    monkeypatch.setattr(rules, "truthy", evaluate)
     return died
 
 
 def process(function: Function, name: str, marks: Kept, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """Load the function of a new process in the same environment."""
-    for cached in (wiring.control, wiring.marks, wiring.left_messages):
+    for cached in (control_wiring.control, control_wiring.marks, control_wiring.left_messages):
         cached.cache_clear()
-    monkeypatch.setattr(wiring, "FileMarks", lambda folder: marks)
+    monkeypatch.setattr(control_wiring, "FileMarks", lambda folder: marks)
     return function(name)
 
 
 def ended_step(playbook: str) -> str:
-    control = wiring.control()
+    control = control_wiring.control()
     execution_id = admit(control, StartRequest(playbook=playbook)).execution_id
     (run,) = control.load(execution_id).runs
     step = control.load(execution_id).runs[run].step
@@ -76,19 +76,19 @@ def test_an_execution_that_ended_the_router_delays_no_other_and_is_stuck_after_t
     router = process(function, "router", marks, monkeypatch)
     good = ended_step(HELLO)
     assert router.handler({"Records": records()}, Context()) == {"batchItemFailures": []}
-    assert wiring.control().load(good).status == "completed", "the batch comes again, and the others of it are done"
+    assert control_wiring.control().load(good).status == "completed", "the batch comes again, and the others of it are done"
     assert len(deaths) == 1
     assert bad in [json.loads(body)["wake"] for body in bodies(os.environ["CONTROL_QUEUE_URL"])]
     for number in (2, 3):
         other = ended_step(HELLO)
         with pytest.raises(Died):
             router.handler(wakes(bad, other), Context())
-        assert wiring.control().load(other).status == "completed", "it was evaluated after the others"
+        assert control_wiring.control().load(other).status == "completed", "it was evaluated after the others"
         assert len(deaths) == number
         router = process(function, "router", marks, monkeypatch)
     assert router.handler(wakes(bad), Context()) == {"batchItemFailures": []}
-    assert wiring.control().load(bad).status == "stuck"
-    head = wiring.control().index.head(bad)
+    assert control_wiring.control().load(bad).status == "stuck"
+    head = control_wiring.control().index.head(bad)
     assert head is not None
     assert head.status == "stuck"
     for _ in range(2):
@@ -104,11 +104,11 @@ def test_the_sweeper_leaves_what_ended_it_to_the_router(
 ) -> None:
     sweeper = process(function, "sweeper", marks, monkeypatch)
     bad = ended_step(POISONED)
-    wiring.control().index.set_due(bad, 1)
+    control_wiring.control().index.set_due(bad, 1)
     with pytest.raises(Died):
         sweeper.handler({}, Context())
     sweeper = process(function, "sweeper", marks, monkeypatch)
-    wiring.control().index.set_due(bad, 1)
+    control_wiring.control().index.set_due(bad, 1)
     assert sweeper.handler({}, Context())["broken"] == 0
     assert len(deaths) == 1
     assert bad in [json.loads(body)["wake"] for body in bodies(os.environ["CONTROL_QUEUE_URL"])]

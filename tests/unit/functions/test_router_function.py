@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from noetl_core import wiring
-from noetl_core.adapters.aws import side_by_side
 from noetl_core.adapters.aws.clients import client
+from noetl_core.adapters.aws.functions import concurrent_calls
+from noetl_core.adapters.aws.functions.concurrent_calls import in_time
 from noetl_core.adapters.aws.queue import SqsCommandQueue
-from noetl_core.adapters.aws.side_by_side import in_time
 from noetl_core.ports import Deadline
+from noetl_core.runtime import control_wiring
 from tests.contract.aws import bodies
 from tests.properties import some
 from tests.unit.functions.conftest import HELLO, Context, Function, lines
@@ -35,7 +35,7 @@ def test_a_record_that_does_not_read_leaves_the_others_of_its_batch_alone(router
     batch = sorted(records(), key=lambda r: r["dynamodb"]["NewImage"]["execution_id"]["S"] != bad)
     batch[0]["dynamodb"]["NewImage"]["v"] = {"N": "99"}
     assert router._stream(batch) == {"batchItemFailures": []}
-    control = wiring.control()
+    control = control_wiring.control()
     assert control.load(good).status == "completed"
     assert control.load(bad).status == "running"
     assert bad in [due.execution_id for due in control.index.due(control.clock.now())]
@@ -45,7 +45,7 @@ def test_an_execution_whose_routing_fails_is_woken_again_and_the_others_go_on(
     router: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bad, good = ended(), ended()
-    control = wiring.control()
+    control = control_wiring.control()
     route = control.route
 
     def fail(execution_id: str, *args: Any, **named: Any) -> Any:
@@ -63,7 +63,7 @@ def test_an_execution_whose_routing_fails_is_woken_again_and_the_others_go_on(
 
 
 def due() -> list[str]:
-    control = wiring.control()
+    control = control_wiring.control()
     return [one.execution_id for one in control.index.due(control.clock.now())]
 
 
@@ -89,7 +89,7 @@ def test_a_record_of_odd_shape_leaves_the_others_of_its_batch_alone(
     image.update(odd)
     batch.insert(0, {"eventSource": "aws:dynamodb", "dynamodb": {}})
     assert router.handler({"Records": batch}, Context()) == {"batchItemFailures": []}
-    assert wiring.control().load(good).status == "completed"
+    assert control_wiring.control().load(good).status == "completed"
     errors = lines(caplog, "a stream record does not read; the sweeper looks at its execution")
     assert len(errors) == 2, "each is told of once"
     if image["pk"] == {"S": f"m#{bad}"} or image["pk"].get("S", "").startswith(f"r#{bad}#"):
@@ -101,13 +101,13 @@ def test_what_there_is_no_time_for_is_woken_and_due(router: ModuleType) -> None:
     first, second = ended(), ended()
     context = Context(left_ms=5_000)
     assert router.handler({"Records": records()}, context) == {"batchItemFailures": []}
-    assert {wiring.control().load(x).status for x in (first, second)} == {"running"}
+    assert {control_wiring.control().load(x).status for x in (first, second)} == {"running"}
     assert sorted(due()) == sorted([first, second])
     woken = [json.loads(body)["wake"] for body in bodies(os.environ["CONTROL_QUEUE_URL"])]
     assert sorted(woken) == sorted([first, second])
     asked = {"eventSource": "aws:sqs", "messageId": "1", "body": json.dumps({"wake": first}), **RECEIVED}
     assert router.handler({"Records": [asked]}, Context()) == {"batchItemFailures": []}
-    assert wiring.control().load(first).status == "completed"
+    assert control_wiring.control().load(first).status == "completed"
 
 
 RECEIVED = {"attributes": {"ApproximateReceiveCount": "1"}, "receiptHandle": "h"}
@@ -126,7 +126,7 @@ def test_an_execution_that_decides_for_minutes_ends_at_its_limit_and_the_others_
     monkeypatch.setattr(router, "LONGEST_S", 200.0)  # nothing is left behind meanwhile
     batch = sorted(records(), key=lambda r: r["dynamodb"]["NewImage"]["execution_id"]["S"] != slow)
     assert router.handler({"Records": batch}, Context()) == {"batchItemFailures": []}
-    control = wiring.control()
+    control = control_wiring.control()
     assert {control.load(x).status for x in others} == {"completed"}
     assert control.load(slow).status == "running"
     assert due() == [slow]
@@ -136,7 +136,7 @@ def test_a_wake_that_decides_for_minutes_comes_again_and_the_next_is_routed(
     router: ModuleType, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     slow, good = hostile(), ended()
-    monkeypatch.setattr(side_by_side, "GRACE_S", 200.0)  # nothing is left behind meanwhile
+    monkeypatch.setattr(concurrent_calls, "GRACE_S", 200.0)  # nothing is left behind meanwhile
     monkeypatch.setattr(router, "in_time", lambda call, seconds: in_time(call, 0.5 if slow in call.args else seconds))
     wakes = [
         {"eventSource": "aws:sqs", "messageId": f"m{n}", "body": json.dumps({"wake": x}), **RECEIVED}
@@ -144,7 +144,7 @@ def test_a_wake_that_decides_for_minutes_comes_again_and_the_next_is_routed(
     ]
     answer = router.handler({"Records": wakes}, Context())
     assert answer == {"batchItemFailures": [{"itemIdentifier": "m0"}]}
-    assert wiring.control().load(good).status == "completed"
+    assert control_wiring.control().load(good).status == "completed"
     (failed,) = lines(caplog, "a message failed; it comes again")
     assert "took longer than 0.5 s" in failed["reason"]
     assert not list(marked()), "nobody counts it as the end of a process"
@@ -152,7 +152,7 @@ def test_a_wake_that_decides_for_minutes_comes_again_and_the_next_is_routed(
 
 def marked() -> Iterator[bytes]:
     """What this process has marked as being evaluated."""
-    memory = wiring.marks()._memory
+    memory = control_wiring.marks()._memory
     content = memory[:] if memory is not None else b""
     return (slot for slot in content.split(b"\0") if slot)
 
@@ -166,7 +166,7 @@ def test_a_wake_that_fails_comes_again_and_says_why_once_with_its_execution(
         for n, x in enumerate((slow, good))
     ]
     wakes.append({"eventSource": "aws:sqs", "messageId": "m2", "body": "no wake", **RECEIVED})
-    control = wiring.control()
+    control = control_wiring.control()
     load, over = control.load, threading.Event()
 
     def block(execution_id: str, *args: Any) -> Any:
@@ -176,7 +176,7 @@ def test_a_wake_that_fails_comes_again_and_says_why_once_with_its_execution(
 
     monkeypatch.setattr(control, "load", block)
     monkeypatch.setattr(router, "LONGEST_S", 2.0)
-    monkeypatch.setattr(side_by_side, "GRACE_S", 0.1)
+    monkeypatch.setattr(concurrent_calls, "GRACE_S", 0.1)
     answer = router.handler({"Records": wakes}, Context())
     over.set()
     assert [f["itemIdentifier"] for f in answer["batchItemFailures"]] == ["m0", "m2"]
@@ -194,7 +194,7 @@ TWO = HELLO + "  next: {arcs: [{step: bye}]}\n- step: bye\n  tool: {kind: noop}\
 
 def test_the_commands_of_a_batch_leave_in_full_requests(router: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     executions = [ended(TWO) for _ in range(20)]
-    monkeypatch.setattr(side_by_side, "PULSE_S", 60.0)
+    monkeypatch.setattr(concurrent_calls, "PULSE_S", 60.0)
     sent: list[int] = []
 
     def note(params: dict[str, Any], **_: Any) -> None:
@@ -203,7 +203,7 @@ def test_the_commands_of_a_batch_leave_in_full_requests(router: ModuleType, monk
     client("sqs").meta.events.register("provide-client-params.sqs.SendMessageBatch", note)
     assert router.handler({"Records": records()}, Context()) == {"batchItemFailures": []}
     assert sent == [10, 10]
-    assert all(len(wiring.control().load(x).runs) == 1 for x in executions)
+    assert all(len(control_wiring.control().load(x).runs) == 1 for x in executions)
 
 
 def test_executions_whose_commands_were_not_sent_are_woken(router: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,7 +216,7 @@ def test_executions_whose_commands_were_not_sent_are_woken(router: ModuleType, m
 
 def test_the_executions_of_a_batch_are_routed_at_the_same_time(router: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     executions = [ended() for _ in range(4)]
-    control = wiring.control()
+    control = control_wiring.control()
     route, together = control.route, threading.Barrier(4)
 
     def meet(*args: Any, **named: Any) -> Any:
@@ -231,7 +231,7 @@ def test_the_executions_of_a_batch_are_routed_at_the_same_time(router: ModuleTyp
 def test_an_execution_that_blocks_is_left_behind_and_woken(router: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     """It checks nothing, as a call of a library would: the others end, and it is tried again."""
     stuck, *others = [ended() for _ in range(3)]
-    control = wiring.control()
+    control = control_wiring.control()
     route, over = control.route, threading.Event()
 
     def block(execution_id: str, *args: Any, **named: Any) -> Any:
@@ -242,7 +242,7 @@ def test_an_execution_that_blocks_is_left_behind_and_woken(router: ModuleType, m
 
     monkeypatch.setattr(control, "route", block)
     monkeypatch.setattr(router, "LONGEST_S", 0.5)
-    monkeypatch.setattr(side_by_side, "GRACE_S", 0.1)
+    monkeypatch.setattr(concurrent_calls, "GRACE_S", 0.1)
     assert router.handler({"Records": records()}, Context()) == {"batchItemFailures": []}
     over.set()
     assert {control.load(x).status for x in others} == {"completed"}
@@ -257,21 +257,21 @@ def test_executions_that_run_out_of_time_anywhere_leave_nothing_locked_and_nothi
     executions = [ended(TWO) for _ in range(30)]
     batch, chance = {"Records": records()}, random.Random(seed)
     purge(*json.loads(os.environ["COMMAND_QUEUES"]).values())
-    monkeypatch.setattr(side_by_side, "PULSE_S", 0.001)
-    monkeypatch.setattr(side_by_side, "GRACE_S", 20.0)
+    monkeypatch.setattr(concurrent_calls, "PULSE_S", 0.001)
+    monkeypatch.setattr(concurrent_calls, "GRACE_S", 20.0)
     woken: set[str] = set()
     with monkeypatch.context() as hurried:
         hurried.setattr(router, "_later", lambda execution_id, delay_s: woken.add(execution_id))
         for _ in range(5):
             hurried.setattr(router, "LONGEST_S", chance.uniform(0.001, 0.05))
             assert router.handler(batch, Context()) == {"batchItemFailures": []}
-    control = wiring.control()
+    control = control_wiring.control()
     assert router.handler(batch, Context()) == {"batchItemFailures": []}
     states = [control.load(x) for x in executions]
     assert all([run.step for run in state.runs.values()] == ["bye"] for state in states), "each was routed, once"
     sent = {json.loads(body)["execution_id"] for body in bodies(json.loads(os.environ["COMMAND_QUEUES"])["default"])}
     assert sent | woken == set(executions), "what was not sent is looked at again"
-    for lock in (control._lock, wiring.commands()._lock):
+    for lock in (control._lock, control_wiring.commands()._lock):
         assert lock.acquire(blocking=False)
         lock.release()
 

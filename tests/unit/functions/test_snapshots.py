@@ -18,8 +18,8 @@ import pytest
 from bench.aws_stub import Services
 from bench.cold import PLAYBOOK, environment, message, request
 
-from noetl_core import worker_wiring
-from noetl_core.codec import decode_events
+from noetl_core.log.codec import decode_events
+from noetl_core.runtime import worker_wiring
 from tests.servers import serving, url_of
 
 ROOT = Path(__file__).parents[3]

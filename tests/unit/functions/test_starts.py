@@ -25,9 +25,9 @@ DATA_PLANE = {"noetl_core.worker.service", "noetl_core.worker.runner", "noetl_co
 
 COLLECTOR = """
 import gc, importlib.util, sys
-import noetl_core.adapters.aws.cold_start
+import noetl_core.adapters.aws.functions.cold_start
 gc.enable()
-sys.modules.pop("noetl_core.adapters.aws.cold_start")  # it is imported by the handler, or not
+sys.modules.pop("noetl_core.adapters.aws.functions.cold_start")  # it is imported by the handler, or not
 collections = []
 gc.callbacks.append(lambda phase, info: collections.append(phase))
 spec = importlib.util.spec_from_file_location("app", sys.argv[1])

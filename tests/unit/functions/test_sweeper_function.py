@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from noetl_core import wiring
 from noetl_core.adapters.aws.clients import client
-from noetl_core.control import sweep
 from noetl_core.control.admit import StartRequest, admit
+from noetl_core.control.sweeping import sweep
+from noetl_core.runtime import control_wiring
 from tests.contract.aws import bodies
 from tests.unit.functions.conftest import HELLO, Context, Function, lines
 from tests.unit.functions.executions import ended, hostile
 
 
 def overdue(n: int) -> list[str]:
-    control = wiring.control()
+    control = control_wiring.control()
     started = [admit(control, StartRequest(playbook=HELLO)).execution_id for _ in range(n)]
     for execution_id in started:
         control.index.set_due(execution_id, 1)
@@ -32,7 +32,7 @@ def spoil(execution_id: str) -> None:
         UpdateExpression="SET body = :b",
         ExpressionAttributeValues={":b": {"B": b"broken"}},
     )
-    wiring.control()._states.clear()
+    control_wiring.control()._states.clear()
 
 
 def test_a_broken_execution_with_a_letter_stops_neither_the_sweep_nor_the_letters(
@@ -48,7 +48,7 @@ def test_a_broken_execution_with_a_letter_stops_neither_the_sweep_nor_the_letter
         client("sqs").send_message(QueueUrl=url, MessageBody=body)
     done: dict[str, Any] = sweeper.handler({}, Context())
     assert (done["looked"], done["broken"], done["dead"]) == (2, 1, 2)
-    control = wiring.control()
+    control = control_wiring.control()
     head = control.index.head(bad)
     assert head is not None
     assert head.status == "stuck"
@@ -62,7 +62,7 @@ def test_a_broken_execution_with_a_letter_stops_neither_the_sweep_nor_the_letter
 def test_what_there_is_no_time_for_is_handed_to_the_router(function: Function, monkeypatch: pytest.MonkeyPatch) -> None:
     sweeper = function("sweeper")
     started = overdue(25)
-    control = wiring.control()
+    control = control_wiring.control()
     now = control.clock.now()
     times = iter([now, now, now, *[now + 30_000_000] * 99])
     monkeypatch.setattr(control, "clock", _Clock(times))
@@ -78,7 +78,7 @@ def test_an_execution_that_decides_for_minutes_is_left_to_the_router_and_the_oth
 ) -> None:
     sweeper = function("sweeper")
     slow, good = hostile(), ended()
-    control = wiring.control()
+    control = control_wiring.control()
     control.index.set_due(slow, 1)
     control.index.set_due(good, 2)
     monkeypatch.setattr(sweep, "LONGEST_S", 3.0)

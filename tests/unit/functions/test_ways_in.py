@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from noetl_core.adapters.aws.clients import client
-from noetl_core.wiring import control
+from noetl_core.runtime.control_wiring import control
 from tests.contract.aws import environment, make_bucket, make_queue
 from tests.properties import some
 from tests.unit.functions.conftest import Context, Function, lines

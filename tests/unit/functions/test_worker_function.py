@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from botocore.awsrequest import AWSPreparedRequest
 
-from noetl_core import wiring, worker_wiring
 from noetl_core.adapters.aws.clients import client
 from noetl_core.control.admit import StartRequest, admit
 from noetl_core.engine.records import Command, StreamId
 from noetl_core.ports import Gate
-from noetl_core.worker.handled import Handled
+from noetl_core.runtime import control_wiring, worker_wiring
+from noetl_core.worker.claiming.handled import Handled
 from tests.unit.functions.conftest import Context, Function
 
 NOOP = """
@@ -42,7 +42,7 @@ def queue() -> str:
 
 
 def started(count: int, playbook: str = NOOP) -> list[str]:
-    return [admit(wiring.control(), StartRequest(playbook=playbook)).execution_id for _ in range(count)]
+    return [admit(control_wiring.control(), StartRequest(playbook=playbook)).execution_id for _ in range(count)]
 
 
 def batch(receive_count: int = 1) -> dict[str, Any]:
@@ -75,7 +75,7 @@ def of(event: Mapping[str, Any], message: str) -> str:
 
 def ended(executions: list[str]) -> set[str]:
     """Executions whose run has ended."""
-    control = wiring.control()
+    control = control_wiring.control()
     found = set()
     for execution_id in executions:
         (run,) = control.load(execution_id).runs
@@ -270,6 +270,6 @@ def test_the_gates_of_a_batch_are_read_by_one_request(worker: ModuleType) -> Non
 
 def test_a_closed_gate_in_a_batch_stops_its_execution_alone(worker: ModuleType) -> None:
     executions = started(3)
-    wiring.control().gates.set_gate(executions[2], Gate("stop"))
+    control_wiring.control().gates.set_gate(executions[2], Gate("stop"))
     assert worker.handler(batch(), Context()) == {"batchItemFailures": []}
     assert ended(executions) == set(executions[:2])

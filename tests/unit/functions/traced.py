@@ -90,7 +90,7 @@ def start_service() -> None:
         client("secretsmanager").create_secret(Name=f"noetl/{name}", SecretString=json.dumps(value))
     if source := os.environ.pop("PLAYBOOK", ""):
         from noetl_core.control.admit import StartRequest, admit
-        from noetl_core.wiring import control
+        from noetl_core.runtime.control_wiring import control
 
         admit(control(), StartRequest(playbook=source, payload=json.loads(os.environ.pop("PAYLOAD", "{}"))))
 

@@ -18,7 +18,9 @@ from noetl_infra.package import CORE, LAYER, layer
 from tests.unit.infra.handlers import HANDLERS, ROOT, nodes
 
 NAMED = re.compile(r"noetl_core(?:\.\w+)*\.?")
-NOT_FOLLOWED = {("noetl_core", "noetl_core.embedded"): "`noetl_core.run` is what programs call; it is loaded when they do"}
+NOT_FOLLOWED = {
+    ("noetl_core", "noetl_core.runtime.embedded"): "`noetl_core.run` is what programs call; it is loaded when they do"
+}
 
 
 def module_of(file: Path) -> str:

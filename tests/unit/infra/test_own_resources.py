@@ -22,7 +22,7 @@ from noetl_core.tools.base import ToolCall
 from noetl_core.tools.invoke import invoke
 from noetl_core.tools.registry import BUILT_IN, FOR_LOOPS, ToolRegistry
 from noetl_core.tools.script import ScriptedTool
-from noetl_core.worker.credentials import PermittedCredentials
+from noetl_core.worker.secrets.credentials import PermittedCredentials
 from tests.unit.infra.iam import permits
 from tests.unit.infra.translated import deployed, listed, of_type, statements
 

@@ -43,7 +43,7 @@ def test_a_function_is_its_handler(name: str) -> None:
 
 def test_the_thin_layer_is_the_core_with_the_bytecode_of_each_module() -> None:
     inside = set(names(layer(dependencies=False).body))
-    assert "python/noetl_core/wiring.py" in inside
+    assert "python/noetl_core/runtime/control_wiring.py" in inside
     assert all(n.startswith("python/noetl_core/") for n in inside)
     caches = {n for n in inside if "__pycache__" in n}
     assert caches == {cache_from_source(n) for n in inside if n.endswith(".py")}
@@ -59,7 +59,7 @@ def test_the_layer_is_the_same_bytes_each_time() -> None:
 def test_an_interpreter_takes_the_bytecode_of_a_layer(tmp_path: Path) -> None:
     with zipfile.ZipFile(io.BytesIO(layer(dependencies=False).body)) as archive:
         archive.extractall(tmp_path)
-    ask = "import sys; sys.path.insert(0, 'python'); import noetl_core.wiring"
+    ask = "import sys; sys.path.insert(0, 'python'); import noetl_core.runtime.control_wiring"
     told = subprocess.run([sys.executable, "-vc", ask], cwd=tmp_path, capture_output=True, text=True, check=True).stderr
     assert "code object from 'python/noetl_core/__pycache__/wiring." in told.replace(f"{tmp_path}/", "")
     assert "wiring.py is stale" not in told

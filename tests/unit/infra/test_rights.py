@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from botocore.client import BaseClient
 
-from noetl_core import wiring
 from noetl_core.adapters.aws.clients import client
 from noetl_core.ports import WebhookDelivery
+from noetl_core.runtime import control_wiring
 from tests.contract.aws import environment
 from tests.unit.infra import test_sample_events as sample
 from tests.unit.infra.translated import listed, statements
@@ -281,7 +281,7 @@ def test_a_sweep_that_fires_takes_over_and_handles_dead_letters_is_within_its_ro
     (dead, _) = json.loads(os.environ["DEAD_LETTER_QUEUES"])
     letter = {"execution_id": execution_id, "step": "start", "run_id": command["run_id"]}
     client("sqs").send_message(QueueUrl=dead, MessageBody=json.dumps(letter))
-    wiring.control().index.set_due(execution_id, 1)
+    control_wiring.control().index.set_due(execution_id, 1)
     calls.clear()
     swept = sample.call("sweeper", "schedule")
     assert (swept["looked"], swept["dead"]) == (1, 1)

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from moto import mock_aws
 
-from noetl_core import wiring, worker_wiring
 from noetl_core.adapters.aws.clients import client
+from noetl_core.runtime import control_wiring, worker_wiring
 from tests.contract.aws import environment, make_bucket, make_queue, make_table
 
 ROOT = Path(__file__).parents[3]
@@ -61,7 +61,7 @@ def cloud() -> Iterator[None]:
 
 
 def forget() -> None:
-    for made in (wiring.results, wiring.control, worker_wiring.worker, wiring.inbox):
+    for made in (control_wiring.results, control_wiring.control, worker_wiring.worker, control_wiring.inbox):
         made.cache_clear()
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from noetl_core.control.ways_in import WaysIn
+from noetl_core.control.deployment.inbound_sources import WaysIn
 from tests.asking import routes
 from tests.unit.infra import translated
 from tests.unit.infra.translated import listed, source

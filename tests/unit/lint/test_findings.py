@@ -11,11 +11,11 @@ from hypothesis import given
 from typer.testing import CliRunner
 
 from noetl_cli.commands import load
-from noetl_core.dsl.diagnostics import CODES, to_json, to_sarif
 from noetl_core.dsl.dump import dump
 from noetl_core.dsl.lint import lint
 from noetl_core.dsl.model import Playbook
 from noetl_core.dsl.parse import _read, check
+from noetl_core.dsl.reading.diagnostics import CODES, to_json, to_sarif
 from tests.properties import examples
 from tests.unit.control.asker import Asker
 from tests.unit.dsl.broken import flow

@@ -60,7 +60,7 @@ def test_what_is_short_enough_or_not_known_is_not(collection: str) -> None:
 
 def test_a_list_that_is_too_long_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert LOOP_ITEMS == 1_000_000
-    monkeypatch.setattr("noetl_core.dsl.lint.limits.LOOP_ITEMS", 3)
+    monkeypatch.setattr("noetl_core.dsl.lint.shared_limits.LOOP_ITEMS", 3)
     assert found("[1, 2, 3]") == []
     (said,) = found("[1, 2, 3, 4]")
     assert "has 4 items" in said

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from noetl_core.dsl.diagnostics import CODES, page_of
 from noetl_core.dsl.model import Playbook
 from noetl_core.dsl.parse import check, parse_playbook
+from noetl_core.dsl.reading.diagnostics import CODES, page_of
 from noetl_core.dsl.versions import Version
 from tests.unit.docs.language import completed
 

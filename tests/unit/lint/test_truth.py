@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from noetl_core.control.admit import StartRequest
 from noetl_core.dsl.parse import check
-from noetl_core.local import LocalWiring
+from noetl_core.runtime.local import LocalWiring
 from tests.properties import examples
 from tests.running import events_of
 

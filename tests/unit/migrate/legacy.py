@@ -12,10 +12,10 @@ from noetl_core.control.admit import StartRequest
 from noetl_core.dsl.parse import check
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.state import State
-from noetl_core.local import LocalWiring
+from noetl_core.log.stored_values import Values
+from noetl_core.runtime.local import LocalWiring
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.registry import ToolRegistry
-from noetl_core.values import Values
 from noetl_migrate import migrate
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: demo, path: team/demo }\n"

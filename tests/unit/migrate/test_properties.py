@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from noetl_core.dsl.dump import dump
 from noetl_core.dsl.parse import check, parse_playbook
 from noetl_core.engine.outcome import Outcome
-from noetl_core.engine.pipeline import Pipeline, fold, process
+from noetl_core.engine.pipelines.pipeline import Pipeline, fold, process
 from noetl_core.expr import Scope
 from noetl_migrate import migrate
 from tests.properties import examples

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from noetl_core.control.admit import StartRequest
-from noetl_core.control.layouts import MAX_ARCS, Layouts
-from noetl_core.control.service import Service
-from noetl_core.local import LocalWiring
-from noetl_core.observe.graph import Edge, Graph, Node
-from noetl_core.observe.layout import MAX_PASSED, Layout, Places, placed, places_of
+from noetl_core.observe.drawing.graph import Edge, Graph, Node
+from noetl_core.observe.drawing.layout import MAX_PASSED, Layout, Places, placed, places_of
+from noetl_core.observe.drawing.layouts import MAX_ARCS, Layouts
+from noetl_core.runtime.local import LocalWiring
+from noetl_core.service.api_service import Service
 from tests.asking import ask
 from tests.unit.control.workflows import FAN, source
 
@@ -115,7 +115,7 @@ def test_a_layout_is_computed_once_for_a_text(monkeypatch: pytest.MonkeyPatch) -
         made.append(drawn.title)
         return places_of(drawn, most)
 
-    monkeypatch.setattr("noetl_core.observe.layout.places_of", noted)
+    monkeypatch.setattr("noetl_core.observe.drawing.layout.places_of", noted)
     local = LocalWiring()
     service = Service(lambda: local.control, lambda: b"key")
     ids = [local.start(StartRequest(playbook=source(FAN))).execution_id for _ in range(2)]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from noetl_cli.chart import draw
-from noetl_core.control.operate import cancel
-from noetl_core.control.timelines import timeline
-from noetl_core.control.why import why
+from noetl_core.control.lifecycle.operate import cancel
 from noetl_core.observe.timeline import RUNS
+from noetl_core.views.explain.timelines import timeline
+from noetl_core.views.explain.why import why
 from tests.sim.concurrency import SHARED, STEPS, Server, all_end, start
 from tests.sim.world import World
 

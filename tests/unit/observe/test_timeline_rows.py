@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from noetl_core.adapters.local import events as adapter
-from noetl_core.codec import decode_events
 from noetl_core.control.admit import StartRequest
-from noetl_core.control.service import Service
-from noetl_core.local import LocalWiring
+from noetl_core.log.codec import decode_events
+from noetl_core.runtime.local import LocalWiring
+from noetl_core.service.api_service import Service
 from tests.asking import ask
 from tests.unit.control.long_playbooks import loop
 from tests.unit.control.workflows import source

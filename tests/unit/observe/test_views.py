@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 
-from noetl_core.control import read
-from noetl_core.control.cursor import history
-from noetl_core.control.envelopes import expand
 from noetl_core.dsl.parse import parse_playbook
 from noetl_core.engine.state import State
-from noetl_core.local import LocalWiring
 from noetl_core.observe.cost import EXECUTION, Meter
-from noetl_core.observe.graph import dot, graph_of, mermaid
+from noetl_core.observe.drawing.graph import dot, graph_of, mermaid
+from noetl_core.observe.drawing.svg import svg
 from noetl_core.observe.logs import task_logs
-from noetl_core.observe.svg import svg
 from noetl_core.observe.timeline import Timeline
+from noetl_core.runtime.local import LocalWiring
+from noetl_core.views.executions import executions
+from noetl_core.views.reading.cursor import history
+from noetl_core.views.reading.envelopes import expand
 from tests.running import run_text
 from tests.waiting import run_until_it_waits
 
@@ -327,7 +327,7 @@ def test_every_attempt_has_its_log(fork: tuple[LocalWiring, State]) -> None:
 
 
 def test_the_summary_and_the_views_speak_of_the_same_runs(fork: tuple[LocalWiring, State]) -> None:
-    summary = read.summary(fork[0].control, fork[1].execution_id)
+    summary = executions.summary(fork[0].control, fork[1].execution_id)
     line = Timeline()
     line.observe(envelopes(fork))
     counts: dict[str, int] = {}

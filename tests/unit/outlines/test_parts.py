@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noetl_core.expr import Scope, TemplateError, render, truthy
-from noetl_core.outlines import (
+from noetl_core.values.outlines import (
     Container,
     JsonOutline,
     LineOutline,
@@ -24,7 +24,7 @@ from noetl_core.outlines import (
     outline_of,
     read_outline,
 )
-from noetl_core.strict_json import parsed
+from noetl_core.values.strict_json import parsed
 from tests.properties import examples
 
 scalars = st.none() | st.booleans() | st.integers(-(10**6), 10**6) | st.floats(allow_nan=False, allow_infinity=False)

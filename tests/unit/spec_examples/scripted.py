@@ -12,8 +12,8 @@ from noetl_core.dsl.parse import check
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.records import StreamId
 from noetl_core.engine.state import State
+from noetl_core.log.stored_values import Values
 from noetl_core.tools.base import ToolCall
-from noetl_core.values import Values
 from tests.sim.invariants import check as invariants
 from tests.sim.world import World
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from moto import mock_aws
 
-from noetl_core.control import read
 from noetl_core.control.admit import StartRequest
 from noetl_core.dsl.parse import check
-from noetl_core.local import LocalWiring
+from noetl_core.runtime.local import LocalWiring
+from noetl_core.views.executions import executions
 from tests.contract.aws import environment
 
 HEAD = """apiVersion: noetl.io/v2
@@ -49,7 +49,7 @@ class Ran:
         started = self.local.start(StartRequest(playbook=source, payload=payload or {}))
         self.execution_id = started.execution_id
         assert self.local.run(self.execution_id, timeout_s=60)
-        self.summary = read.summary(self.local.control, self.execution_id)
+        self.summary = executions.summary(self.local.control, self.execution_id)
         if local is None:
             self.local.close()
 

@@ -20,8 +20,8 @@ from noetl_core.engine.outcome import Outcome
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.invoke import invoke
 from noetl_core.tools.registry import ToolRegistry
-from noetl_core.worker.inputs import TaskReferences
-from noetl_core.worker.view import Resolver
+from noetl_core.worker.values.execution_view import Resolver
+from noetl_core.worker.values.inputs import TaskReferences
 from tests.databases import postgres
 from tests.servers import serving
 

@@ -12,13 +12,13 @@ from typing import Any, cast
 import pytest
 
 from noetl_core.engine.outcome import Outcome
-from noetl_core.tools import event_loop
 from noetl_core.tools.base import ToolCall
-from noetl_core.tools.event_loop import EventLoop, LoopTask
-from noetl_core.tools.http import HttpTool
-from noetl_core.tools.http_client import HttpClient, _Session
+from noetl_core.tools.calls import event_loop
+from noetl_core.tools.calls.event_loop import EventLoop, LoopTask
+from noetl_core.tools.http.client import HttpClient, _Session
+from noetl_core.tools.http.tool import HttpTool
 from noetl_core.tools.invoke import invoke_evented
-from noetl_core.tools.net import AddressPolicy
+from noetl_core.tools.network.addresses import AddressPolicy
 from tests.servers import serving
 
 from .conftest import kind

@@ -11,7 +11,7 @@ import pytest
 from noetl_core.engine.outcome import Outcome
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.invoke import invoke
-from noetl_core.tools.python import PythonTool
+from noetl_core.tools.python.tool import PythonTool
 
 Python = Callable[..., Outcome]
 

@@ -13,13 +13,13 @@ import pytest
 
 from noetl_core.adapters.local.results import FileResultStore
 from noetl_core.engine.outcome import Outcome
-from noetl_core.local import LocalWiring
+from noetl_core.log.stored_values import PublishedResults
 from noetl_core.ports import NotFound
+from noetl_core.runtime.local import LocalWiring
 from noetl_core.tools import artifact
 from noetl_core.tools.artifact import ArtifactTool
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.invoke import invoke
-from noetl_core.values import PublishedResults
 from tests.unit.tools.aws_playbooks import Ran
 
 MIB = 1024 * 1024

@@ -14,16 +14,17 @@ from botocore.exceptions import ClientError, NoRegionError
 
 from noetl_container import ContainerTool, ended
 from noetl_core.adapters.aws.clients import client
-from noetl_core.control import operate, read
 from noetl_core.control.admit import StartRequest
+from noetl_core.control.lifecycle import operate
 from noetl_core.dsl.parse import check
 from noetl_core.engine.outcome import Outcome
 from noetl_core.expr import Secret
-from noetl_core.local import LocalWiring
+from noetl_core.runtime.local import LocalWiring
 from noetl_core.tools.aws import rights
 from noetl_core.tools.base import Outside, ToolCall
 from noetl_core.tools.invoke import invoke, invoke_planned, invoke_stop
 from noetl_core.tools.registry import ToolRegistry
+from noetl_core.views.executions import executions
 from tests.unit.docs.demo_aws import make_ecs
 from tests.unit.tools.aws_playbooks import Ran, mocked, playbook
 from tests.unit.tools.conftest import kind, message
@@ -149,7 +150,7 @@ def test_a_cancelled_execution_stops_its_container_before_it_ends(slow: Any) -> 
     operate.cancel(local.control, execution_id)
     assert local.run(execution_id, timeout_s=60)
     assert [task.desired_status for task in started(slow)] == ["STOPPED"]
-    assert read.summary(local.control, execution_id)["status"] == "cancelled"
+    assert executions.summary(local.control, execution_id)["status"] == "cancelled"
     local.close()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from noetl_core.tools.credential_fields import BY_KIND, COMMON
+from noetl_core.tools.masking.credential_fields import BY_KIND, COMMON
 
 PAGE = (Path(__file__).parents[3] / "docs/access.md").read_text()
 

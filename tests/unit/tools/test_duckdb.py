@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from noetl_core.adapters.local.results import LazyTempResultStore
 from noetl_core.engine.outcome import Outcome
 from noetl_core.tools.base import ToolCall
-from noetl_core.tools.duckdb import DuckDBTool
+from noetl_core.tools.duckdb.tool import DuckDBTool
 from noetl_core.tools.invoke import invoke
 from tests.properties import examples
 

@@ -18,10 +18,10 @@ import pytest
 from noetl_core.adapters.local.results import LazyTempResultStore
 from noetl_core.expr import Secret
 from noetl_core.tools.aws.clients import client
-from noetl_core.tools.duckdb import DuckDBTool, failed
-from noetl_core.tools.net import AddressPolicy, AddressRefused
+from noetl_core.tools.duckdb.tool import DuckDBTool, failed
+from noetl_core.tools.network.addresses import AddressPolicy, AddressRefused
 from noetl_core.tools.registry import ToolRegistry
-from noetl_core.tools.scratch import spilling
+from noetl_core.tools.rows.scratch import spilling
 from noetl_core.tools.store import encode
 from tests.servers import Handler, serving
 from tests.unit.tools.aws_playbooks import mocked
@@ -104,7 +104,7 @@ def test_a_query_that_gives_a_file_still_reaches_no_other(run: Run) -> None:
 
 @pytest.mark.parametrize("form", ["json", "jsonl", "csv", "parquet"])
 def test_large_and_small_objects_are_one_table_and_never_in_memory(run: Run, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
-    monkeypatch.setattr("noetl_core.tools.duckdb_sources.LARGE", 20_000)
+    monkeypatch.setattr("noetl_core.tools.duckdb.sources.LARGE", 20_000)
     remote = Remote()
     refs = []
     for page, size in enumerate((3, 2_000, 2, 3_000)):
@@ -127,7 +127,7 @@ def test_large_and_small_objects_are_one_table_and_never_in_memory(run: Run, mon
 
 
 def test_references_within_a_large_object_are_loaded(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_core.tools.duckdb_sources.LARGE", 100)
+    monkeypatch.setattr("noetl_core.tools.duckdb.sources.LARGE", 100)
     inner = run("store", {"data": [7, 8]}, task_run_id="inner").result
     outer = run(
         "store", {"data": [{"id": n, "list": [n]} for n in range(50)] + [{"id": 50, "list": inner}]}, task_run_id="outer"
@@ -149,7 +149,7 @@ def test_tables_of_large_sources_are_in_a_file(run: Run, monkeypatch: pytest.Mon
     ref = run("store", {"data": [{"id": 1}], "format": "parquet"}).result
     where = "SELECT path IS NOT NULL AS file FROM duckdb_databases() WHERE NOT internal"
     assert run("duckdb", {"sources": {"t": ref}, "command": where}).result["rows"] == [{"file": False}]
-    monkeypatch.setattr("noetl_core.tools.duckdb.IN_FILE", 1)
+    monkeypatch.setattr("noetl_core.tools.duckdb.tool.IN_FILE", 1)
     assert run("duckdb", {"sources": {"t": ref}, "command": where}).result["rows"] == [{"file": True}]
 
 
@@ -173,7 +173,7 @@ def test_a_download_that_fills_the_disk_names_the_remedy(run: Run, monkeypatch: 
         raise OSError(errno.ENOSPC, "No space left on device")
 
     ref = run("store", {"data": [{"id": 1}], "format": "parquet"}).result
-    monkeypatch.setattr("noetl_core.tools.duckdb_sources._local", full)
+    monkeypatch.setattr("noetl_core.tools.duckdb.sources._local", full)
     outcome = run("duckdb", {"sources": {"t": ref}, "command": "SELECT 1"})
     assert kind(outcome) == "limit" and outcome.error and "WorkerStorage" in outcome.error.message
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from noetl_core.tools.base import BadInput, ToolCall
-from noetl_core.tools.duckdb import DuckDBTool
-from noetl_core.tools.duckdb_memory import memory_limit
+from noetl_core.tools.duckdb.tool import DuckDBTool
 from noetl_core.tools.invoke import invoke
+from noetl_core.tools.rows.duckdb_memory import memory_limit
 from tests.unit.infra.translated import source
 
 MEMORY = source()["Parameters"]["WorkerMemory"]

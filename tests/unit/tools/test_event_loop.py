@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from noetl_core.tools import event_loop
-from noetl_core.tools.event_loop import EventLoop, LoopTask, Stopped, drop
+from noetl_core.tools.calls import event_loop
+from noetl_core.tools.calls.event_loop import EventLoop, LoopTask, Stopped, drop
 
 Pair = tuple[socket.socket, socket.socket]
 

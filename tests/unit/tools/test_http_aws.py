@@ -12,13 +12,13 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from noetl_core.aws_clients import forget_clients
+from noetl_core.aws.clients import forget_clients
 from noetl_core.engine.outcome import Outcome
 from noetl_core.tools.aws import rights
 from noetl_core.tools.base import ToolCall
-from noetl_core.tools.http import HttpTool
+from noetl_core.tools.http.tool import HttpTool
 from noetl_core.tools.invoke import invoke
-from noetl_core.tools.net import AddressPolicy
+from noetl_core.tools.network.addresses import AddressPolicy
 
 from .conftest import Server, kind
 

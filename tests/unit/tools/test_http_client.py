@@ -9,9 +9,9 @@ import time
 import pytest
 
 from noetl_core.tools.base import ToolCall
-from noetl_core.tools.event_loop import EventLoop, LoopTask
-from noetl_core.tools.http import HttpTool
-from noetl_core.tools.http_client import texts_of
+from noetl_core.tools.calls.event_loop import EventLoop, LoopTask
+from noetl_core.tools.http.client import texts_of
+from noetl_core.tools.http.tool import HttpTool
 from noetl_core.tools.invoke import invoke_evented
 from tests.work import calls_of
 
@@ -146,7 +146,7 @@ def test_a_connection_that_fails_leaves_its_place(server: Server, tool: HttpTool
 
 
 def test_old_connections_are_closed_before_they_are_used(server: Server, tool: HttpTool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_core.tools.http_client.IDLE_S", 0.02)
+    monkeypatch.setattr("noetl_core.tools.http.client.IDLE_S", 0.02)
     client = limited(tool, 5)
     server.together(2)
     calls(tool, base(server), base(server))

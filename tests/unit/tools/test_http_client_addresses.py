@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from noetl_core.tools.base import ToolCall
-from noetl_core.tools.event_loop import EventLoop
-from noetl_core.tools.http import HttpTool
+from noetl_core.tools.calls.event_loop import EventLoop
+from noetl_core.tools.http.tool import HttpTool
 from noetl_core.tools.invoke import invoke_evented
-from noetl_core.tools.lookups import Resolver
+from noetl_core.tools.network.lookups import Resolver
 
 from .conftest import kind
 from .connections import Handler, Server, base, calls, kinds, outcome_of, server, tool

@@ -14,7 +14,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from noetl_core.tools.http import HttpTool
+from noetl_core.tools.http.tool import HttpTool
 from tests.servers import serving
 
 from .conftest import kind

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from noetl_core.tools.http_body import BodyUnreadable, Decompressor
+from noetl_core.tools.http.body import BodyUnreadable, Decompressor
 
 from .conftest import Server, kind
 from .http_calls import Http, http

@@ -15,9 +15,9 @@ from noetl_core.adapters.local.results import LazyTempResultStore
 from noetl_core.engine.outcome import Outcome
 from noetl_core.ports import TooLarge
 from noetl_core.tools.base import ToolCall
-from noetl_core.tools.http import HttpTool
+from noetl_core.tools.http.tool import HttpTool
 from noetl_core.tools.invoke import invoke
-from noetl_core.tools.net import AddressPolicy
+from noetl_core.tools.network.addresses import AddressPolicy
 
 from .conftest import Server, kind
 from .http_calls import Http

@@ -14,12 +14,12 @@ import pytest
 from noetl_core.adapters.local.results import LazyTempResultStore
 from noetl_core.engine.outcome import Outcome
 from noetl_core.expr import Secret
-from noetl_core.tools import http_storing
+from noetl_core.log.stored_values import stored_outline
 from noetl_core.tools.base import ToolCall
-from noetl_core.tools.http import HttpTool
+from noetl_core.tools.http import storing
+from noetl_core.tools.http.tool import HttpTool
 from noetl_core.tools.invoke import invoke
-from noetl_core.tools.net import AddressPolicy
-from noetl_core.values import stored_outline
+from noetl_core.tools.network.addresses import AddressPolicy
 
 from .conftest import Server, kind
 from .http_calls import Http
@@ -102,10 +102,10 @@ def test_the_format_of_a_stored_body_may_be_said(stored: Http, server: Server) -
 
 
 def test_the_name_says_the_format_where_the_type_says_nothing() -> None:
-    assert http_storing.format_of({"content-type": "binary/octet-stream"}, "/data/flights.parquet") == "parquet"
-    assert http_storing.format_of({}, "/data/rows.ndjson") == "jsonl"
-    assert http_storing.format_of({"content-type": "text/csv"}, "/data/rows.json") == "csv"
-    assert http_storing.format_of({}, "/") == "bytes"
+    assert storing.format_of({"content-type": "binary/octet-stream"}, "/data/flights.parquet") == "parquet"
+    assert storing.format_of({}, "/data/rows.ndjson") == "jsonl"
+    assert storing.format_of({"content-type": "text/csv"}, "/data/rows.json") == "csv"
+    assert storing.format_of({}, "/") == "bytes"
 
 
 def test_a_compressed_body_is_stored_as_what_it_is(stored: Http, store: LazyTempResultStore, server: Server) -> None:

@@ -12,10 +12,10 @@ import pytest
 from noetl_core.engine.outcome import ErrorInfo, Outcome
 from noetl_core.expr import Secret
 from noetl_core.ports import Forbidden, NotFound, TooLarge, Unavailable
-from noetl_core.result_refs import Altered
 from noetl_core.tools.base import BadInput, ToolCall
-from noetl_core.tools.event_loop import EventLoop
+from noetl_core.tools.calls.event_loop import EventLoop
 from noetl_core.tools.invoke import invoke, invoke_evented
+from noetl_core.values.result_refs import Altered
 
 
 class Answers:

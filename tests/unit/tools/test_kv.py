@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from noetl_core.local import LocalWiring
+from noetl_core.runtime.local import LocalWiring
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.invoke import invoke
 from noetl_core.tools.kv import KvTool

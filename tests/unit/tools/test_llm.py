@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 
 from noetl_core.adapters.local.secrets import LocalSecrets
-from noetl_core.control import read
-from noetl_core.control.cursor import history
 from noetl_core.engine.outcome import Outcome
 from noetl_core.observe.cost import Meter
 from noetl_core.tools.base import ToolCall
-from noetl_core.tools.http import HttpTool
+from noetl_core.tools.http.tool import HttpTool
 from noetl_core.tools.invoke import invoke
 from noetl_core.tools.llm import LlmTool
-from noetl_core.tools.net import AddressPolicy
+from noetl_core.tools.network.addresses import AddressPolicy
+from noetl_core.views.executions import executions
+from noetl_core.views.reading.cursor import history
 from tests.llm_server import HANG, LlmServer, llm_server
 from tests.running import run_text
 
@@ -258,6 +258,6 @@ def test_the_example_of_the_page_runs(server: LlmServer, tmp_path: Path) -> None
     secrets.put("llm", {"token": "sk-1234567", "base_url": server.url})
     local, state = run_text(example, secrets=secrets)
     with closing(local):
-        summary = read.summary(local.control, state.execution_id)
+        summary = executions.summary(local.control, state.execution_id)
     assert (summary["error"], summary["result"]) == (None, "delivery")
     assert (server.headers[0]["authorization"], server.asked[0]["model"]) == ("Bearer sk-1234567", "gpt-5-mini")

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from noetl_core.adapters.local.secrets import LocalSecrets
-from noetl_core.control import read
 from noetl_core.engine.outcome import Outcome
 from noetl_core.tools.base import ToolCall
-from noetl_core.tools.http import HttpTool
+from noetl_core.tools.http.tool import HttpTool
 from noetl_core.tools.invoke import invoke
-from noetl_core.tools.mcp import McpTool
-from noetl_core.tools.mcp_messages import events, header_text, mirrored
-from noetl_core.tools.net import AddressPolicy
+from noetl_core.tools.mcp.messages import events, header_text, mirrored
+from noetl_core.tools.mcp.tool import McpTool
+from noetl_core.tools.network.addresses import AddressPolicy
+from noetl_core.views.executions import executions
 from tests.mcp_server import McpServer, mcp_server, text
 from tests.running import run_text
 
@@ -334,5 +334,5 @@ def test_the_example_of_the_page_runs(server: McpServer, tmp_path: Path) -> None
     secrets.put("weather", {"token": server.token, "base_url": server.url})
     local, state = run_text(example, secrets=secrets)
     with closing(local):
-        summary = read.summary(local.control, state.execution_id)
+        summary = executions.summary(local.control, state.execution_id)
     assert (summary["error"], summary["result"]) == (None, "Lisbon: 21 degrees")

@@ -11,9 +11,9 @@ import pytest
 
 from noetl_core.engine.outcome import Outcome
 from noetl_core.tools.base import ToolCall
-from noetl_core.tools.http import HttpTool
+from noetl_core.tools.http.tool import HttpTool
 from noetl_core.tools.invoke import invoke
-from noetl_core.tools.net import AddressPolicy, AddressRefused, resolve
+from noetl_core.tools.network.addresses import AddressPolicy, AddressRefused, resolve
 
 from .conftest import Server
 

@@ -12,11 +12,11 @@ import pytest
 from noetl_core.engine.outcome import Outcome
 from noetl_core.expr import Secret
 from noetl_core.tools.base import ToolCall
-from noetl_core.tools.execution_tokens import ExecutionTokens
-from noetl_core.tools.http import HttpTool
+from noetl_core.tools.http.access_tokens import REFUSED_S, Tokens
+from noetl_core.tools.http.execution_tokens import ExecutionTokens
+from noetl_core.tools.http.tool import HttpTool
 from noetl_core.tools.invoke import invoke
-from noetl_core.tools.net import AddressPolicy
-from noetl_core.tools.tokens import REFUSED_S, Tokens
+from noetl_core.tools.network.addresses import AddressPolicy
 from tests.oauth_server import CLIENT, OAuthServer
 from tests.servers import serving
 

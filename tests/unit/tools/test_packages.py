@@ -17,12 +17,12 @@ import noetl_core
 from noetl_core.adapters.local.packages import LocalPackages
 from noetl_core.dsl.dump import dump
 from noetl_core.dsl.parse import check, parse_playbook
-from noetl_core.dsl.requirements import digest
+from noetl_core.dsl.sections.requirements import digest
 from noetl_core.ports import MissingPackages
-from noetl_core.tools import packages as layers
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.invoke import invoke
-from noetl_core.tools.python import ENVIRONMENT, PythonTool
+from noetl_core.tools.python import packages as layers
+from noetl_core.tools.python.tool import ENVIRONMENT, PythonTool
 from noetl_core.tools.sandbox.libraries import LIBRARIES
 from tests import commands
 from tests.packages import SAMPLE, index, wheel

@@ -14,9 +14,9 @@ import pytest
 from noetl_core.engine.outcome import Outcome
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.invoke import invoke
-from noetl_core.tools.net import AddressPolicy
-from noetl_core.tools.postgres import PostgresTool
-from noetl_core.tools.postgres_connections import AllInUse, Connections
+from noetl_core.tools.network.addresses import AddressPolicy
+from noetl_core.tools.postgres.connections import AllInUse, Connections
+from noetl_core.tools.postgres.tool import PostgresTool
 
 from .conftest import kind
 
@@ -311,7 +311,7 @@ def test_a_task_is_given_the_connection_of_its_own_credential_only(pg: Postgres,
 
 
 def test_connections_are_bounded_and_waited_for(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_core.tools.postgres_connections.MAX_OPEN", 2)
+    monkeypatch.setattr("noetl_core.tools.postgres.connections.MAX_OPEN", 2)
     connections = Connections(AddressPolicy(allow_private=True))
     where = (("host", str(psycopg.conninfo.conninfo_to_dict(uri)["host"])), ("user", "postgres"), ("dbname", "postgres"))
     first, second = connections.take(where), connections.take(where)
@@ -330,7 +330,7 @@ def test_connections_are_bounded_and_waited_for(uri: str, monkeypatch: pytest.Mo
 
 
 def test_an_idle_connection_is_closed(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_core.tools.postgres_connections.IDLE_S", 0.0)
+    monkeypatch.setattr("noetl_core.tools.postgres.connections.IDLE_S", 0.0)
     connections = Connections(AddressPolicy(allow_private=True))
     where = (("host", str(psycopg.conninfo.conninfo_to_dict(uri)["host"])), ("user", "postgres"), ("dbname", "postgres"))
     connection = connections.take(where)
@@ -342,7 +342,7 @@ def test_an_idle_connection_is_closed(uri: str, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_connection_that_cannot_be_made_frees_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_core.tools.postgres_connections.MAX_OPEN", 1)
+    monkeypatch.setattr("noetl_core.tools.postgres.connections.MAX_OPEN", 1)
     tool = PostgresTool(AddressPolicy(allow_private=True))
     call = ToolCall("postgres", {"command": "SELECT 1", "auth": {"host": "127.0.0.1", "port": 1}}, timeout_s=5)
     assert [kind(invoke(tool, call)) for _ in range(3)] == ["db_connection"] * 3

@@ -17,8 +17,8 @@ import pytest
 from noetl_core.adapters.local.results import LazyTempResultStore
 from noetl_core.engine.outcome import Outcome
 from noetl_core.expr import Secret
-from noetl_core.tools.net import AddressPolicy
-from noetl_core.tools.postgres import PostgresTool
+from noetl_core.tools.network.addresses import AddressPolicy
+from noetl_core.tools.postgres.tool import PostgresTool
 from noetl_core.tools.registry import ToolRegistry
 from noetl_core.tools.store import encode
 

@@ -10,7 +10,7 @@ from noetl_core.engine.outcome import Outcome
 from noetl_core.expr import Secret, is_reference, references_in, replaced
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.invoke import invoke
-from noetl_core.tools.python import PythonTool
+from noetl_core.tools.python.tool import PythonTool
 from tests.unit.tools.python_calls import Python, failure, lines, python, tool
 
 __all__ = ["lines", "python", "tool"]

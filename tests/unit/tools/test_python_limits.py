@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from noetl_core.tools.base import ToolCall
-from noetl_core.tools.python import PythonTool
+from noetl_core.tools.python.tool import PythonTool
 from tests.unit.tools.python_calls import Python, failure, lines, linux, python, tool
 
 __all__ = ["lines", "python", "tool"]
@@ -40,7 +40,7 @@ def test_ten_gigabytes_are_a_limit_error_and_the_worker_lives(python: Python, co
 
 
 def test_a_result_over_the_limit_is_refused(python: Python, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_core.tools.python.MAX_RESULT_BYTES", 1000)
+    monkeypatch.setattr("noetl_core.tools.python.tool.MAX_RESULT_BYTES", 1000)
     assert failure(python("result = 'x' * 999  # over, with its quotes")) == "limit"
     assert python("result = 'x' * 998").result == "x" * 998
 

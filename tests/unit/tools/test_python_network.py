@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from noetl_core.tools.python import NO_FILTER
+from noetl_core.tools.python.tool import NO_FILTER
 from noetl_core.tools.sandbox import socket_broker
 from tests.unit.tools.python_calls import Python, failure, lines, linux, python, tool
 
@@ -592,7 +592,7 @@ def test_on_lambda_network_takes_a_kernel_that_can_refuse_addresses(python: Pyth
     monkeypatch.setenv("AWS_LAMBDA_RUNTIME_API", "127.0.0.1:9001")
     monkeypatch.setenv("NOETL_PYTHON_NETWORK", "1")
     assert python("result = 1", spec={"network": True}).result == 1
-    monkeypatch.setattr("noetl_core.tools.python.can_broker", lambda: False)
+    monkeypatch.setattr("noetl_core.tools.python.tool.can_broker", lambda: False)
     outcome = python("result = 2", spec={"network": True})
     assert outcome.error is not None
     assert (outcome.error.kind, outcome.error.message, outcome.error.retryable) == ("auth", NO_FILTER, False)
@@ -602,7 +602,7 @@ def test_elsewhere_such_a_kernel_leaves_refusing_to_python(
     python: Python, listeners: Listeners, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("NOETL_HTTP_ALLOW_PRIVATE", raising=False)
-    monkeypatch.setattr("noetl_core.tools.python.can_broker", lambda: False)
+    monkeypatch.setattr("noetl_core.tools.python.tool.can_broker", lambda: False)
     code = f"{CONNECTED}result = connected('127.0.0.1', {listeners.port})"
     assert "this machine is out of bounds" in str(python(code, spec={"network": True}).error)
     by_c = f"{RAW}to = packed('127.0.0.1', {listeners.port})\nresult = tried(libc.connect, new('127.0.0.1', 1, True).fileno(), to, 16)"
@@ -765,7 +765,7 @@ def test_calls_that_the_broker_cannot_read_get_an_error(allowed: Listeners) -> N
 
 
 def test_rules_are_kept_as_json() -> None:
-    from noetl_core.tools.net import AddressPolicy
+    from noetl_core.tools.network.addresses import AddressPolicy
     from noetl_core.tools.sandbox.addresses import Addresses
 
     rules = AddressPolicy(refused_endpoints=frozenset({("127.0.0.1", 9001)})).as_rules()

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from noetl_core.tools.base import ToolCall
-from noetl_core.tools.python import PythonTool
+from noetl_core.tools.python.tool import PythonTool
 from noetl_core.tools.registry import ToolRegistry
 from noetl_core.tools.sandbox.fork_server import USED_MOST
 from noetl_core.tools.sandbox.pool import MAX_IDLE, ForkServer

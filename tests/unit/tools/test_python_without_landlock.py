@@ -17,7 +17,7 @@ import pytest
 
 from noetl_core.engine.outcome import Outcome
 from noetl_core.tools.base import ToolCall
-from noetl_core.tools.python import PythonTool
+from noetl_core.tools.python.tool import PythonTool
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="confined by Linux facilities")
 

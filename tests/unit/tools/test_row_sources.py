@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from noetl_core.adapters.local.results import LazyTempResultStore
-from noetl_core.control import read
+from noetl_core.views.executions import executions
 from tests.running import run_text
 
 from .conftest import Run
@@ -66,7 +66,7 @@ workflow:
       - {{kind: duckdb, database: d.db, command: "{COUNT}"}}
 """)
     try:
-        summary = read.summary(local.control, state.execution_id)
+        summary = executions.summary(local.control, state.execution_id)
     finally:
         local.close()
     assert summary["status"] == "completed" and summary["result"]["rows"] == COUNTED, summary

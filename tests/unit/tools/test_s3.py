@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from noetl_core.adapters.aws.clients import client
-from noetl_core.local import LocalWiring
-from noetl_core.tools import bodies
+from noetl_core.runtime.local import LocalWiring
 from noetl_core.tools.aws import s3_bodies
 from noetl_core.tools.base import ToolCall
+from noetl_core.tools.rows import bodies
 from noetl_core.tools.stopping import stopper
 from tests.unit.tools.aws_playbooks import Ran
 from tests.unit.tools.s3_objects import body, bucket, call, keys, put

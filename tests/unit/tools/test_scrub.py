@@ -19,8 +19,8 @@ from noetl_core.engine.outcome import ErrorInfo, Outcome
 from noetl_core.expr import Secret
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.invoke import invoke
-from noetl_core.tools.scrub import Scrubber
-from noetl_core.tools.shapes import alike
+from noetl_core.tools.masking.forms import alike
+from noetl_core.tools.masking.scrub import Scrubber
 
 CANARY = "Canary+4f1D/0b6a2c&9e"
 HALF = len(CANARY) // 2

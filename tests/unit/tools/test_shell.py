@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 
-from noetl_core.control import read
 from noetl_core.dsl.parse import check
 from noetl_core.engine.outcome import Outcome
 from noetl_core.expr import Secret
@@ -23,6 +22,7 @@ from noetl_core.tools import shell
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.invoke import invoke
 from noetl_core.tools.shell import ShellTool
+from noetl_core.views.executions import executions as read
 from tests import commands
 from tests.running import run_text
 

@@ -19,9 +19,9 @@ from noetl_core.expr import Secret, contains_secret, reveal
 from noetl_core.ports import NotFound, TooLarge, Unavailable
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.invoke import invoke
+from noetl_core.tools.masking.scrub import Scrubber, is_word
 from noetl_core.tools.registry import BUILT_IN, ToolRegistry, UnknownKind
 from noetl_core.tools.sandbox.plain import NotPlain, to_plain
-from noetl_core.tools.scrub import Scrubber, is_word
 
 from .conftest import Run, kind
 
@@ -212,7 +212,7 @@ def test_what_is_not_plain_is_named_with_its_place(value: Any) -> None:
 def test_importing_the_registry_imports_no_tool_and_no_heavy_library() -> None:
     code = (
         "import sys; import noetl_core.tools.registry, noetl_core.tools.base, noetl_core.tools.invoke\n"
-        "print([m for m in ('httpx', 'aiohttp', 'duckdb', 'psycopg', 'boto3', 'ssl', 'noetl_core.tools.http', 'noetl_core.tools.event_loop') if m in sys.modules])"
+        "print([m for m in ('httpx', 'aiohttp', 'duckdb', 'psycopg', 'boto3', 'ssl', 'noetl_core.tools.http.tool', 'noetl_core.tools.calls.event_loop') if m in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
 

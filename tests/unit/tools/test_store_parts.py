@@ -8,13 +8,13 @@ import pytest
 
 import noetl_core
 from noetl_core.adapters.local.results import LazyTempResultStore
-from noetl_core.outlines import building, streaming
+from noetl_core.log.stored_values import stored_outline
 from noetl_core.tools.base import ToolCall
-from noetl_core.tools.outlined import outlined as outlining
-from noetl_core.tools.scrub import Scrubber
-from noetl_core.tools.scrubbed_results import ScrubbedResults
+from noetl_core.tools.masking.results import ScrubbedResults
+from noetl_core.tools.masking.scrub import Scrubber
+from noetl_core.tools.rows.outlined import outlined as outlining
 from noetl_core.tools.store import StoreTool
-from noetl_core.values import stored_outline
+from noetl_core.values.outlines import building, streaming
 
 PLAYBOOK = """
 apiVersion: noetl.io/v2

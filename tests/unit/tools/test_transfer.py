@@ -15,7 +15,7 @@ import pytest
 from noetl_core.adapters.local.results import LazyTempResultStore
 from noetl_core.engine.outcome import Outcome
 from noetl_core.tools.aws.clients import client
-from noetl_core.tools.net import AddressPolicy
+from noetl_core.tools.network.addresses import AddressPolicy
 from noetl_core.tools.registry import ToolRegistry
 from noetl_core.tools.store import encode
 from noetl_core.tools.transfer.postgres_target import PostgresTarget

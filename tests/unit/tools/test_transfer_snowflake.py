@@ -22,14 +22,14 @@ from noetl_core.engine.outcome import Outcome
 from noetl_core.tools.aws.clients import client
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.invoke import invoke
-from noetl_core.tools.net import AddressPolicy
+from noetl_core.tools.network.addresses import AddressPolicy
 from noetl_core.tools.registry import ToolRegistry
-from noetl_core.tools.stored_rows import reference, stored
+from noetl_core.tools.rows.stored import reference, stored
 from noetl_core.tools.transfer.postgres_target import PostgresTarget
 from noetl_core.tools.transfer.target import Progress
 from noetl_core.tools.transfer.tool import TransferTool
-from noetl_core.worker.inputs import TaskReferences
-from noetl_core.worker.view import Resolver
+from noetl_core.worker.values.execution_view import Resolver
+from noetl_core.worker.values.inputs import TaskReferences
 from noetl_snowflake import SnowflakeTool, files
 from tests.snowflakes import faked
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from noetl_core.control.operations.every import cursor_key
-from noetl_core.control.service import Service
-from noetl_core.local import LocalWiring
+from noetl_core.runtime.local import LocalWiring
+from noetl_core.service.api_service import Service
+from noetl_core.service.operations.every import cursor_key
 from tests.asking import ask, routes
 
 CANARY = "Canary-4f1D0b6a2c9e8K7x"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from noetl_core.aws_clients import client
+from noetl_core.aws.clients import client
 from noetl_core.tools.aws import rights
 from noetl_core.tools.cursors import dynamodb
 from noetl_core.tools.cursors.dynamodb import DynamoDBCalls

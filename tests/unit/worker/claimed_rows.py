@@ -8,8 +8,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from noetl_core.tools.net import AddressPolicy
-from noetl_core.tools.postgres import PostgresTool
+from noetl_core.tools.network.addresses import AddressPolicy
+from noetl_core.tools.postgres.tool import PostgresTool
 from tests.databases import postgres
 
 from .claiming import ClaimingRun

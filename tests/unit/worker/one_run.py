@@ -155,7 +155,7 @@ class OneRun:
 
     def value(self, stored: Any) -> Any:
         """A stored result, read as templates read it."""
-        from noetl_core.values import Values
+        from noetl_core.log.stored_values import Values
 
         if isinstance(stored, Mapping) and stored.get("kind") == "result_ref":
             return Values(self.store, self.results, "7", limit=None).reference(stored)

@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
+from noetl_core.adapters.local.access_tokens import SqliteTokenCache
 from noetl_core.adapters.local.database import MEMORY, Database
 from noetl_core.adapters.local.sealer import LocalSealer
-from noetl_core.adapters.local.tokens import SqliteTokenCache
-from noetl_core.control import read
 from noetl_core.control.admit import StartRequest
-from noetl_core.local import LocalWiring
+from noetl_core.runtime.local import LocalWiring
 from noetl_core.tools.grants import Grant
-from noetl_core.tools.net import AddressPolicy
+from noetl_core.tools.http.access_tokens import Tokens
+from noetl_core.tools.network.addresses import AddressPolicy
 from noetl_core.tools.oauth2 import grant_of
-from noetl_core.tools.tokens import Tokens
+from noetl_core.views.executions import executions
 from tests.credentials import Held
 from tests.oauth_server import CLIENT, OAuthServer
 from tests.running import events_of
@@ -125,7 +125,7 @@ def test_executions_and_processes_share_a_token_that_no_event_and_no_file_shows(
         local = LocalWiring(tmp_path / "log.sqlite", secrets=secrets)
         started = local.start(StartRequest(playbook=PLAYBOOK, payload={"api": server.base}))
         local.run(started.execution_id)
-        summary = read.summary(local.control, started.execution_id)
+        summary = executions.summary(local.control, started.execution_id)
         assert summary["status"] == "completed", summary["error"]
         said += json.dumps(summary) + str(events_of(local.control, started.execution_id, limit=1000)[0])
         local.close()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from noetl_core.control.admit import StartRequest
-from noetl_core.local import LocalWiring
+from noetl_core.runtime.local import LocalWiring
 
 PLAYBOOK = """
 apiVersion: noetl.io/v2

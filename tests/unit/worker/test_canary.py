@@ -18,11 +18,11 @@ from moto import mock_aws
 
 from noetl_core.adapters.aws.clients import client
 from noetl_core.adapters.local.secrets import LocalSecrets
-from noetl_core.codec import encode_command
-from noetl_core.control import operate
 from noetl_core.control.admit import StartRequest, register
+from noetl_core.control.lifecycle import operate
 from noetl_core.dsl.kinds import KINDS
-from noetl_core.local import LocalWiring
+from noetl_core.log.codec import encode_command
+from noetl_core.runtime.local import LocalWiring
 from tests.contract.aws import environment
 from tests.databases import postgres
 from tests.servers import Handler, serving, url_of

@@ -8,11 +8,11 @@ import pytest
 
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.records import Commit, StreamId
+from noetl_core.log.stored_values import Values
 from noetl_core.ports import Gate, Unavailable
 from noetl_core.tools.base import ToolCall
-from noetl_core.values import Values
-from noetl_core.worker.journal import LEASE_S
-from noetl_core.worker.lease_heartbeat import LeaseHeartbeat, Leaseholder
+from noetl_core.worker.claiming.journal import LEASE_S
+from noetl_core.worker.claiming.lease_heartbeat import LeaseHeartbeat, Leaseholder
 from tests.sim.ports import SECOND, Crash
 
 from .one_run import OneRun, echo, otherwise, task
@@ -77,7 +77,7 @@ def test_an_expired_lease_is_taken_over_and_goes_on_with_the_same_key(mode: str)
 
 
 def test_committed_tasks_are_not_run_again_by_a_takeover(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_core.worker.journal.MAX_BUFFERED", 1)
+    monkeypatch.setattr("noetl_core.worker.claiming.journal.MAX_BUFFERED", 1)
     run = OneRun(TWO)
     crash_in(run, "b")
     run.wait(LEASE_S + 1)

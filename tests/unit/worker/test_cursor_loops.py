@@ -11,7 +11,7 @@ import pytest
 
 from noetl_core.engine.outcome import Outcome
 from noetl_core.tools.base import ToolCall
-from noetl_core.worker.frame_items import FrameItems
+from noetl_core.worker.loops.frame_items import FrameItems
 
 from .claimed_rows import TABLE, claiming, claims, db, states, uri
 from .claiming import dying_at, overtaken_before_its_claim

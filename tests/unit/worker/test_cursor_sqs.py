@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from moto import mock_aws
 
-from noetl_core.aws_clients import client
+from noetl_core.aws.clients import client
 from noetl_core.engine.outcome import Outcome
 from noetl_core.tools.aws import rights
 from noetl_core.tools.base import ToolCall

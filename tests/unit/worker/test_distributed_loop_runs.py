@@ -12,7 +12,7 @@ from noetl_core.engine.loops import slice_key
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.records import Command
 from noetl_core.tools.base import ToolCall
-from noetl_core.worker.journal import LEASE_S
+from noetl_core.worker.claiming.journal import LEASE_S
 
 from .one_run import OneRun, echo, fail_at, loop, on_error, otherwise, task
 

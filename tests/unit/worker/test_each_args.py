@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from noetl_core.control import read
 from noetl_core.dsl.dump import dump
 from noetl_core.dsl.parse import check, parse_playbook
+from noetl_core.views.executions import executions
 from tests.running import run_text
 from tests.unit.dsl.broken import HEAD
 
@@ -16,7 +16,7 @@ from tests.unit.dsl.broken import HEAD
 def results(body: str, **payload: Any) -> Any:
     local, state = run_text(HEAD + body, payload)
     try:
-        out = read.summary(local.control, state.execution_id)
+        out = executions.summary(local.control, state.execution_id)
         assert out["error"] is None
         return out["steps"]["each"]["result"]
     finally:
@@ -87,7 +87,7 @@ workflow:
 """
     local, state = run_text(HEAD + body)
     try:
-        out = read.summary(local.control, state.execution_id)
+        out = executions.summary(local.control, state.execution_id)
         assert (out["status"], out["error"]["kind"]) == ("failed", "template")
         assert "{{ 1 // n }}" in out["error"]["message"]
     finally:

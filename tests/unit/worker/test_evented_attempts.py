@@ -13,17 +13,18 @@ from typing import Any
 
 import pytest
 
-from noetl_core.control import operate, read
 from noetl_core.control.admit import StartRequest
+from noetl_core.control.lifecycle import operate
 from noetl_core.engine.outcome import Outcome
-from noetl_core.local import LocalWiring
+from noetl_core.runtime.local import LocalWiring
 from noetl_core.tools.base import ToolCall
-from noetl_core.tools.event_loop import EventLoop, Stopped
-from noetl_core.tools.http import HttpTool
-from noetl_core.tools.net import AddressPolicy
+from noetl_core.tools.calls.event_loop import EventLoop, Stopped
+from noetl_core.tools.http.tool import HttpTool
+from noetl_core.tools.network.addresses import AddressPolicy
 from noetl_core.tools.registry import ToolRegistry
+from noetl_core.views.executions import executions
 from noetl_core.worker.service import Worker
-from noetl_core.worker.threads import TaskThreads
+from noetl_core.worker.tasks.threads import TaskThreads
 from tests.servers import serving, url_of
 from tests.sim.ports import Crash
 
@@ -102,7 +103,7 @@ def test_as_many_are_in_flight_as_the_loop_asks_for_and_never_more(limit: int) -
 
 @pytest.mark.usefixtures("no_threads")
 def test_what_goes_beyond_the_loops_limit_waits_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_core.tools.event_loop.EventLoop", lambda: EventLoop(most=7))
+    monkeypatch.setattr("noetl_core.tools.calls.event_loop.EventLoop", lambda: EventLoop(most=7))
     run = OneRun({"loop": loop("{{ range(60) | list }}", max_in_flight=50), "tool": CALL})
     tool = Evented(echo)
     evented(run, tool).handle(run.command())
@@ -173,7 +174,7 @@ def test_an_attempt_on_a_thread_ends_the_wait_for_those_on_the_loop(monkeypatch:
 
 
 def test_an_attempt_that_goes_on_after_its_timeout_is_stopped_and_its_task_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_core.worker.running_attempts.GRACE_S", 0.0)
+    monkeypatch.setattr("noetl_core.worker.tasks.running_attempts.GRACE_S", 0.0)
     step = {
         "loop": loop("{{ range(9) | list }}", max_in_flight=3, policy={"failure": {"mode": "best_effort"}}),
         "tool": {**CALL, "spec": {"timeout_s": 5}},
@@ -288,7 +289,7 @@ def test_a_loop_of_a_hundred_calls_has_a_hundred_at_the_server() -> None:
     with serving(Together(100)) as server, local() as wiring:
         execution_id = wiring.start(StartRequest(playbook=source(server, 300, 100))).execution_id
         assert wiring.run(execution_id, timeout_s=60)
-        assert read.summary(wiring.control, execution_id)["status"] == "completed"
+        assert executions.summary(wiring.control, execution_id)["status"] == "completed"
 
 
 def test_a_cancel_reaches_calls_that_wait_for_an_answer() -> None:
@@ -320,7 +321,7 @@ def test_a_chain_of_calls_uses_one_connection_from_step_to_step_and_from_run_to_
             )
             execution_id = wiring.start(StartRequest(playbook=playbook)).execution_id
             assert wiring.run(execution_id, timeout_s=20)
-            assert read.summary(wiring.control, execution_id)["status"] == "completed"
+            assert executions.summary(wiring.control, execution_id)["status"] == "completed"
         assert (server.asked, server.connections) == (6, 1)
 
 
@@ -328,8 +329,8 @@ def test_a_process_that_made_calls_ends_without_a_word() -> None:
     program = (
         "import sys, threading\n"
         "from noetl_core.tools.base import ToolCall\n"
-        "from noetl_core.tools.http import HttpTool\n"
-        "from noetl_core.tools.net import AddressPolicy\n"
+        "from noetl_core.tools.http.tool import HttpTool\n"
+        "from noetl_core.tools.network.addresses import AddressPolicy\n"
         "tool = HttpTool(AddressPolicy(allow_private=True))\n"
         "def ask(): assert tool.run(ToolCall('http', {'url': sys.argv[1]}, {'retry': 1})).status == 'ok'\n"
         "ask()\n"

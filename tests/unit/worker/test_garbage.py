@@ -7,7 +7,7 @@ import gc
 import pytest
 
 from noetl_core.control.admit import StartRequest
-from noetl_core.local import LocalWiring
+from noetl_core.runtime.local import LocalWiring
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: chain, path: tests/chain}\nworkflow:\n"
 

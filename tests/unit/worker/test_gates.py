@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from noetl_core.instants import SECOND
 from noetl_core.ports import Gate
-from noetl_core.worker.gates import REMEMBERED, STANDS_S, RecentGates
+from noetl_core.values.instants import SECOND
+from noetl_core.worker.claiming.gates import REMEMBERED, STANDS_S, RecentGates
 from tests.sim.ports import SimClock
 
 

@@ -11,8 +11,8 @@ from noetl_core.adapters.local.database import MEMORY, Database
 from noetl_core.adapters.local.events import SqliteEventStore
 from noetl_core.adapters.local.results import LazyTempResultStore
 from noetl_core.expr import Scope, Secret, TemplateError, references_in, render, replaced, reveal
-from noetl_core.worker.inputs import InputsNotLoaded, load_inputs
-from noetl_core.worker.view import Resolver
+from noetl_core.worker.values.execution_view import Resolver
+from noetl_core.worker.values.inputs import InputsNotLoaded, load_inputs
 
 MB = 1024 * 1024
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from noetl_core.control import read
+from noetl_core.views.executions import executions
 from tests.credentials import Held
 from tests.running import events_of, run_text
 
@@ -29,7 +29,7 @@ workflow:
 """
     local, state = run_text(source, secrets=Held({"pg": fields}))
     try:
-        out = read.summary(local.control, state.execution_id)
+        out = executions.summary(local.control, state.execution_id)
         out["log"] = str(events_of(local.control, state.execution_id)[0])
         return out
     finally:
@@ -130,6 +130,6 @@ workflow:
 """
     local, state = run_text(text, secrets=Held({"reports": WRAPPED}))
     try:
-        assert read.summary(local.control, state.execution_id)["status"] == "completed"
+        assert executions.summary(local.control, state.execution_id)["status"] == "completed"
     finally:
         local.close()

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import yaml
 
-from noetl_core.control import read
 from noetl_core.control.admit import StartRequest
-from noetl_core.control.redrive import redrive
-from noetl_core.engine.redrive import Redrive
-from noetl_core.local import LocalWiring
+from noetl_core.control.lifecycle.redrive import redrive
+from noetl_core.engine.redrive.plan import Redrive
+from noetl_core.runtime.local import LocalWiring
+from noetl_core.views.executions import executions
 from tests.credentials import Held
 from tests.oauth_server import CLIENT, OAuthServer
 from tests.running import events_of
@@ -52,7 +52,7 @@ def run(
     try:
         started = local.start(StartRequest(playbook=yaml.safe_dump(document, sort_keys=False)))
         local.run(started.execution_id)
-        out = read.summary(local.control, started.execution_id)
+        out = executions.summary(local.control, started.execution_id)
         out["log"] = str(events_of(local.control, started.execution_id, limit=1000)[0])
         return out
     finally:
@@ -221,11 +221,11 @@ def test_a_redrive_after_the_credential_was_added_runs_the_step(tmp_path: Path) 
     try:
         started = local.start(StartRequest(playbook=yaml.safe_dump(document, sort_keys=False)))
         local.run(started.execution_id)
-        assert read.summary(local.control, started.execution_id)["status"] == "failed"
+        assert executions.summary(local.control, started.execution_id)["status"] == "failed"
         stored["later"] = STORED["pg_reports"]
         redrive(local.control, started.execution_id, Redrive())
         local.run(started.execution_id)
-        out = read.summary(local.control, started.execution_id)
+        out = executions.summary(local.control, started.execution_id)
         assert (out["status"], out["error"], out["steps"]["start"]["status"]) == ("completed", None, "ok")
     finally:
         local.close()

@@ -11,7 +11,7 @@ import pytest
 
 from noetl_core.engine.outcome import Outcome
 from noetl_core.tools.base import ToolCall
-from noetl_core.worker.nodes import RESULTS_PAGE
+from noetl_core.worker.run_tree import RESULTS_PAGE
 
 from .one_run import OneRun, echo, fail_at, loop, on_error, otherwise, task
 
@@ -321,7 +321,7 @@ def test_a_pause_between_iterations_keeps_what_is_finished() -> None:
 
 
 def test_many_large_results_go_to_the_store_in_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_core.worker.loop_results.BIG_PAGE", 4_000)
+    monkeypatch.setattr("noetl_core.worker.loops.results.BIG_PAGE", 4_000)
     total = 2 * RESULTS_PAGE + 10
     run = OneRun(
         {"loop": loop("{{ range(workload.n) | list }}"), "tool": task("a", result="{{ 'r' ~ iter.i }}")}, workload={"n": total}
@@ -334,7 +334,7 @@ def test_many_large_results_go_to_the_store_in_pages(monkeypatch: pytest.MonkeyP
 
 
 def test_a_collection_that_is_too_long_is_refused_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_core.worker.loop_collections.LOOP_ITEMS", 3)
+    monkeypatch.setattr("noetl_core.worker.loops.collections.LOOP_ITEMS", 3)
     for items, refused in ((3, False), (4, True)):
         run = OneRun({"loop": loop("{{ workload.xs }}"), "tool": task("a")}, workload={"xs": list(range(items))})
         run.handle()

@@ -12,7 +12,7 @@ import pytest
 from noetl_core.engine.loops import LEFT_S, MEASURED_S, SpreadRule, chunk_of, chunk_plan, chunk_range, slice_key
 from noetl_core.engine.outcome import Outcome
 from noetl_core.tools.base import ToolCall
-from noetl_core.worker.processor import processor_seconds, processors
+from noetl_core.worker.loops.processor import processor_seconds, processors
 from tests.sim.ports import SECOND
 
 from .one_run import OneRun, loop, on_error, otherwise, task
@@ -167,8 +167,8 @@ def test_the_busy_share_as_many_workers_as_may_run_at_once_and_the_waiting_few()
 def test_what_holds_a_loop_up_is_measured(share: float, became: str, monkeypatch: pytest.MonkeyPatch) -> None:
     run = spreading(loop("{{ range(500) }}", max_in_flight=2))
     run.spread = SpreadRule()
-    monkeypatch.setattr("noetl_core.worker.loop_spread.processors", lambda: 2.0)
-    monkeypatch.setattr("noetl_core.worker.loop_spread.processor_seconds", lambda: run.clock.time / SECOND * 2 * share)
+    monkeypatch.setattr("noetl_core.worker.loops.spread.processors", lambda: 2.0)
+    monkeypatch.setattr("noetl_core.worker.loops.spread.processor_seconds", lambda: run.clock.time / SECOND * 2 * share)
     assert run.handle().kind == became
 
 
@@ -179,7 +179,7 @@ def test_a_short_loop_does_not_measure_the_processor(monkeypatch: pytest.MonkeyP
         asked.append(0.0)
         return asked[-1]
 
-    monkeypatch.setattr("noetl_core.worker.loop_spread.processor_seconds", measured)
+    monkeypatch.setattr("noetl_core.worker.loops.spread.processor_seconds", measured)
     run = spreading(loop("{{ range(100) }}", max_in_flight=2))
     run.spread = SpreadRule()
     run.handle()

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from noetl_core.control.redrive import redrive
+from noetl_core.control.lifecycle.redrive import redrive
 from noetl_core.engine.outcome import Outcome
-from noetl_core.engine.redrive import BadRedrive, From, Redrive
+from noetl_core.engine.redrive.plan import BadRedrive, From, Redrive
+from noetl_core.log.stored_values import Values
 from noetl_core.tools.base import ToolCall
-from noetl_core.values import Values
 from tests.sim.generated import playbook
 from tests.sim.world import World
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from noetl_core.control.admit import StartRequest
-from noetl_core.local import LocalWiring
-from noetl_core.values import Values
+from noetl_core.log.stored_values import Values
+from noetl_core.runtime.local import LocalWiring
 from tests.e2e.ledger import ledger
 from tests.nesting import PLAYBOOK, check
 

@@ -8,14 +8,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from noetl_core.control import operate, read
 from noetl_core.control.admit import StartRequest
+from noetl_core.control.lifecycle import operate
 from noetl_core.engine.outcome import Outcome
-from noetl_core.local import LocalWiring
+from noetl_core.runtime.local import LocalWiring
 from noetl_core.tools.base import ToolCall
-from noetl_core.tools.python import PythonTool
+from noetl_core.tools.python.tool import PythonTool
 from noetl_core.tools.registry import ToolRegistry
 from noetl_core.tools.sandbox.pool import MAX_RUNNING
+from noetl_core.views.executions import executions
 from tests.running import events_of
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: p, path: test/punctual}\nexecutor: {spec: {extensions: true}}\n"
@@ -66,7 +67,7 @@ def test_a_plain_step_calls_it_on_the_thread_that_drives_it(tool: Punctual, loca
     started = local.start(StartRequest(playbook=PLAIN))
     local.run(started.execution_id)
     assert tool.threads == [threading.current_thread()]
-    assert read.summary(local.control, started.execution_id)["result"] == "done"
+    assert executions.summary(local.control, started.execution_id)["result"] == "done"
 
 
 def test_iterations_call_it_side_by_side(tool: Punctual, local: LocalWiring) -> None:
@@ -81,7 +82,7 @@ def test_iterations_call_it_side_by_side(tool: Punctual, local: LocalWiring) -> 
 
 
 def test_a_cancel_reaches_it_and_leaves_no_outcome(tool: Punctual, local: LocalWiring, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_core.worker.run_lease.HEARTBEAT_S", 0)  # the gate is read with the next heartbeat
+    monkeypatch.setattr("noetl_core.worker.claiming.run_lease.HEARTBEAT_S", 0)  # the gate is read with the next heartbeat
     started = local.start(StartRequest(playbook=PLAIN))
     carrier = threading.Thread(target=local.run, args=(started.execution_id,))
     carrier.start()
@@ -89,7 +90,7 @@ def test_a_cancel_reaches_it_and_leaves_no_outcome(tool: Punctual, local: LocalW
     operate.cancel(local.control, started.execution_id, "enough")
     carrier.join(20)
     assert not carrier.is_alive() and not tool.release.is_set()
-    summary = read.summary(local.control, started.execution_id)
+    summary = executions.summary(local.control, started.execution_id)
     assert summary["status"] == "cancelled"
     names = [event["name"] for event in events_of(local.control, started.execution_id)[0]]
     assert "TaskProcessed" not in names and "StepFailed" in names

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from noetl_core.control import read
-from noetl_core.values import Values
+from noetl_core.log.stored_values import Values
+from noetl_core.views.executions import executions
 from tests.running import run_text
 
 TEXT = """
@@ -35,7 +35,7 @@ workflow:
 def result(code: str, limit: int, most: int = 1_000_000) -> Any:
     local, state = run_text(TEXT % {"code": code, "limit": limit, "most": most})
     try:
-        out = read.summary(local.control, state.execution_id)
+        out = executions.summary(local.control, state.execution_id)
         values = Values(local.store, local.results, state.execution_id, limit=None)
         return values.whole(out["result"]) if out["error"] is None else [out["error"]["kind"], out["error"]["message"]]
     finally:

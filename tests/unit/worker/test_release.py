@@ -11,7 +11,7 @@ from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.records import MAX_TAKEOVERS, count_takeovers_without_progress
 from noetl_core.ports import Unavailable
 from noetl_core.tools.base import ToolCall
-from noetl_core.worker.journal import LEASE_S
+from noetl_core.worker.claiming.journal import LEASE_S
 from noetl_core.worker.service import Worker
 from tests.sim.ports import Crash
 

@@ -15,8 +15,8 @@ from noetl_core.adapters.local.output import FileRunningOutput
 from noetl_core.engine.records import Command, StreamId
 from noetl_core.ports import RunningTask
 from noetl_core.tools.base import ToolCall
-from noetl_core.worker.run_lease import MOST_SHOWN, RunLease, StartedTask
-from noetl_core.worker.task_log import TAIL, TaskLog
+from noetl_core.worker.claiming.run_lease import MOST_SHOWN, RunLease, StartedTask
+from noetl_core.worker.values.task_log import TAIL, TaskLog
 from tests.sim.ports import Faults, SimClock, SimGates
 
 RUN = StreamId("17", "r1")

@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from noetl_core.adapters.local.secrets import LocalSecrets
-from noetl_core.codec import encode_command
-from noetl_core.control import operate, read
 from noetl_core.control.admit import StartRequest
+from noetl_core.control.lifecycle import operate
 from noetl_core.dsl.parse import check
-from noetl_core.local import LocalWiring
+from noetl_core.log.codec import encode_command
+from noetl_core.runtime.local import LocalWiring
+from noetl_core.views.executions import executions
 from tests.servers import Handler, serving, url_of
 from tests.unit.worker.canary import CANARY, found_in, ways_out
 from tests.waiting import run_until_it_waits
@@ -179,7 +180,7 @@ def test_the_pipeline_uses_it_and_nothing_shows_it(
         run_until_it_waits(local, started.execution_id)
         operate.signal(local.control, started.execution_id, "go", {})
     assert local.run(started.execution_id, timeout_s=60)
-    summary = read.summary(local.control, started.execution_id)
+    summary = executions.summary(local.control, started.execution_id)
     out = ways_out(local, tmp_path, sent)
     whole = local.worker  # the result may be behind a reference
     assert whole is not None

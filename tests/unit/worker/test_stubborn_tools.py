@@ -8,14 +8,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from noetl_core.control import operate, read
 from noetl_core.control.admit import StartRequest
+from noetl_core.control.lifecycle import operate
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.records import StreamId
-from noetl_core.local import LocalWiring
+from noetl_core.runtime.local import LocalWiring
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.registry import ToolRegistry
-from noetl_core.worker.threads import TaskThreads
+from noetl_core.views.executions import executions
+from noetl_core.worker.tasks.threads import TaskThreads
 from tests.running import events_of
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: s, path: test/stubborn}\nexecutor: {spec: {extensions: true}}\n"
@@ -71,7 +72,7 @@ class Stubborn:
 
 @pytest.fixture
 def tool(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stubborn]:
-    monkeypatch.setattr("noetl_core.worker.running_attempts.GRACE_S", 0.05)
+    monkeypatch.setattr("noetl_core.worker.tasks.running_attempts.GRACE_S", 0.05)
     tool = Stubborn()
     yield tool
     tool.release.set()
@@ -91,7 +92,7 @@ def started(local: LocalWiring, source: str) -> str:
 def test_the_task_times_out_and_the_pipeline_goes_on(local: LocalWiring, tool: Stubborn) -> None:
     execution_id = started(local, ALONE)
     assert local.run(execution_id, timeout_s=20)
-    summary = read.summary(local.control, execution_id)
+    summary = executions.summary(local.control, execution_id)
     assert (summary["status"], summary["result"]) == ("completed", "went on")
     assert [c.attempt for c in tool.calls] == [1, 2]
     assert all(c.cancelled.is_set() for c in tool.calls), "it is told that nobody waits"

@@ -124,7 +124,9 @@ def check_log(run: OneRun) -> None:
 @examples(60)
 @given(step=steps(), data=st.data())
 def test_a_takeover_at_any_commit_comes_to_the_same_end(step: dict[str, Any], data: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_core.worker.journal.MAX_BUFFERED", data.draw(st.sampled_from([1, 2, 5]), "events a commit"))
+    monkeypatch.setattr(
+        "noetl_core.worker.claiming.journal.MAX_BUFFERED", data.draw(st.sampled_from([1, 2, 5]), "events a commit")
+    )
     whole = OneRun(step, outcome_of)
     expected = drive(whole)
     check_log(whole)

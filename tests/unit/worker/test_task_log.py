@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from noetl_core.adapters.local.results import LazyTempResultStore
-from noetl_core.worker.task_log import KEPT, TAIL, TaskLog
+from noetl_core.worker.values.task_log import KEPT, TAIL, TaskLog
 
 
 def test_a_short_log_is_inline_by_stream() -> None:

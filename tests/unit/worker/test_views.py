@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from noetl_core.control import read
 from noetl_core.control.admit import StartRequest, register
 from noetl_core.dsl.parse import check
-from noetl_core.local import LocalWiring
+from noetl_core.log.stored_values import Values
+from noetl_core.runtime.local import LocalWiring
 from noetl_core.tools.registry import ToolRegistry
-from noetl_core.values import Values
+from noetl_core.views.executions import executions
 from tests.databases import postgres
 from tests.running import events_of
 from tests.servers import Handler, serving, url_of
@@ -60,7 +60,7 @@ def ran(text: str, payload: dict[str, Any], monkeypatch: pytest.MonkeyPatch, *ot
             register(local.control, other)
         started = local.start(StartRequest(playbook=text, payload=payload))
         assert local.run(started.execution_id, timeout_s=60)
-        out = read.summary(local.control, started.execution_id)
+        out = executions.summary(local.control, started.execution_id)
         assert out["error"] is None, out["error"]
         values = Values(local.store, local.results, started.execution_id, limit=None)
         shown = json.dumps(events_of(local.control, started.execution_id)[0])

@@ -2,6 +2,5 @@
 
 Both use `cipher` (encryption), `clock`, `credentials` (the format of stored credentials), `path_records` (the format of records
 about playbook paths), `keys` (which object keys are valid) and `marks` (what a process was evaluating when it ended). No rule
-of execution is here. `wiring` (AWS) and `local` (one
-process) choose the adapters; services never import one.
+of execution is here. `noetl_core.runtime` chooses the adapters; services never import one.
 """

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from noetl_core import strict_json
 from noetl_core.ports import NotFound
+from noetl_core.values import strict_json
 
 VALUE: Final = "value"
 """The field of a credential that is plain text."""

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from noetl_core.api.rights import ANSWERS, INLINE, SECRETS
 from noetl_core.events.shapes import MAX_PRINCIPAL, By
-from noetl_core.frozen import frozen
+from noetl_core.values.frozen import frozen
 
 Caller = Mapping[str, Any]
 """Who asks, as API Gateway says: its `requestContext`."""

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 from noetl_core.api.refused import BadRequest, execution_id, iteration_path, within
 from noetl_core.dsl.versions import ALIAS, Version
-from noetl_core.frozen import frozen
+from noetl_core.values.frozen import frozen
 
 Place = Literal["path", "query", "header", "body", "text"]
 """`text` is the whole body, which is a playbook."""

@@ -6,11 +6,11 @@ from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
-from noetl_core import strict_json
 from noetl_core.api.fields import Spec, specs
 from noetl_core.api.refused import BadRequest, nearest, within
 from noetl_core.api.request import Request
 from noetl_core.ports import TooLarge
+from noetl_core.values import strict_json
 
 if TYPE_CHECKING:
     from pydantic import ValidationError

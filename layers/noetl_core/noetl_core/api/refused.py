@@ -17,6 +17,10 @@ class BadRequest(ValueError):
         self.details: list[Detail] = [{"loc": loc, "message": message, "hint": hint}]
 
 
+class BadCursor(ValueError):
+    """The cursor was not issued here, or was changed. Who acts: the caller."""
+
+
 class NoRoute(LookupError):
     """Nothing has this method and path (HTTP 404). Who acts: the caller."""
 

@@ -19,7 +19,7 @@ from functools import cache
 from inspect import get_annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, Self, TypeVar, dataclass_transform, overload
 
-from noetl_core.frozen import frozen
+from noetl_core.values.frozen import frozen
 
 Answer = TypeVar("Answer")
 Service = TypeVar("Service")

@@ -12,12 +12,12 @@ from contextlib import suppress
 from dataclasses import field, replace
 from typing import Any, cast
 
-from noetl_core.control.catalog import Playbooks, check_not_deleted, resolve
+from noetl_core.control.catalog.registration import pin as pin
+from noetl_core.control.catalog.registration import register as register
+from noetl_core.control.catalog.versions import Playbooks, check_not_deleted, resolve
 from noetl_core.control.core import Control
-from noetl_core.control.registration import pin as pin
-from noetl_core.control.registration import register as register
-from noetl_core.dsl.diagnostics import suggest
 from noetl_core.dsl.model import Playbook
+from noetl_core.dsl.reading.diagnostics import suggest
 from noetl_core.dsl.versions import Version
 from noetl_core.engine import ids
 from noetl_core.engine.decide import Decision, NewExecution, start
@@ -28,11 +28,11 @@ from noetl_core.engine.workload import check_inputs, doubts, rendered_defaults
 from noetl_core.events.shapes import By, Parent, RequestKey, Triggered
 from noetl_core.expr import LimitExceeded, TemplateError, is_reference
 from noetl_core.expr.scope import Blanks, Resolve
-from noetl_core.frozen import frozen
-from noetl_core.instants import SECOND
-from noetl_core.mappings import deep_merge
+from noetl_core.log.stored_values import Values
 from noetl_core.ports import Conflict, NotFound, PlaybookVersion, StorageFailed, Unavailable
-from noetl_core.values import Values
+from noetl_core.values.frozen import frozen
+from noetl_core.values.instants import SECOND
+from noetl_core.values.mappings import deep_merge
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ class StartRequest:
     trigger: Triggered | None = None
     """What starts it, where nobody asks for it."""
     labels: Mapping[str, str] = field(default_factory=dict)
-    """By which lists find it (`control.labels`)."""
+    """By which lists find it (`views.executions.labels`)."""
     priority: float | None = None
     """Among those that wait for a limit; None: what the playbook says."""
     strict: bool = False

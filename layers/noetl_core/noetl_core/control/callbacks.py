@@ -22,11 +22,11 @@ from noetl_core.events.event import fact
 from noetl_core.events.shapes import Wait
 from noetl_core.events.waiting import SignalReceived
 from noetl_core.expr import is_reference, is_template
-from noetl_core.frozen import frozen
-from noetl_core.instants import to_rfc3339
-from noetl_core.json_schema import BadSchema, check_schema, problems
+from noetl_core.log.stored_values import Values
 from noetl_core.ports import NotFound, Unavailable
-from noetl_core.values import Values
+from noetl_core.values.frozen import frozen
+from noetl_core.values.instants import to_rfc3339
+from noetl_core.values.json_schema import BadSchema, check_schema, problems
 
 
 class Gone(Exception):

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from noetl_core.control.admit import KeyReused, StartRequest, admit
-from noetl_core.control.catalog import resolve
+from noetl_core.control.catalog.versions import resolve
 from noetl_core.control.core import Children, Control
 from noetl_core.control.failures import handle_failure
-from noetl_core.control.operate import NotNow, align_child, cancel
-from noetl_core.dsl.diagnostics import suggest
+from noetl_core.control.lifecycle.operate import NotNow, align_child, cancel
+from noetl_core.dsl.reading.diagnostics import suggest
 from noetl_core.engine import ids
 from noetl_core.engine.effects import EndChild, HandleFailure, StartChild, child_of, parent_news
 from noetl_core.engine.large_values import MAX_DECISION_BYTES
@@ -20,8 +20,8 @@ from noetl_core.events.event import fact
 from noetl_core.events.shapes import By, ChildRequest, Failure, Triggered
 from noetl_core.events.waiting import ChildFinished
 from noetl_core.expr import is_reference, references_in
+from noetl_core.log.stored_values import LoadBudget, LoadLimitExceeded, Values, claimed
 from noetl_core.ports import Gate, NotFound
-from noetl_core.values import LoadBudget, LoadLimitExceeded, Values, claimed
 
 MAX_CHILD_DEPTH = 20
 

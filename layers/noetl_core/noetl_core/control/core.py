@@ -16,10 +16,8 @@ from typing import Any, Protocol, assert_never
 from cachetools import FIFOCache, LRUCache
 
 from noetl_core.control.deaths import attempt_over, given_up, is_doubtful, next_attempt, stuck_by_deaths
-from noetl_core.control.layouts import Layouts
-from noetl_core.control.recent import RecentCommits
-from noetl_core.control.ways_in import WaysIn
-from noetl_core.control.worker_tools import WorkerTools
+from noetl_core.control.deployment.inbound_sources import WaysIn
+from noetl_core.control.deployment.worker_tools import WorkerTools
 from noetl_core.dsl.model import OnFailure
 from noetl_core.engine.decide import Decision, decide, digest_for
 from noetl_core.engine.effects import (
@@ -47,9 +45,11 @@ from noetl_core.engine.state import State
 from noetl_core.events.event import Fact, fact, version_of
 from noetl_core.events.shapes import By
 from noetl_core.events.waiting import ChildFinished
-from noetl_core.history import load_state, snapshot_upto, state_from
-from noetl_core.instants import SECOND
-from noetl_core.playbooks import PlaybookCache
+from noetl_core.log.decoded_commits import RecentCommits
+from noetl_core.log.history import load_state, snapshot_upto, state_from
+from noetl_core.log.stored_values import Values
+from noetl_core.observe.drawing.layouts import Layouts
+from noetl_core.playbooks.parsed import PlaybookCache
 from noetl_core.ports import (
     NEVER,
     Clock,
@@ -69,7 +69,7 @@ from noetl_core.ports import (
     TriggerStore,
     Unavailable,
 )
-from noetl_core.values import Values
+from noetl_core.values.instants import SECOND
 
 log = logging.getLogger(__name__)
 
@@ -201,7 +201,7 @@ class Control:
         return other
 
     def load(self, execution_id: str, upto: int | None = None) -> State:
-        """Return the state of an execution from its log (`history.load_state`)."""
+        """Return the state of an execution from its log (`log.history.load_state`)."""
         return load_state(self.store, execution_id, upto)
 
     def latest(self, execution_id: str) -> State:

@@ -12,10 +12,10 @@ from typing import Any, Final
 
 from noetl_core.control.admit import KeyReused, StartRequest, UnknownPool, admit
 from noetl_core.control.core import Control
-from noetl_core.control.operate import NotNow
+from noetl_core.control.lifecycle.operate import NotNow
 from noetl_core.control.refusals import code_of
-from noetl_core.dsl.diagnostics import InvalidPlaybook
 from noetl_core.dsl.model import OnFailure
+from noetl_core.dsl.reading.diagnostics import InvalidPlaybook
 from noetl_core.dsl.versions import split_version
 from noetl_core.engine import ids
 from noetl_core.engine.effects import HandleFailure, failed_end
@@ -25,9 +25,9 @@ from noetl_core.events.control import FailureHandled
 from noetl_core.events.event import fact
 from noetl_core.events.shapes import Triggered
 from noetl_core.expr import TemplateError
-from noetl_core.instants import SECOND, to_rfc3339
 from noetl_core.ports import Firing, NotFound, RefusedDelivery, TooLarge
 from noetl_core.ports.triggers import REFUSED_KEPT_S
+from noetl_core.values.instants import SECOND, to_rfc3339
 
 log = logging.getLogger(__name__)
 

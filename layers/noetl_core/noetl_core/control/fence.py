@@ -13,7 +13,7 @@ from noetl_core.events.event import is_boundary, new
 from noetl_core.events.runs import StepFailed
 from noetl_core.events.shapes import Failure
 from noetl_core.events.table import TERMINAL
-from noetl_core.history import tally_of
+from noetl_core.log.history import tally_of
 from noetl_core.ports import Conflict, retry_conflicts
 
 MAX_STOPPED = 1_000

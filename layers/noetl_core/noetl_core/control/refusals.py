@@ -13,7 +13,7 @@ from noetl_core.api.refused import BadRequest
 if TYPE_CHECKING:
     from noetl_core.api.shapes import catalog as catalog_shapes
     from noetl_core.api.shapes import service as service_shapes
-    from noetl_core.dsl.diagnostics import Diagnostic
+    from noetl_core.dsl.reading.diagnostics import Diagnostic
 
 log = logging.getLogger(__name__)
 
@@ -25,26 +25,26 @@ class PathsMissing(BadRequest):
 TABLE: Final[Mapping[str, tuple[HTTPStatus, str]]] = {
     "noetl_core.control.refusals.PathsMissing": (HTTPStatus.UNPROCESSABLE_ENTITY, "paths_missing"),
     "noetl_core.api.refused.BadRequest": (HTTPStatus.BAD_REQUEST, "malformed"),
-    "noetl_core.control.cursor.BadCursor": (HTTPStatus.BAD_REQUEST, "malformed"),
+    "noetl_core.views.reading.cursor.BadCursor": (HTTPStatus.BAD_REQUEST, "malformed"),
     "noetl_core.api.refused.NoRoute": (HTTPStatus.NOT_FOUND, "not_found"),
-    "noetl_core.control.catalog.Deleted": (HTTPStatus.GONE, "deleted"),
+    "noetl_core.control.catalog.versions.Deleted": (HTTPStatus.GONE, "deleted"),
     "noetl_core.ports.errors.NotFound": (HTTPStatus.NOT_FOUND, "not_found"),
     "noetl_core.api.refused.NotAllowed": (HTTPStatus.FORBIDDEN, "forbidden"),
     "noetl_core.control.admit.KeyReused": (HTTPStatus.CONFLICT, "conflict"),
-    "noetl_core.control.operate.NotNow": (HTTPStatus.CONFLICT, "conflict"),
+    "noetl_core.control.lifecycle.operate.NotNow": (HTTPStatus.CONFLICT, "conflict"),
     "noetl_core.engine.callbacks.Forged": (HTTPStatus.FORBIDDEN, "forbidden"),
     "noetl_core.control.callbacks.Answered": (HTTPStatus.CONFLICT, "conflict"),
     "noetl_core.control.callbacks.Gone": (HTTPStatus.GONE, "gone"),
     "noetl_core.control.callbacks.Unfit": (HTTPStatus.UNPROCESSABLE_ENTITY, "unfit_answer"),
     "noetl_core.ports.errors.Forbidden": (HTTPStatus.FORBIDDEN, "forbidden"),
     "noetl_core.ports.errors.TooLarge": (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large"),
-    "noetl_core.control.backfill.BadBackfill": (HTTPStatus.UNPROCESSABLE_ENTITY, "backfill"),
-    "noetl_core.control.catalog.BadLabel": (HTTPStatus.UNPROCESSABLE_ENTITY, "label"),
+    "noetl_core.control.lifecycle.backfill.BadBackfill": (HTTPStatus.UNPROCESSABLE_ENTITY, "backfill"),
+    "noetl_core.control.catalog.versions.BadLabel": (HTTPStatus.UNPROCESSABLE_ENTITY, "label"),
     "noetl_core.control.admit.UnknownPool": (HTTPStatus.UNPROCESSABLE_ENTITY, "unknown_pool"),
-    "noetl_core.engine.redrive.BadRedrive": (HTTPStatus.UNPROCESSABLE_ENTITY, "redrive"),
+    "noetl_core.engine.redrive.plan.BadRedrive": (HTTPStatus.UNPROCESSABLE_ENTITY, "redrive"),
     "noetl_core.engine.workload.BadWorkload": (HTTPStatus.UNPROCESSABLE_ENTITY, "workload"),
     "noetl_core.expr.errors.TemplateError": (HTTPStatus.UNPROCESSABLE_ENTITY, "template"),
-    "noetl_core.dsl.diagnostics.InvalidPlaybook": (HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_playbook"),
+    "noetl_core.dsl.reading.diagnostics.InvalidPlaybook": (HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_playbook"),
     "noetl_core.ports.errors.Unavailable": (HTTPStatus.SERVICE_UNAVAILABLE, "unavailable"),
     "noetl_core.ports.errors.CorruptLog": (HTTPStatus.CONFLICT, "corrupt_log"),
     "noetl_core.ports.errors.PortError": (HTTPStatus.SERVICE_UNAVAILABLE, "unavailable"),
@@ -86,7 +86,7 @@ def _row(error: Exception) -> tuple[HTTPStatus, str] | None:
 
 def diagnostic(d: Diagnostic) -> catalog_shapes.Diagnostic:
     """Return a diagnostic as details show it."""
-    from noetl_core.dsl.diagnostics import page_of  # loaded by whoever made the diagnostic
+    from noetl_core.dsl.reading.diagnostics import page_of  # loaded by whoever made the diagnostic
 
     return {
         "loc": f"{d.source}:{d.line}:{d.col}",
@@ -116,7 +116,7 @@ def _details(error: Any, code: str) -> list[service_shapes.Detail]:
     if code == "unfit_answer":
         return [{"loc": "body", "message": wrong, "hint": "the callback still waits"} for wrong in error.wrong]
     if code == "corrupt_log":
-        from noetl_core.control.unreadable import REMEDY  # a third of a start, with what it loads
+        from noetl_core.control.unreadable_logs import REMEDY  # a third of a start, with what it loads
 
         return [{"loc": "path.execution_id", "message": "its log does not read", "hint": REMEDY}]
     if code == "invalid_playbook":

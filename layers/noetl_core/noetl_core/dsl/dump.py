@@ -24,7 +24,6 @@ from noetl_core.dsl.fields.flow import (
     STEP_POLICY,
     STEP_SPEC,
 )
-from noetl_core.dsl.fields.limits import CONCURRENCY, RATE
 from noetl_core.dsl.fields.playbook import (
     EXECUTOR,
     EXECUTOR_FAILURE,
@@ -36,6 +35,7 @@ from noetl_core.dsl.fields.playbook import (
     RESULTS,
 )
 from noetl_core.dsl.fields.policies import ADMISSION, TASK_POLICY, THEN
+from noetl_core.dsl.fields.shared_limits import CONCURRENCY, RATE
 from noetl_core.dsl.fields.sources import QUEUE, UPLOAD, WEBHOOK
 from noetl_core.dsl.fields.tools import TASK
 from noetl_core.dsl.fields.triggers import TRIGGER
@@ -62,7 +62,7 @@ from noetl_core.dsl.model import (
     Then,
     Trigger,
 )
-from noetl_core.dsl.scalars import NotANumber, resolve, surprise
+from noetl_core.dsl.reading.scalars import NotANumber, resolve, surprise
 from noetl_core.dsl.sources import Events, Messages, Uploads, Webhook
 
 

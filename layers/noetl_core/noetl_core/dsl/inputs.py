@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from noetl_core.dsl.fields.kind import words
-from noetl_core.dsl.load import Node
 from noetl_core.dsl.model import Path
-from noetl_core.dsl.reader import Reader
+from noetl_core.dsl.reading.load import Node
+from noetl_core.dsl.reading.reader import Reader
 from noetl_core.expr import FUNCTIONS, is_template
-from noetl_core.json_schema import BadSchema, check_schema
+from noetl_core.values.json_schema import BadSchema, check_schema
 
 SCHEMA_KEY: Final = "x-schema"
 GIVEN_BY_TRIGGERS: Final = frozenset({"s3"})

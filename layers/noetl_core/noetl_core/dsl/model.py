@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final, Literal, get_args
 
 from noetl_core.dsl.sources import Events, Messages, Uploads, Webhook
 from noetl_core.dsl.versions import Version
-from noetl_core.frozen import frozen
+from noetl_core.values.frozen import frozen
 
 Value = Any
 """A plain YAML/JSON value whose strings may be templates."""
@@ -339,13 +339,13 @@ class Executor:
     extensions: bool = False
     pool: str = "default"
     requirements: tuple[str, ...] = ()
-    """Packages that python tasks import (`dsl.requirements`)."""
+    """Packages that python tasks import (`dsl.sections.requirements`)."""
     triggers: tuple[Trigger, ...] = ()
     concurrency: Concurrency | None = None
     priority: Value = 0
     """Among executions that wait for a limit, the one with the higher number comes first."""
     search: Mapping[str, Value] = field(default_factory=dict)
-    """Search attributes (`dsl.search`)."""
+    """Search attributes (`dsl.sections.search`)."""
     on_failure: OnFailure | None = None
     spec: Mapping[str, Value] = field(default_factory=dict)
 

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from noetl_core.dsl.model import Limits
 from noetl_core.expr import Scope, TemplateError, render
-from noetl_core.frozen import frozen
-from noetl_core.instants import DAY_S
-from noetl_core.request_bounds import MAX_PRIORITY
+from noetl_core.values.frozen import frozen
+from noetl_core.values.instants import DAY_S
+from noetl_core.values.request_bounds import MAX_PRIORITY
 
 YEAR_S: Final = 366 * DAY_S
 ANY: Final = 1e12

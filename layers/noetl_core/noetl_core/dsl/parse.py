@@ -11,9 +11,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from noetl_core.dsl.diagnostics import MIGRATE, Diagnostic, InvalidPlaybook, suggest
 from noetl_core.dsl.dialect import Edits, rewrite_playbook
-from noetl_core.dsl.failures import read_on_failure
+from noetl_core.dsl.dialect.variants import rewrite_variants
 from noetl_core.dsl.fields.playbook import (
     API_VERSIONS,
     EXECUTOR,
@@ -26,23 +25,24 @@ from noetl_core.dsl.fields.playbook import (
     mixed_word,
 )
 from noetl_core.dsl.inputs import read_workload
-from noetl_core.dsl.keychain import read_keychain
-from noetl_core.dsl.limits import concurrency
-from noetl_core.dsl.load import Node, load
 from noetl_core.dsl.model import UNSET, Executor, Limits, Playbook, Step, Task
-from noetl_core.dsl.policy import OfTask, task_policy
-from noetl_core.dsl.reader import Reader
+from noetl_core.dsl.reading.diagnostics import MIGRATE, Diagnostic, InvalidPlaybook, suggest
+from noetl_core.dsl.reading.load import Node, load
+from noetl_core.dsl.reading.reader import Reader
 from noetl_core.dsl.references import check_references
-from noetl_core.dsl.requirements import read_requirements
-from noetl_core.dsl.search import read_search
-from noetl_core.dsl.secret_results import check_readers
-from noetl_core.dsl.shared import graft
-from noetl_core.dsl.specs import EXECUTOR_KEYS, handed_down
-from noetl_core.dsl.steps import StepScope, step
-from noetl_core.dsl.tasks import RawTask, TaskScope, layered, raw_task
+from noetl_core.dsl.sections.failures import read_on_failure
+from noetl_core.dsl.sections.keychain import read_keychain
+from noetl_core.dsl.sections.requirements import read_requirements
+from noetl_core.dsl.sections.search import read_search
+from noetl_core.dsl.sections.shared_limits import concurrency
+from noetl_core.dsl.sections.triggers import read_triggers
+from noetl_core.dsl.sections.workbook_uses import graft
+from noetl_core.dsl.steps.policy import OfTask, task_policy
+from noetl_core.dsl.steps.secret_results import check_readers
+from noetl_core.dsl.steps.specs import EXECUTOR_KEYS, handed_down
+from noetl_core.dsl.steps.steps import StepScope, step
+from noetl_core.dsl.steps.tasks import RawTask, TaskScope, layered, raw_task
 from noetl_core.dsl.templates import check_templates
-from noetl_core.dsl.triggers import read_triggers
-from noetl_core.dsl.variants import rewrite_variants
 
 if TYPE_CHECKING:
     from noetl_core.dsl.lint import Called
@@ -58,7 +58,7 @@ def digest_of(text: str) -> str:
 def parse_playbook(text: str, source: str = "<string>", *, programs: bool = True, lenient: bool = False) -> Playbook:
     """Return the model of a playbook. Raises `InvalidPlaybook` with all errors and notes; it does not lint. Without `programs`
     the text of programs is not compiled: it was when the playbook was validated, maybe by another Python. `lenient`: tasks of
-    other playbooks may be missing (`dsl.shared`)."""
+    other playbooks may be missing (`dsl.sections.workbook_uses`)."""
     with collection_paused():
         r, playbook = _read(text, source, programs=programs, lenient=lenient)
         found = r.diagnostics

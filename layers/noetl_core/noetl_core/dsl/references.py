@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from noetl_core.dsl.diagnostics import suggest
-from noetl_core.dsl.load import Node
 from noetl_core.dsl.model import Playbook
-from noetl_core.dsl.reader import Reader
+from noetl_core.dsl.reading.diagnostics import suggest
+from noetl_core.dsl.reading.load import Node
+from noetl_core.dsl.reading.reader import Reader
 from noetl_core.dsl.templates import scalars_below, template_scalars
 from noetl_core.expr import Read
 

@@ -18,7 +18,7 @@ from noetl_core.dsl.fields.kind import KindSpec
 from noetl_core.dsl.fields.types import Block, Field, another
 from noetl_core.dsl.kinds import COMMON_SPEC, KINDS
 from noetl_core.dsl.numbers import TIMEOUT
-from noetl_core.dsl.reader import NAME
+from noetl_core.dsl.reading.reader import NAME
 from noetl_core.dsl.schema_types import (
     FREE_KEYS,
     MAPPING,
@@ -32,9 +32,9 @@ from noetl_core.dsl.schema_types import (
     reference,
     type_schema,
 )
-from noetl_core.dsl.tasks import RESERVED, TASK_FIELDS
-from noetl_core.dsl.ways_in import MOST_HEADERS
-from noetl_core.json_schema import TYPES
+from noetl_core.dsl.sections.inbound_triggers import MOST_HEADERS
+from noetl_core.dsl.steps.tasks import RESERVED, TASK_FIELDS
+from noetl_core.values.json_schema import TYPES
 
 ID: Final = "https://noetl.io/schema/playbook-v10.json"
 

@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterable
 from typing import Any, Final
 
-from noetl_core.dsl import requirements
 from noetl_core.dsl.fields import flow, playbook, tools, triggers, value_schema
 from noetl_core.dsl.fields.types import (
     Anything,
@@ -33,7 +32,8 @@ from noetl_core.dsl.fields.types import (
 from noetl_core.dsl.kinds import ALL_OPTIONS
 from noetl_core.dsl.model import UNSET
 from noetl_core.dsl.numbers import DURATION, QUOTED, SCHEDULE_RATE, TIMEOUT, Range
-from noetl_core.dsl.secret_results import FIELD_PATH
+from noetl_core.dsl.sections import requirements
+from noetl_core.dsl.steps.secret_results import FIELD_PATH
 from noetl_core.expr.compiled import PATTERN as TEMPLATE
 
 Schema = dict[str, Any]

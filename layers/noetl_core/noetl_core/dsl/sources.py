@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any, ClassVar, Final, Literal, get_args
 
-from noetl_core.frozen import frozen
+from noetl_core.values.frozen import frozen
 
 Form = Literal["github", "stripe", "slack", "hmac"]
 FORMS: Final[tuple[Form, ...]] = get_args(Form)
@@ -42,7 +42,7 @@ SHOWN: Final[Mapping[str, tuple[str, ...]]] = {
 
 @frozen
 class Events:
-    """Events of EventBridge that match a pattern (`event_patterns`)."""
+    """Events of EventBridge that match a pattern (`aws.event_patterns`)."""
 
     kind: ClassVar[str] = "event"
     pattern: Mapping[str, Any]

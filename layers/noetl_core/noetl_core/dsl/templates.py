@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Final
 
-from noetl_core.dsl.diagnostics import Diagnostic
 from noetl_core.dsl.inputs import default_scalars
 from noetl_core.dsl.kinds import KINDS
-from noetl_core.dsl.load import Node
-from noetl_core.dsl.reader import Reader
+from noetl_core.dsl.reading.diagnostics import Diagnostic
+from noetl_core.dsl.reading.load import Node
+from noetl_core.dsl.reading.reader import Reader
 from noetl_core.expr import LimitExceeded, Read, TemplateSyntaxError, is_template, unknown_calls
 
 SECTIONS = ("keychain", "executor", "workflow", "workbook")

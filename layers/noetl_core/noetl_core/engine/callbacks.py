@@ -12,7 +12,7 @@ from base64 import urlsafe_b64encode
 from hashlib import sha256
 
 from noetl_core.dsl.model import Playbook, Step
-from noetl_core.frozen import frozen
+from noetl_core.values.frozen import frozen
 
 SIGNATURE_BYTES = 18
 MAX_TOKEN = 300

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from noetl_core.dsl.model import Playbook
-from noetl_core.engine.passes import StepsView
 from noetl_core.engine.reads import steps_read
 from noetl_core.engine.records import Command
+from noetl_core.engine.routing.passes import StepsView
 from noetl_core.engine.state import Run, State
 from noetl_core.engine.workload import workload_of
 from noetl_core.events.shapes import CommandContext, LoopCommand, StepSeen

@@ -13,21 +13,21 @@ from typing import Any
 
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine import ids
-from noetl_core.engine.boundaries import match_waits, route_boundary, take_fact
-from noetl_core.engine.deadlines import execution_limit
-from noetl_core.engine.distributed_loops import advance_loop
 from noetl_core.engine.effects import Effect, effects_of
 from noetl_core.engine.needs import Need
-from noetl_core.engine.passes import RoutingPass
-from noetl_core.engine.places_in_limits import ask_for_execution
 from noetl_core.engine.records import Boundary, ControlEvent
-from noetl_core.engine.routing import settle
-from noetl_core.engine.search import record_search
+from noetl_core.engine.routing.boundaries import match_waits, route_boundary, take_fact
+from noetl_core.engine.routing.deadlines import execution_limit
+from noetl_core.engine.routing.distributed_loops import advance_loop
+from noetl_core.engine.routing.limit_requests import ask_for_execution
+from noetl_core.engine.routing.passes import RoutingPass
+from noetl_core.engine.routing.rules import settle
+from noetl_core.engine.routing.search_attributes import record_search
 from noetl_core.engine.state import State
 from noetl_core.events import control
 from noetl_core.events.event import Fact
 from noetl_core.events.shapes import Blank, By, Parent, RequestKey, Triggered
-from noetl_core.frozen import frozen
+from noetl_core.values.frozen import frozen
 
 __all__ = ["Decision", "NewExecution", "decide", "digest_for", "start"]
 

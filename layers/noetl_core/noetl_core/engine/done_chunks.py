@@ -126,7 +126,7 @@ class DoneChunks:
 
     def _count(self, row: DoneChunk) -> None:
         """Count its iterations. One of the innermost loop that never began counts as one (as in
-        `worker.nodes.LoopNode.counts`)."""
+        `worker.run_tree.LoopNode.counts`)."""
         ended, so_far = row.succeeded + row.failed, self.innermost
         inner: Counts = row.innermost or {"total": ended, "succeeded": row.succeeded, "failed": row.failed}
         self.count, self.failed, self.ended = self.count + 1, self.failed + row.failed, self.ended + ended

@@ -14,9 +14,9 @@ from typing import Final, TypeAlias
 
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine.commands import commands_of
-from noetl_core.engine.deadlines import deadlines, execution_deadlines, run_deadlines
 from noetl_core.engine.heads import Head, head_of
 from noetl_core.engine.records import Command, ControlEvent, Snapshot
+from noetl_core.engine.routing.deadlines import deadlines, execution_deadlines, run_deadlines
 from noetl_core.engine.snapshots import snapshot
 from noetl_core.engine.state import LimitUse, State, caller_of
 from noetl_core.engine.waits import due_at, signal_name
@@ -24,8 +24,8 @@ from noetl_core.engine.warnings import count_of, failure_of, warnings_of
 from noetl_core.events.aggregates import Warnings
 from noetl_core.events.shapes import ChildRequest, Failure, ResultPointer, Wait
 from noetl_core.events.table import BEGINS, OPERATED
-from noetl_core.frozen import frozen
-from noetl_core.instants import SECOND
+from noetl_core.values.frozen import frozen
+from noetl_core.values.instants import SECOND
 
 FIRST_RECONCILIATION_S: Final = 90
 """When the sweeper reconciles an execution for the first time: after the lease (60 s) and a margin."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from noetl_core.engine.state import State
 from noetl_core.engine.warnings import count_of
-from noetl_core.frozen import frozen
+from noetl_core.values.frozen import frozen
 
 
 @frozen

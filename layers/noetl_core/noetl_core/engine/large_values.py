@@ -8,7 +8,7 @@ from typing import Any, Final, NoReturn
 from noetl_core.engine.needs import AskedNeed, Need, TooMuch, Unreadable, named
 from noetl_core.expr import LimitExceeded, TemplateError
 from noetl_core.expr.references import Path
-from noetl_core.outlines import Container, OutlinedPart, Page, PagedPart, Pages, Part, Span, outlined
+from noetl_core.values.outlines import Container, OutlinedPart, Page, PagedPart, Pages, Part, Span, outlined
 
 MAX_DECISION_BYTES: Final = 8 * 1024 * 1024
 """The most bytes that a guard or an argument may read behind one reference; more is an error of the author (`kind: limit`)."""

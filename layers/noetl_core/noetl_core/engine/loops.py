@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from noetl_core.events.shapes import LoopPlan
-from noetl_core.frozen import frozen
+from noetl_core.values.frozen import frozen
 
 MAX_CHUNKS = 1_000
 """The most chunks of one loop, so that the state of a loop stays small whatever the size of the collection."""

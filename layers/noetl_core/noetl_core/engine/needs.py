@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from noetl_core.frozen import frozen
-from noetl_core.outlines import Span
+from noetl_core.values.frozen import frozen
+from noetl_core.values.outlines import Span
 
 BoundaryNeed = tuple[Literal["boundary", "writes"], str, int]
 """`("boundary", run_id, seq)`: the data of that commit's last event; `("writes", run_id, seq)`: only its `ctx_writes`, which

@@ -8,7 +8,7 @@ from dataclasses import field
 from typing import Any, Literal, get_args
 
 from noetl_core.events.shapes import Failure, TaskOutcome
-from noetl_core.frozen import frozen
+from noetl_core.values.frozen import frozen
 
 ErrorKind = Literal[
     "connection", "timeout", "rate_limit", "auth", "not_found", "client_error", "server_error", "schema", "parse", "template",

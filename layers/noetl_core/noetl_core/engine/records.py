@@ -22,7 +22,7 @@ from noetl_core.events.event import RunEvent as RunEvent
 from noetl_core.events.redrives import CarriedOver
 from noetl_core.events.shapes import CommandContext, LoopCommand, Mail, Undoes
 from noetl_core.events.table import PROGRESS
-from noetl_core.frozen import frozen
+from noetl_core.values.frozen import frozen
 
 MAX_TAKEOVERS = 5
 """After so many takeovers in a row without progress no worker tries the run again; the control plane ends it as `lost`."""
@@ -54,7 +54,7 @@ class Tally:
     takeovers_without_progress: int = 0
     """Takeovers in a row that brought no outcome."""
     aggregates: Aggregates | None = None
-    """What the iterations of a loop that goes on came to so far (`engine.aggregates`)."""
+    """What the iterations of a loop that goes on came to so far (`engine.fold.aggregates`)."""
 
 
 @frozen
@@ -113,8 +113,8 @@ class Command:
     `mode` is `first`, `resume` (after a suspension; `mail` has what it waited for) or `takeover` (the lease of the earlier
     worker has expired). `as_of` is the control position whose ctx the run sees. `context` has `{workload, ctx, args, steps}`
     when that fits into a message; otherwise the worker folds the control stream up to `as_of`. The command of a chunk run has
-    `chunk`, its index, and `loop`: `{run: the step run, total, chunk_size, chunks, per_chunk, first, count}`. `carried_over`
-    is what a redrive keeps of earlier runs (`engine.redrive`). `undoes` makes it the command of a compensation: the finished
+    `chunk`, its index, and `loop`: `{run: the step run, total, chunk_size, chunks, per_chunk, first, count}`. `log.carry_over`
+    is what a redrive keeps of earlier runs (`engine.redrive.plan`). `undoes` makes it the command of a compensation: the finished
     run, `{run, at, loop}`. `asked` marks a takeover that a person requested by `resume`.
     """
 

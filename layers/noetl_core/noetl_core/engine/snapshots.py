@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from noetl_core.engine.done_chunks import DoneChunk, DoneChunks, Origin
-from noetl_core.engine.fold import REDUCER
+from noetl_core.engine.fold.control_stream import REDUCER
 from noetl_core.engine.records import Snapshot
 from noetl_core.engine.state import Child, EndedRun, EndedRuns, LimitUse, LoopState, Run, State, StepState, Token
 

@@ -1,7 +1,7 @@
 """The state of an execution: a pure fold of its control stream (docs/decisions.md, "The log is the only truth").
 
-`engine.fold` owns its state and changes it; a caller who needs an earlier state folds again. Work in progress is a set of
-runs, never a counter. Results are pointers to the commit that holds them.
+`engine.fold.control_stream` owns its state and changes it; a caller who needs an earlier state folds again. Work in progress is
+a set of runs, never a counter. Results are pointers to the commit that holds them.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Token:
     joined: bool = False
     """A join produced it from the tokens that met: it is not held at that join again."""
     rounds: dict[str, int] = field(default_factory=dict)
-    """How often its branch has gone back past each join (`engine.joins`)."""
+    """How often its branch has gone back past each join (`engine.routing.joins`)."""
     priority: float = 0
     """Of the tokens that may move, the one with the higher priority moves first (`next.spec.policy.priority`)."""
 
@@ -116,7 +116,8 @@ class Run:
     parent: str | None = None
     loop: LoopState | None = None
     carried_over: CarriedOver | None = None
-    """What a redrive keeps of the runs before it (`engine.redrive`): their finished tasks and iterations are not run again."""
+    """What a redrive keeps of the runs before it (`engine.redrive.plan`): their finished tasks and iterations are not run
+    again."""
     limits: dict[str, float] = field(default_factory=dict)
     """Its `timeout_s` and `deadline_s`, where expressions gave them when it was scheduled."""
     undoes: Undoes | None = None
@@ -171,7 +172,8 @@ class EndedRun(NamedTuple):
 
 @dataclass(slots=True)
 class EndedRuns:
-    """What ended runs, chunks and compensations of all steps came to, bounded however many they are (`engine.ended_runs`)."""
+    """What ended runs, chunks and compensations of all steps came to, bounded however many they are
+    (`engine.fold.ended_runs`)."""
 
     count: int = 0
     since: int = 0
@@ -261,7 +263,7 @@ class State:
     ctx_version: int = 0
     tokens: dict[str, Token] = field(default_factory=dict)
     places: dict[str, list[int]] = field(default_factory=dict)
-    """The places of live tokens and runs in the tree of branches (`engine.places`)."""
+    """The places of live tokens and runs in the tree of branches (`engine.fold.branch_places`)."""
     deduplicated: dict[str, str] = field(default_factory=dict)
     """Tokens of deduplicating routers by their key: an equal token is not produced again."""
     rounds: dict[str, dict[str, int]] = field(default_factory=dict)

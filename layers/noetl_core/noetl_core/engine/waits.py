@@ -8,7 +8,7 @@ before that instant.
 from __future__ import annotations
 
 from noetl_core.events.shapes import Wait
-from noetl_core.instants import SECOND
+from noetl_core.values.instants import SECOND
 
 BY_TOKEN = "callback:"
 """The prefix of signals that are answers by token; nobody can send these by name."""

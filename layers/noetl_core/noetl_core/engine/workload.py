@@ -17,10 +17,10 @@ from noetl_core.dsl.model import Playbook
 from noetl_core.engine.state import State, trigger_seen
 from noetl_core.events.shapes import Triggered
 from noetl_core.expr import LimitExceeded, Pointer, Scope, TemplateError, is_template, render
-from noetl_core.expr.limits import ITEM_SIZE
+from noetl_core.expr.evaluation_limits import ITEM_SIZE
 from noetl_core.expr.scope import Blanks, Resolve
-from noetl_core.json_schema import problems
-from noetl_core.mappings import deep_merge
+from noetl_core.values.json_schema import problems
+from noetl_core.values.mappings import deep_merge
 
 MAX_CHAIN: Final = 50
 """The longest chain of defaults that need each other."""

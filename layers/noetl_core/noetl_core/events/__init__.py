@@ -8,6 +8,6 @@
 * `table` has the properties of each event. `upcasts` convert events of older logs.
 * `schema` generates the JSON Schema, `page` the page docs/events.md.
 
-Pure, and below everything else: nothing here imports another part of the project. `codec` stores events; `engine.fold` applies
-them to the state.
+Pure, and below everything else: nothing here imports another part of the project. `codec` stores events;
+`engine.fold.control_stream` applies them to the state.
 """

@@ -1,4 +1,4 @@
-"""Data about many runs or iterations together, in boundaries and states (`engine.aggregates` computes it)."""
+"""Data about many runs or iterations together, in boundaries and states (`engine.fold.aggregates` computes it)."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Warnings(TypedDict):
 
 
 class Aggregates(TypedDict, total=False):
-    """Totals of many runs or iterations, of bounded size (`engine.aggregates`)."""
+    """Totals of many runs or iterations, of bounded size (`engine.fold.aggregates`)."""
 
     items: int
     """Items of the collection, while the loop is in progress."""

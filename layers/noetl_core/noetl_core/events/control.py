@@ -1,6 +1,6 @@
 """Payloads of the control stream: the decisions of the control plane, in order.
 
-`engine.passes.RoutingPass.emit` omits keys that are None, so optional keys are missing, never null.
+`engine.routing.passes.RoutingPass.emit` omits keys that are None, so optional keys are missing, never null.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Event envelopes (`control.envelopes` creates them), typed for code that folds them.
+"""Event envelopes (`views.reading.envelopes` creates them), typed for code that folds them.
 
 Comparing `envelope["name"]` narrows `envelope["data"]`. Keys of a payload that are fields of the envelope itself are not in its
 `data` (`schema.lifted`). `schema.event_schema` is the schema for clients.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeGuard, T
 from noetl_core.events import control, limits, runs, waiting
 from noetl_core.events.shapes import Failure
 from noetl_core.events.table import BOUNDARIES, LIMITS, NEWS, OPENS_RUN, ends_run
-from noetl_core.frozen import frozen
+from noetl_core.values.frozen import frozen
 
 Name = TypeVar("Name", covariant=True)
 Data = TypeVar("Data", covariant=True)

@@ -1,7 +1,8 @@
 """The table of all events: the entity and the effect of each, and the reader version that introduced its present form.
 
-A new event needs a row here, its payload (`control`, `waiting`, `limits`, `runs`), its place in the unions (`event`, `envelope`)
-and, in the control stream, its effect on the state (`engine.fold`). Code that asks for the kind of an event uses the sets below.
+A new event needs a row here, its payload (`control`, `waiting`, `limits`, `runs`), its place in the unions (`event`,
+`envelope`) and, in the control stream, its effect on the state (`engine.fold.control_stream`). Code that asks for the kind of
+an event uses the sets below.
 """
 
 from __future__ import annotations
@@ -135,7 +136,8 @@ EVENTS: Mapping[str, EventType] = {row.name: row for row in _ROWS}
 
 
 def event_named(name: str) -> EventType:
-    """Return the row of an event. An event that only newer code knows is shown unchanged; `engine.fold` refuses it."""
+    """Return the row of an event. An event that only newer code knows is shown unchanged; `engine.fold.control_stream` refuses
+    it."""
     row = EVENTS.get(name)
     if row is None:
         row = EventType(name, dotted(name), None, None, "workflow", "success", None, False, False, None, False, 0)

@@ -10,9 +10,9 @@
   `CredentialRefused`, `CredentialFailed`.
 
 Modules: `compiled`, `environment` and `lexer` compile a text with Jinja2, `calls` finds calls of what does not exist;
-`rendering`, `evaluation` and `reading` run the code within a `budget` of `limits`, with `operators`, `functions`, `methods`,
-`filters`, `formatting` and `patterns`; `scope`, `references`, `secret`, `strict`, `values` and `views` are the data it works
-on.
+`rendering`, `evaluation` and `reading` run the code within a `budget` of `evaluation_limits`, with `operators`, `functions`,
+`methods`, `filters`, `formatting` and `patterns`; `scope`, `references`, `secret`, `strict`, `values` and `views` are the data
+it works on.
 
 Pure: no input or output, and no clock except the processor time that a budget counts. Values that are stored elsewhere are
 requested from the scope's `resolve`. `engine` and `worker` decide when a template is evaluated and how its value is used.
@@ -35,16 +35,16 @@ from noetl_core.expr.errors import (
     TemplateSyntaxError,
     UndefinedValue,
 )
+from noetl_core.expr.evaluation_limits import Limits
 from noetl_core.expr.filters import FILTERS, TESTS
 from noetl_core.expr.functions import FUNCTIONS
-from noetl_core.expr.limits import Limits
 from noetl_core.expr.methods import METHODS
 from noetl_core.expr.references import path_text, references_in, replaced
 from noetl_core.expr.rendering import load, render, truthy
 from noetl_core.expr.scope import Pointer, Scope
 from noetl_core.expr.secret import LOST, MASK, Secret, contains_lost, contains_secret, mask, reveal
 from noetl_core.expr.strict import Fields, Strict
-from noetl_core.result_refs import is_reference
+from noetl_core.values.result_refs import is_reference
 
 __all__ = [
     "FILTERS",

@@ -9,9 +9,9 @@ from typing import Any, Final
 from jinja2.utils import Namespace
 
 from noetl_core.expr.errors import LimitExceeded
-from noetl_core.expr.limits import CHECK_EVERY, DATA_DEPTH, ITEM_SIZE, PIECE_SIZE, Limits
+from noetl_core.expr.evaluation_limits import CHECK_EVERY, DATA_DEPTH, ITEM_SIZE, PIECE_SIZE, Limits
 from noetl_core.expr.values import SCALARS, Group
-from noetl_core.result_refs import is_reference
+from noetl_core.values.result_refs import is_reference
 
 _HEAD: Final = "\xff".__sizeof__() - 1
 """The bytes of a text beside its characters."""

@@ -15,12 +15,12 @@ from jinja2.exceptions import TemplateSyntaxError as JinjaSyntaxError
 
 from noetl_core.expr.environment import PlaybookEnvironment, whole_expression
 from noetl_core.expr.errors import LimitExceeded, TemplateSyntaxError
+from noetl_core.expr.evaluation_limits import SOURCE_CHARS, SOURCE_DEPTH, SOURCE_NODES
 from noetl_core.expr.filters import FILTERS, TESTS
 from noetl_core.expr.functions import FUNCTIONS
 from noetl_core.expr.lexer import Line
-from noetl_core.expr.limits import SOURCE_CHARS, SOURCE_DEPTH, SOURCE_NODES
 from noetl_core.expr.patterns import BadPattern, check_literals
-from noetl_core.frozen import frozen
+from noetl_core.values.frozen import frozen
 
 ENVIRONMENT: Final = PlaybookEnvironment(FILTERS, TESTS)
 

@@ -15,7 +15,7 @@ from jinja2.utils import missing
 
 from noetl_core.expr import methods, operators
 from noetl_core.expr.errors import LimitExceeded, TemplateError, UndefinedValue
-from noetl_core.expr.limits import CALL_DEPTH, Limits, Missing, MissingName
+from noetl_core.expr.evaluation_limits import CALL_DEPTH, Limits, Missing, MissingName
 from noetl_core.expr.reading import DEFAULT_LIMITS, Reading
 from noetl_core.expr.scope import MISSING, Pointer, Scope
 from noetl_core.expr.secret import Secret

@@ -11,7 +11,7 @@ from typing import Any, Final
 from jinja2.runtime import Undefined
 
 from noetl_core.expr.errors import LimitExceeded, TemplateError
-from noetl_core.expr.limits import FIELD_WIDTH
+from noetl_core.expr.evaluation_limits import FIELD_WIDTH
 from noetl_core.expr.reading import Reading
 
 _PERCENT: Final = re.compile(r"%(?:\(([^)]*)\))?[-#0 +]*(\*|\d{1,12})?(?:\.(\*|\d{0,12}))?[hlL]?(.|$)", re.DOTALL)

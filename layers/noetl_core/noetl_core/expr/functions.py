@@ -13,13 +13,13 @@ from jinja2.utils import Namespace
 
 from noetl_core.expr.errors import LimitExceeded, TemplateError
 from noetl_core.expr.evaluation import Evaluation
+from noetl_core.expr.evaluation_limits import RANGE_ITEMS
 from noetl_core.expr.filters.collections import list_, max_, min_, sort_key, sorted_, sum_
 from noetl_core.expr.filters.data import abs_, bool_, float_, int_
 from noetl_core.expr.filters.registry import is_undefined
-from noetl_core.expr.limits import RANGE_ITEMS
 from noetl_core.expr.operators import number
 from noetl_core.expr.values import Function, describe
-from noetl_core.outlines import Part
+from noetl_core.values.outlines import Part
 
 
 def _range(ev: Evaluation, *bounds: Any) -> range:

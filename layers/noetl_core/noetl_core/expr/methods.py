@@ -12,13 +12,13 @@ from jinja2.runtime import LoopContext
 
 from noetl_core.expr.budget import width
 from noetl_core.expr.errors import LimitExceeded, TemplateError
+from noetl_core.expr.evaluation_limits import FIELD_WIDTH
 from noetl_core.expr.formatting import str_format
-from noetl_core.expr.limits import FIELD_WIDTH
 from noetl_core.expr.operators import compare
 from noetl_core.expr.reading import Reading
 from noetl_core.expr.values import SCALARS, Group
 from noetl_core.expr.views import NO_VIEW, view
-from noetl_core.outlines import Part
+from noetl_core.values.outlines import Part
 
 Run = Callable[..., Any]
 

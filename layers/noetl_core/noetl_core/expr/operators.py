@@ -10,13 +10,13 @@ from typing import Any, Final
 from jinja2.runtime import Undefined
 
 from noetl_core.expr.errors import LimitExceeded, TemplateError
+from noetl_core.expr.evaluation_limits import INTEGER_BITS, ITEM_SIZE
 from noetl_core.expr.formatting import percent
-from noetl_core.expr.limits import INTEGER_BITS, ITEM_SIZE
 from noetl_core.expr.reading import LONG, Reading
 from noetl_core.expr.scope import Pointer
 from noetl_core.expr.secret import Secret
 from noetl_core.expr.values import SCALARS, describe
-from noetl_core.outlines import Part
+from noetl_core.values.outlines import Part
 
 NUMBERS: Final = frozenset({int, float, bool})
 _LISTS: Final = frozenset({list, tuple})

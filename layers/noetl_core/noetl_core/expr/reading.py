@@ -13,15 +13,15 @@ from jinja2.utils import Namespace
 
 from noetl_core.expr.budget import Budget, width
 from noetl_core.expr.errors import NoSuchName, TemplateError, UndefinedValue
-from noetl_core.expr.limits import ITEM_SIZE, Limits, Missing, MissingEntry, MissingName
+from noetl_core.expr.evaluation_limits import ITEM_SIZE, Limits, Missing, MissingEntry, MissingName
 from noetl_core.expr.references import references_in
 from noetl_core.expr.scope import Pointer, Scope
 from noetl_core.expr.secret import LOST, Secret
 from noetl_core.expr.strict import Strict, may_lack, remedy_for
 from noetl_core.expr.values import LOOP_ATTRIBUTES, SCALARS, Group, describe, json_key
 from noetl_core.expr.views import NO_VIEW, rows, view
-from noetl_core.outlines import Part
-from noetl_core.result_refs import is_partly_readable, is_reference
+from noetl_core.values.outlines import Part
+from noetl_core.values.result_refs import is_partly_readable, is_reference
 
 T = TypeVar("T")
 ABSENT: Final = object()

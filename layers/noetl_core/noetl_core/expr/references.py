@@ -7,7 +7,7 @@ from typing import Any
 
 from noetl_core.expr.secret import Secret
 from noetl_core.expr.values import SCALARS
-from noetl_core.result_refs import is_reference
+from noetl_core.values.result_refs import is_reference
 
 Path = tuple[Any, ...]
 """Keys and indexes that lead to a value."""

@@ -12,12 +12,12 @@ from jinja2.runtime import Undefined
 from noetl_core.expr.compiled import Compiled, compile_text, is_template
 from noetl_core.expr.errors import CredentialFailed, LimitExceeded, NoSuchName, TemplateError, UndefinedValue
 from noetl_core.expr.evaluation import Evaluation
-from noetl_core.expr.limits import DATA_DEPTH, Limits, MissingEntry, MissingName
+from noetl_core.expr.evaluation_limits import DATA_DEPTH, Limits, MissingEntry, MissingName
 from noetl_core.expr.reading import DEFAULT_LIMITS
 from noetl_core.expr.scope import Scope
 from noetl_core.expr.secret import Secret
 from noetl_core.expr.values import SCALARS
-from noetl_core.outlines import Part
+from noetl_core.values.outlines import Part
 
 NO_ENVIRONMENT: Final = (
     "no template reads the environment: a secret is a credential (keychain, auth), anything else an input (workload)"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from noetl_core.frozen import frozen
-from noetl_core.outlines import Part
+from noetl_core.values.frozen import frozen
+from noetl_core.values.outlines import Part
 
 BARE: Final = ("args", "ctx", "iter", "workload")
 """Namespaces in which a bare name is looked up, in this order, after the layers themselves."""

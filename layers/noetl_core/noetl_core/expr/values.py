@@ -8,7 +8,7 @@ from typing import Any, Final
 from jinja2.runtime import LoopContext, Macro
 from jinja2.utils import Namespace
 
-from noetl_core.outlines import Part
+from noetl_core.values.outlines import Part
 
 SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 LOOP_ATTRIBUTES: Final = frozenset(

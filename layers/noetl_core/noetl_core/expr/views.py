@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from noetl_core.expr.secret import Secret
-from noetl_core.outlines import Part
-from noetl_core.result_refs import is_reference
+from noetl_core.values.outlines import Part
+from noetl_core.values.result_refs import is_reference
 
 NO_VIEW: Final = object()
 """`view` returns this if a value has no view of a name."""

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from noetl_core.dsl.model import Playbook
-from noetl_core.engine.passes import boundary_event
 from noetl_core.engine.records import Commit, control_events
+from noetl_core.engine.routing.passes import boundary_event
 from noetl_core.engine.state import State, StepState
 from noetl_core.events.event import ControlEvent
 from noetl_core.events.shapes import Failure, TokenEvent, Wait
 from noetl_core.events.table import ends_run
-from noetl_core.frozen import frozen
+from noetl_core.values.frozen import frozen
 
 VISITS: Final = 5
 """The newest visits and tokens of a step that are searched for if not all were read."""

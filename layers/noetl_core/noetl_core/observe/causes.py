@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from noetl_core.dsl.model import Playbook, Step, Task
-from noetl_core.dsl.positions import Positions
+from noetl_core.dsl.reading.positions import Positions
 from noetl_core.engine.records import Commit, run_events
 from noetl_core.events.shapes import Failure
 from noetl_core.expr import is_reference
-from noetl_core.frozen import frozen
 from noetl_core.observe.account import Account, Moment, RunAccount
 from noetl_core.python_code import FILENAME
+from noetl_core.values.frozen import frozen
 
 if TYPE_CHECKING:
     from noetl_core.api.shapes.why import Cause, CodeLine

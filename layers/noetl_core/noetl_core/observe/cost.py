@@ -16,10 +16,10 @@ from dataclasses import asdict, dataclass, field, fields
 from math import ceil
 from typing import Any
 
-from noetl_core.codec import LEVEL, encode_events
 from noetl_core.engine.records import Commit
 from noetl_core.events.event import Event, opens_run
 from noetl_core.events.table import CLAIMS_RUN, OPERATED
+from noetl_core.log.codec import LEVEL, encode_events
 
 EXECUTION = "(execution)"
 """The row for what belongs to no step: the request, heads, due items."""

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine.state import StepState
 from noetl_core.expr import is_reference
-from noetl_core.frozen import frozen
 from noetl_core.observe.account import RunAccount
+from noetl_core.values.frozen import frozen
 
 if TYPE_CHECKING:
     from noetl_core.api.shapes.why import Apart, StepTotals

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from noetl_core.dsl.model import Playbook
-from noetl_core.engine.fold import fold
+from noetl_core.engine.fold.control_stream import fold
 from noetl_core.engine.needs import Need, NeedValues
-from noetl_core.engine.passes import RoutingPass
 from noetl_core.engine.records import Commit, control_events
+from noetl_core.engine.routing.passes import RoutingPass
 from noetl_core.engine.state import State
 from noetl_core.observe.account import Moment
 

@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from noetl_core.dsl.diagnostics import suggest
 from noetl_core.dsl.model import AdmitRule, Path, Router, Step
-from noetl_core.dsl.positions import Positions
-from noetl_core.engine.passes import RoutingPass, event_namespace
+from noetl_core.dsl.reading.diagnostics import suggest
+from noetl_core.dsl.reading.positions import Positions
+from noetl_core.engine.routing.passes import RoutingPass, event_namespace
 from noetl_core.events.shapes import TokenEvent
 from noetl_core.expr import Scope, TemplateError, compile_text, is_reference, is_template, path_text, render, truthy
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from noetl_core.engine.records import Commit, run_events
-from noetl_core.instants import to_rfc3339
+from noetl_core.values.instants import to_rfc3339
 
 
 def retry_of(stream: Sequence[Commit], wait: Mapping[str, Any]) -> str | None:

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from noetl_core.dsl.model import Join
-from noetl_core.instants import to_rfc3339
 from noetl_core.observe.account import UNREAD
+from noetl_core.values.instants import to_rfc3339
 
 if TYPE_CHECKING:
     from noetl_core.api.shapes import why as why_shapes

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from noetl_core.events.envelope import Envelope
 from noetl_core.events.table import LIMITS, ends_run
-from noetl_core.instants import from_text
+from noetl_core.values.instants import from_text
 
 RUNS = frozenset({"run", "chunk", "undo"})
 """Spans that have a lane of their own; the others lie in theirs."""

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from noetl_core.engine.aggregates import rows_of
+from noetl_core.engine.fold.aggregates import rows_of
 from noetl_core.engine.records import Commit, control_events
 from noetl_core.engine.state import Run, State
 from noetl_core.events.event import closes_run
 from noetl_core.events.table import LIMITS
-from noetl_core.instants import SECOND
 from noetl_core.observe.timeline import Span, Timeline
+from noetl_core.values.instants import SECOND
 
 OPENS: Mapping[str, str] = {
     "StepScheduled": "run",

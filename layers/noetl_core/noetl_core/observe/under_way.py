@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from noetl_core.dsl.model import Step
-from noetl_core.engine.graph import joins_below, joins_of
-from noetl_core.engine.passes import RoutingPass
+from noetl_core.engine.routing.graph import joins_below, joins_of
+from noetl_core.engine.routing.passes import RoutingPass
 from noetl_core.engine.state import LimitUse, State
 from noetl_core.engine.statuses import TERMINAL
 from noetl_core.observe import sentences

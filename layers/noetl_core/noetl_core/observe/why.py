@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from noetl_core.dsl.model import Arc, Playbook, Step
-from noetl_core.dsl.positions import Positions
-from noetl_core.engine.passes import RoutingPass
-from noetl_core.instants import SECOND, to_rfc3339
+from noetl_core.dsl.reading.positions import Positions
+from noetl_core.engine.routing.passes import RoutingPass
 from noetl_core.observe import guards, sentences
 from noetl_core.observe.account import Account, Moment, RunAccount, TokenAccount, leads_on
 from noetl_core.observe.evaluation import Question
 from noetl_core.observe.under_way import awaited, keeps, lacking, with_loop
+from noetl_core.values.instants import SECOND, to_rfc3339
 
 if TYPE_CHECKING:
     from noetl_core.api.shapes.why import Fact, FactKind

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from noetl_core.engine.heads import Head
-from noetl_core.frozen import frozen
+from noetl_core.values.frozen import frozen
 
 
 @frozen

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from noetl_core.frozen import frozen
+from noetl_core.values.frozen import frozen
 
 
 class OutOfTime(BaseException):

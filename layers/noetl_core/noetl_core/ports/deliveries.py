@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Protocol
 
-from noetl_core.frozen import frozen
+from noetl_core.values.frozen import frozen
 
 
 @frozen

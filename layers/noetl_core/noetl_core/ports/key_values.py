@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from noetl_core.frozen import frozen
 from noetl_core.ports.errors import PortError, TooLarge
+from noetl_core.values.frozen import frozen
 
 
 @frozen

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol, Self
 
-from noetl_core.frozen import frozen
+from noetl_core.values.frozen import frozen
 
 
 class ObjectWriter(Protocol):
@@ -40,7 +40,7 @@ class ResultStore(Protocol):
         ...
 
     def writer(self, key: str, content_type: str = "application/json") -> ObjectWriter:
-        """Return a writer for an object of any size; `result_streams.pieces` reads one."""
+        """Return a writer for an object of any size; `values.result_streams.pieces` reads one."""
         ...
 
 

@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class PackageFinder(Protocol):
-    """Finds the packages that playbooks require (`dsl.requirements`) for running tasks."""
+    """Finds the packages that playbooks require (`dsl.sections.requirements`) for running tasks."""
 
     def __call__(self, requirements: tuple[str, ...], /) -> str:
         """Return the folder to import them from. Raises `MissingPackages`."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from noetl_core.engine.records import Command
-from noetl_core.frozen import frozen
+from noetl_core.values.frozen import frozen
 
 
 @frozen

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
-from noetl_core.frozen import frozen
+from noetl_core.values.frozen import frozen
 
 
 class ReadsSecrets(Protocol):

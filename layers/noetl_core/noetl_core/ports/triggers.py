@@ -7,8 +7,8 @@ from dataclasses import field
 from typing import Any, Final, Literal, Protocol
 
 from noetl_core.dsl.versions import Version
-from noetl_core.frozen import frozen
-from noetl_core.instants import DAY_S
+from noetl_core.values.frozen import frozen
+from noetl_core.values.instants import DAY_S
 
 
 @frozen

@@ -15,14 +15,14 @@ from hashlib import sha256
 from typing import Any, Final
 
 from noetl_core.engine.outcome import Outcome
-from noetl_core.instants import SECOND, to_rfc3339
+from noetl_core.log.stored_values import published_key
 from noetl_core.ports import Entry, Forbidden, KeyValues, NotFound, Unavailable, retry_conflicts
-from noetl_core.result_streams import pieces
-from noetl_core.tools import bodies
 from noetl_core.tools.actions import action_of, choice, option, optional_text, seconds, text
 from noetl_core.tools.base import BadInput, ToolCall, ToolFailed
+from noetl_core.tools.rows import bodies
 from noetl_core.tools.store import CONTENT_TYPES
-from noetl_core.values import published_key
+from noetl_core.values.instants import SECOND, to_rfc3339
+from noetl_core.values.result_streams import pieces
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_=+-][A-Za-z0-9_.=+-]*(/[A-Za-z0-9_=+-][A-Za-z0-9_.=+-]*)*")
 MAX_NAME: Final = 200

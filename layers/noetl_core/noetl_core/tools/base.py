@@ -9,11 +9,11 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from noetl_core.engine.outcome import Outcome
-from noetl_core.frozen import frozen
 from noetl_core.ports import KeyValues, PackageFinder, ResultStore
+from noetl_core.values.frozen import frozen
 
 if TYPE_CHECKING:
-    from noetl_core.tools.event_loop import EventLoop
+    from noetl_core.tools.calls.event_loop import EventLoop
     from noetl_core.tools.grants import Grant, Token
 
 SecretReader = Callable[[str], Mapping[str, Any]]

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal
 
 from noetl_core.engine.outcome import ErrorInfo
-from noetl_core.instants import SECOND
+from noetl_core.values.instants import SECOND
 
 Sharing = Literal["local", "shared", "global"]
 """Who shares a token: one execution, its family of parents and children, or all executions."""

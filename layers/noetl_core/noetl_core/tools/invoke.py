@@ -16,13 +16,13 @@ from noetl_core.dsl.kinds import canonical_inputs
 from noetl_core.engine.outcome import ERROR_KINDS, Outcome
 from noetl_core.expr import reveal
 from noetl_core.ports import Forbidden, NotFound, PortError, TooLarge
-from noetl_core.result_refs import Altered
 from noetl_core.tools.base import BadInput, EventedTool, OutsideTool, SecretReader, Tool, ToolCall, ToolFailed
-from noetl_core.tools.scrub import Scrubber, holds_secret
-from noetl_core.tools.scrubbed_results import ScrubbedResults
+from noetl_core.tools.masking.results import ScrubbedResults
+from noetl_core.tools.masking.scrub import Scrubber, holds_secret
+from noetl_core.values.result_refs import Altered
 
 if TYPE_CHECKING:
-    from noetl_core.tools.event_loop import EventLoop
+    from noetl_core.tools.calls.event_loop import EventLoop
 
 
 MOST_KEPT: Final = 4_096

@@ -15,9 +15,9 @@ from typing import Any, Final
 
 from noetl_core.engine.outcome import Outcome
 from noetl_core.ports import Entry, Forbidden, KeyValues, OtherRevision
-from noetl_core.strict_json import check, parsed
 from noetl_core.tools.actions import action_of, flag_of, option, optional_text, seconds
 from noetl_core.tools.base import BadInput, ToolCall, ToolFailed
+from noetl_core.values.strict_json import check, parsed
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _HALF: Final = re.compile("[\ud800-\udfff]")

@@ -1,8 +1,8 @@
 """`kind: llm`: one completion from a language model behind an OpenAI-compatible chat endpoint (docs/tools/llm.md).
 
-Requests go through `tools.http`: its addresses, credentials, time limits and errors. Result: `{text, data, model, finish_reason,
-usage {input_tokens, output_tokens}, tool_calls?}`; `data` is present if a `schema` is given. `outcome.meta.llm {model,
-input_tokens, output_tokens, usd?}` is the usage, also of failed tasks.
+Requests go through `tools.http.tool`: its addresses, credentials, time limits and errors. Result: `{text, data, model,
+finish_reason, usage {input_tokens, output_tokens}, tool_calls?}`; `data` is present if a `schema` is given. `outcome.meta.llm
+{model, input_tokens, output_tokens, usd?}` is the usage, also of failed tasks.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from noetl_core import strict_json
 from noetl_core.engine.outcome import Outcome
-from noetl_core.json_schema import BadSchema, check_schema, problems
 from noetl_core.tools.base import BadInput, ToolCall
-from noetl_core.tools.event_loop import EventLoop
+from noetl_core.tools.calls.event_loop import EventLoop
 from noetl_core.tools.services import ServiceTool, service_auth
+from noetl_core.values import strict_json
+from noetl_core.values.json_schema import BadSchema, check_schema, problems
 
 DEFAULT_TIMEOUT_S: Final = 600.0
 CONNECT_S: Final = 10.0

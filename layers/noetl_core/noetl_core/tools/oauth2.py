@@ -11,9 +11,9 @@ from urllib.parse import quote_plus
 from noetl_core.dsl.fields.keychain import SCOPES
 from noetl_core.dsl.numbers import DELAY, BadNumber, duration
 from noetl_core.engine.outcome import ErrorInfo
-from noetl_core.instants import SECOND
 from noetl_core.tools.base import BadInput
 from noetl_core.tools.grants import Grant, Sharing, Token, TokenRefused
+from noetl_core.values.instants import SECOND
 
 GRANTS: Final = ("client_credentials", "password", "refresh_token")
 LIFETIME_S: Final = 3600.0

@@ -16,14 +16,14 @@ ENTRY_POINTS: Final = "noetl.tools"
 
 BUILT_IN: Final[dict[str, str]] = {
     "noop": "noetl_core.tools.noop:NoopTool",
-    "http": "noetl_core.tools.http:HttpTool",
-    "python": "noetl_core.tools.python:PythonTool",
+    "http": "noetl_core.tools.http.tool:HttpTool",
+    "python": "noetl_core.tools.python.tool:PythonTool",
     "shell": "noetl_core.tools.shell:ShellTool",
-    "duckdb": "noetl_core.tools.duckdb:DuckDBTool",
-    "postgres": "noetl_core.tools.postgres:PostgresTool",
+    "duckdb": "noetl_core.tools.duckdb.tool:DuckDBTool",
+    "postgres": "noetl_core.tools.postgres.tool:PostgresTool",
     "store": "noetl_core.tools.store:StoreTool",
     "llm": "noetl_core.tools.llm:LlmTool",
-    "mcp": "noetl_core.tools.mcp:McpTool",
+    "mcp": "noetl_core.tools.mcp.tool:McpTool",
     "secrets": "noetl_core.tools.secrets:SecretsTool",
     "kv": "noetl_core.tools.kv:KvTool",
     "artifact": "noetl_core.tools.artifact:ArtifactTool",
@@ -130,8 +130,8 @@ class ToolRegistry:
 
 
 def deployed_packages(requirements: tuple[str, ...]) -> str:
-    """Return the folder of a layer that has these packages (`tools.packages`). Raises `MissingPackages`."""
-    from noetl_core.tools.packages import deployed  # 2 ms: few playbooks require packages
+    """Return the folder of a layer that has these packages (`tools.python.packages`). Raises `MissingPackages`."""
+    from noetl_core.tools.python.packages import deployed  # 2 ms: few playbooks require packages
 
     return deployed(requirements)
 

@@ -12,7 +12,7 @@ from typing import Any
 from noetl_core.engine.outcome import Outcome
 from noetl_core.ports import NotFound
 from noetl_core.tools.base import BadInput, ToolCall
-from noetl_core.tools.credential_fields import public_fields, wrapped
+from noetl_core.tools.masking.credential_fields import public_fields, wrapped
 
 
 class SecretsTool:

@@ -1,4 +1,4 @@
-"""Shared by kinds that call a service of a known protocol through `tools.http`: the base class, and the input `auth`."""
+"""Shared by kinds that call a service of a known protocol through `tools.http.tool`: the base class, and the input `auth`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 from noetl_core.engine.outcome import Outcome
 from noetl_core.tools.base import BadInput, ToolCall
-from noetl_core.tools.event_loop import EventLoop
-from noetl_core.tools.http import HttpTool
+from noetl_core.tools.calls.event_loop import EventLoop
+from noetl_core.tools.http.tool import HttpTool
 from noetl_core.tools.secrets import flat, read_credential
 
 

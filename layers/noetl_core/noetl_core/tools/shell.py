@@ -20,13 +20,13 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import IO, Any, Final
 
-from noetl_core import strict_json
 from noetl_core.engine.outcome import ErrorKind, Outcome
-from noetl_core.frozen import frozen
 from noetl_core.tools.base import BadInput, ToolCall
-from noetl_core.tools.marked_processes import end_marked, new_mark
+from noetl_core.tools.calls.marked_processes import end_marked, new_mark
 from noetl_core.tools.sandbox import confine
 from noetl_core.tools.sandbox.folders import wipe
+from noetl_core.values import strict_json
+from noetl_core.values.frozen import frozen
 
 ALLOWED: Final = "NOETL_ALLOW_SHELL"
 """A worker runs commands only if this environment variable is 1."""

@@ -13,9 +13,9 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from noetl_core.frozen import frozen
 from noetl_core.tools.base import BadInput, ToolCall
 from noetl_core.tools.sandbox.plain import to_plain
+from noetl_core.values.frozen import frozen
 
 Params = Mapping[str, Any] | Sequence[Any] | None
 

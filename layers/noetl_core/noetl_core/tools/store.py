@@ -16,9 +16,9 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from noetl_core.engine.outcome import Outcome
-from noetl_core.outlines import LineOutline, checksum_of, outline_of
+from noetl_core.log.stored_values import with_outline
 from noetl_core.tools.base import BadInput, ToolCall
-from noetl_core.values import with_outline
+from noetl_core.values.outlines import LineOutline, checksum_of, outline_of
 
 CONTENT_TYPES: Final = {
     "json": "application/json",

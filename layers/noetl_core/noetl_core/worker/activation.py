@@ -11,15 +11,15 @@ from noetl_core.engine.loops import SpreadRule
 from noetl_core.events.event import BoundaryEvent, Keys, new
 from noetl_core.events.shapes import ChunkOfLoop
 from noetl_core.expr import Scope
+from noetl_core.log.run_history import RunHistory
 from noetl_core.ports import Clock, RateLimits, ResultStore
-from noetl_core.run_history import RunHistory
-from noetl_core.worker.journal import Journal
-from noetl_core.worker.keychain import Keychain
-from noetl_core.worker.nodes import CtxLayer
-from noetl_core.worker.offload import Offload
-from noetl_core.worker.recorder import Recorder
-from noetl_core.worker.run_lease import RunLease
-from noetl_core.worker.view import Resolver, RunView
+from noetl_core.worker.claiming.journal import Journal
+from noetl_core.worker.claiming.recorder import Recorder
+from noetl_core.worker.claiming.run_lease import RunLease
+from noetl_core.worker.run_tree import CtxLayer
+from noetl_core.worker.secrets.keychain import Keychain
+from noetl_core.worker.values.execution_view import Resolver, RunView
+from noetl_core.worker.values.offload import Offload
 
 
 @dataclass

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from noetl_core.engine.pipeline import Pipeline, args_of_pass, fold
+from noetl_core.engine.pipelines.pipeline import Pipeline, args_of_pass, fold
 from noetl_core.expr import Scope
 from noetl_core.worker.activation import Activation
-from noetl_core.worker.nodes import CtxLayer, LoopNode, PipelinePass
-from noetl_core.worker.sealing import Seals, restore
+from noetl_core.worker.run_tree import CtxLayer, LoopNode, PipelinePass
+from noetl_core.worker.secrets.sealing import Seals, restore
 
 
 class PipelinePasses:

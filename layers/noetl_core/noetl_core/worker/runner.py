@@ -10,26 +10,26 @@ from noetl_core.dsl.kinds import WAITING_KINDS
 from noetl_core.dsl.model import Task
 from noetl_core.engine.loops import outermost_scope
 from noetl_core.engine.outcome import Outcome
-from noetl_core.engine.pipeline import Pipeline
+from noetl_core.engine.pipelines.pipeline import Pipeline
 from noetl_core.events.event import BoundaryEvent
 from noetl_core.events.runs import StepDone, StepFailed
 from noetl_core.events.shapes import Failure
-from noetl_core.instants import SECOND
 from noetl_core.tools.base import ToolCall
+from noetl_core.values.instants import SECOND
 from noetl_core.worker.activation import Activation
-from noetl_core.worker.inputs import InputsNotLoaded
-from noetl_core.worker.loop_runner import LoopRunner
-from noetl_core.worker.nodes import CtxLayer, PipelinePass
-from noetl_core.worker.outcomes import Outcomes
-from noetl_core.worker.outside_work import LOOK_S, OutsideTasks
+from noetl_core.worker.claiming.run_lease import Cancelled
+from noetl_core.worker.loops.runner import LoopRunner
 from noetl_core.worker.pipeline_passes import PipelinePasses
-from noetl_core.worker.rate_permits import RatePermits
-from noetl_core.worker.run_lease import Cancelled
-from noetl_core.worker.running_attempts import RunningAttempt, RunningAttempts
-from noetl_core.worker.task_inputs import TaskInputs
-from noetl_core.worker.tokens import CallbackTokens
-from noetl_core.worker.tool_caller import MARGIN_S, ToolCaller
-from noetl_core.worker.waiting_passes import SPARE_S, WaitingPasses
+from noetl_core.worker.run_tree import CtxLayer, PipelinePass
+from noetl_core.worker.secrets.callback_tokens import CallbackTokens
+from noetl_core.worker.tasks.inputs import TaskInputs
+from noetl_core.worker.tasks.outcomes import Outcomes
+from noetl_core.worker.tasks.running_attempts import RunningAttempt, RunningAttempts
+from noetl_core.worker.tasks.tool_caller import MARGIN_S, ToolCaller
+from noetl_core.worker.values.inputs import InputsNotLoaded
+from noetl_core.worker.waits.outside_work import LOOK_S, OutsideTasks
+from noetl_core.worker.waits.rate_permits import RatePermits
+from noetl_core.worker.waits.waiting_passes import SPARE_S, WaitingPasses
 
 TICK_S = 0.5
 

@@ -29,27 +29,27 @@ from noetl_core.ports import (
     TokenCache,
     Unavailable,
 )
-from noetl_core.tools.execution_tokens import ExecutionTokens
+from noetl_core.tools.http.execution_tokens import ExecutionTokens
 from noetl_core.tools.registry import ToolRegistry
 from noetl_core.worker.activation import Activation
-from noetl_core.worker.claim import Claim, Claims
-from noetl_core.worker.credentials import PermittedCredentials, Registered
-from noetl_core.worker.handled import Handled
-from noetl_core.worker.journal import LEASE_S, Fenced
-from noetl_core.worker.keychain import Keychain
-from noetl_core.worker.lease_heartbeat import LeaseHeartbeat
+from noetl_core.worker.claiming.claim import Claim, Claims
+from noetl_core.worker.claiming.handled import Handled
+from noetl_core.worker.claiming.journal import LEASE_S, Fenced
+from noetl_core.worker.claiming.lease_heartbeat import LeaseHeartbeat
+from noetl_core.worker.claiming.run_lease import Cancelled, RunLease
 from noetl_core.worker.pipeline_passes import PipelinePasses
-from noetl_core.worker.run_lease import Cancelled, RunLease
 from noetl_core.worker.runner import Runner
-from noetl_core.worker.sealing import Seals
-from noetl_core.worker.stop_run import StopRun, was_ended
-from noetl_core.worker.tokens import LOCAL_URL, CallbackTokens
-from noetl_core.worker.tool_caller import ToolCaller
+from noetl_core.worker.secrets.callback_tokens import LOCAL_URL, CallbackTokens
+from noetl_core.worker.secrets.credentials import PermittedCredentials, Registered
+from noetl_core.worker.secrets.keychain import Keychain
+from noetl_core.worker.secrets.sealing import Seals
+from noetl_core.worker.tasks.tool_caller import ToolCaller
 from noetl_core.worker.turns import Share
-from noetl_core.worker.view import TEMPLATE_BYTES, Resolver, Views
+from noetl_core.worker.values.execution_view import TEMPLATE_BYTES, Resolver, Views
+from noetl_core.worker.waits.stop_run import StopRun, was_ended
 
 if TYPE_CHECKING:
-    from noetl_core.tools.tokens import Tokens
+    from noetl_core.tools.http.access_tokens import Tokens
 
 WAITS = WAITING_KINDS | {"noop", "http", "postgres", "secrets", "store"}
 """Kinds whose tasks wait for other systems rather than compute."""
@@ -99,7 +99,7 @@ class Worker:
         """Return the cache of access tokens of the process."""
         with self._lock:
             if self._tokens is None:
-                from noetl_core.tools.tokens import Tokens  # 60 ms: only tasks and keychains with OAuth need it
+                from noetl_core.tools.http.access_tokens import Tokens  # 60 ms: only tasks and keychains with OAuth need it
 
                 self._tokens = Tokens(cache=self.token_cache, sealer=self.sealer, key=self.callback_key, now=self.clock.now)
             return self._tokens

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from noetl_core.engine.outcome import ErrorKind, Outcome
-from noetl_core.instants import to_rfc3339
+from noetl_core.values.instants import to_rfc3339
 
 _NOT_THERE: Final = re.compile(r"not found|does not exist|manifest unknown|no such", re.I)
 _NOT_ALLOWED: Final = re.compile(r"denied|unauthorized|forbidden|not authorized|\b40[13]\b", re.I)

@@ -16,7 +16,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from noetl_container import ended
 from noetl_container.request import Request, request_of, started_by
-from noetl_core.aws_clients import code_of
+from noetl_core.aws.clients import code_of
 from noetl_core.engine.outcome import Outcome
 from noetl_core.tools.actions import seconds
 from noetl_core.tools.aws.clients import client

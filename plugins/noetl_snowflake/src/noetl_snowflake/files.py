@@ -8,10 +8,10 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
-from noetl_core.strict_json import parsed
 from noetl_core.tools import sql
 from noetl_core.tools.base import BadInput, ToolCall
-from noetl_core.tools.stored_rows import reference, stored
+from noetl_core.tools.rows.stored import reference, stored
+from noetl_core.values.strict_json import parsed
 
 FORMATS: Final = ("csv", "jsonl")
 BATCH_ROWS: Final = 2_000

@@ -1,4 +1,4 @@
-"""The clients of the adapters (`noetl_core.aws_clients`), and the translation of their errors to those of the ports."""
+"""The clients of the adapters (`noetl_core.aws.clients`), and the translation of their errors to those of the ports."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
 
-from noetl_core.aws_clients import (
+from noetl_core.aws.clients import (
     TOO_LARGE,
     TRANSIENT,
     client,

@@ -29,11 +29,11 @@ from botocore.exceptions import ClientError
 from noetl_core.adapters.aws.clients import client, code_of, errors_of
 from noetl_core.adapters.aws.table import query_pages
 from noetl_core.adapters.clock import SystemClock
-from noetl_core.codec import decode_events, encode_events
 from noetl_core.engine.records import Commit, Snapshot, StreamId, Tally
-from noetl_core.instants import SECOND
+from noetl_core.log.codec import decode_events, encode_events
+from noetl_core.log.stored_commits import StoredCommits
 from noetl_core.ports import Clock, Conflict, CorruptLog, NotFound, ResultStore
-from noetl_core.stored_commits import StoredCommits
+from noetl_core.values.instants import SECOND
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from botocore.exceptions import ClientError
 from noetl_core.adapters.aws.clients import client, code_of, errors_of
 from noetl_core.adapters.keys import MAX_KEY, check_key
 from noetl_core.ports import Forbidden, NotFound, Upload
-from noetl_core.result_refs import unchecked_reference
+from noetl_core.values.result_refs import unchecked_reference
 
 REJECTED, SUFFIX = "rejected/", ".error.json"
 GONE = frozenset({"NoSuchKey", "NoSuchVersion", "404"})

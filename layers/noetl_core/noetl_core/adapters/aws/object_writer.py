@@ -13,7 +13,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from noetl_core.adapters.aws.clients import client, errors_of
 from noetl_core.adapters.keys import check_key
 from noetl_core.ports import Unavailable
-from noetl_core.result_refs import unchecked_reference
+from noetl_core.values.result_refs import unchecked_reference
 
 PART: Final = 16 * 1024 * 1024
 """Bytes of a part. S3 takes 10,000 parts, 156 GB. Memory holds up to `WAITING` + `UPLOADING` parts."""

@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Any
 
 from noetl_core.adapters.aws.clients import client, errors_of
-from noetl_core.codec import decode_command, encode_command
 from noetl_core.engine.records import Command
+from noetl_core.log.codec import decode_command, encode_command
 from noetl_core.ports import Backlog, ResultStore, Unavailable, Waiting
 
 BATCH = 10

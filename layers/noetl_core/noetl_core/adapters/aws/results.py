@@ -13,7 +13,7 @@ from noetl_core.adapters.aws.clients import client, code_of, errors_of
 from noetl_core.adapters.aws.object_writer import S3ObjectWriter
 from noetl_core.adapters.keys import check_key
 from noetl_core.ports import NotFound, ObjectWriter
-from noetl_core.result_refs import unchecked_reference
+from noetl_core.values.result_refs import unchecked_reference
 
 
 class S3ResultStore:

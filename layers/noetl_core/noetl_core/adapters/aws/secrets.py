@@ -13,8 +13,8 @@ from botocore.exceptions import ClientError
 from noetl_core.adapters.aws.clients import client, code_of, errors_of
 from noetl_core.adapters.clock import SystemClock
 from noetl_core.adapters.credentials import fields_of
-from noetl_core.instants import SECOND
 from noetl_core.ports import Clock, NotFound
+from noetl_core.values.instants import SECOND
 
 MAX_AGE_S = 60
 """How long a worker caches a credential. A template that reads it in a thousand iterations makes one request, and a replaced

@@ -12,8 +12,8 @@ from noetl_core.adapters.clock import SystemClock
 from noetl_core.adapters.local.database import Database
 from noetl_core.engine.heads import search_text
 from noetl_core.engine.statuses import TERMINAL
-from noetl_core.instants import SECOND
 from noetl_core.ports import Clock, Conflict, Due, Gate, Head, NotFound, PathRecord, PlaybookVersion
+from noetl_core.values.instants import SECOND
 
 _TERMINAL = "({})".format(",".join(f"'{status}'" for status in sorted(TERMINAL)))
 _HEAD = "execution_id, status, path, version, digest, started_at, updated_at, finished_at, error, parent, expires_at,"

@@ -13,9 +13,9 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 from noetl_core.adapters.local.home import private_folder
-from noetl_core.engine.rates import FORGOTTEN_S
-from noetl_core.instants import SECOND
+from noetl_core.engine.limits.rates import FORGOTTEN_S
 from noetl_core.ports import StorageFailed, Unavailable, UnreadableStore
+from noetl_core.values.instants import SECOND
 
 _TOKENS = """
 CREATE TABLE IF NOT EXISTS tokens (key TEXT PRIMARY KEY, version TEXT, sealed TEXT, until INTEGER, expires_at INTEGER,

@@ -12,11 +12,11 @@ from typing import Any
 
 from noetl_core.adapters.clock import SystemClock
 from noetl_core.adapters.local.database import Database
-from noetl_core.codec import decode_events, encode_events
 from noetl_core.engine.records import Commit, Snapshot, StreamId, Tally
-from noetl_core.instants import SECOND
+from noetl_core.log.codec import decode_events, encode_events
+from noetl_core.log.stored_commits import StoredCommits
 from noetl_core.ports import Clock, Conflict, CorruptLog, Unavailable
-from noetl_core.stored_commits import StoredCommits
+from noetl_core.values.instants import SECOND
 
 _COLUMNS = "seq, ts, writer, wake, lease_until, expires_at, v, body, events, in_vain, aggregates"
 _INSERT = f"INSERT INTO commits (execution_id, run_id, {_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)"

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from noetl_core.adapters.local.home import private_folder
-from noetl_core.dsl.requirements import FILE, digest
+from noetl_core.dsl.sections.requirements import FILE, digest
 from noetl_core.ports import MissingPackages
 
 INSTALL_S: Final = 900

@@ -14,7 +14,7 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
-from noetl_core.frozen import frozen
+from noetl_core.values.frozen import frozen
 
 _NAME = re.compile(r"local-(\d+)(?:\.(\d*)@(\w*)\.(\w*)\.(\w*))?")
 _PROC = Path("/proc")

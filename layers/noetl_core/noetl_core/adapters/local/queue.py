@@ -8,9 +8,9 @@ import threading
 from collections.abc import Sequence
 
 from noetl_core.engine.records import Command
-from noetl_core.frozen import frozen
-from noetl_core.instants import SECOND
 from noetl_core.ports import Backlog, Clock, Waiting
+from noetl_core.values.frozen import frozen
+from noetl_core.values.instants import SECOND
 
 
 @frozen

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from noetl_core.adapters.local.database import Database
-from noetl_core.engine.rates import FORGOTTEN_S
-from noetl_core.instants import SECOND
+from noetl_core.engine.limits.rates import FORGOTTEN_S
 from noetl_core.ports import RateInUse
+from noetl_core.values.instants import SECOND
 
 
 class SqliteRateLimits:

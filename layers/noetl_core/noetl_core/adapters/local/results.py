@@ -15,9 +15,9 @@ from typing import Any, Literal, Self
 
 from noetl_core.adapters.keys import check_key
 from noetl_core.adapters.local.home import private_folder
-from noetl_core.frozen import frozen
 from noetl_core.ports import NotFound, ObjectWriter, StorageFailed
-from noetl_core.result_refs import is_plain, unchecked_reference
+from noetl_core.values.frozen import frozen
+from noetl_core.values.result_refs import is_plain, unchecked_reference
 
 DRAFT = ".put-"
 """How the name of a file begins that is not complete."""

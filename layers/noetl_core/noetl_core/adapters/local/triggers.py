@@ -10,8 +10,8 @@ from noetl_core.adapters.clock import SystemClock
 from noetl_core.adapters.local.database import Database
 from noetl_core.dsl.model import Schedule
 from noetl_core.dsl.versions import version_of
-from noetl_core.instants import SECOND
 from noetl_core.ports import Clock, Firing, OtherRevision, RefusedDelivery, TriggerRecord
+from noetl_core.values.instants import SECOND
 
 _RECORD = "path, name, kind, version, digest, enabled, source, payload, state, revision, starts"
 _FIRING = "path, name, occurrence, at, result, execution_id, reason, expires_at"

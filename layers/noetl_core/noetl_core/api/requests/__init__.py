@@ -1,4 +1,5 @@
-"""Every operation of the API, each stated once as a request class; `Api` has them as methods."""
+"""The operations of the API, each a request class, by subject: `service`, `catalog`, `executions`, `operating`, `callbacks`,
+`triggers`, `credentials`, `views` and `about` (the API itself). Nothing here answers: `service.operations` does."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from noetl_core.api.fields import ExecutionId, Field, number
 from noetl_core.api.request import Caller, Http, Operation, Request
 from noetl_core.api.requests.executions import EXECUTION, Cursor
 from noetl_core.api.rights import ANSWERS, READS
-from noetl_core.request_bounds import MAX_PAGE
+from noetl_core.values.request_bounds import MAX_PAGE
 
 if TYPE_CHECKING:
     from noetl_core.api.shapes import executions as executions_shapes

@@ -12,7 +12,7 @@ from noetl_core.api.request import Caller, Http, Operation, Request
 from noetl_core.api.rights import INLINE, READS, STARTS
 from noetl_core.dsl.versions import Version
 from noetl_core.events.shapes import ListedStatus
-from noetl_core.request_bounds import MAX_PAGE, MAX_PRIORITY
+from noetl_core.values.request_bounds import MAX_PAGE, MAX_PRIORITY
 
 if TYPE_CHECKING:
     from noetl_core.api.shapes import executions as executions_shapes

@@ -10,7 +10,7 @@ from noetl_core.api.refused import execution_id as checked_id
 from noetl_core.api.request import JSON, Caller, Http, Operation, Request
 from noetl_core.api.requests.executions import EXECUTION, Limit
 from noetl_core.api.rights import READS
-from noetl_core.request_bounds import MAX_CELLS, MAX_OFFSET, MAX_PAGE, MAX_RUNS, MAX_SPANS
+from noetl_core.values.request_bounds import MAX_CELLS, MAX_OFFSET, MAX_PAGE, MAX_RUNS, MAX_SPANS
 
 if TYPE_CHECKING:
     from noetl_core.api.shapes import steps as steps_shapes

@@ -1,2 +1,2 @@
-"""The API's answers as typed dictionaries, by subject: routes return them, the OpenAPI document describes them, the client passes
-them on."""
+"""The types of the API's answers, by subject: `service`, `catalog`, `executions`, `following`, `steps`, `views`, `why`,
+`limits` and `triggers`. The OpenAPI document is generated from them. No code is here."""

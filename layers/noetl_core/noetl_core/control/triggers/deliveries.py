@@ -11,15 +11,15 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
+from noetl_core.aws.event_patterns import matches
 from noetl_core.control.core import Control
 from noetl_core.control.triggers.notifications import EventDelivery, QueueDelivery
 from noetl_core.control.triggers.start import log_refusal, refuse, start_triggered
+from noetl_core.control.triggers.uploads import MAX_UPLOAD, copied, put_by
 from noetl_core.control.triggers.webhooks import short_id
-from noetl_core.control.uploads import MAX_UPLOAD, copied, put_by
 from noetl_core.engine import ids
-from noetl_core.event_patterns import matches
-from noetl_core.frozen import frozen
 from noetl_core.ports import Firing, Forbidden, Inbox, NotFound, TooLarge, TriggerRecord, Upload, WebhookDelivery
+from noetl_core.values.frozen import frozen
 
 log = logging.getLogger(__name__)
 

@@ -18,13 +18,11 @@ from typing import Any, Final, Protocol
 
 from cachetools import LRUCache
 
+from noetl_core.aws.event_patterns import matches
 from noetl_core.control.triggers.signatures import DECOY, is_signed, scheme_of
 from noetl_core.control.triggers.webhooks import challenge_of, delivery_id, event_of
 from noetl_core.dsl.sources import CREDENTIALS, Webhook
 from noetl_core.engine import ids
-from noetl_core.event_patterns import matches
-from noetl_core.frozen import frozen
-from noetl_core.instants import SECOND
 from noetl_core.ports import (
     Clock,
     Forbidden,
@@ -37,6 +35,8 @@ from noetl_core.ports import (
     WebhookDelivery,
     WebhookSink,
 )
+from noetl_core.values.frozen import frozen
+from noetl_core.values.instants import SECOND
 
 log = logging.getLogger(__name__)
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Final
 from urllib.parse import unquote_plus
 
-from noetl_core import strict_json
-from noetl_core.frozen import frozen
-from noetl_core.instants import from_text, in_microseconds, to_rfc3339
 from noetl_core.ports import Upload
+from noetl_core.values import strict_json
+from noetl_core.values.frozen import frozen
+from noetl_core.values.instants import from_text, in_microseconds, to_rfc3339
 
 ENVELOPE: Final = frozenset({"id", "source", "detail-type", "detail", "time"})
 """What every event of EventBridge has."""

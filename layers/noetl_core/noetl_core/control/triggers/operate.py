@@ -9,11 +9,11 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from noetl_core.api.refused import BadRequest
-from noetl_core.control.catalog import record_change
+from noetl_core.control.catalog.registration import set_due
+from noetl_core.control.catalog.versions import record_change
 from noetl_core.control.core import Control
 from noetl_core.control.failures import KIND, handle_again
-from noetl_core.control.operate import NotNow
-from noetl_core.control.registration import set_due
+from noetl_core.control.lifecycle.operate import NotNow
 from noetl_core.control.triggers.deliveries import small
 from noetl_core.control.triggers.schedules import facts_of
 from noetl_core.control.triggers.start import record_skipped, refused_id, start_triggered
@@ -21,10 +21,10 @@ from noetl_core.control.triggers.webhooks import short_id
 from noetl_core.dsl.model import Schedule
 from noetl_core.dsl.sources import Uploads
 from noetl_core.engine import ids
-from noetl_core.engine.occurrences import name_of, next_occurrence, occurrences, previous_occurrence
-from noetl_core.engine.schedules import ScheduleState, schedule_of, switched_on
-from noetl_core.instants import SECOND, from_text, in_microseconds, to_rfc3339
+from noetl_core.engine.schedules.occurrences import name_of, next_occurrence, occurrences, previous_occurrence
+from noetl_core.engine.schedules.schedules import ScheduleState, schedule_of, switched_on
 from noetl_core.ports import Firing, NotFound, RefusedDelivery, TriggerRecord, retry_conflicts
+from noetl_core.values.instants import SECOND, from_text, in_microseconds, to_rfc3339
 
 if TYPE_CHECKING:
     from noetl_core.api.shapes import triggers as shapes

@@ -1,4 +1,4 @@
-"""Firing schedules: the shell around `engine.schedules`.
+"""Firing schedules: the shell around `engine.schedules.schedules`.
 
 A decision is recorded in the trigger before anything of it is done, and what is done is safe to repeat: whoever comes after a
 crash starts what was decided, and nothing twice. When two processes decide at the same time, one of them finds that the trigger
@@ -11,17 +11,17 @@ import logging
 from dataclasses import replace
 from typing import Any
 
+from noetl_core.control.catalog.registration import set_due
 from noetl_core.control.core import MAX_QUEUE_DELAY_S, Control
-from noetl_core.control.operate import NotNow, cancel
-from noetl_core.control.registration import set_due
+from noetl_core.control.lifecycle.operate import NotNow, cancel
 from noetl_core.control.triggers.start import log_refusal, record_skipped, refuse, start_triggered
 from noetl_core.dsl.model import Schedule
 from noetl_core.engine.ids import trigger_id
-from noetl_core.engine.occurrences import name_of, previous_occurrence
-from noetl_core.engine.schedules import Decided, ScheduleState, decide, due_at, has_started, schedule_of
+from noetl_core.engine.schedules.occurrences import name_of, previous_occurrence
+from noetl_core.engine.schedules.schedules import Decided, ScheduleState, decide, due_at, has_started, schedule_of
 from noetl_core.engine.statuses import TERMINAL
-from noetl_core.instants import SECOND
 from noetl_core.ports import CorruptLog, NotFound, OtherRevision, TriggerRecord, retry_conflicts
+from noetl_core.values.instants import SECOND
 
 log = logging.getLogger(__name__)
 

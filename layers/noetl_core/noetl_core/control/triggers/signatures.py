@@ -12,7 +12,7 @@ from base64 import b64decode
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from noetl_core.frozen import frozen
+from noetl_core.values.frozen import frozen
 
 TOLERANCE_S: Final = 300
 """How old a signature may be, and how far ahead of this clock: what Stripe and Slack recommend."""

@@ -8,23 +8,23 @@ from hashlib import blake2b
 from typing import Any, Final, cast
 
 from noetl_core.control.admit import KeyReused, StartRequest, UnknownPool, admit, loading, strict_by_default
-from noetl_core.control.catalog import Deleted, Playbooks
+from noetl_core.control.catalog.versions import Deleted, Playbooks
 from noetl_core.control.core import Control
 from noetl_core.control.refusals import code_of
-from noetl_core.dsl.diagnostics import InvalidPlaybook
 from noetl_core.dsl.model import Schedule
+from noetl_core.dsl.reading.diagnostics import InvalidPlaybook
 from noetl_core.dsl.versions import Version
 from noetl_core.engine import ids
-from noetl_core.engine.occurrences import name_of
+from noetl_core.engine.schedules.occurrences import name_of
 from noetl_core.engine.state import trigger_seen
 from noetl_core.engine.workload import BadWorkload
 from noetl_core.events.shapes import MAX_PRINCIPAL, By, Triggered
 from noetl_core.expr import Scope, TemplateError, render
 from noetl_core.expr.scope import Resolve
-from noetl_core.instants import DAY_S, SECOND
+from noetl_core.log.stored_values import Values
 from noetl_core.ports import CorruptLog, Firing, NotFound, RefusedDelivery, TooLarge, TriggerRecord
 from noetl_core.ports.triggers import REFUSED_KEPT_S
-from noetl_core.values import Values
+from noetl_core.values.instants import DAY_S, SECOND
 
 log = logging.getLogger(__name__)
 

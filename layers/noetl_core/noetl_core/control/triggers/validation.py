@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from noetl_core.control.admit import settled_inputs, strict_by_default
-from noetl_core.control.catalog import Playbooks, resolve
+from noetl_core.control.catalog.versions import Playbooks, resolve
 from noetl_core.control.refusals import refusal
 from noetl_core.control.triggers.start import NEVER, payload_of, started_version
 from noetl_core.control.triggers.webhooks import short_id
 from noetl_core.engine import ids
 from noetl_core.events.shapes import Triggered
-from noetl_core.playbooks import PlaybookCache
+from noetl_core.playbooks.parsed import PlaybookCache
 from noetl_core.ports import PlaybookCatalog, TriggerRecord, WebhookDelivery
 
 

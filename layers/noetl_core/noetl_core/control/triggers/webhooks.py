@@ -13,8 +13,8 @@ from hashlib import sha256
 from typing import Any, Final
 from urllib.parse import parse_qs
 
-from noetl_core import strict_json
 from noetl_core.dsl.sources import BODY, headers_of
+from noetl_core.values import strict_json
 
 MOST_FIELDS: Final = 1_000
 """Fields of a form in a body."""

@@ -13,8 +13,8 @@ from typing import Any, Final
 from noetl_core.dsl.dialect.conditions import Subject, all_of, braced, expression_of, negated
 from noetl_core.dsl.dialect.edits import Edits
 from noetl_core.dsl.dialect.policies import add_rules
-from noetl_core.dsl.load import Node
-from noetl_core.dsl.reader import Reader
+from noetl_core.dsl.reading.load import Node
+from noetl_core.dsl.reading.reader import Reader
 from noetl_core.expr import is_template
 
 _CONDITION: Final = ("that", "condition", "when", "expr", "expression", "check", "if")

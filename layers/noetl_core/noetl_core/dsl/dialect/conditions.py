@@ -6,10 +6,10 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from noetl_core.dsl.load import Node
-from noetl_core.dsl.reader import Reader
+from noetl_core.dsl.reading.load import Node
+from noetl_core.dsl.reading.reader import Reader
 from noetl_core.expr import TemplateError, compile_text, is_template
-from noetl_core.frozen import frozen
+from noetl_core.values.frozen import frozen
 
 EXPRESSION: Final = re.compile(r"\s*\{\{[-+]?(.*?)[-+]?\}\}\s*\Z", re.DOTALL)
 _NAME: Final = re.compile(r"\w+")

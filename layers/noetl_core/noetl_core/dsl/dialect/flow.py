@@ -19,10 +19,10 @@ from noetl_core.dsl.dialect.tasks import (
     subject_of,
     without_slash,
 )
+from noetl_core.dsl.dialect.variants import bound_names
 from noetl_core.dsl.dialect.writes import readers_of, rewrite_set
 from noetl_core.dsl.fields.policies import SUGAR
-from noetl_core.dsl.load import Node
-from noetl_core.dsl.variants import bound_names
+from noetl_core.dsl.reading.load import Node
 
 NOTHING: Final = ("end", "stop", "complete", "finish", "continue", "ignore", "none", "skip", "drop", "warn", "log", "terminate")
 """Words for the default behaviour when no arc matches."""

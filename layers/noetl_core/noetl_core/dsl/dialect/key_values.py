@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from noetl_core.dsl.dialect.edits import Edits
-from noetl_core.dsl.load import Node
+from noetl_core.dsl.reading.load import Node
 from noetl_core.expr import is_template
 
 ACTIONS: Final = {"kv_get": "get", "kv_put": "put", "kv_delete": "delete", "kv_purge": "delete", "kv_keys": "list"}

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final
 
-from noetl_core.dsl.diagnostics import Severity, suggest
 from noetl_core.dsl.dialect.edits import Edits, Place
 from noetl_core.dsl.dialect.tasks import last_tasks
+from noetl_core.dsl.dialect.variants import bound_names
 from noetl_core.dsl.fields.kind import words
 from noetl_core.dsl.kinds import KINDS
-from noetl_core.dsl.load import Node
-from noetl_core.dsl.tasks import RESERVED
+from noetl_core.dsl.reading.diagnostics import Severity, suggest
+from noetl_core.dsl.reading.load import Node
+from noetl_core.dsl.steps.tasks import RESERVED
 from noetl_core.dsl.templates import KEY, parts, replaced, scalars_below
-from noetl_core.dsl.variants import bound_names
 from noetl_core.expr import FUNCTIONS, Read, views
 
 SELECT: Final = "output_select"

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from noetl_core.dsl.dialect.conditions import FAILED, braced
 from noetl_core.dsl.dialect.edits import Edits, Place
-from noetl_core.dsl.load import Node
+from noetl_core.dsl.reading.load import Node
 
 LIKE_NONE: Final[Sequence[Mapping[str, Any]]] = (
     {"when": braced(FAILED), "then": {"do": "fail"}},

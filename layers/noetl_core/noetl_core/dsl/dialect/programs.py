@@ -1,5 +1,5 @@
 """What Python programs read under the names of other engines: results of steps in `context`, and `results` and `stats` of what a
-loop gave. Templates have these names (`noetl_core.dsl.variants`); a program gets them as arguments."""
+loop gave. Templates have these names (`noetl_core.dsl.dialect.variants`); a program gets them as arguments."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from noetl_core.dsl.dialect.edits import Edits
-from noetl_core.dsl.load import Node
+from noetl_core.dsl.reading.load import Node
 
 _CONTEXT: Final = re.compile(r"""\bcontext\s*(?:\[\s*|\.\s*get\s*\(\s*)(['"])(\w+)\1""")
 _OTHERWISE: Final = re.compile(r"""\bcontext\b(?!\s*(?:\[\s*|\.\s*get\s*\(\s*)['"])""")

@@ -6,13 +6,13 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from noetl_core.dsl.diagnostics import suggest
 from noetl_core.dsl.dialect.conditions import FAILED, STATUS, Subject, all_of, any_of, braced, expression_of, literal, negated
 from noetl_core.dsl.dialect.edits import Edits
 from noetl_core.dsl.dialect.policies import add_rules, has_rules
 from noetl_core.dsl.dialect.scalars import number, seconds
-from noetl_core.dsl.load import Node
-from noetl_core.dsl.reader import Reader
+from noetl_core.dsl.reading.diagnostics import suggest
+from noetl_core.dsl.reading.load import Node
+from noetl_core.dsl.reading.reader import Reader
 from noetl_core.expr import is_template
 
 SPELLINGS: Final[Mapping[str, str]] = {

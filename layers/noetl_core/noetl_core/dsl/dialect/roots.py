@@ -7,7 +7,7 @@ from typing import Final
 
 from noetl_core.dsl.dialect.edits import Edits
 from noetl_core.dsl.fields.keychain import CREDENTIAL, KEYCHAIN
-from noetl_core.dsl.load import Node
+from noetl_core.dsl.reading.load import Node
 
 _DEFAULT: Final = re.compile(r"\{\{\s*([\w.]+)\s*\|\s*(?:default|d)\s*\((.*)\)\s*\}\}\s*\Z", re.DOTALL)
 TIMES: Final = ("timeout", "timeout_s", "timeout_seconds")

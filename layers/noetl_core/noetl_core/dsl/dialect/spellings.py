@@ -7,7 +7,7 @@ from typing import Final
 
 from noetl_core.dsl.dialect.edits import Edits
 from noetl_core.dsl.kinds import KINDS
-from noetl_core.dsl.load import Node
+from noetl_core.dsl.reading.load import Node
 from noetl_core.expr import is_template
 
 SELECT: Final = "output_select"

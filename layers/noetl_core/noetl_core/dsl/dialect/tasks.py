@@ -21,7 +21,7 @@ from noetl_core.dsl.fields.kind import KindSpec
 from noetl_core.dsl.fields.policies import SUGAR
 from noetl_core.dsl.fields.tools import TASK
 from noetl_core.dsl.kinds import COMMON_SPEC, KINDS
-from noetl_core.dsl.load import Node
+from noetl_core.dsl.reading.load import Node
 from noetl_core.expr import is_template
 
 OPTION_SPELLINGS: Final = {

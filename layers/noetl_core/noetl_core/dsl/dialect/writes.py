@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from noetl_core.dsl.dialect.edits import Edits
-from noetl_core.dsl.load import Node
-from noetl_core.dsl.reader import Reader
+from noetl_core.dsl.reading.load import Node
+from noetl_core.dsl.reading.reader import Reader
 from noetl_core.dsl.templates import scalars_below
 
 SCOPES: Final = ("ctx", "iter")

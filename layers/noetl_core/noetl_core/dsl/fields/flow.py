@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from noetl_core.dsl.fields.cursor import CURSOR
-from noetl_core.dsl.fields.limits import CONCURRENCY_OF_STEP
 from noetl_core.dsl.fields.playbook import RESOURCES
 from noetl_core.dsl.fields.policies import ADMISSION, FAILURE_MODE, SET, SET_CTX, TASK_POLICY
+from noetl_core.dsl.fields.shared_limits import CONCURRENCY_OF_STEP
 from noetl_core.dsl.fields.tools import ASSERT, OUTPUT, RETRY
 from noetl_core.dsl.fields.types import (
     Anything,

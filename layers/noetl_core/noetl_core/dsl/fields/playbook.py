@@ -8,8 +8,8 @@ from typing import Final
 
 from noetl_core.dsl.fields.failures import ON_FAILURE
 from noetl_core.dsl.fields.keychain import CREDENTIAL
-from noetl_core.dsl.fields.limits import LIMITS_OF_EXECUTOR
 from noetl_core.dsl.fields.policies import FAILURE_MODE, TASK_POLICY, UNMATCHED
+from noetl_core.dsl.fields.shared_limits import LIMITS_OF_EXECUTOR
 from noetl_core.dsl.fields.triggers import TRIGGER
 from noetl_core.dsl.fields.types import (
     Anything,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from noetl_core.dsl.fields.limits import RATE
+from noetl_core.dsl.fields.shared_limits import RATE
 from noetl_core.dsl.fields.types import Anything, Block, Choice, Condition, Field, Flag, Name, Shape, Text, Values
 from noetl_core.dsl.model import Admission, Then
 from noetl_core.dsl.numbers import ATTEMPTS, DELAY, JITTER, MULTIPLIER

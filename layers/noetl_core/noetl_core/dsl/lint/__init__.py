@@ -1,10 +1,10 @@
 """Lint: findings that do not keep a playbook from running (W5xx), about its Petri net, its pipelines, its names and its
 secrets.
 
-`lint` examines a valid playbook; `without_ignored` removes what the author has silenced. Pure, and nearly linear in the size
-of the playbook. `graph` has the algorithms, `guards` decides about conditions without running them, `net` has the steps and
-arcs with what is known of them, `context` is what the rules share, `ignore` reads the comments of authors. The rules are in
-`reach`, `tokens`, `admission`, `pipelines`, `rules`, `limits`, `names` (with `results` and `unused`), `programs`, `urls`, `sql`
+`lint` examines a valid playbook; `without_ignored` removes what the author has silenced. Pure, and nearly linear in the size of
+the playbook. `graph` has the algorithms, `guards` decides about conditions without running them, `net` has the steps and arcs
+with what is known of them, `context` is what the rules share, `ignore` reads the comments of authors. The rules are in `reach`,
+`tokens`, `admission`, `pipelines`, `rules`, `shared_limits`, `names` (with `results` and `unused`), `programs`, `urls`, `sql`
 (with `sql_text`), `children`, `keychain` and `secrets`.
 
 Every code has a page, docs/language/lint/<code>.md, whose examples are its tests. A rule reports nothing when it
@@ -22,7 +22,6 @@ from noetl_core.dsl.lint.graph import OverBudget
 from noetl_core.dsl.lint.guards import Guards
 from noetl_core.dsl.lint.ignore import without_ignored
 from noetl_core.dsl.lint.keychain import keychain
-from noetl_core.dsl.lint.limits import loops
 from noetl_core.dsl.lint.names import names
 from noetl_core.dsl.lint.net import Net
 from noetl_core.dsl.lint.pipelines import pipelines
@@ -30,11 +29,12 @@ from noetl_core.dsl.lint.programs import programs
 from noetl_core.dsl.lint.reach import dead_arcs, unreachable_steps
 from noetl_core.dsl.lint.rules import policies
 from noetl_core.dsl.lint.secrets import secrets
+from noetl_core.dsl.lint.shared_limits import loops
 from noetl_core.dsl.lint.sql import statements
 from noetl_core.dsl.lint.tokens import growth, joins, meetings
 from noetl_core.dsl.lint.urls import urls
 from noetl_core.dsl.model import Playbook
-from noetl_core.dsl.reader import Reader
+from noetl_core.dsl.reading.reader import Reader
 
 __all__ = ["Called", "lint", "without_ignored"]
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from noetl_core.dsl.diagnostics import suggest
 from noetl_core.dsl.inputs import GIVEN_BY_TRIGGERS
 from noetl_core.dsl.lint.context import Lint
-from noetl_core.dsl.load import Node
 from noetl_core.dsl.model import Playbook
+from noetl_core.dsl.reading.diagnostics import suggest
+from noetl_core.dsl.reading.load import Node
 from noetl_core.dsl.versions import BadVersion, Version, split_version, version_of
 from noetl_core.expr import is_template, referenced
-from noetl_core.json_schema import problems
+from noetl_core.values.json_schema import problems
 
 Called = Callable[[str, Version], Playbook | None]
 """Returns a playbook by its path and version; None where it is not known."""

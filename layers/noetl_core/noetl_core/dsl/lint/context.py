@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from noetl_core.dsl.lint.guards import Guards
-from noetl_core.dsl.load import Node
 from noetl_core.dsl.model import Path, Playbook, Task
-from noetl_core.dsl.reader import Reader
+from noetl_core.dsl.reading.load import Node
+from noetl_core.dsl.reading.reader import Reader
 from noetl_core.expr import Read
-from noetl_core.frozen import frozen
+from noetl_core.values.frozen import frozen
 
 
 @frozen

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import yaml
 
-from noetl_core.dsl.diagnostics import CODES, Diagnostic, suggest
+from noetl_core.dsl.reading.diagnostics import CODES, Diagnostic, suggest
 
 _COMMENT: Final = re.compile(r"(?:^|(?<=\s))#\s*noetl:\s*ignore\b[:\s]*([^#\n]*)")
 _END: Final = (1 << 60, 0)

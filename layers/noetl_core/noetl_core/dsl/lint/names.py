@@ -14,7 +14,6 @@ from typing import Final
 
 from jinja2 import nodes
 
-from noetl_core.dsl.diagnostics import close, suggest
 from noetl_core.dsl.fields.kind import words
 from noetl_core.dsl.inputs import GIVEN_BY_TRIGGERS, READABLE, default_scalars
 from noetl_core.dsl.kinds import KINDS
@@ -32,9 +31,10 @@ from noetl_core.dsl.lint.results import (
     sole_task,
 )
 from noetl_core.dsl.lint.unused import unused
-from noetl_core.dsl.load import Node
-from noetl_core.dsl.loops import iterators
 from noetl_core.dsl.model import Path, Step, Task
+from noetl_core.dsl.reading.diagnostics import close, suggest
+from noetl_core.dsl.reading.load import Node
+from noetl_core.dsl.steps.loops import iterators
 from noetl_core.dsl.templates import scalars_below
 from noetl_core.expr import FUNCTIONS, METHODS, Compiled
 from noetl_core.expr.rendering import NO_ENVIRONMENT

@@ -9,7 +9,7 @@ from typing import Any
 from noetl_core.dsl.lint.graph import Dominators, components, is_cycle, reachable, reversed_graph
 from noetl_core.dsl.lint.guards import UNDEFINED, Facts, Guards
 from noetl_core.dsl.model import Arc, Playbook, Step
-from noetl_core.frozen import frozen
+from noetl_core.values.frozen import frozen
 
 
 @frozen

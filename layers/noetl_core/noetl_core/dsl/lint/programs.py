@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from noetl_core import python_code
-from noetl_core.dsl.diagnostics import suggest
 from noetl_core.dsl.fields.kind import words
 from noetl_core.dsl.lint.context import Lint, task_nodes
-from noetl_core.dsl.load import Node
 from noetl_core.dsl.model import Step
-from noetl_core.dsl.positions import place_in_code
+from noetl_core.dsl.reading.diagnostics import suggest
+from noetl_core.dsl.reading.load import Node
+from noetl_core.dsl.reading.positions import place_in_code
 from noetl_core.expr import is_template
 
 NAMESPACES: Final = words("workload ctx iter steps keychain job execution_id")

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from noetl_core import python_code
-from noetl_core.dsl.diagnostics import suggest
 from noetl_core.dsl.fields.kind import words
 from noetl_core.dsl.kinds import KINDS
 from noetl_core.dsl.model import UNSET, Loop, Step, Task
+from noetl_core.dsl.reading.diagnostics import suggest
 from noetl_core.expr import METHODS, is_template, views
 
 Result = tuple[tuple[str, ...], frozenset[str] | None]

@@ -7,7 +7,7 @@ from typing import Final
 
 from noetl_core.dsl.fields.kind import words
 from noetl_core.dsl.lint.context import Lint
-from noetl_core.dsl.load import Node
+from noetl_core.dsl.reading.load import Node
 from noetl_core.expr import is_template
 
 _SHAPES: Final = (

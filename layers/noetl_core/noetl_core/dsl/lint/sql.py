@@ -9,8 +9,8 @@ from typing import Final
 
 from noetl_core.dsl.lint.context import Lint, listed
 from noetl_core.dsl.lint.sql_text import code_of, wrong_for
-from noetl_core.dsl.load import Node
-from noetl_core.dsl.positions import place_in_code
+from noetl_core.dsl.reading.load import Node
+from noetl_core.dsl.reading.positions import place_in_code
 from noetl_core.expr import is_template
 
 LONGEST: Final = 40_000

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any, Final
 
 from noetl_core.dsl.fields.kind import words
-from noetl_core.frozen import frozen
+from noetl_core.values.frozen import frozen
 
 LONGEST: Final = 10_000
 """Characters of a text that is parsed."""

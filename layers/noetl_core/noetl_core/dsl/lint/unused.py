@@ -7,7 +7,7 @@ from typing import Any
 
 from noetl_core.dsl.lint.context import Lint
 from noetl_core.dsl.lint.programs import keys_read
-from noetl_core.dsl.load import Node
+from noetl_core.dsl.reading.load import Node
 from noetl_core.expr import METHODS
 
 

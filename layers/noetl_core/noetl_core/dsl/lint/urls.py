@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from noetl_core.dsl.diagnostics import close
 from noetl_core.dsl.lint.context import Lint
+from noetl_core.dsl.reading.diagnostics import close
 
 _SCHEME: Final = re.compile(r"\s*([A-Za-z][A-Za-z0-9+.\-]*)://(.?)", re.DOTALL)
 _FIXED: Final = re.compile(r"[^{]*")

@@ -8,11 +8,11 @@ from typing import Any, Final
 
 from noetl_core.expr.errors import TemplateError
 from noetl_core.expr.evaluation import Evaluation
+from noetl_core.expr.evaluation_limits import Missing
 from noetl_core.expr.filters.registry import FILTERS, TESTS, filter_, is_undefined
-from noetl_core.expr.limits import Missing
 from noetl_core.expr.methods import bounded, join
 from noetl_core.expr.values import SCALARS, Group
-from noetl_core.outlines import Part
+from noetl_core.values.outlines import Part
 
 GROUP_ITEMS: Final = 12
 """The size of a group of `groupby`, besides its items, in list items."""

@@ -10,8 +10,8 @@ from typing import Any
 
 from noetl_core.expr.errors import LimitExceeded, TemplateError, UndefinedValue
 from noetl_core.expr.evaluation import Evaluation
+from noetl_core.expr.evaluation_limits import DATA_DEPTH
 from noetl_core.expr.filters.registry import filter_, is_undefined, raw_filter, text_filter
-from noetl_core.expr.limits import DATA_DEPTH
 from noetl_core.expr.methods import WHITESPACE, bounded
 from noetl_core.expr.operators import number
 

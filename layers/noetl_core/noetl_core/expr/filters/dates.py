@@ -14,7 +14,7 @@ from typing import Any, Final
 from noetl_core.expr.errors import TemplateError
 from noetl_core.expr.evaluation import Evaluation
 from noetl_core.expr.filters.registry import filter_, is_undefined
-from noetl_core.instants import from_text
+from noetl_core.values.instants import from_text
 
 FORMAT_CHARS: Final = 200
 _DIRECTIVE: Final = re.compile(r"%(.?)", re.DOTALL)

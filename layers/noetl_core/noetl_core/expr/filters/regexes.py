@@ -9,8 +9,8 @@ from noetl_core.expr import patterns
 from noetl_core.expr.budget import width
 from noetl_core.expr.errors import LimitExceeded, TemplateError
 from noetl_core.expr.evaluation import Evaluation
+from noetl_core.expr.evaluation_limits import ITEM_SIZE
 from noetl_core.expr.filters.registry import text_filter
-from noetl_core.expr.limits import ITEM_SIZE
 from noetl_core.expr.values import describe
 
 REPLACEMENT_CHARS: Final = 1000

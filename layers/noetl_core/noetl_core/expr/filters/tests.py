@@ -10,7 +10,7 @@ from jinja2 import pass_context
 from noetl_core.expr.evaluation import Evaluation
 from noetl_core.expr.filters.registry import FILTERS, TESTS, is_undefined, test, test_of_truth
 from noetl_core.expr.values import Group
-from noetl_core.outlines import Part
+from noetl_core.values.outlines import Part
 
 
 @pass_context

@@ -12,9 +12,9 @@ from markupsafe import escape as html_escape
 
 from noetl_core.expr.errors import TemplateError
 from noetl_core.expr.evaluation import Evaluation
+from noetl_core.expr.evaluation_limits import FIELD_WIDTH
 from noetl_core.expr.filters.registry import filter_, is_undefined, raw_filter, text_filter
 from noetl_core.expr.formatting import percent
-from noetl_core.expr.limits import FIELD_WIDTH
 from noetl_core.expr.methods import LINE_ENDS, WHITESPACE, bounded, replace
 
 _WORD_START: Final = re.compile(r"([-\s({\[<]+)")

@@ -16,8 +16,8 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import ConnectTimeoutError, NameResolutionError, NewConnectionError
 from urllib3.util.connection import create_connection
 
-from noetl_core.aws_clients import CONFIGS
-from noetl_core.tools.net import AddressPolicy, AddressRefused, resolve
+from noetl_core.aws.clients import CONFIGS
+from noetl_core.tools.network.addresses import AddressPolicy, AddressRefused, resolve
 
 
 def send_within(client: Any, policy: AddressPolicy) -> None:

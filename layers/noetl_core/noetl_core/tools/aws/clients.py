@@ -5,6 +5,6 @@ They honour `AWS_ENDPOINT_URL`. Callers must check the names of resources first 
 
 from __future__ import annotations
 
-from noetl_core.aws_clients import client, session
+from noetl_core.aws.clients import client, session
 
 __all__ = ["client", "session"]

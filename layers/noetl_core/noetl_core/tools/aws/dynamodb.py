@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 
 from botocore.exceptions import ClientError
 
-from noetl_core.aws_clients import code_of
+from noetl_core.aws.clients import code_of
 from noetl_core.engine.outcome import Outcome
 from noetl_core.tools.actions import action_of, flag_of, option, optional_text, text
 from noetl_core.tools.aws import rights

@@ -9,7 +9,7 @@ from typing import Final
 from botocore import exceptions as aws
 from botocore.exceptions import BotoCoreError, ClientError
 
-from noetl_core.aws_clients import TOO_LARGE, code_of, status_of
+from noetl_core.aws.clients import TOO_LARGE, code_of, status_of
 from noetl_core.engine.outcome import ErrorKind, Outcome
 from noetl_core.tools.aws import rights
 from noetl_core.tools.aws.rights import Right

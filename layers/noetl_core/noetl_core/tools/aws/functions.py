@@ -8,13 +8,13 @@ from base64 import b64encode
 from typing import Any, Final
 
 from noetl_core.engine.outcome import Outcome
-from noetl_core.strict_json import parsed
 from noetl_core.tools.actions import action_of, choice, optional_text, text
 from noetl_core.tools.aws import rights
 from noetl_core.tools.aws.clients import client
 from noetl_core.tools.aws.errors import errors_of
 from noetl_core.tools.aws.rights import FUNCTIONS
 from noetl_core.tools.base import BadInput, ToolCall
+from noetl_core.values.strict_json import parsed
 
 PATIENCE_S: Final = (15, 60, 300, 900)
 """Read timeouts of clients (seconds): the first that is not shorter than the task's timeout is used."""

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from botocore.session import Session
 
-from noetl_core.aws_clients import CONFIGS
+from noetl_core.aws.clients import CONFIGS
 from noetl_core.engine.outcome import Outcome
 from noetl_core.tools.aws import rights
 from noetl_core.tools.aws.allowed_addresses import send_within
@@ -16,7 +16,7 @@ from noetl_core.tools.aws.errors import errors_of
 from noetl_core.tools.aws.globs import literal_prefix, matcher
 from noetl_core.tools.aws.rights import BUCKETS
 from noetl_core.tools.base import BadInput, ToolFailed
-from noetl_core.tools.net import AddressPolicy
+from noetl_core.tools.network.addresses import AddressPolicy
 
 SCHEME: Final = "s3://"
 MOST: Final = 10_000

@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
-from noetl_core.frozen import frozen
 from noetl_core.ports import Forbidden
-from noetl_core.result_refs import is_plain
+from noetl_core.values.frozen import frozen
+from noetl_core.values.result_refs import is_plain
 
 OWN: Final = "STACK_RESOURCES"
 """The environment variable that lists the stack's own resources. If it is set, tools run on a stack."""

@@ -12,11 +12,9 @@ from typing import Any, Final, NamedTuple
 
 from botocore.exceptions import ClientError
 
-from noetl_core.aws_clients import code_of
+from noetl_core.aws.clients import code_of
 from noetl_core.engine.outcome import Outcome
 from noetl_core.expr import Secret
-from noetl_core.instants import in_microseconds, to_rfc3339
-from noetl_core.tools import bodies
 from noetl_core.tools.actions import action_of, choice, flag, option, optional_text, seconds, text
 from noetl_core.tools.aws import rights, s3_bodies
 from noetl_core.tools.aws.clients import client
@@ -24,7 +22,9 @@ from noetl_core.tools.aws.errors import errors_of
 from noetl_core.tools.aws.globs import literal_prefix, matcher
 from noetl_core.tools.aws.rights import BUCKETS
 from noetl_core.tools.base import BadInput, ToolCall
+from noetl_core.tools.rows import bodies
 from noetl_core.tools.stopping import stopper
+from noetl_core.values.instants import in_microseconds, to_rfc3339
 
 WRITTEN_BY: Final = "noetl-task-run"
 """The metadata with the task that wrote an object, by which a repeated write is recognised when its answer was lost."""

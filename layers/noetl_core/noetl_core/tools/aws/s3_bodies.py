@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from noetl_core.tools.actions import option
 from noetl_core.tools.base import BadInput, ToolCall
-from noetl_core.tools.bodies import BINARY, Body, form_of, in_steps, store, too_large, value_of
+from noetl_core.tools.rows.bodies import BINARY, Body, form_of, in_steps, store, too_large, value_of
 
 PART: Final = 16 * 1024 * 1024
 """Bytes of a part. S3 takes 10,000 parts, 156 GB."""

@@ -9,10 +9,10 @@ from dataclasses import field
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from noetl_core.frozen import frozen
 from noetl_core.ports import Forbidden
 from noetl_core.tools.aws import rights
 from noetl_core.tools.base import BadInput
+from noetl_core.values.frozen import frozen
 
 HEADERS: Final = frozenset({"authorization", "x-amz-date", "x-amz-security-token", "x-amz-content-sha256"})
 """The headers of a signature, in lower case."""

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from importlib import import_module
 from typing import Any, Final, Protocol, cast
 
-from noetl_core.frozen import frozen
+from noetl_core.values.frozen import frozen
 
 Inputs = Mapping[str, Any]
 """Inputs of one call of the source's tool kind."""

@@ -13,9 +13,9 @@ from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from noetl_core.frozen import frozen
 from noetl_core.tools.aws.attributes import written
 from noetl_core.tools.base import BadInput
+from noetl_core.values.frozen import frozen
 
 Keys = Sequence[Sequence[str]]
 """The attributes of a table's key: name and type of each."""

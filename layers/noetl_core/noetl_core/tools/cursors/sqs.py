@@ -11,13 +11,13 @@ from typing import Any, Final
 
 from noetl_core.dsl.numbers import LEASE, QUEUE_WAIT, BadNumber, in_range
 from noetl_core.engine.outcome import Outcome
-from noetl_core.strict_json import check, parsed
 from noetl_core.tools.aws import rights
 from noetl_core.tools.aws.clients import client
 from noetl_core.tools.aws.errors import errors_of
 from noetl_core.tools.aws.sqs import parse_queue, url_of
 from noetl_core.tools.base import BadInput, ToolCall, ToolFailed
 from noetl_core.tools.cursors.base import Claimed, ClaimIds, Inputs, Row, Settlement
+from noetl_core.values.strict_json import check, parsed
 
 KIND: Final = "cursor.sqs"
 BATCH: Final = 10

@@ -1,4 +1,5 @@
-"""Which addresses a task may reach, as rules that the worker derives from its policy (`tools.net`). Standard library only.
+"""Which addresses a task may reach, as rules that the worker derives from its policy (`tools.network.addresses`). Standard
+library only.
 
 The first rule whose network has the address, and whose port (if it has one) is the port, decides. The broker of a task's sockets
 applies the rules, and the audit hook does so before, to explain.

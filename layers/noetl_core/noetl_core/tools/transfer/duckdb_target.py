@@ -9,12 +9,12 @@ from typing import Any, Final
 import duckdb
 
 from noetl_core.tools.base import ToolCall, ToolFailed
-from noetl_core.tools.duckdb import failed
-from noetl_core.tools.duckdb_memory import memory_limit
-from noetl_core.tools.duckdb_pipes import quoted, text
-from noetl_core.tools.postgres_copy import Load
-from noetl_core.tools.row_sources import Row
-from noetl_core.tools.scratch import CLOSED, spilling
+from noetl_core.tools.duckdb.tool import failed
+from noetl_core.tools.postgres.copy import Load
+from noetl_core.tools.rows.csv_pipes import quoted, text
+from noetl_core.tools.rows.duckdb_memory import memory_limit
+from noetl_core.tools.rows.scratch import CLOSED, spilling
+from noetl_core.tools.rows.sources import Row
 from noetl_core.tools.transfer.staged import Staged
 from noetl_core.tools.transfer.target import BOOKMARKS, Overtaken, Progress
 from noetl_core.tools.transfer.typed import columns_of, lines_of, selected

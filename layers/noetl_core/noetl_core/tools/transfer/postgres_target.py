@@ -11,13 +11,13 @@ from psycopg.sql import SQL, Identifier
 
 from noetl_core.engine.outcome import Outcome
 from noetl_core.tools.base import ToolCall, ToolFailed
-from noetl_core.tools.net import AddressRefused
-from noetl_core.tools.postgres_connections import AllInUse, Connection, Connections, Where
-from noetl_core.tools.postgres_copy import Cursor, Load, Loading
-from noetl_core.tools.postgres_errors import not_filled, unreachable
-from noetl_core.tools.row_sources import Row
+from noetl_core.tools.calls.watch import watched
+from noetl_core.tools.network.addresses import AddressRefused
+from noetl_core.tools.postgres.connections import AllInUse, Connection, Connections, Where
+from noetl_core.tools.postgres.copy import Cursor, Load, Loading
+from noetl_core.tools.postgres.errors import not_filled, unreachable
+from noetl_core.tools.rows.sources import Row
 from noetl_core.tools.transfer.target import BOOKMARKS, Overtaken, Progress
-from noetl_core.tools.watch import watched
 
 KEPT_DAYS: Final = 90
 _COLUMNS: Final = SQL("chunks, rows_read, rows_written, done, source")

@@ -14,8 +14,8 @@ from noetl_core.tools.aws.errors import errors_of
 from noetl_core.tools.aws.rights import BUCKETS
 from noetl_core.tools.aws.s3 import DELETED_AT_ONCE
 from noetl_core.tools.base import BadInput, ToolCall
-from noetl_core.tools.postgres_copy import Load
-from noetl_core.tools.row_sources import Row
+from noetl_core.tools.postgres.copy import Load
+from noetl_core.tools.rows.sources import Row
 from noetl_core.tools.store import CONTENT_TYPES, encode
 from noetl_core.tools.transfer.staged import Staged
 from noetl_core.tools.transfer.target import Progress

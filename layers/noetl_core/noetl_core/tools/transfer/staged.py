@@ -19,15 +19,15 @@ import duckdb
 
 from noetl_core.dsl.fields.kinds.data import SOURCES
 from noetl_core.engine.outcome import Outcome
-from noetl_core.frozen import frozen
 from noetl_core.ports import NotFound, ResultStore
-from noetl_core.result_refs import is_reference
 from noetl_core.tools import sql
 from noetl_core.tools.base import BadInput, SourceTool, Tool, ToolCall, ToolFailed
-from noetl_core.tools.duckdb import failed
-from noetl_core.tools.duckdb_pipes import text
-from noetl_core.tools.postgres_parquet import working
-from noetl_core.tools.row_sources import Part, Row, format_of, object_file, parts_of, rows_of
+from noetl_core.tools.duckdb.tool import failed
+from noetl_core.tools.postgres.parquet import working
+from noetl_core.tools.rows.csv_pipes import text
+from noetl_core.tools.rows.sources import Part, Row, format_of, object_file, parts_of, rows_of
+from noetl_core.values.frozen import frozen
+from noetl_core.values.result_refs import is_reference
 
 BATCH: Final = 2_048
 CHUNK_BYTES: Final = 32 * 1024 * 1024

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from noetl_core.frozen import frozen
-from noetl_core.tools.row_sources import Row
+from noetl_core.tools.rows.sources import Row
+from noetl_core.values.frozen import frozen
 
 BOOKMARKS = "noetl_transfers"
 """The table in the target that says how far each transfer is."""

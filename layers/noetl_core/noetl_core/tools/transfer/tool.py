@@ -9,15 +9,15 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-from noetl_core.dsl.diagnostics import suggest
 from noetl_core.dsl.fields.kinds.data import SOURCES, TARGETS
+from noetl_core.dsl.reading.diagnostics import suggest
 from noetl_core.engine.outcome import Outcome
 from noetl_core.tools.base import BadInput, Tool, ToolCall
-from noetl_core.tools.net import AddressPolicy
-from noetl_core.tools.postgres_connections import Connections, target_of
-from noetl_core.tools.postgres_copy import Load, columns_of, mode_of
+from noetl_core.tools.network.addresses import AddressPolicy
+from noetl_core.tools.postgres.connections import Connections, target_of
+from noetl_core.tools.postgres.copy import Load, columns_of, mode_of
 from noetl_core.tools.registry import BUILT_IN, UnknownKind, make
-from noetl_core.tools.scratch import DiskFull, scratch
+from noetl_core.tools.rows.scratch import DiskFull, scratch
 from noetl_core.tools.transfer.staged import Staged, chunks, stage
 from noetl_core.tools.transfer.target import Overtaken, Progress, Target
 
@@ -95,7 +95,7 @@ class TransferTool:
             where = target_of(call, said.get("auth", said.get("connection")), said.get("database"))
             return PostgresTarget(self._connections, where, load, call, staged.identity)
         if kind == "duckdb":
-            from noetl_core.tools.duckdb import database_file  # 130 ms: where it is the target
+            from noetl_core.tools.duckdb.tool import database_file  # 130 ms: where it is the target
             from noetl_core.tools.transfer.duckdb_target import DuckDBTarget  # with it
 
             return DuckDBTarget(database_file(call, said.get("database")), load, call, staged, folder)

@@ -14,10 +14,10 @@ from typing import Any, Final
 import duckdb
 
 from noetl_core.tools.base import BadInput, ToolFailed
-from noetl_core.tools.duckdb import failed
-from noetl_core.tools.duckdb_pipes import quoted, text
-from noetl_core.tools.postgres_parquet import working
-from noetl_core.tools.row_sources import Row
+from noetl_core.tools.duckdb.tool import failed
+from noetl_core.tools.postgres.parquet import working
+from noetl_core.tools.rows.csv_pipes import quoted, text
+from noetl_core.tools.rows.sources import Row
 
 USUAL_ROW: Final = 16 * 1024 * 1024
 """The longest line that DuckDB takes unless it is told of a longer one: its buffers are twice as large."""

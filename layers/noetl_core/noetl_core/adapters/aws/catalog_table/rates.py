@@ -1,0 +1,67 @@
+"""Rates in the catalog table (its layout: `catalog`)."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from typing import Any, Final
+
+from botocore.exceptions import ClientError
+
+from noetl_core.adapters.aws.clients import client, code_of, errors_of
+from noetl_core.adapters.aws.table import Table, query_pages
+from noetl_core.engine.limits.rates import FORGOTTEN_S
+from noetl_core.ports import RateInUse
+from noetl_core.values.instants import SECOND
+
+PARTITIONS: Final = 8
+"""Partition keys of the rates. A request reserves permits for up to two seconds, so one partition takes many busy rates."""
+
+
+class DynamoRateLimits(Table):
+    """`RateLimits` on the catalog table: one write per reservation while a rate is in use, two when it was idle, and no read."""
+
+    def reserve(self, key: str, interval: int, count: int, now: int) -> int:
+        length = interval * count
+        while True:
+            end = self._moved(key, "free_at = free_at + :length", "free_at >= :now", now, length, interval)
+            if end is None:
+                end = self._moved(key, "free_at = :end", "attribute_not_exists(pk) OR free_at < :now", now, length, interval)
+            if end is not None:
+                return end - length
+
+    def _moved(self, key: str, change: str, condition: str, now: int, length: int, interval: int) -> int | None:
+        """Change the end of the reservations and return it; None if the condition does not hold."""
+        values = {":now": now, ":interval": interval, ":forgotten": (now + length) // SECOND + FORGOTTEN_S}
+        values |= {":end": now + length} if ":end" in change else {":length": length}
+        try:
+            with errors_of("rate write"):
+                answer = client("dynamodb").update_item(
+                    TableName=self.table,
+                    Key={"pk": {"S": f"rate#{zlib.crc32(key.encode()) % PARTITIONS}"}, "sk": {"S": key}},
+                    UpdateExpression=f"SET {change}, step = :interval, expires_at = :forgotten",
+                    ConditionExpression=condition,
+                    ExpressionAttributeValues={name: {"N": str(value)} for name, value in values.items()},
+                    ReturnValues="UPDATED_NEW",
+                )
+        except ClientError as error:
+            if code_of(error) != "ConditionalCheckFailedException":
+                raise
+            return None
+        return int(answer["Attributes"]["free_at"]["N"])
+
+    def rates(self, now: int) -> Sequence[RateInUse]:
+        found: list[RateInUse] = []
+        for partition in range(PARTITIONS):
+            request: dict[str, Any] = {
+                "TableName": self.table,
+                "KeyConditionExpression": "pk = :pk",
+                "ExpressionAttributeValues": {":pk": {"S": f"rate#{partition}"}},
+            }
+            for page in query_pages("catalog read", **request):
+                found += [
+                    RateInUse(item["sk"]["S"], int(item["free_at"]["N"]), int(item["step"]["N"]))
+                    for item in page["Items"]
+                    if int(item["expires_at"]["N"]) > now // SECOND
+                ]
+        return sorted(found, key=lambda rate: rate.key)

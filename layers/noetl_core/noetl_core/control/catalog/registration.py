@@ -1,0 +1,132 @@
+"""Registering playbooks: versions in the catalog, and the triggers of what is the latest version of its path."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from noetl_core.control.catalog.versions import check_not_deleted, record_change
+from noetl_core.control.core import Control
+from noetl_core.dsl.model import Playbook, Schedule, Trigger
+from noetl_core.engine.ids import trigger_id
+from noetl_core.engine.schedules.schedules import ScheduleState, due_at, installed, schedule_of
+from noetl_core.ports import NotFound, PlaybookVersion, TriggerRecord, retry_conflicts
+
+"""The most conflicts of one write before the caller is told to try again."""
+
+
+def register(control: Control, source: str, name: str = "<playbook>") -> tuple[Playbook, PlaybookVersion]:
+    """Validate a playbook and register it under its `metadata.path`, with what it uses of others pinned; its triggers fire from
+    now on. Raises `InvalidPlaybook`, `Deleted`."""
+    source = control.playbook.pinned(source)
+    playbook = control.playbook.parse(source, name)
+    check_not_deleted(control, playbook.path)
+    now = control.clock.now()
+    version = control.catalog.register(playbook.path, playbook.digest, source, now)
+    install(control, playbook, version)
+    if control.by is not None and version.registered_at == now:
+        record_change(control, playbook.path, f"registered version {version.version}")
+    return playbook, version
+
+
+def pin(control: Control, source: str) -> PlaybookVersion:
+    """Validate a playbook and store it under its digest only, without a path. Raises `InvalidPlaybook`."""
+    source = control.playbook.pinned(source)
+    playbook = control.playbook.parse(source)
+    return control.catalog.pin(playbook.path, playbook.digest, source, control.clock.now())
+
+
+def install(control: Control, playbook: Playbook, version: PlaybookVersion) -> None:
+    """Let the triggers of a version replace those of earlier versions of its path, by name: a switch that somebody has moved
+    stays, and so does what a trigger is at. It is safe to repeat, and does nothing where a later version was installed."""
+    stored = {record.name: record for record in control.triggers.triggers(version.path)}
+    for trigger in playbook.executor.triggers:
+        _install(control, trigger, version)
+    wanted = {trigger.name for trigger in playbook.executor.triggers}
+    for record in stored.values():
+        if record.name not in wanted and record.version < version.version:
+            _remove(control, record, version)
+    if stored or wanted:
+        _follow(control, version)
+
+
+def _follow(control: Control, version: PlaybookVersion) -> None:
+    """Install what was registered meanwhile: its own installation may have run before this one."""
+    try:
+        latest = control.catalog.get(version.path)
+    except NotFound:
+        return
+    if latest.version > version.version:
+        install(control, control.playbook(latest.digest), latest)
+
+
+def _install(control: Control, trigger: Trigger, version: PlaybookVersion) -> None:
+    key = trigger_id(version.path, trigger.name)
+
+    def attempt() -> bool:
+        stored = control.triggers.trigger(version.path, trigger.name)
+        if stored is not None and stored.version > version.version:
+            return True
+        if stored is not None and (stored.version, stored.digest) == (version.version, version.digest):
+            set_due(control, stored)  # the same text again: whoever wrote it may have died before this
+            return True
+        now = control.clock.now()
+        control.due_soon(key, now)  # should this process end behind the write, the sweeper finds the trigger
+        record = TriggerRecord(
+            version.path,
+            trigger.name,
+            trigger.kind,
+            version.version,
+            version.digest,
+            trigger.enabled if stored is None else stored.enabled,
+            source_of(trigger),
+            dict(trigger.payload),
+            _state(trigger, stored, now),
+            control.clock.nonce(),
+            trigger.version,
+        )
+        control.triggers.put_trigger(record, "" if stored is None else stored.revision)
+        set_due(control, record)
+        return True
+
+    retry_conflicts(attempt, f"trigger {trigger.name} of {version.path}")
+
+
+def _remove(control: Control, record: TriggerRecord, version: PlaybookVersion) -> None:
+    def attempt() -> bool:
+        stored = control.triggers.trigger(record.path, record.name)
+        if stored is not None and stored.version < version.version:
+            control.triggers.delete_trigger(record.path, record.name, stored.revision)
+            control.index.clear_due(trigger_id(record.path, record.name))
+        return True
+
+    retry_conflicts(attempt, f"trigger {record.name} of {record.path}")
+
+
+def source_of(trigger: Trigger) -> Mapping[str, Any]:
+    """Return the source of a trigger as it is stored."""
+    return asdict(trigger.source)
+
+
+def _state(trigger: Trigger, stored: TriggerRecord | None, now: int) -> Mapping[str, Any]:
+    """Return what the trigger is at under its new version."""
+    same = stored if stored is not None and stored.kind == trigger.kind else None
+    if not isinstance(trigger.source, Schedule):
+        return {} if same is None else same.state
+    former = None if same is None else schedule_of(same.source)
+    state = ScheduleState() if same is None else ScheduleState.read(same.state)
+    return installed(trigger.source, former, state, now).plain()
+
+
+def set_due(control: Control, record: TriggerRecord) -> None:
+    """Let the sweeper look at the trigger when it next wants that: never, where it is switched off or comes from outside."""
+    key = trigger_id(record.path, record.name)
+    at = None
+    if record.enabled and record.kind == Schedule.kind:
+        state = ScheduleState.read(record.state)
+        at = due_at(schedule_of(record.source), key, state, control.clock.now())
+    if at is None:
+        control.index.clear_due(key)
+    else:
+        control.index.set_due(key, at)

@@ -1,0 +1,43 @@
+"""Warns about tasks that the workers of this stack cannot run: kinds and packages that need a layer, and commands of a shell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from noetl_core.dsl.kinds import PLUGINS
+from noetl_core.dsl.model import Playbook, Task
+from noetl_core.values.frozen import frozen
+
+
+@frozen
+class WorkerTools:
+    """The parameters of the stack that decide which tools its workers have."""
+
+    layers: bool
+    """Whether `ToolLayers` names layers; their content is not known."""
+    shell: bool
+
+    @classmethod
+    def named(cls, environment: Mapping[str, str]) -> WorkerTools:
+        """Return what the variables of a function name."""
+        return cls(bool(environment["TOOL_LAYERS"]), environment.get("ALLOW_SHELL", "no") != "no")
+
+    def lacking(self, playbook: Playbook) -> Iterator[str]:
+        """Yield a warning for each thing that no worker has."""
+        if not self.layers:
+            for task in _each_kind(playbook):
+                if task.kind in PLUGINS:
+                    add = f"noetl up --tools {PLUGINS[task.kind]}, or the parameter ToolLayers"
+                    yield f"task {task.name}: the stack has no layer with kind {task.kind} ({add})"
+            if playbook.executor.requirements:
+                wanted = ", ".join(playbook.executor.requirements)
+                add = "noetl up --packages FILE, or the parameter ToolLayers"
+                yield f"requirements: the stack has no layer with {wanted} ({add})"
+        if not self.shell and (shell := next((t for t in _each_kind(playbook) if t.kind == "shell"), None)):
+            yield f"task {shell.name}: the stack runs no commands of playbooks (its parameter AllowShell is no)"
+
+
+def _each_kind(playbook: Playbook) -> list[Task]:
+    """Return the first task of each kind."""
+    tasks = [t for step in playbook.steps for t in (*step.tasks, *step.compensate)] + list(playbook.workbook.values())
+    return list({task.kind: task for task in reversed(tasks)}.values())[::-1]

@@ -1,0 +1,372 @@
+"""Replaces accepted spellings in template text by the canonical ones, before the model is read.
+
+`output` becomes `outcome` in task policies, and the boundary in arcs and admission; `call.done`, `call.error` and `step.exit`
+are older event names in guards; bare step names become `steps.<name>.result`; `results` and `stats` of what a loop gave become
+its list and its counts. Only names that a template reads are replaced,
+at their positions; names that anything else in the playbook may bind are not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+from noetl_core.dsl.reading.load import Node
+from noetl_core.dsl.reading.reader import Reader
+from noetl_core.dsl.references import not_kept, twice_the_result
+from noetl_core.dsl.steps.tasks import RESERVED
+from noetl_core.dsl.templates import KEY, replaced, scalars_below
+from noetl_core.expr import FUNCTIONS, METHODS, Read
+
+Rewrite = Callable[[str], str]
+
+_DATA: Final = re.compile(r"""output\s*(?:\.\s*data\b|\[\s*(?:'data'|"data")\s*\])""")
+_EVENT_NAME: Final = re.compile(r"""(['"])(call\.done|call\.error|step\.exit)\1""")
+_ASKED: Final = re.compile(r"""(==|!=)\s*(['"])(call\.done|step\.exit)\2""")
+_ASKED_FIRST: Final = re.compile(r"""(['"])(?:call\.done|step\.exit)\1\s*(==|!=)\s*(event\s*\.\s*name\b)""")
+_PART: Final = re.compile(r"""output\s*(?:\.\s*(\w+)|\[\s*['"](\w+)['"]\s*\])""")
+_BINDING: Final = frozenset({"args", "input", "set_ctx", "set_iter", "set", "payload"})
+
+
+def rewrite_variants(r: Reader, root: Node) -> None:
+    """Change the text of template scalars where it uses an accepted spelling."""
+    workflow = root.get("workflow")
+    steps = [s for s in workflow.value if isinstance(s.value, dict)] if workflow and isinstance(workflow.value, list) else []
+    read_names = {read.path[0] for reads in r.reads.values() for read in reads}
+    older_events = any("event" in text and _EVENT_NAME.search(text) for text in r.reads)
+    older_output = "output" in read_names
+    if older_output:
+        for part in _with_policies(root, steps):
+            _outputs(r, part)
+        for defaults in _default_policies(root, steps):
+            _of_any_kind(r, defaults)
+    older_output = older_output and "output" not in bound_names(root)
+    if older_events or older_output:
+        _boundaries(r, steps, events=older_events, output=older_output)
+    names = {str(s.value["step"].value) for s in steps if "step" in s.value}
+    bare = names & read_names
+    bare -= RESERVED | frozenset(FUNCTIONS) | bound_names(root) if bare else set()
+    tasks = {str(s.value["step"].value): list(_task_names(s.get("tool"))) for s in steps if "step" in s.value} if bare else {}
+    for step in steps if bare else ():
+        _bare_names(r, step, bare - set(_task_names(step.get("tool"))), tasks)
+    executor = root.get("executor")
+    if bare and executor is not None:
+        _bare_names(r, executor, bare, tasks)
+    _loop_results(r, root, steps)
+
+
+# --- output -> outcome --------------------------------------------------------------------------------------------------
+
+
+def _with_policies(root: Node, steps: Sequence[Node]) -> Iterator[Node]:
+    """Yield what may hold tasks: the tools and compensations of steps, and the workbook."""
+    for step in steps:
+        policy = _below(step, "spec", "policy")
+        places = (step.get("tool"), step.get("compensate"), policy.get("compensation") if policy is not None else None)
+        yield from (place for place in places if place is not None)
+    book = root.get("workbook")
+    if book is not None:
+        yield book
+
+
+def _default_policies(root: Node, steps: Sequence[Node]) -> Iterator[Node]:
+    """Yield the policies that hold for tasks of any kind."""
+    for place in (root.get("executor"), *steps):
+        policy = None if place is None else _below(place, "spec", "policy", "task")
+        if policy is not None:
+            yield policy
+
+
+def _below(node: Node, *keys: str) -> Node | None:
+    found: Node | None = node
+    for key in keys:
+        found = found.get(key) if found is not None else None
+    return found
+
+
+def _of_any_kind(r: Reader, node: Node) -> None:
+    for scalar in scalars_below(node):
+        reads = [read for read in r.reads.get(scalar.value, ()) if read.path[0] == "output"]
+        _replace(r, scalar, reads, partial(_outcome, _DATA_OF_ANY))
+
+
+_DATA_OF_ANY: Final = "(outcome.result.data if outcome.http is defined else outcome.result)"
+"""What `output.data` means where the kind of the task is not known from the text."""
+
+
+def _outputs(r: Reader, node: Node) -> None:
+    """Rewrite the templates of each task: its policy and what it writes itself."""
+    if isinstance(node.value, list):
+        for child in node.value:
+            _outputs(r, child)
+    elif isinstance(node.value, dict):
+        kind = node.get("kind")
+        if kind is None or not isinstance(kind.value, str):
+            for child in node.value.values():
+                _outputs(r, child)
+            return
+        data = {"http": "outcome.result.data", "workbook": _DATA_OF_ANY}.get(kind.value, "outcome.result")
+        for key in ("spec", "set_ctx", "set_iter", "set"):
+            part = node.get(key)
+            for scalar in scalars_below(part) if part is not None else ():
+                reads = [read for read in r.reads.get(scalar.value, ()) if read.path[0] == "output"]
+                _replace(r, scalar, reads, partial(_outcome, data))
+
+
+_WHOLE: Final = {
+    "outcome.result.data": "dict(outcome, data=(outcome.result or {}).data | default(none))",
+    "outcome.result": "dict(outcome, data=outcome.result | default(none))",
+    _DATA_OF_ANY: f"dict(outcome, data={_DATA_OF_ANY} | default(none))",
+}
+"""What the whole `output` means, by what its `data` does."""
+
+
+def _outcome(data: str, text: str) -> str:
+    """Replace `output` at the beginning of `text`; `data` is what `output.data` means."""
+    found = _DATA.match(text)
+    if found:
+        return data + text[found.end() :]
+    rest = text[len("output") :]
+    part = _PART.match(text)
+    return "outcome" + rest if part is not None and (part[1] or part[2]) not in METHODS else _WHOLE[data] + rest
+
+
+# --- boundaries ---------------------------------------------------------------------------------------------------------
+
+
+def _boundaries(r: Reader, steps: list[Node], *, events: bool, output: bool) -> None:
+    """Rewrite older names of a boundary."""
+    for parts, ended in _boundary_places(steps):
+        for scalar in (s for part in parts if part is not None for s in scalars_below(part)):
+            if events:
+                _event_names(r, scalar, {_done(e) for e in ended} or {"step.done", "loop.done"})
+            if output:
+                reads = [read for read in r.reads.get(scalar.value, ()) if read.path[0] == "output"]
+                _replace(r, scalar, reads, partial(_boundary, _words_for(ended)))
+
+
+def _boundary_places(steps: list[Node]) -> Iterator[tuple[list[Node | None], list[Node]]]:
+    """Yield the parts that read a boundary, with the steps that may have ended: the step itself in its arcs and in what it writes
+    when it ends; in its admission and arguments, the steps that lead to it."""
+    sources: dict[str, list[Node]] = {}
+    for step in steps:
+        for target in _targets(step):
+            sources.setdefault(target, []).append(step)
+    for step in steps:
+        policy = _below(step, "spec", "policy")
+        name = step.get("step")
+        leading = sources.get(str(name.value), []) if name is not None else []
+        yield [policy.get("admit") if policy is not None else None, step.get("args"), step.get("input")], leading
+        yield [step.get(key) for key in ("next", "set_ctx", "set")], [step]
+
+
+def _targets(step: Node) -> Iterator[str]:
+    router = step.get("next")
+    arcs = router.get("arcs") if router is not None else None
+    for arc in arcs.value if arcs is not None and isinstance(arcs.value, list) else ():
+        target = arc.get("step")
+        if target is not None:
+            yield str(target.value)
+
+
+def _done(step: Node) -> str:
+    return "loop.done" if step.get("loop") is not None else "step.done"
+
+
+def _words_for(ended: list[Node]) -> Mapping[str, str]:
+    """Return what the parts of `output` mean where one of these steps has ended. `data` is the body of a response where an http
+    task ended, as in its policy; the section of a kind is made of what a boundary keeps of it."""
+    kinds = {_last_kind(step) if step.get("loop") is None else None for step in ended}
+    (kind,) = kinds if len(kinds) == 1 else (None,)
+    words = {
+        "data": "event.result.data" if kind == "http" else "event.result",
+        "result": "event.result",
+        "error": "event.error",
+        "status": "('ok' if event.status == 'success' else event.status)",
+    }
+    if kind in _SECTIONS:
+        name, fields = _SECTIONS[kind]
+        words[name] = _mapping(fields)
+    return words
+
+
+_SECTIONS: Final[Mapping[str | None, tuple[str, Mapping[str, str]]]] = {
+    "http": (
+        "http",
+        {
+            "status": "event.result.status if event.status == 'success' else event.error.code",
+            "headers": "event.result.headers",
+        },
+    ),
+    "postgres": ("pg", {"code": "event.error.code", "sqlstate": "event.error.code", "message": "event.error.message"}),
+    "python": ("py", {"exception_type": "event.error.code", "message": "event.error.message"}),
+}
+"""Kind -> the section that its outcomes have, and what of it the boundary of its step knows."""
+
+
+def _mapping(fields: Mapping[str, str]) -> str:
+    """Return a mapping as an expression."""
+    return "({" + ", ".join(f"'{name}': {value}" for name, value in fields.items()) + "})"
+
+
+def _last_kind(step: Node) -> str | None:
+    tool = step.get("tool")
+    last = tool.value[-1] if tool is not None and isinstance(tool.value, list) and tool.value else tool
+    if last is not None and last.get("kind") is None and isinstance(last.value, dict) and len(last.value) == 1:
+        (last,) = last.value.values()
+    kind = last.get("kind") if last is not None else None
+    return None if kind is None else str(kind.value)
+
+
+def _boundary(words: Mapping[str, str], text: str) -> str:
+    """Replace `output` at the beginning of `text` where an event is read; `words` say what its parts mean. A part that it does
+    not have is left for lint to report."""
+    found = _PART.match(text)
+    part = "" if found is None else found[1] or found[2]
+    if found is not None and part in words:
+        return words[part] + text[found.end() :]
+    return text if part and part not in METHODS else _mapping(words) + text[len("output") :]
+
+
+def _event_names(r: Reader, scalar: Node, done: set[str]) -> None:
+    """Replace the older names of a boundary that succeeded (`done`: the possible names) or failed."""
+    if "event" not in scalar.value or not _EVENT_NAME.search(scalar.value):
+        return
+    names = sorted(done, reverse=True)
+    text: str = scalar.value
+    if len(names) > 1:
+        quote = "'" if "'" in text else '"'
+        some = "[" + ", ".join(quote + n + quote for n in names) + "]"
+        text = _ASKED_FIRST.sub(lambda m: f"{m[3]} {_WITHIN[m[2]]} {some}", text)
+        text = _ASKED.sub(lambda m: f"{_WITHIN[m[1]]} {some}", text)
+
+    def canonical(m: re.Match[str]) -> str:
+        return m[1] + "step.failed" + m[1] if m[2] == "call.error" else ", ".join(m[1] + n + m[1] for n in names)
+
+    _set(r, scalar, _EVENT_NAME.sub(canonical, text))
+
+
+_WITHIN: Final = {"==": "in", "!=": "not in"}
+
+
+# --- bare step names ----------------------------------------------------------------------------------------------------
+
+
+def _bare_names(r: Reader, node: Node, names: set[str], tasks: Mapping[str, Sequence[str]]) -> None:
+    for scalar in scalars_below(node):
+        reads = [read for read in r.reads.get(scalar.value, ()) if read.path[0] in names]
+        for read in reads:
+            name, part, task = (*read.path, "", "")[:3]
+            if part == "results" and (task in tasks[name] or task == f"{name}_task"):
+                not_kept(r, scalar, read, name, task)
+            elif part == "result":
+                twice_the_result(r, scalar, read)
+        _replace(r, scalar, reads, _step_result)
+
+
+def _step_result(text: str) -> str:
+    name = re.match(r"\w+", text)
+    assert name is not None
+    return f"steps.{name[0]}.result{text[name.end() :]}"
+
+
+# --- what a loop gave ---------------------------------------------------------------------------------------------------
+
+
+def _loop_results(r: Reader, root: Node, steps: list[Node]) -> None:
+    """Rewrite `results` and `stats` of the result of a loop: the list itself, and the counts beside it."""
+    looped = {str(s.value["step"].value) for s in steps if "step" in s.value and s.get("loop") is not None}
+    if not looped:
+        return
+    whole = [place for section in ("executor", "workflow", "workbook") if (place := root.get(section)) is not None]
+    for scalar in (s for place in whole for s in scalars_below(place)):
+        reads = [read for read in r.reads.get(scalar.value, ()) if read.path[0] == "steps" and _of_loop(read.path[2:])]
+        _replace(r, scalar, [read for read in reads if read.path[1] in looped], partial(_from_loop, "steps", 2))
+    for parts, ended in _boundary_places(steps):
+        if not ended or any(step.get("loop") is None for step in ended):
+            continue
+        for scalar in (s for part in parts if part is not None for s in scalars_below(part)):
+            reads = [read for read in r.reads.get(scalar.value, ()) if read.path[0] == "event" and _of_loop(read.path[1:])]
+            _replace(r, scalar, reads, partial(_from_loop, "event", 1))
+
+
+def _of_loop(path: tuple[str, ...]) -> bool:
+    return path[:1] == ("result",) and path[1:2] in (("results",), ("stats",))
+
+
+def _from_loop(root: str, parts: int, text: str) -> str:
+    """Replace a path at the beginning of `text` that begins with `root` and `parts` - 1 names before `result`."""
+    keys: list[str] = []
+    at = len(root)
+    while len(keys) <= parts:
+        found = KEY.match(text, at)
+        if found is None:
+            return text
+        keys.append(found[1] or found[2])
+        at = found.end()
+    before = "".join(f".{key}" if key.isidentifier() else f"['{key}']" for key in keys[: parts - 1])
+    if keys[-1] == "results":
+        return f"{root}{before}.result{text[at:]}"
+    count = KEY.match(text, at)
+    if count is not None and "success" in (count[1], count[2]):
+        return f"{root}{before}.loop.succeeded{text[count.end() :]}"
+    return f"{root}{before}.loop{text[at:]}"
+
+
+# --- names --------------------------------------------------------------------------------------------------------------
+
+
+def bound_names(root: Node) -> set[str]:
+    """Return every name that args, ctx, iter or workload may have: a bare name reads those first (resolution 14)."""
+    out: set[str] = set()
+    workload = root.get("workload")
+    if workload is not None and isinstance(workload.value, dict):
+        out |= set(workload.value)
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if isinstance(node.value, list):
+            stack.extend(node.value)
+        elif isinstance(node.value, dict):
+            for key, child in node.value.items():
+                if key in _BINDING and isinstance(child.value, dict):
+                    out |= {k.partition(".")[2] or k for k in child.value}
+                elif key == "iterator" and isinstance(child.value, str):
+                    out.add(child.value)
+                stack.append(child)
+    return out
+
+
+def _task_names(node: Node | None) -> Iterator[str]:
+    """Return names and labels of the tasks below a step's tool."""
+    if node is None:
+        return
+    if isinstance(node.value, list):
+        for child in node.value:
+            yield from _task_names(child)
+    elif isinstance(node.value, dict):
+        name = node.get("name")
+        if name is not None and isinstance(name.value, str):
+            yield name.value
+        for key, child in node.value.items():
+            if isinstance(child.value, dict) and "kind" in child.value:
+                yield key
+            yield from _task_names(child)
+
+
+# --- text ---------------------------------------------------------------------------------------------------------------
+
+
+def _replace(r: Reader, scalar: Node, reads: list[Read], rewrite: Rewrite) -> None:
+    """Apply `rewrite` to the text from each read on, the last one first."""
+    if not reads:
+        return
+    _set(r, scalar, replaced(scalar.value, reads, lambda _, text: rewrite(text)))
+
+
+def _set(r: Reader, scalar: Node, text: str) -> None:
+    scalar.value = text
+    scalar.rewritten = True
+    r.compile(text)

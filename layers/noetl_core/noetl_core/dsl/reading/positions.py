@@ -1,0 +1,63 @@
+"""The positions of a playbook's parts in its text, for messages about them after it was read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from noetl_core.dsl.model import Path
+from noetl_core.dsl.reading.load import Loaded, Node, load
+
+Position = tuple[int, int]
+"""Line and column, from 1."""
+
+
+class Positions:
+    """The positions of one text."""
+
+    def __init__(self, text: str) -> None:
+        self._loaded = load(text)
+
+    def of(self, path: Path, *below: str) -> Position | None:
+        """Return where the part at `path` begins; with `below`, where the last of these keys that exists is written. None: there
+        is no such part."""
+        node = self._node(path)
+        if node is None:
+            return None
+        where = node.line, node.col
+        for key in below:
+            child = node.get(key)
+            if child is None:
+                break
+            where, node = node.key_at(key), child
+        return where
+
+    def in_code(self, path: Path, line: int, column: int = 1) -> Position | None:
+        """Return where a character of the text at `path` stands: a line of the program text of a task."""
+        node = self._node(path)
+        if node is None or not isinstance(node.value, str):
+            return None
+        return place_in_code(self._loaded, node, line, column) if 0 < line <= len(node.value.splitlines()) else None
+
+    def _node(self, path: Path) -> Node | None:
+        node = self._loaded.root
+        for part in path:
+            value: Any = None if node is None else node.value
+            try:
+                node = value[part]
+            except (KeyError, IndexError, TypeError):
+                return None
+        return node
+
+
+def place_in_code(loaded: Loaded, code: Node, line: int, column: int) -> Position:
+    """Return where a character of program text stands in the file. It may be the one after the end of its line."""
+    lines = code.value.splitlines()
+    text = lines[line - 1] if line <= len(lines) else ""
+    if code.style == "|":
+        row = loaded.text.count("\n", 0, code.start) + 1 + line
+        written = loaded.text.splitlines()[row - 1 : row]
+        if written and written[0].endswith(text):
+            return row, len(written[0]) - len(text) + column
+    within = max(1, min(column, len(text.rstrip())))
+    row, col = loaded.position(code, line, within)
+    return row, col + column - within

@@ -1,0 +1,41 @@
+"""What `kind: playbook` calls, as far as it is written literally: `path`, `path@3`, `path@prod`, and `version`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from noetl_core.dsl.fields.playbook import PLAYBOOK_PATH, mixed_word
+from noetl_core.dsl.reading.load import Node
+from noetl_core.dsl.reading.reader import Reader
+from noetl_core.dsl.versions import BadVersion, Version, split_version, version_of
+from noetl_core.expr import is_template
+
+
+def check_called(r: Reader, entries: Mapping[str, Node], what: str) -> None:
+    """Report a path or a version that no playbook can have. Templates are checked when the task runs."""
+    said, given = entries.get("path"), entries.get("version")
+    named: Version = None
+    if said is not None and isinstance(said.value, str) and said.value and not is_template(said.value):
+        try:
+            path, named = split_version(said.value.lstrip("/"))
+        except BadVersion as error:
+            r.report("E115", said, f"path of {what}: {error}")
+        else:
+            if not PLAYBOOK_PATH.match(path):
+                r.report(
+                    "E115",
+                    said,
+                    f'path of {what}: "{path[:60]}" is no path of a playbook',
+                    "names separated by /, like team/flow",
+                )
+            elif (word := mixed_word(path)) is not None:
+                r.report("E115", said, f"path of {what} mixes scripts in the word {ascii(word)[:60]}", "letters of one script")
+    if given is None or is_template(given.value):
+        return
+    try:
+        version = version_of(given.plain())
+    except BadVersion as error:
+        r.report("E115", given, f"version of {what}: {error}")
+        return
+    if named is not None and version is not None:
+        r.report("E114", given, f"path of {what} names the version {named}, and version {version}", "leave one out")

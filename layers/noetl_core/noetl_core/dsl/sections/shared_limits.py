@@ -1,0 +1,52 @@
+"""Limits that executions share, as a playbook writes them (docs/limits.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from noetl_core.dsl.model import Concurrency, Rate, Task
+from noetl_core.dsl.reading.load import Node
+from noetl_core.dsl.reading.reader import Given, Reader
+
+WITHOUT_RATES: Final = frozenset({"python"})
+"""Pools whose workers may not write shared state: the code that runs there is not trusted, and could block everybody."""
+
+
+def rate(given: Given | None) -> Rate | None:
+    """Return `policy.rate`; None when it is left out, or was reported."""
+    if given is None or given.get("key") is None or given.get("per_second") is None:
+        return None
+    return Rate(given.get("key"), given.get("per_second"), given.filled("burst"))
+
+
+def check_complete(r: Reader, policy: Given, owner: str) -> None:
+    """Report the missing fields of a rate."""
+    node, given = policy.node("rate"), policy.below.get("rate")
+    if node is None or given is None:
+        return
+    for name in ("key", "per_second"):
+        if name not in given:
+            r.missing(node, name, f"rate of {owner} has no {name}", "rate: { key: ..., per_second: ... }")
+
+
+def check_rates(r: Reader, node: Node, tasks: Iterable[Task], pool: str, owner: str) -> None:
+    """Report a rate, also an inherited one, where workers could not keep it."""
+    limited = next((task for task in tasks if task.rate is not None), None)
+    if limited is not None and pool in WITHOUT_RATES:
+        message = f'task "{limited.name}" of {owner} has a rate, and workers of pool {pool} have no access to rates'
+        hint = "let the step run in another pool; or limit how many of its runs there are at a time: spec.policy.concurrency"
+        r.report("E114", node, message, hint)
+
+
+def concurrency(r: Reader, written: tuple[Node, Given] | None, owner: str) -> Concurrency | None:
+    """Return `policy.concurrency` of a playbook or of a step; None when it is left out, or was reported."""
+    if written is None:
+        return None
+    node, given = written
+    for name in ("key", "max"):
+        if name not in given:
+            r.missing(node, name, f"concurrency of {owner} has no {name}", "concurrency: { key: ..., max: ... }")
+    if given.get("key") is None or given.get("max") is None:
+        return None
+    return Concurrency(given.get("key"), given.get("max"), given.filled("on_limit"))

@@ -1,0 +1,54 @@
+"""Rates: when tasks that share one may begin (docs/limits.md). Pure.
+
+This is GCRA (the generic cell rate algorithm): a rate is one instant, from which on nothing is reserved. Each permit moves it on
+by an interval; with a burst, permits may be used before their place in that row, by as many intervals. A worker reserves some
+permits by one request, and uses each at its own instant.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import Final
+
+from noetl_core.values.frozen import frozen
+from noetl_core.values.instants import SECOND
+
+USED: Final = 0.95
+"""The part of the rate that is given out: what a worker uses late comes closer to what is behind it, and in no second may the
+service see more than it was promised."""
+RESERVED_S: Final = 2
+"""The most seconds' worth of permits that a worker reserves at a time. If it dies, nobody uses them."""
+LATE_S: Final = 0.05
+"""How late a permit may be used, beside `LATE_PART` of an interval. Together with `USED`, a second then never has more than the
+rate and the burst, and some time is left for the way to the service."""
+LATE_PART: Final = 0.75
+FORGOTTEN_S: Final = 24 * 3600
+"""How long an unused rate is kept."""
+
+
+@frozen
+class Pace:
+    """A rate as its author gives it, per second."""
+
+    per_second: float
+    burst: int = 1
+
+    @property
+    def interval(self) -> int:
+        """Microseconds between two permits."""
+        return ceil(SECOND / (self.per_second * USED))
+
+    @property
+    def at_once(self) -> int:
+        """How many permits a worker reserves at a time, at most."""
+        return max(self.burst, int(self.per_second * RESERVED_S), 1)
+
+    @property
+    def late(self) -> int:
+        """Microseconds after which a permit that was not used is lost."""
+        return int((LATE_S + LATE_PART / self.per_second) * SECOND)
+
+    def permits(self, free_at: int, now: int, count: int) -> list[int]:
+        """Return when each of `count` permits may be used that were reserved at `now`; the row was free from `free_at` on."""
+        first = free_at - (self.burst - 1) * self.interval
+        return [max(now, first + n * self.interval) for n in range(count)]

@@ -1,0 +1,274 @@
+"""Where the steps and arcs of a graph are drawn: steps in layers below the entry step, arcs as curves between them (the layered
+layout of Sugiyama, simplified). `observe.drawing.svg` draws it, the API gives it to those who draw themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any
+
+from noetl_core.observe.drawing.graph import Edge, Graph, Node
+from noetl_core.values.frozen import frozen
+
+GAP_X, GAP_Y, MARGIN = 28.0, 26.0, 24.0
+CHAR, LINE_HEIGHT, PADDING = 7.4, 17.0, 12.0
+NARROWEST = 110.0
+SELF = 22.0
+"""How far the arc of a step to itself reaches out."""
+SWEEPS, LARGE_SWEEPS, LARGE = 8, 3, 4_000
+"""How often rows are put in order; of a graph with more boxes than `LARGE` less often."""
+MAX_PASSED = 20_000
+"""Places that arcs pass through, at most: the shortest arcs get theirs first. The others go straight to their target, across
+what lies between."""
+COMES_TO, COUNTS, FIRED = "waiting, 10 runs", "10000/10000 iterations", 100
+"""What a step and an arc may say once they have run."""
+Point = tuple[float, float]
+
+
+@dataclass(slots=True, eq=False)
+class Box:
+    """A place in a layer: a step, or (`node` None) a point through which an arc passes; the first such point is wide enough
+    for its label. `beside` is the space that is kept free to its right, `middle` the x of its centre."""
+
+    layer: int
+    width: float
+    height: float
+    node: Node | None = None
+    beside: float = 0.0
+    middle: float = 0.0
+    y: float = 0.0
+    wanted: float = 0.0
+    above: list[Box] = field(default_factory=list)
+    below: list[Box] = field(default_factory=list)
+
+    @property
+    def x(self) -> float:
+        return self.middle - self.width / 2
+
+
+class Layout:
+    """Layers by the longest path from the entry step, order by the mean of the neighbours. Steps are in even layers, so that
+    every arc passes through a place for its label. Back arcs are laid out as if they led down."""
+
+    def __init__(self, graph: Graph, most: int | None = None) -> None:
+        """`most`: characters of a text in a box that are shown."""
+        self._graph = graph
+        self._backward = _backward(graph)
+        layers = self._layers()
+        self.boxes = {n.step: _box(n, 2 * layers[n.step], most) for n in graph.nodes}
+        self._rows: list[list[Box]] = [[] for _ in range(1 + max((b.layer for b in self.boxes.values()), default=0))]
+        for box in self.boxes.values():
+            self._rows[box.layer].append(box)
+        ends: list[tuple[Box, Box] | None] = []
+        """Of each arc, the upper box and the lower one; None: it leads to its own step."""
+        for number, edge in enumerate(graph.edges):
+            one, other = self.boxes[edge.source], self.boxes[edge.target]
+            if one is other:
+                one.beside = max(one.beside, SELF + len(edge.label) * CHAR)
+                ends.append(None)
+            else:
+                ends.append((other, one) if number in self._backward else (one, other))
+        long = _long(ends)
+        self._ways = [
+            None if both is None else self._way(*both, len(edge.label) * CHAR, number in long)
+            for number, (edge, both) in enumerate(zip(graph.edges, ends, strict=True))
+        ]
+
+    def _way(self, one: Box, other: Box, label: float, long: bool) -> list[Box]:
+        """Return the boxes through which an arc leads, with those of its ends."""
+        way = [one]
+        for layer in range(one.layer + 1, one.layer + 2 if long else other.layer):
+            box = Box(layer, 8.0, 1.0) if len(way) > 1 else Box(layer, max(8.0, label), LINE_HEIGHT)
+            self._rows[layer].append(box)
+            way.append(box)
+        way.append(other)
+        for upper, lower in pairwise(way):
+            upper.below.append(lower)
+            lower.above.append(upper)
+        return way
+
+    def _layers(self) -> dict[str, int]:
+        ahead: dict[str, list[str]] = {n.step: [] for n in self._graph.nodes}
+        into = dict.fromkeys(ahead, 0)
+        for number, edge in enumerate(self._graph.edges):
+            if number not in self._backward:
+                ahead[edge.source].append(edge.target)
+                into[edge.target] += 1
+        layers = dict.fromkeys(ahead, 0)
+        ready = [step for step, count in into.items() if count == 0]
+        for step in ready:
+            for target in ahead[step]:
+                layers[target] = max(layers[target], layers[step] + 1)
+                into[target] -= 1
+                if into[target] == 0:
+                    ready.append(target)
+        return layers
+
+    def place(self) -> tuple[float, float]:
+        """Give every box its place; return the size of the drawing."""
+        for row in self._rows:
+            _pack(row)
+        sweeps = SWEEPS if self.count <= LARGE else LARGE_SWEEPS
+        for sweep in range(sweeps):
+            down = sweep % 2 == 0
+            for row in self._rows[1:] if down else self._rows[-2::-1]:
+                for box in row:
+                    near = box.above if down else box.below
+                    if len(near) == 1:
+                        box.wanted = near[0].middle
+                    else:
+                        box.wanted = sum([other.middle for other in near]) / len(near) if near else box.middle
+                row.sort(key=_wanted)
+                _pack(row)
+        y = MARGIN
+        for row in self._rows:
+            tall = max((b.height for b in row), default=0.0)
+            for box in row:
+                box.y = y + (tall - box.height) / 2
+            y += tall + GAP_Y
+        left = min((b.x for row in self._rows for b in row), default=0.0)
+        right = 0.0
+        for row in self._rows:
+            for box in row:
+                box.middle += MARGIN - left
+                right = max(right, box.middle + box.width / 2 + box.beside)
+        return right + MARGIN, y - GAP_Y + MARGIN
+
+    @property
+    def count(self) -> int:
+        """How many boxes there are, those too through which arcs pass."""
+        return sum(map(len, self._rows))
+
+    @property
+    def layers(self) -> int:
+        """How many layers of steps there are."""
+        return (len(self._rows) + 1) // 2
+
+    def clear(self) -> None:
+        """Forget which boxes are neighbours: they know each other, so nothing else would free them soon."""
+        for row in self._rows:
+            for box in row:
+                box.above, box.below = [], []
+
+    def arcs(self) -> list[tuple[Edge, list[Point], Point]]:
+        """Return every arc with the points through which it goes, and the centre of its label."""
+        out: list[tuple[Edge, list[Point], Point]] = []
+        for edge, way in zip(self._graph.edges, self._ways, strict=True):
+            box = self.boxes[edge.source]
+            if way is None:
+                x, low, high = box.x + box.width, box.y + box.height * 0.75, box.y + box.height * 0.25
+                label = (x + SELF + len(edge.label) * CHAR / 2, box.y + box.height / 2)
+                out.append((edge, [(x, low), (x + SELF, low), (x + SELF, high), (x, high)], label))
+                continue
+            one, other = way[0], way[-1]
+            points = [(b.middle, b.y + b.height / 2) for b in way]
+            points[0], points[-1] = (one.middle, one.y + one.height), (other.middle, other.y)
+            out.append((edge, points if one is box else points[::-1], points[1]))
+        return out
+
+
+def _wanted(box: Box) -> float:
+    return box.wanted
+
+
+def _pack(row: list[Box]) -> None:
+    """Place the boxes of a row side by side, each with its centre as near to where it is wanted as its neighbours allow."""
+    x, shift = float("-inf"), 0.0
+    for box in row:
+        half = box.width / 2
+        box.middle = middle = box.wanted if box.wanted - half > x else x + half
+        shift += middle - box.wanted
+        x = middle + half + box.beside + GAP_X
+    if shift:
+        shift /= len(row)
+        for box in row:
+            box.middle -= shift
+
+
+def _long(ends: Sequence[tuple[Box, Box] | None]) -> set[int]:
+    """Return the arcs, by number, that there are no more places for: the longest ones."""
+    left, long = MAX_PASSED, set()
+    spans = [(both[1].layer - both[0].layer, number) for number, both in enumerate(ends) if both is not None]
+    for span, number in sorted(spans):
+        left -= span - 1
+        if left < 0:
+            long.add(number)
+    return long
+
+
+def _backward(graph: Graph) -> set[int]:
+    """Return the back arcs by number: those that lead to a step on the current path of a depth-first search from the entry
+    (no recursion)."""
+    ahead: dict[str, list[tuple[int, str]]] = {n.step: [] for n in graph.nodes}
+    for number, edge in enumerate(graph.edges):
+        ahead[edge.source].append((number, edge.target))
+    found: set[int] = set()
+    seen: set[str] = set()
+    for first in sorted(graph.nodes, key=lambda n: not n.entry):
+        if first.step in seen:
+            continue
+        on_way = {first.step}
+        seen.add(first.step)
+        stack = [(first.step, iter(ahead[first.step]))]
+        while stack:
+            step, rest = stack[-1]
+            for number, target in rest:
+                if target in on_way:
+                    found.add(number)
+                elif target not in seen:
+                    seen.add(target)
+                    on_way.add(target)
+                    stack.append((target, iter(ahead[target])))
+                    break
+            else:
+                on_way.discard(step)
+                stack.pop()
+    return found
+
+
+def _box(node: Node, layer: int, most: int | None) -> Box:
+    wide = max(len(text[:most]) for text in (node.step, *node.lines))
+    return Box(layer, max(NARROWEST, wide * CHAR + 2 * PADDING), (1 + len(node.lines)) * LINE_HEIGHT + PADDING, node)
+
+
+@frozen
+class Places:
+    """Where the steps and arcs of a graph are drawn, in its order, in whole pixels."""
+
+    steps: tuple[Mapping[str, int], ...]
+    arcs: tuple[Mapping[str, Any], ...]
+    whole: Mapping[str, int]
+
+
+def places_of(graph: Graph, most: int) -> Places:
+    """Return the places of steps and arcs; texts in boxes have at most `most` characters."""
+    layout = Layout(graph, most)
+    width, height = layout.place()
+    boxes = [layout.boxes[node.step] for node in graph.nodes]
+    steps = tuple({"x": round(b.x), "y": round(b.y), "width": round(b.width), "height": round(b.height)} for b in boxes)
+    arcs = tuple([_arc(points, label) for _, points, label in layout.arcs()])
+    layout.clear()
+    return Places(steps, arcs, {"width": round(width), "height": round(height), "layers": layout.layers})
+
+
+def _arc(points: list[Point], label: Point) -> dict[str, Any]:
+    found = {"points": [[round(x), round(y)] for x, y in points], "label": [round(label[0]), round(label[1])]}
+    return found | {"back": True} if points[0][1] > points[-1][1] else found
+
+
+def placed(graph: Graph, places: Places) -> dict[str, Any]:
+    """Return the graph as data, with the places of its steps and arcs."""
+    found = graph.as_dict()
+    for node, place in zip(found["nodes"], places.steps, strict=True):
+        node |= place
+    for edge, place in zip(found["edges"], places.arcs, strict=True):
+        edge |= place
+    found["layout"] = dict(places.whole)
+    return found
+
+
+def with_room(graph: Graph) -> Graph:
+    """Return the graph of a playbook with what its boxes and arcs may say once it runs, so that no step moves then."""
+    nodes = [replace(n, lines=(*n.lines, COMES_TO, *([COUNTS] if "loop" in n.facts else []))) for n in graph.nodes]
+    return replace(graph, nodes=tuple(nodes), edges=tuple([replace(e, fired=FIRED) for e in graph.edges]))

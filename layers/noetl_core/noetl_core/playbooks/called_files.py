@@ -1,0 +1,99 @@
+"""Finds playbooks that call each other as files of one folder."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+import yaml
+
+from noetl_core.dsl.model import Playbook
+from noetl_core.dsl.parse import digest_of, parse_playbook
+from noetl_core.dsl.reading.diagnostics import InvalidPlaybook
+from noetl_core.dsl.sections.workbook_uses import Library, pinned
+from noetl_core.dsl.versions import Version
+
+SUFFIXES = (".yaml", ".yml")
+_A_PLAYBOOK = re.compile(r"^kind:\s*[\"']?Playbook\b", re.MULTILINE)
+
+
+class SamePath(ValueError):
+    """Two files of a folder have the path of the playbook that is called. Who acts: the author."""
+
+
+def called(playbook: Playbook) -> Iterator[str]:
+    """Yield the literal paths of called playbooks; values of templates are not known yet."""
+    tasks = [t for step in playbook.steps for t in (*step.tasks, *step.compensate)] + list(playbook.workbook.values())
+    if playbook.executor.on_failure is not None and playbook.executor.on_failure.playbook is not None:
+        yield playbook.executor.on_failure.playbook.partition("@")[0].lstrip("/")
+    for task in tasks:
+        path = task.inputs.get("path") if task.kind == "playbook" else None
+        if isinstance(path, str) and "{" not in path:
+            yield path.partition("@")[0].lstrip("/")
+
+
+def beside(path: str, file: Path) -> Path | None:
+    """Return the file in the folder of `file` whose `metadata.path` is `path`. Raises `SamePath`."""
+    found = [f for f in sorted(file.parent.glob("*.y*ml")) if f.suffix in SUFFIXES and _path_of(f, path) == path]
+    if len(found) > 1:
+        raise SamePath(f"playbook {path} is called, and {' and '.join(map(str, found))} both say they are it")
+    return found[0] if found else None
+
+
+def has_path(file: Path, path: str) -> bool:
+    """Return whether the `metadata.path` of a file is `path`."""
+    return _path_of(file, path) == path
+
+
+def reader(file: Path) -> Callable[[str, Version], Playbook | None]:
+    """Return what finds the playbooks that the playbook in `file` calls: in its folder, if no version is named. A file that is no
+    valid playbook counts as unknown."""
+
+    def found(path: str, version: Version) -> Playbook | None:
+        try:
+            other = beside(path, file) if version is None else None
+            return (
+                None
+                if other is None
+                else parse_playbook(with_libraries(other.read_text("utf-8"), other), str(other), lenient=True)
+            )
+        except (SamePath, InvalidPlaybook, OSError, ValueError):
+            return None
+
+    return cache(found)
+
+
+def with_libraries(text: str, file: Path, above: frozenset[Path] = frozenset()) -> str:
+    """Return the text of a playbook with the shared tasks of playbooks in the folder of `file` pinned to the content of the
+    files. Raises `SamePath`."""
+
+    def library(path: str, _version: Version) -> Library | None:
+        found = beside(path, file)
+        if found is None or found in above:
+            return None
+        source = with_libraries(found.read_text("utf-8"), found, above | {found})
+        return Library(0, digest_of(source), source)
+
+    return pinned(text, library)
+
+
+def is_playbook(file: Path) -> bool:
+    """Return whether a file contains `kind: Playbook`."""
+    try:
+        return _A_PLAYBOOK.search(file.read_text("utf-8")) is not None
+    except (OSError, ValueError):
+        return False
+
+
+def _path_of(file: Path, wanted: str) -> str | None:
+    """Return the `metadata.path` of a file; None if the file is not a playbook or not YAML."""
+    try:
+        text = file.read_text("utf-8")
+        if wanted not in text or not _A_PLAYBOOK.search(text):
+            return None
+        document = yaml.safe_load(text)
+        return str(document["metadata"]["path"]).lstrip("/")
+    except (OSError, ValueError, yaml.YAMLError, TypeError, KeyError):
+        return None

@@ -1,0 +1,148 @@
+"""One operation on many executions, a page at a time: what it would be done to, or what came of it for each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
+
+from noetl_core.api.refused import BadRequest
+from noetl_core.control.core import Control
+from noetl_core.control.lifecycle import operate
+from noetl_core.control.lifecycle.redrive import redrive
+from noetl_core.control.refusals import refusal
+from noetl_core.engine.redrive.plan import From, Redrive
+from noetl_core.engine.state import State
+from noetl_core.ports import Head
+from noetl_core.values.frozen import frozen
+from noetl_core.views.executions import executions, labels
+from noetl_core.views.executions.activity import DOING, STATES_READ, Doing, doing
+from noetl_core.views.executions.listing import before, instant
+from noetl_core.views.reading.cursor import sign
+
+if TYPE_CHECKING:
+    from noetl_core.api.shapes import following as following_shapes
+
+Action = Literal["cancel", "pause", "resume", "redrive"]
+FITS: Final[dict[str, frozenset[str]]] = {
+    "cancel": frozenset({"running", "paused", "cancelling", "stuck"}),
+    "pause": frozenset({"running"}),
+    "resume": frozenset({"paused", "stuck"}),
+    "redrive": frozenset({"failed", "cancelled"}),
+}
+"""Statuses of heads to which an action is done. Who wants it for others names their ids."""
+DONE: Final = 50
+MAX_DONE: Final = 100
+"""Executions of one request: an operation takes some milliseconds, an API call ends after 29 seconds."""
+LISTED: Final = 200
+"""Heads that one request looks through."""
+
+
+@frozen
+class Selection:
+    """Which executions: those with these ids, or of a status, a playbook, a time, with labels."""
+
+    ids: Sequence[str] | None = None
+    status: str | None = None
+    path: str | None = None
+    since: str | None = None
+    until: str | None = None
+    label: str | None = None
+
+
+@frozen
+class Arguments:
+    """What the operation is given."""
+
+    reason: str | None = None
+    compensate: bool | None = None
+    begin: str | None = None
+
+
+def batch(
+    control: Control,
+    key: Callable[[], bytes],
+    which: Selection,
+    action: Action,
+    given: Arguments,
+    *,
+    preview: bool = False,
+    limit: int = DONE,
+    cursor: str | None = None,
+) -> following_shapes.Batch:
+    """Do `action` to a page of executions; with `preview` only say to which. What is refused of one says so and stops no other.
+    Raises `BadRequest`, `BadCursor`."""
+    if not any((which.ids, which.status, which.path, which.since, which.until, which.label)):
+        raise BadRequest("a batch names its executions", "body.filter", "ids, status, path, since, until or label")
+    if which.ids and which.label:
+        raise BadRequest("ids and label name two sets of executions", "body.filter.label", "one of them")
+    wanted = labels.asked(which.label, "body.filter.label")
+    found: list[dict[str, Any]] = []
+    last: str | None = None
+    heads = list(_heads(control, key, which, cursor))
+    fit = [head for head in heads if which.ids or (labels.has(head.labels, wanted) and _fits(head, which, action))]
+    said = doing(control, fit) if which.status in DOING and not which.ids else {}
+    for head in fit:
+        if not said or said[head.execution_id].status == which.status:
+            found.append(_one(control, head, said.get(head.execution_id), action, given, preview))
+        if len(found) >= limit:
+            last = head.execution_id
+            break
+    if last is None and len(heads) == _looked_at(which):
+        last = heads[-1].execution_id
+    onward = None if last is None or which.ids else sign(last, key())
+    return cast("following_shapes.Batch", {"action": action, "preview": preview, "executions": found, "cursor": onward})
+
+
+def _heads(control: Control, key: Callable[[], bytes], which: Selection, cursor: str | None) -> Iterator[Head]:
+    if which.ids:
+        if len(which.ids) > MAX_DONE:
+            raise BadRequest(f"a batch has {MAX_DONE} ids at most", "body.filter.ids")
+        for execution_id in dict.fromkeys(which.ids):
+            head = control.index.head(execution_id)
+            yield head or Head(execution_id, "unknown", "", 0, "", 0, 0)
+        return
+    since = None if which.since is None else instant(which.since)
+    status = "running" if which.status in DOING else which.status
+    yield from control.index.heads(
+        status, which.path, since, limit=_looked_at(which), before=None if cursor is None else before(cursor, key())
+    )
+
+
+def _looked_at(which: Selection) -> int:
+    return STATES_READ if which.status in DOING else LISTED
+
+
+def _fits(head: Head, which: Selection, action: Action) -> bool:
+    if which.until is not None and head.started_at > instant(which.until):
+        return False
+    return head.status in FITS[action]
+
+
+def _one(control: Control, head: Head, does: Doing | None, action: Action, given: Arguments, preview: bool) -> dict[str, Any]:
+    status = head.status if does is None else does.status
+    about: dict[str, Any] = {
+        "execution_id": head.execution_id,
+        "playbook": {"path": head.path, "version": head.version, "digest": head.digest},
+    }
+    if preview:
+        fits = head.status in FITS[action] or (action, head.status) == ("redrive", "completed")
+        return {**about, "status": status, "outcome": "would" if fits else "refused"}
+    try:
+        state = _done(control, head.execution_id, action, given)
+    except Exception as error:  # what is refused of one is said of it; what is a bug is logged with its traceback
+        said = refusal(error, head.execution_id).body["error"]
+        return {**about, "status": status, "outcome": "refused", "error": {k: said[k] for k in ("code", "message")}}
+    return {**about, "status": executions.status_of(state), "outcome": "done"}
+
+
+def _done(control: Control, execution_id: str, action: Action, given: Arguments) -> State:
+    match action:
+        case "cancel":
+            return operate.cancel(control, execution_id, given.reason or "", compensate=bool(given.compensate))
+        case "pause":
+            return operate.pause(control, execution_id)
+        case "resume":
+            return operate.resume(control, execution_id)
+        case "redrive":
+            begin = None if given.begin is None else From.parse(given.begin)
+            return redrive(control, execution_id, Redrive(begin, {}, {})).state

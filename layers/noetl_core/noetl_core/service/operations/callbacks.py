@@ -1,0 +1,107 @@
+"""Answers that show and answer callbacks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from noetl_core.api.refused import BadRequest, nearest
+from noetl_core.api.requests.callbacks import (
+    ERROR_TYPES,
+    HEADER,
+    AnswerCallback,
+    AnswerCallbackByLink,
+    AnswerWait,
+    ListCallbacks,
+    ListWaiting,
+)
+from noetl_core.control import callbacks
+from noetl_core.service.operations.base import Operations
+from noetl_core.views.executions import waiting_callbacks
+
+if TYPE_CHECKING:
+    from noetl_core.api.shapes.executions import CallbackReply, OpenCallback, OpenCallbacks
+    from noetl_core.api.shapes.following import WaitingCallbacks
+
+
+@ListCallbacks.answered
+def list_callbacks(on: Operations, request: ListCallbacks) -> OpenCallbacks:
+    found = callbacks.open_callbacks(on.control(), request.execution_id)
+    return {"callbacks": cast("list[OpenCallback]", found)}
+
+
+@ListWaiting.answered
+def list_waiting(on: Operations, request: ListWaiting) -> WaitingCallbacks:
+    limit = waiting_callbacks.SHOWN if request.limit is None else request.limit
+    return waiting_callbacks.waiting_callbacks(on.control(), on.cursor_key, path=request.path, limit=limit, cursor=request.cursor)
+
+
+@AnswerCallback.answered
+def answer_callback(on: Operations, request: AnswerCallback) -> CallbackReply:
+    return _by_token(on, request, _token(request.header_token, request.token))
+
+
+@AnswerCallbackByLink.answered
+def answer_callback_by_link(on: Operations, request: AnswerCallbackByLink) -> CallbackReply:
+    return _by_token(on, request, _token(request.path_token, request.header_token, request.token))
+
+
+@AnswerWait.answered
+def answer_wait(on: Operations, request: AnswerWait) -> CallbackReply:
+    if _is_heartbeat(request):
+        return _reply(waiting_callbacks.wait_heartbeat(on.control(), request.execution_id, request.wait_id))
+    error = _error(request)
+    return _reply(waiting_callbacks.answer_wait(on.control(), request.execution_id, request.wait_id, request.data, error))
+
+
+def _by_token(on: Operations, request: AnswerCallback | AnswerCallbackByLink, token: str) -> CallbackReply:
+    if _is_heartbeat(request):
+        return _reply(callbacks.heartbeat(on.control(), token))
+    return _reply(callbacks.answer(on.control(), token, request.data, _error(request)))
+
+
+def _token(*places: str | None) -> str:
+    """Return the token, which may stand in several places of a request. Raises `BadRequest`."""
+    tokens = {token for token in places if token}
+    if len(tokens) != 1:
+        wrong = "says two different tokens" if tokens else "says no token"
+        raise BadRequest(f"the request {wrong}", "body.token", f"give it once: as `token`, or in the header {HEADER}")
+    return tokens.pop()
+
+
+def _is_heartbeat(request: AnswerCallback | AnswerCallbackByLink | AnswerWait) -> bool:
+    """Return whether a request is a heartbeat. Raises `BadRequest` if it is an answer too."""
+    if request.heartbeat is None:
+        return False
+    if not request.heartbeat or not (request.data is request.status is request.error is None):
+        raise BadRequest("a heartbeat is {heartbeat: true} and nothing else", "body.heartbeat")
+    return True
+
+
+def _error(request: AnswerCallback | AnswerCallbackByLink | AnswerWait) -> dict[str, Any] | None:
+    """Return the error with which an answer fails the task, as `{kind, message, code, retryable, details}`, or None. Raises
+    `BadRequest`."""
+    error = request.error
+    if (request.status or ("ok" if error is None else "error")) == "ok":
+        if error is not None:
+            raise BadRequest("an answer with an error has status: error", "body.error")
+        return None
+    if request.data is not None:
+        raise BadRequest("an answer has data or an error", "body.data", "details of an error stand in error.details")
+    if error is None:
+        return {}
+    if isinstance(error, str):
+        return {"message": error}
+    if not isinstance(error, Mapping):
+        raise BadRequest("error is {kind, message, code, retryable, details}, or a text", "body.error")
+    for key, value in error.items():
+        if key not in ERROR_TYPES:
+            raise BadRequest(f"unknown key {key!r}", f"body.error.{key}", nearest(key, ERROR_TYPES))
+        if value is not None and ERROR_TYPES[key] and type(value) not in ERROR_TYPES[key]:
+            wanted = " or ".join(t.__name__ for t in ERROR_TYPES[key])
+            raise BadRequest(f"error.{key} is a JSON {type(value).__name__}; {wanted} is expected", f"body.error.{key}")
+    return dict(error)
+
+
+def _reply(reply: callbacks.Reply) -> CallbackReply:
+    return {"execution_id": reply.execution_id, "callback": reply.became}

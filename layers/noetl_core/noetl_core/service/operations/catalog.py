@@ -1,0 +1,210 @@
+"""Answers about the catalog: playbooks, their versions, and the records of their paths."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from noetl_core.api.refused import BadRequest
+from noetl_core.api.requests.catalog import (
+    AboutPlaybook,
+    Backfill,
+    DeletePlaybook,
+    GetPlaybook,
+    GraphPlaybook,
+    ListPlaybooks,
+    ListVersions,
+    RegisterPlaybook,
+    SetAlias,
+    TagPlaybook,
+    UndeletePlaybook,
+    ValidatePlaybook,
+)
+from noetl_core.control.admit import register
+from noetl_core.control.catalog import versions
+from noetl_core.control.core import Control
+from noetl_core.control.deployment.inbound_sources import warnings
+from noetl_core.control.lifecycle import backfill
+from noetl_core.control.refusals import diagnostic
+from noetl_core.dsl.model import Playbook
+from noetl_core.dsl.parse import check
+from noetl_core.dsl.versions import BadVersion, Version, split_version, version_of
+from noetl_core.ports import NotFound, PathRecord
+from noetl_core.service.operations.base import Operations
+from noetl_core.values.instants import to_rfc3339
+from noetl_core.views.executions import executions
+from noetl_core.views.explain import answers
+
+if TYPE_CHECKING:
+    from noetl_core.api.shapes import catalog as shapes
+    from noetl_core.api.shapes.views import PlaybookGraph
+
+SOURCE = "<body>"
+"""The name of a playbook's text in its diagnostics."""
+
+
+@RegisterPlaybook.answered
+def register_playbook(on: Operations, request: RegisterPlaybook) -> shapes.RegisteredPlaybook:
+    control = on.control()
+    playbook, version = register(control, request.source, SOURCE)
+    return {**executions.version_as_dict(version), "name": playbook.name, "warnings": _warnings(control, playbook)}
+
+
+@ValidatePlaybook.answered
+def validate_playbook(on: Operations, request: ValidatePlaybook) -> shapes.Validation:
+    control = on.control()
+    playbook, found = check(control.playbook.pinned(request.source), SOURCE, called=control.playbook.called)
+    lacking = [] if playbook is None else _warnings(control, playbook)
+    return {"valid": playbook is not None, "diagnostics": [diagnostic(d) for d in found], "warnings": lacking}
+
+
+@GraphPlaybook.answered
+def graph_playbook(on: Operations, request: GraphPlaybook) -> PlaybookGraph:
+    return answers.playbook_graph(on.control(), request.source, layout=bool(request.layout))
+
+
+@ListPlaybooks.answered
+def list_playbooks(on: Operations, request: ListPlaybooks) -> shapes.Playbooks:
+    """List the playbooks that may be started; with `deleted`, those that are deleted."""
+    known, prefix = on.control().catalog, request.prefix or ""
+    records = {record.path: record for record in known.all_about(prefix)}
+    found: list[shapes.ListedPlaybook] = []
+    for version in known.list(prefix):
+        about = records.get(version.path) or PathRecord(version.path)
+        if (about.deleted_at is not None) == bool(request.deleted) and (request.tag is None or request.tag in about.tags):
+            found.append(_listed(executions.version_as_dict(version), about))
+    return {"playbooks": found}
+
+
+@GetPlaybook.answered
+def get_playbook(on: Operations, request: GetPlaybook) -> shapes.PlaybookSource:
+    control = on.control()
+    return executions.playbook_source(control, versions.resolve(control, *path_and_version(request.path, request.version)))
+
+
+@ListVersions.answered
+def list_versions(on: Operations, request: ListVersions) -> shapes.PlaybookVersions:
+    found = on.control().catalog.versions(request.path)
+    if not found:
+        raise NotFound(f"no playbook {request.path}")
+    return {"versions": [executions.version_as_dict(v) for v in found]}
+
+
+@AboutPlaybook.answered
+def about_playbook(on: Operations, request: AboutPlaybook) -> shapes.AboutPlaybook:
+    control = on.control()
+    latest = control.catalog.get(request.path)
+    return _about(control.catalog.about(request.path), latest.version)
+
+
+@SetAlias.answered
+def set_alias(on: Operations, request: SetAlias) -> shapes.AboutPlaybook:
+    control = on.control()
+    return _changed(control, versions.set_alias(control, request.path, request.name, _weights(request)))
+
+
+@TagPlaybook.answered
+def tag_playbook(on: Operations, request: TagPlaybook) -> shapes.AboutPlaybook:
+    control = on.control()
+    return _changed(control, versions.set_tags(control, request.path, request.add or (), request.remove or ()))
+
+
+@DeletePlaybook.answered
+def delete_playbook(on: Operations, request: DeletePlaybook) -> shapes.AboutPlaybook:
+    control = on.control()
+    return _changed(control, versions.delete(control, request.path))
+
+
+@UndeletePlaybook.answered
+def undelete_playbook(on: Operations, request: UndeletePlaybook) -> shapes.AboutPlaybook:
+    control = on.control()
+    return _changed(control, versions.undelete(control, request.path))
+
+
+@Backfill.answered
+def start_backfill(on: Operations, request: Backfill) -> shapes.BackfillStarted:
+    """Run a playbook for the occurrences of its schedule from `begin` to before `end`; with `preview` only list them."""
+    control = on.control()
+    path, version = path_and_version(request.path, request.version)
+    parallel = 1 if request.parallel is None else request.parallel
+    wanted = backfill.Backfill(path, request.begin, request.end, version, request.trigger, parallel, request.again or "")
+    planned = backfill.plan(control, wanted)
+    instants = [each["backfill"]["scheduled_at"] for each in planned.occurrences]
+    found: shapes.BackfillStarted = {
+        "playbook": executions.version_as_dict(control.catalog.get(path, planned.version)),
+        "trigger": planned.trigger,
+        "occurrences": len(instants),
+        "first": instants[0],
+        "last": instants[-1],
+    }
+    if request.preview:
+        return found
+    started = backfill.start_backfill(control, wanted, planned)
+    return {**found, "execution_id": started.execution_id, "created": started.created}
+
+
+def path_and_version(path: str, version: object) -> tuple[str, Version]:
+    """Return the path and the version of a request, whose path may be `path@version`. Raises `BadRequest`."""
+    try:
+        bare, at = split_version(path)
+        wanted = version_of(version)
+    except BadVersion as error:
+        raise BadRequest(str(error), "body.version") from None
+    if at is not None and wanted is not None:
+        raise BadRequest(f"{path} names a version, and `version` is {wanted}", "body.version", "leave one of them out")
+    return bare, at if wanted is None else wanted
+
+
+def _weights(request: SetAlias) -> dict[int, int] | None:
+    """Return the versions that an alias stands for, with their weights; None: it is removed. Raises `BadRequest`."""
+    passed = [value for value in (request.version, request.weights, request.remove) if value is not None and value is not False]
+    if len(passed) != 1:
+        raise BadRequest("an alias stands for a version, or for weights, or is removed", "body", "give one of the three")
+    if request.weights is not None:
+        return {_number(version): weight for version, weight in request.weights.items()}
+    return None if request.version is None else {request.version: 1}
+
+
+def _number(version: str) -> int:
+    try:
+        number = version_of(version)
+    except BadVersion as error:
+        raise BadRequest(str(error), "body.weights") from None
+    if not isinstance(number, int):
+        raise BadRequest(f"{version[:80]!r} is no number of a version", "body.weights")
+    return number
+
+
+def _warnings(control: Control, playbook: Playbook) -> list[str]:
+    """Return what this stack lacks for a playbook."""
+    tools = control.worker_tools
+    return warnings(control.ways_in, playbook) + ([] if tools is None else list(tools.lacking(playbook)))
+
+
+def _changed(control: Control, record: PathRecord) -> shapes.AboutPlaybook:
+    return _about(record, control.catalog.get(record.path).version)
+
+
+def _listed(version: shapes.PlaybookVersion, about: PathRecord) -> shapes.ListedPlaybook:
+    found: shapes.ListedPlaybook = {"path": version["path"], "version": version["version"], "digest": version["digest"]}
+    if about.aliases:
+        found["aliases"] = _aliases(about)
+    if about.tags:
+        found["tags"] = list(about.tags)
+    if about.deleted_at is not None:
+        found["deleted_at"] = to_rfc3339(about.deleted_at)
+    return found
+
+
+def _about(record: PathRecord, latest: int) -> shapes.AboutPlaybook:
+    return {
+        "path": record.path,
+        "latest": latest,
+        "aliases": _aliases(record),
+        "tags": list(record.tags),
+        "deleted_at": None if record.deleted_at is None else to_rfc3339(record.deleted_at),
+        "changes": [{"at": to_rfc3339(c.at), "by": c.by, "what": c.what} for c in record.changes],
+    }
+
+
+def _aliases(record: PathRecord) -> dict[str, dict[str, int]]:
+    return {name: {str(v): w for v, w in sorted(weights.items())} for name, weights in sorted(record.aliases.items())}

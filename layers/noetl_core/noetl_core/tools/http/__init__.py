@@ -1,0 +1,8 @@
+"""`kind: http`: one request, one response. `tool` is the entry.
+
+* `request` builds the request, with `auth`, `content` and `options`. `exchange` sends it by the `client`, follows `redirects`,
+  and reads the `body`, which `storing` stores; `errors` translates exceptions.
+* `access_tokens` requests and renews OAuth tokens (`token_request`), `execution_tokens` those of one execution.
+
+Other kinds that call services use it; none has a client of its own.
+"""

@@ -1,0 +1,148 @@
+"""One exchange of an http task: it sends the request, follows redirects, and turns every failure into an outcome."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from typing import Any, Final
+
+import httpx
+
+from noetl_core.engine.outcome import ErrorKind, Outcome
+from noetl_core.tools.aws.signing import Signing, signed
+from noetl_core.tools.calls.blocking import run_blocking
+from noetl_core.tools.calls.event_loop import EventLoop, Stopped
+from noetl_core.tools.http.body import EXCERPT_BYTES, BodyTooLarge, BodyUnreadable, excerpt, parse_body, read_beginning, read_body
+from noetl_core.tools.http.client import HttpClient, Response, TimeLimits
+from noetl_core.tools.http.options import Options
+from noetl_core.tools.http.redirects import BodyElsewhere, is_redirect, redirected_request
+from noetl_core.tools.http.request import Prepared, Request, build
+from noetl_core.tools.http.storing import Target, store_body
+from noetl_core.tools.network.addresses import AddressRefused
+
+LONGEST_WAIT_S: Final = 366 * 24 * 3600.0
+
+
+async def attempt(
+    loop: EventLoop, client: HttpClient, prepared: Prepared, options: Options, limits: TimeLimits, target: Target | None = None
+) -> Outcome:
+    """Make one exchange, following redirects; failures are outcomes. With `target`, the body of the response is stored there.
+    Raises port errors of the objects that are sent or stored."""
+    try:
+        return await _exchange(loop, client, prepared, options, limits, target)
+    except Stopped:
+        return Outcome.failed("cancelled", f"{prepared.where}: cancelled", retryable=False)
+    except AddressRefused as error:
+        return Outcome.failed("client_error", f"{prepared.where}: {error}", retryable=False, code="address_refused")
+    except BodyElsewhere as error:
+        return Outcome.failed("client_error", f"{prepared.where}: {error}", retryable=False, code="body_redirected")
+    except BodyTooLarge as error:
+        return Outcome.failed("limit", f"{prepared.where}: {error}", retryable=False)
+    except httpx.TimeoutException as error:
+        return Outcome.failed("timeout", f"{prepared.where}: {_words(error)}", code=type(error).__name__)
+    except (httpx.UnsupportedProtocol, httpx.InvalidURL, httpx.TooManyRedirects) as error:
+        return Outcome.failed("client_error", f"{prepared.where}: {error}", retryable=False)
+    except (httpx.TransportError, OSError) as error:
+        return Outcome.failed("connection", f"{prepared.where}: {error or type(error).__name__}", code=type(error).__name__)
+
+
+def _words(error: httpx.TimeoutException) -> str:
+    if isinstance(error, httpx.ConnectTimeout):
+        return "no connection in time"
+    return "could not send in time" if isinstance(error, httpx.WriteTimeout) else "no answer in time"
+
+
+async def _exchange(
+    loop: EventLoop, client: HttpClient, prepared: Prepared, options: Options, limits: TimeLimits, target: Target | None
+) -> Outcome:
+    request = first = build(prepared)
+    started = time.monotonic()
+    for hop in range(options.redirects + 1):
+        if prepared.signing is not None and _origin(request) == _origin(first):
+            request = await _signed(request, prepared.signing)
+        response = await client.send(loop, request, limits, verify=options.verify)
+        try:
+            if not options.redirects or not is_redirect(response):
+                return await _outcome(response, options, prepared, started, target)
+            if hop == options.redirects:
+                raise httpx.TooManyRedirects(f"more than {options.redirects} redirects")
+        finally:
+            await response.close()
+        request = redirected_request(response, prepared)
+    raise AssertionError("a redirect loop ends above")
+
+
+def _origin(request: Request) -> tuple[str, str, int | None]:
+    return request.url.scheme, request.url.host, request.url.port
+
+
+async def _signed(request: Request, signing: Signing) -> Request:
+    assert isinstance(request.content, bytes)  # `prepare` refuses to sign a body that is not in memory
+    body = request.content
+    headers = await run_blocking(lambda: signed(signing, request.method, str(request.url), request.headers, body))
+    return Request(request.method, request.url, headers, body)
+
+
+async def _outcome(response: Response, options: Options, prepared: Prepared, started: float, target: Target | None) -> Outcome:
+    elapsed_ms = round((time.monotonic() - started) * 1000)
+    status = response.status
+    headers = response.headers
+    http = {"status": status, "headers": headers, **_waits(headers)}
+    failed = status >= 400 and options.raise_for_status and status not in options.ok_statuses
+    if failed:
+        return await _refused(response, headers, prepared, http)
+    try:
+        data: Any
+        if target is not None:
+            data = await store_body(response, target, options.max_bytes)
+        else:
+            body = await read_body(response, options.max_bytes)
+            data = parse_body(body, headers.get("content-type", ""), options.form)
+    except BodyUnreadable as error:
+        return Outcome.failed("parse", f"{prepared.where}: {error}", retryable=False, code=status, http=http)
+    except BodyTooLarge as error:
+        remedy = "" if target is not None else "; `spec.store: true` stores a body of any size, and gives a reference to it"
+        return Outcome.failed("limit", f"{prepared.where}: {error}{remedy}", retryable=False, code=status, http=http)
+    result = {"status": status, "headers": headers, "data": data, "url": str(response.request.url), "elapsed_ms": elapsed_ms}
+    return Outcome.ok(result, http=http)
+
+
+def _waits(headers: Mapping[str, str]) -> dict[str, float]:
+    """Return `retry_after`, in seconds, of a response with `Retry-After`: a number, or a date relative to that of the
+    response."""
+    said = headers.get("retry-after", "").strip()
+    if said.isascii() and said.isdigit():
+        return {"retry_after": min(float(said), LONGEST_WAIT_S)}
+    try:
+        until, now = parsedate_to_datetime(said), parsedate_to_datetime(headers.get("date", ""))
+        return {"retry_after": min(max((until - now).total_seconds(), 0.0), LONGEST_WAIT_S)}
+    except (ValueError, TypeError):  # no date, or only one of them has a zone
+        return {}
+
+
+async def _refused(response: Response, headers: Mapping[str, str], prepared: Prepared, http: Mapping[str, Any]) -> Outcome:
+    status = response.status
+    try:
+        said = excerpt(await read_beginning(response, EXCERPT_BYTES + 1))
+    except BodyUnreadable as error:
+        said = f"({error})"  # the status suffices; the body only explains it
+    details: dict[str, Any] = {"status": status, "body": said}
+    if "retry-after" in headers:
+        details["retry_after"] = headers["retry-after"]
+    return Outcome.failed(kind_of(status), f"{prepared.where}: HTTP {status}", code=status, details=details, http=http)
+
+
+_KINDS: Final[dict[int, ErrorKind]] = {
+    401: "auth",
+    403: "auth",
+    404: "not_found",
+    408: "timeout",
+    410: "not_found",
+    429: "rate_limit",
+}
+
+
+def kind_of(status: int) -> ErrorKind:
+    """Return the error kind of an HTTP status of 400 or more (resolution 24)."""
+    return _KINDS.get(status) or ("client_error" if status < 500 else "server_error")

@@ -1,0 +1,283 @@
+"""Masks secrets in the answers of tools: the secret texts of the inputs, in the forms in which they appear by accident.
+
+Data stays as it is, unless it is a secret or contains one that is no word (`is_word`): with the password `demo`, a result
+`demographics` is not touched. Logs and error messages are for people: there a word counts, too, if it stands alone.
+
+This protects against accidents (an echo, an error message, a log line, an encoded header), not against an author who wants to
+leak a secret: whoever may use a credential may send it anywhere. The paths of the credential, and the right to register
+playbooks, decide who may use it (docs/access.md).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from noetl_core.engine.outcome import Outcome
+from noetl_core.expr import Secret, reveal
+from noetl_core.expr.secret import MASK
+from noetl_core.tools.masking.credential_fields import public_fields
+from noetl_core.tools.masking.forms import LONG, Shape, basic, lowered, shapes_of
+
+SHORTEST: Final = 4
+"""A secret shorter than this cannot be distinguished from ordinary text."""
+NO_WORD: Final = 16
+"""A text of this length is no word: words and names as long are rare, and generated keys and tokens are not shorter. A text
+of `LONG` characters is none if it mixes letters with digits or symbols."""
+LONGEST_LIST: Final = 100_000
+"""The most items of a list that are examined together, as the characters of a text."""
+
+_ATOMS: Final = frozenset({str, int, float, bool, type(None), bytes})
+
+
+def holds_secret(value: Any) -> bool:
+    """Return whether `value` contains a `Secret`. It is called for every call, also with pages of rows, so it neither recurses
+    nor copies."""
+    stack = [value]
+    while stack:
+        one = stack.pop()
+        if isinstance(one, Secret):
+            return True
+        if isinstance(one, Mapping):
+            stack.extend([v for v in one.values() if type(v) not in _ATOMS])
+        elif isinstance(one, list | tuple):
+            stack.extend([v for v in one if type(v) not in _ATOMS])
+    return False
+
+
+def is_word(text: str) -> bool:
+    """Return whether `text` may appear in data by chance: it is short, or letters alone, or digits alone."""
+    if not LONG <= len(text) < NO_WORD:
+        return len(text) < LONG
+    return text.replace("-", "").replace("_", "").replace(".", "").replace(" ", "").isalpha() or not any(map(str.isalpha, text))
+
+
+class Scrubber:
+    """Knows the secret texts of one call and masks them in values."""
+
+    def __init__(self) -> None:
+        self._short: set[str] = set()
+        self._long: dict[str, Shape] = {}
+        self._blocks: list[str] = []
+        """Texts of which a long value must contain one to need masking."""
+
+    def __bool__(self) -> bool:
+        return bool(self._short or self._long)
+
+    def learn_secrets(self, value: Any) -> None:
+        """Add every `Secret` in `value` to what is masked."""
+        if isinstance(value, Secret):
+            self.learn(reveal(value))
+            for read in value.made_of:
+                self.learn(reveal(read))
+        elif isinstance(value, Mapping):
+            if isinstance(value.get("password"), Secret):
+                self._basic(reveal(dict(value)))
+            for item in value.values():
+                self.learn_secrets(item)
+        elif isinstance(value, list | tuple):
+            for item in value:
+                self.learn_secrets(item)
+
+    def learn(self, value: Any, kind: Any = None) -> None:
+        """Add `value`, a secret or a credential with its fields, to what is masked. `kind` is the type of the credential."""
+        if isinstance(value, Mapping):
+            self._basic(value)
+            kind = value.get("type", kind)
+            public = public_fields(kind)
+            for key, item in value.items():
+                if key not in public:
+                    self.learn(item, kind)
+        elif isinstance(value, list | tuple):
+            for item in value:
+                self.learn(item)
+        elif isinstance(value, bytes):
+            self._text(value.decode("latin-1"))
+        elif isinstance(value, str):
+            self._text(value)
+            for part in (*value.splitlines(), *value.split()):  # output is logged line by line; `Bearer <token>`
+                if LONG <= len(part.strip()) < len(value):
+                    self._text(part.strip())
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            self._text(str(value))
+
+    def _basic(self, fields: Mapping[Any, Any]) -> None:
+        if isinstance(fields.get("password"), str):
+            self._add([basic(fields.get("username", fields.get("user", "")), fields["password"])], parts=False)
+
+    def _text(self, text: str) -> None:
+        if len(text) >= SHORTEST:
+            shapes = shapes_of(text)
+            self._add(shapes.broken, parts=True)
+            self._add(shapes.whole, parts=False)
+            if not text.isascii():  # the form in which bytes are searched
+                self._add([text.encode("utf-8", "surrogatepass").decode("latin-1")], parts=True)
+
+    def _add(self, texts: Sequence[str], *, parts: bool) -> None:
+        for text in texts:
+            if len(text) >= LONG:
+                form = lowered(text)
+                if form not in self._long:
+                    self._long[form] = Shape(form, parts=parts)
+                    self._blocks += self._long[form].blocks
+            elif len(text) >= SHORTEST:
+                self._short.add(text)
+
+    def text(self, text: str) -> str:
+        """Return `text`, which people read (a line of a log, a message), with every known secret, and large parts of one, masked.
+        A secret that is a word is masked where it stands alone."""
+        text = self._masked(text, alone=True)
+        for secret in self._short:
+            if secret in text:
+                text = _alone(secret).sub(MASK, text)
+        return text
+
+    def data(self, text: str) -> str:
+        """Return `text`, a part of a result, masked: if it is a secret, or where it contains one that is no word."""
+        return MASK if text in self._short else self._masked(text, alone=False)
+
+    def body(self, text: str) -> str:
+        """Return the text of a stored object masked like `data`: also where a JSON string in it is a secret."""
+        text = self.data(text)
+        for secret in self._short:
+            if f'"{secret}"' in text:
+                text = text.replace(f'"{secret}"', f'"{MASK}"')
+        return text
+
+    def _masked(self, text: str, *, alone: bool) -> str:
+        """Return `text` with long secrets masked. A word counts only if it is the secret and all of the text, or, with
+        `alone`, if no letter or digit is beside it."""
+        if len(text) < LONG or not self._long:
+            return text
+        low = lowered(text)
+        spans = [
+            (begin, end)
+            for shape in self._long.values()
+            for begin, end in shape.spans(low)
+            if not is_word(low[begin:end])
+            or end - begin == len(low) == shape.length
+            or (alone and _stands_alone(text, begin, end))
+        ]
+        return _mask_spans(text, spans) if spans else text
+
+    def settled(self, text: str) -> int:
+        """Return how many characters of `text` can be masked and passed on before more text follows: no secret spans that
+        position, or could begin before it and continue in the following text."""
+        at = len(text) - 2 * max(
+            [len(secret) + 2 for secret in self._short] + [shape.length for shape in self._long.values()], default=0
+        )
+        if at <= 0:
+            return 0
+        low = lowered(text)
+        spans = [
+            span for shape in self._long.values() if any(block in low for block in shape.blocks) for span in shape.spans(low)
+        ]
+        for secret in self._short:
+            found = text.find(f'"{secret}"', max(0, at - len(secret) - 2))
+            if 0 <= found < at:
+                spans.append((found, found + len(secret) + 2))
+        while crossing := [begin for begin, end in spans if begin < at < end]:
+            at = min(crossing)
+        return at
+
+    def value(self, value: Any) -> Any:
+        """Return `value` with every known secret masked, also in keys; `Secret` values stay wrapped."""
+        if isinstance(value, str):
+            return self.data(value)
+        if isinstance(value, Mapping | list | tuple) and not self._may_be_in(value):
+            return value
+        if isinstance(value, Mapping):
+            return {self.data(k) if isinstance(k, str) else k: self.value(v) for k, v in value.items()}
+        if isinstance(value, list | tuple):
+            masked = [self.value(v) for v in value]
+            return [MASK] if self._spelled(masked) else masked
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            text = str(value)
+            return MASK if text in self._short or text in self._long else value
+        return value
+
+    def _may_be_in(self, value: Any) -> bool:
+        """Return False if `value` certainly contains no secret. All its texts are tested together, which is fast for pages of
+        rows."""
+        text = "\0".join(_texts(value))
+        low = lowered(text)
+        return any(block in low for block in self._blocks) or any(secret in text for secret in self._short)
+
+    def _spelled(self, items: Sequence[Any]) -> bool:
+        """Return whether `items` spell a secret one by one: its characters, its bytes, or pieces of it."""
+        text = _spelling(items)
+        return self.data(text) != text
+
+    def _readable(self, value: Any) -> Any:
+        """Return the details of an error with its texts masked as messages."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, Mapping):
+            return {name: self._readable(part) for name, part in value.items()}
+        return [self._readable(part) for part in value] if isinstance(value, list | tuple) else value
+
+    def outcome(self, outcome: Outcome) -> Outcome:
+        """Return `outcome` with secrets masked in result, error, helpers and meta."""
+        error = outcome.error
+        if error is not None:
+            code = self.text(error.code) if isinstance(error.code, str) else error.code
+            error = replace(error, message=self.text(error.message), code=code, details=self._readable(self.value(error.details)))
+        said = {name: self.value(getattr(outcome, name)) for name in ("result", "helpers", "meta")}
+        return replace(outcome, error=error, **said)
+
+
+def _alone(secret: str) -> re.Pattern[str]:
+    """Return the pattern of a secret that no letter or digit is beside."""
+    before = r"(?<!\w)" if re.match(r"\w", secret[0]) else ""
+    after = r"(?!\w)" if re.match(r"\w", secret[-1]) else ""
+    return re.compile(before + re.escape(secret) + after)
+
+
+def _stands_alone(text: str, begin: int, end: int) -> bool:
+    return not _is_part(text[begin - 1 : begin], text[begin]) and not _is_part(text[end : end + 1], text[end - 1])
+
+
+def _is_part(beside: str, edge: str) -> bool:
+    return (beside.isalnum() or beside == "_") and (edge.isalnum() or edge == "_")
+
+
+def _spelling(items: Sequence[Any]) -> str:
+    """Return the text that a list of characters, of code points, or of pieces spells; empty for any other list."""
+    if not SHORTEST <= len(items) <= LONGEST_LIST:
+        return ""
+    kinds = set(map(type, items))
+    if kinds == {str}:
+        return "".join(items)
+    return "".join(map(chr, items)) if kinds == {int} and min(items) > 0 and max(items) < 0x110000 else ""
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield every text in `value` that could be, or could spell, a secret."""
+    stack = [value]
+    while stack:
+        one = stack.pop()
+        if isinstance(one, str):
+            yield one
+        elif isinstance(one, Mapping):
+            yield from (key for key in one if isinstance(key, str))
+            stack.extend(one.values())
+        elif isinstance(one, list | tuple):
+            yield _spelling(one)
+            stack.extend(one)
+        elif isinstance(one, int | float):
+            yield str(one)
+
+
+def _mask_spans(text: str, spans: list[tuple[int, int]]) -> str:
+    """Return `text` with the spans masked, which may overlap; white space at their edges stays."""
+    out: list[str] = []
+    upto = 0
+    for begin, end in sorted(spans):
+        while begin < end and text[begin].isspace():
+            begin += 1
+        if begin > upto or not out:
+            out += [text[upto:begin], MASK]
+        upto = max(upto, end)
+    return "".join([*out, text[upto:]])

@@ -1,0 +1,158 @@
+"""What has changed in an execution since a cursor: for those who watch it, and ask every second.
+
+An answer has a tag, made from the place it reaches. Whoever gives the tag back is told that nothing has changed, which costs a
+read of the control stream and one of each open run, and no fold.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Container, Mapping
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from noetl_core.api.refused import BadRequest, nearest
+from noetl_core.control.core import Control
+from noetl_core.engine.records import Commit, StreamId
+from noetl_core.engine.state import State
+from noetl_core.engine.step_status import Standing, standings
+from noetl_core.log.concurrent_reads import at_once
+from noetl_core.log.stored_values import Values
+from noetl_core.values.instants import to_rfc3339
+from noetl_core.views.executions import executions
+from noetl_core.views.executions.shared_limits import awaited
+from noetl_core.views.history import pages
+from noetl_core.views.reading.cursor import Position, StreamPosition
+from noetl_core.views.reading.newest_first import ends_of, last_commits, position_at_end, tail
+from noetl_core.views.steps.summary import under_way
+
+if TYPE_CHECKING:
+    from noetl_core.api.shapes import following as following_shapes
+
+ENVELOPE_KEYS: Final = (
+    "event_id",
+    "execution_id",
+    "timestamp",
+    "source",
+    "name",
+    "event_type",
+    "entity",
+    "entity_id",
+    "status",
+    "step",
+    "step_run_id",
+    "task",
+    "task_run_id",
+    "iteration",
+    "attempt",
+    "parent_id",
+    "trace_id",
+    "data",
+)
+EVENTS: Final = 100
+"""Events of an answer, unless the caller says how many."""
+MAX_WATCHED: Final = 50
+"""Open runs whose streams are looked at, to say that nothing has changed. What others write is news when they end or suspend."""
+
+
+def tag_of(cursor: str) -> str:
+    """Return the tag of an answer that reaches as far as `cursor`."""
+    return hashlib.sha256(cursor.encode()).hexdigest()[:32]
+
+
+def unchanged(control: Control, execution_id: str, after: str, key: bytes) -> bool:
+    """Return whether nothing was written behind the cursor `after`. Raises `BadCursor`."""
+    position = Position.open(after, execution_id, key)
+    watched = [(None, position.control), *position.runs.items()][: MAX_WATCHED + 1]
+    if any(at.taken for _, at in watched):
+        return False  # it ends within a commit
+
+    def written(stream: tuple[str | None, StreamPosition]) -> bool:
+        run, at = stream
+        return len(control.store.read(StreamId(execution_id, run), after=at.seq - 1, limit=1)) > 0
+
+    return not any(at_once(written, watched))
+
+
+def changes(
+    control: Control,
+    execution_id: str,
+    key: bytes,
+    *,
+    after: str | None = None,
+    limit: int = EVENTS,
+    fields: Container[str] | None = None,
+) -> following_shapes.Changes:
+    """Return the state of an execution and what came after a cursor; without one all steps, and the last events. Raises
+    `NotFound`, `BadCursor`."""
+    state = executions.load(control, execution_id)
+    ends = ends_of(control.store, state)
+    if after is None or limit == 0:
+        events = tail(last_commits(control.recent, state, ends), state, limit)
+        cursor, more = position_at_end(state, ends).sign(execution_id, key), False
+    else:
+        reading = pages.since(control, execution_id, after, key, examined=pages.MAX_EXAMINED)
+        found, over = pages.page_of(reading.envelopes, limit)
+        events, more = found, not over or reading.partial
+        cursor = reading.position.sign(execution_id, key)
+    about = None if after is None else {e["step"] for e in events if "step" in e}
+    out: dict[str, Any] = {
+        "execution_id": execution_id,
+        "status": executions.status_of(state),
+        "ended": state.finished,
+        "started_at": to_rfc3339(state.started_at),
+        "finished_at": to_rfc3339(state.finished_at) if state.finished_at else None,
+        "duration_ms": ((state.finished_at or control.clock.now()) - state.started_at) // 1000,
+        "count": state.events,
+        "error": executions.error_of(control, state, Values(control.store, control.results, execution_id)),
+        "epoch": state.epoch,
+        "steps": _steps(state, ends, about),
+        "events": [trimmed(e, fields) for e in events],
+        "cursor": cursor,
+        "more": more,
+        "etag": tag_of(cursor),
+    }
+    if out["status"] == "waiting":
+        out["waiting_for"] = [*awaited(control, state), *executions.waiting_for(state)]
+    if state.stuck:
+        out["reason"] = state.stuck
+    return cast("following_shapes.Changes", out)
+
+
+def _steps(state: State, ends: Mapping[str, Commit], about: Collection[str] | None) -> dict[str, Any]:
+    """Return what steps stand at: those that news are `about`, or all."""
+    found = standings(state)
+    return {name: _step(step, ends) for name, step in found.items() if about is None or name in about}
+
+
+def _step(step: Standing, ends: Mapping[str, Commit]) -> dict[str, Any]:
+    known = step.known
+    out: dict[str, Any] = {
+        "status": step.status,
+        "visits": 0 if known is None else known.visits,
+        "open": len(step.runs),
+        "tokens": len(step.tokens),
+        "parked": sum(token.parked for token in step.tokens),
+        "arcs": {} if known is None else known.fired,
+    }
+    counts = None if known is None else known.loop
+    for run in step.runs:
+        counts = (run.loop.counts if run.loop is not None else under_way(ends.get(run.id))[1]) or counts
+    if counts is not None:
+        out["loop"] = {key: counts[key] for key in ("total", "succeeded", "failed")}
+    return out
+
+
+def named_fields(text: str | None) -> frozenset[str] | None:
+    """Return the keys of events that a caller asks for, separated by commas. Raises `BadRequest`."""
+    if text is None:
+        return None
+    asked = [part.strip() for part in text.split(",")]
+    for name in asked:
+        if name not in ENVELOPE_KEYS:
+            raise BadRequest(f"events have no key {name!r}", "query.fields", nearest(name, ENVELOPE_KEYS))
+    return frozenset(asked)
+
+
+def trimmed(envelope: dict[str, Any], fields: Container[str] | None) -> dict[str, Any]:
+    """Return an envelope with these keys only, and its id."""
+    return envelope if fields is None else {k: v for k, v in envelope.items() if k == "event_id" or k in fields}

@@ -1,0 +1,64 @@
+"""How many executions there are of each status, over all and by playbook; of a bounded number of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from noetl_core.control.core import Control
+from noetl_core.engine.statuses import LISTED_STATUSES, STATUSES, TERMINAL
+from noetl_core.log.concurrent_reads import at_once
+from noetl_core.ports import Head
+from noetl_core.values.instants import SECOND, to_rfc3339
+from noetl_core.views.executions import labels
+from noetl_core.views.executions.activity import STATES_READ, doing
+
+if TYPE_CHECKING:
+    from noetl_core.api.shapes import following as following_shapes
+
+COUNTED: Final = 1_000
+"""Executions of a status that are counted."""
+PATHS: Final = 100
+DAY_S: Final = 24 * 3600
+
+
+def stats(
+    control: Control, *, path: str | None = None, since: int | None = None, wanted: labels.Asked | None = None
+) -> following_shapes.Stats:
+    """Return counts of the executions that began at `since` or later; by default of all that have not ended, and of those that
+    ended and began within a day."""
+    begin = control.clock.now() - DAY_S * SECOND if since is None else since
+    kinds = [status for status in STATUSES if status != "waiting"]  # no head says that
+
+    def of(status: str) -> Sequence[Head]:
+        return control.index.heads(status, path, begin if since is not None or status in TERMINAL else None, limit=COUNTED)
+
+    def asked(heads: Sequence[Head]) -> Sequence[Head]:
+        return [head for head in heads if labels.has(head.labels, wanted or {})]
+
+    counted = dict(zip(kinds, at_once(of, kinds), strict=True))
+    by_status = {status: asked(heads) for status, heads in counted.items()}
+    running = by_status.get("running", ())
+    said = doing(control, running)
+    total: Counter[str] = Counter()
+    paths: dict[str, Counter[str]] = {}
+    newest: dict[str, int] = {}
+    for status, heads in by_status.items():
+        for head in heads:
+            word = said[head.execution_id].status if status == "running" else status
+            total[word] += 1
+            paths.setdefault(head.path, Counter())[word] += 1
+            newest[head.path] = max(newest.get(head.path, 0), head.started_at)
+    most = sorted(paths, key=lambda name: (-paths[name].total(), name))[:PATHS]
+    found: dict[str, Any] = {
+        "since": to_rfc3339(begin),
+        "counts": _counts(total),
+        "paths": [{"path": name, "counts": _counts(paths[name]), "newest": to_rfc3339(newest[name])} for name in most],
+        "exact": len(running) <= STATES_READ and all(len(heads) < COUNTED for heads in counted.values()),
+    }
+    return cast("following_shapes.Stats", found)
+
+
+def _counts(found: Counter[str]) -> dict[str, int]:
+    return {word: found[word] for word in LISTED_STATUSES}

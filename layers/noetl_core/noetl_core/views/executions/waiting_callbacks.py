@@ -1,0 +1,75 @@
+"""Callbacks that wait, over all executions, for those who may see that they do. Tokens are not among it: whoever may answer names
+the execution and the wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from noetl_core.control.callbacks import Reply, answer, callback_waits, heartbeat, shown_wait, token_for
+from noetl_core.control.core import Control
+from noetl_core.log.concurrent_reads import at_once
+from noetl_core.ports import CorruptLog, Head, NewerLog, NotFound
+from noetl_core.values.instants import to_rfc3339
+from noetl_core.views.executions import executions
+from noetl_core.views.executions.listing import before
+from noetl_core.views.reading.cursor import sign
+
+if TYPE_CHECKING:
+    from noetl_core.api.shapes import following as following_shapes
+
+LOOKED_AT: Final = 100
+"""Running executions that one page looks at: whether one waits is in its state."""
+SHOWN: Final = 100
+
+
+def waiting_callbacks(
+    control: Control, key: Callable[[], bytes], *, path: str | None = None, limit: int = SHOWN, cursor: str | None = None
+) -> following_shapes.WaitingCallbacks:
+    """Return a page of the callbacks for which running executions wait, the newest execution first. All of one execution are on
+    one page. Raises `BadCursor`."""
+    heads = control.index.heads("running", path, limit=LOOKED_AT, before=None if cursor is None else before(cursor, key()))
+    found: list[dict[str, Any]] = []
+    last: Head | None = None
+    for head, waits in zip(heads, at_once(lambda head: _of(control, head), heads), strict=True):
+        found += waits
+        if len(found) >= limit:
+            last = head
+            break
+    if last is None and len(heads) == LOOKED_AT:
+        last = heads[-1]
+    onward = None if last is None else sign(last.execution_id, key())
+    return {"callbacks": cast("list[following_shapes.WaitingCallback]", found), "cursor": onward}
+
+
+def _of(control: Control, head: Head) -> list[dict[str, Any]]:
+    try:
+        state = control.load(head.execution_id)
+    except (CorruptLog, NewerLog):
+        return []  # of it nothing can be said, and of the others it can
+    about = {
+        "execution_id": head.execution_id,
+        "playbook": {"path": state.path, "version": state.version, "digest": state.digest},
+        "started_at": to_rfc3339(state.started_at),
+    }
+    return [{**about, **shown_wait(run, wait)} for run, wait in callback_waits(state)]
+
+
+def answer_wait(
+    control: Control, execution_id: str, wait_id: str, data: Any = None, error: Mapping[str, Any] | None = None
+) -> Reply:
+    """Answer the callback that waits under `wait_id`. Raises `NotFound`, and what `callbacks.answer` raises."""
+    return answer(control, _token(control, execution_id, wait_id), data, error)
+
+
+def wait_heartbeat(control: Control, execution_id: str, wait_id: str) -> Reply:
+    """Record that whoever is to answer is at work. Raises `NotFound`, and what `callbacks.heartbeat` raises."""
+    return heartbeat(control, _token(control, execution_id, wait_id))
+
+
+def _token(control: Control, execution_id: str, wait_id: str) -> str:
+    state = executions.load(control, execution_id)
+    for run, wait in callback_waits(state):
+        if wait["wait_id"] == wait_id:
+            return token_for(control, state, run, wait)
+    raise NotFound(f"no callback waits under {wait_id[:200]} in execution {execution_id}: it was answered, or is over")

@@ -1,0 +1,2 @@
+"""Explanations of executions: `why`, `diff` (over `visits` of steps), `timelines`, `cost`, and `replay`, which takes every
+decision again. `answers` has the views that read a complete log. Nothing here decides for an execution."""

@@ -1,0 +1,144 @@
+"""Reads a control stream for a view: a short one whole, of a long one its beginning, its end and, within a budget (`READ`), the
+parts between that the view needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from noetl_core.control.core import SNAPSHOT_EVERY, Control
+from noetl_core.engine.fold.control_stream import fold_commits
+from noetl_core.engine.records import Commit, Snapshot, StreamId, control_events
+from noetl_core.engine.snapshots import restore
+from noetl_core.engine.state import State
+from noetl_core.events.event import ControlEvent
+from noetl_core.log.history import snapshot_upto
+from noetl_core.views.reading.newest_first import before_instant
+from noetl_core.views.reading.snapshot_search import newest_before
+
+WHOLE: Final = 1_000
+"""A control stream with at most this many commits is read whole: searching it would cost as much."""
+READ: Final = 1_500
+"""The most commits that are read of a longer one, and of the streams of its runs."""
+EVALUATED: Final = 600
+"""Of these, the commits that searching leaves for evaluating what was decided there."""
+TAIL: Final = 128
+"""Commits at the end of a longer one that are always read."""
+BLOCK: Final = 16
+"""Commits that are read together: near a position are those of the steps before and after it."""
+MOST_TOGETHER: Final = 64
+"""Commits that are read together where many are looked through."""
+SCANNED: Final = 400
+"""Commits that are looked through for one event. Snapshots are nearer to each other, unless the state is very large."""
+PROBED: Final = 8
+"""A snapshot costs about as much as so many commits."""
+
+Wanted = Callable[[ControlEvent], bool]
+
+
+class LogReader:
+    """The parts of one execution's control stream that were read, up to the position of `end`."""
+
+    def __init__(self, control: Control, end: State, ends: int | None = None) -> None:
+        """`ends`: commits at the beginning, and at the end, that are always read."""
+        self.end = end
+        self.fetched: dict[int, Commit] = {}
+        """Commits of the control stream that were read, by position."""
+        self.spent = 0
+        """Commits that were read, of whatever stream, and what other reading cost."""
+        self._control, self._budget = control, READ
+        self._stream, self._last = StreamId(end.execution_id), end.seq
+        self.tail = 0 if self._last < WHOLE else max(0, self._last + 1 - (ends or TAIL))
+        """The position from which the stream was read to its end."""
+        self.fetch(self.tail, self._last + 1)
+        self.fetch(0, ends or BLOCK)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the whole stream was read."""
+        return len(self.fetched) == self._last + 1
+
+    @property
+    def searchable(self) -> bool:
+        """Whether the budget allows another search."""
+        return self.spent < self._budget - EVALUATED
+
+    def fetch(self, first: int, end: int) -> None:
+        """Read the commits from `first` up to and without `end` that were not read yet, as far as the bound goes."""
+        first, end = max(first, 0), min(end, self._last + 1)
+        while first < end and self.spent < self._budget:
+            if first in self.fetched:
+                first += 1
+                continue
+            stop = next((seq for seq in range(first, end) if seq in self.fetched), end)
+            found = self._control.store.read(self._stream, after=first - 1, limit=min(stop - first, self._budget - self.spent))
+            if not found:
+                return
+            self.spent += len(found)
+            self.fetched.update({commit.seq: commit for commit in found})
+            first += len(found)
+
+    def events(self, first: int, end: int) -> Iterator[ControlEvent]:
+        """Yield the events from a position up to and without another one, of the commits that were read."""
+        for seq in range(max(first, 0), end):
+            if seq in self.fetched:
+                yield from control_events(self.fetched[seq])
+
+    def commits(self, after: int) -> Iterator[Commit]:
+        """Yield the commits behind a position, as far as the bound goes."""
+        together = BLOCK
+        for seq in range(after + 1, self._last + 1):
+            if seq not in self.fetched:
+                self.fetch(seq, seq + together)
+                together = min(together * 2, MOST_TOGETHER)
+            if seq not in self.fetched:
+                return
+            yield self.fetched[seq]
+
+    def state(self, upto: int) -> State | None:
+        """Return the state at a position; None where it is too far behind a snapshot."""
+        state = State(self.end.execution_id)
+        if (snap := snapshot_upto(self._control.store, state.execution_id, upto) if upto >= 0 else None) is not None:
+            self.spent += PROBED
+            state = restore(snap)
+        behind = range(state.seq + 1, upto + 1)
+        if sum(seq not in self.fetched for seq in behind) <= self._budget - self.spent:
+            self.fetch(behind.start, behind.stop)
+        return fold_commits(state, (self.fetched[seq] for seq in behind)) if all(seq in self.fetched for seq in behind) else None
+
+    def commit_of_run(self, run: str, *, last: bool = False) -> Commit | None:
+        """Return the first commit of a run's stream, or its last one."""
+        self.spent += 1
+        stream = StreamId(self.end.execution_id, run)
+        return self._control.store.last(stream) if last else next(iter(self._control.store.read(stream, limit=1)), None)
+
+    def scan(self, first: int, wanted: Wanted, most: int = SCANNED) -> int | None:
+        """Read from a position on until an event is `wanted`; return where that is."""
+        for commit in self.commits(max(first, 0) - 1):
+            if commit.seq >= first + most:
+                return None
+            if any(map(wanted, control_events(commit))):
+                return commit.seq
+        return None
+
+    def snapshot(self, before: Callable[[Snapshot], bool]) -> Snapshot | None:
+        """Return the newest snapshot that lies `before` something."""
+
+        def counted(snap: Snapshot) -> bool:
+            self.spent += PROBED
+            return before(snap)
+
+        return newest_before(self._control.store, self.end.execution_id, counted, upto=self._last, near=SNAPSHOT_EVERY)
+
+    def search(self, before: Callable[[Snapshot], bool], wanted: Wanted) -> int | None:
+        """Read from the newest snapshot on that lies `before` an event until that is found."""
+        snap = self.snapshot(before)
+        return self.scan(0 if snap is None else snap.seq + 1, wanted)
+
+    def at_instant(self, ts: int, wanted: Wanted) -> int | None:
+        """Look for an event of about an instant."""
+        self.spent += self._last.bit_length()
+        near = before_instant(self._control.recent, self._stream, self._last, ts) + 1
+        found = self.scan(near, wanted, 2 * BLOCK)
+        return self.scan(near - 2 * BLOCK, wanted, 2 * BLOCK) if found is None else found

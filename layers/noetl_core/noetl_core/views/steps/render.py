@@ -1,0 +1,86 @@
+"""What a template would give in an execution, as the control plane or one of its tasks sees it, for authors who search for a
+mistake."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from noetl_core.control.core import Control
+from noetl_core.engine.needs import Need, NeedValues
+from noetl_core.engine.routing.passes import RoutingPass, event_namespace
+from noetl_core.engine.state import State
+from noetl_core.events.shapes import TokenEvent
+from noetl_core.expr import Scope, TemplateError, referenced, render
+from noetl_core.log.stored_values import Values
+from noetl_core.observe.guards import reads
+from noetl_core.ports import NotFound, Unavailable
+from noetl_core.views.executions import executions
+from noetl_core.views.steps.task_names import Asked, task_names
+
+if TYPE_CHECKING:
+    from noetl_core.api.shapes import executions as shapes
+    from noetl_core.api.shapes import why as why_shapes
+
+NOWHERE: Final = Asked()
+MAX_ROUNDS = 50
+"""The most values that a template may ask for one after the other."""
+
+
+def render_context(
+    control: Control, execution_id: str, template: Any, asked: Asked = NOWHERE, at: str | None = None
+) -> shapes.Rendered:
+    """Return the value of `template` (text, or data with templates in it), and what it reads that is undefined.
+
+    It reads workload, ctx, steps and execution_id; with a step also its args and the event that led to it, of its newest open run
+    or token; with a task or an iteration what the templates of that task saw. With `at` all of it is as it was just after that
+    event. Secrets are not available: a template that reads them is refused. Raises `BadRequest`, `NotFound`, `BadCursor`,
+    `TemplateError`.
+    """
+    read_names = {path[0] for path in referenced(template)}
+    if "keychain" in read_names:
+        raise TemplateError("the keychain is the workers' alone: no template rendered here may read it")
+    if asked.task is None and asked.iteration is None:
+        state, scope_of = _standing(control, execution_id, asked.step, at)
+    elif "callback" in read_names:
+        raise TemplateError(
+            "callback has a token: no template rendered here may read it (`noetl show` has it, for who may answer)"
+        )
+    else:
+        seen = task_names(control, execution_id, asked, template, at)
+        state, scope_of = seen.state, seen.scope
+    known: dict[Need, Any] = {}
+    values = Values(control.store, control.results, execution_id)
+    for _ in range(MAX_ROUNDS):
+        routing = RoutingPass(control.playbook(state.digest), state, control.clock.now(), state.seq + 1, known)
+        try:
+            scope = scope_of(routing).lenient()
+            out: shapes.Rendered = {"value": render(template, scope, undefined_ok=True)}
+            if undefined := [_undefined(each) for each in reads(template, scope) if each.get("undefined")]:
+                out["undefined"] = undefined
+            return out
+        except NeedValues as missing:
+            values.supply(known, missing)
+    raise Unavailable(f"the template reads more than {MAX_ROUNDS} values one after the other")
+
+
+def _standing(
+    control: Control, execution_id: str, step: str | None, at: str | None
+) -> tuple[State, Callable[[RoutingPass], Scope]]:
+    """Return the state of the control plane, and what its templates see."""
+    state, _ = executions.state_just_after(control, execution_id, at)
+    args: Mapping[str, Any] = {}
+    event: TokenEvent | None = None
+    if step is not None:
+        if step not in control.playbook(state.digest).by_name:
+            raise NotFound(f"playbook {state.path} has no step {step!r}")
+        runs = [r for r in state.runs.values() if r.step == step and r.parent is None]
+        tokens = [t for t in state.tokens.values() if t.step == step]
+        holder = runs[-1] if runs else tokens[-1] if tokens else None
+        if holder is not None:
+            args, event = holder.args, holder.event
+    return state, lambda routing: routing.scope(args, event_namespace(event) if event else None)
+
+
+def _undefined(found: why_shapes.Read) -> shapes.UndefinedName:
+    return {"name": found["name"], "hint": found.get("hint", "")}

@@ -1,0 +1,154 @@
+"""The journal writes a run's stream for its worker: it buffers events, commits them, renews the lease with every commit, and
+stops when another writer has taken the position (docs/architecture.md, "The way of one step")."""
+
+from __future__ import annotations
+
+from threading import RLock
+
+from noetl_core.engine.fold.aggregates import RunAggregates
+from noetl_core.engine.records import Commit, RunEvent, StreamId, Tally, count_takeovers_without_progress, envelopes_of
+from noetl_core.events.event import new, version_of
+from noetl_core.events.runs import StepReleased
+from noetl_core.ports import Clock, Conflict, EventStore, Unavailable
+from noetl_core.values.instants import SECOND
+
+LEASE_S = 60
+"""How long a worker may be silent; every commit renews the lease."""
+FLUSH_EVERY_S = 1
+"""Buffered events are committed at least this often."""
+HEARTBEAT_S = 20
+"""A run without events commits this often: a third of the lease."""
+MAX_BUFFERED = 2_000
+"""The most events that are buffered, so that the memory of a busy loop stays constant."""
+PAUSES_S = (0.1, 0.5)
+"""Pauses before a failed commit is tried again; after the last one the queue delivers the command again."""
+
+
+class Fenced(Exception):
+    """Another writer holds our position: this worker was fenced or overtaken, and its outcome no longer counts."""
+
+
+class Journal:
+    """The stream of one activation. Thread-safe: the lease heartbeat commits while a task runs."""
+
+    def __init__(
+        self,
+        store: EventStore,
+        clock: Clock,
+        stream: StreamId,
+        seq: int,
+        expires_at: int,
+        deadline: int | None,
+        before: Tally | None = None,
+        aggregates: RunAggregates | None = None,
+    ) -> None:
+        self._store, self._clock, self._stream = store, clock, stream
+        self._seq = self._first = seq
+        self._deadline = deadline
+        self.expires_at = expires_at
+        """When the log expires, in seconds; 0: never."""
+        self._buffer: list[RunEvent] = []
+        self._pending: Commit | None = None
+        self.lock = RLock()
+        self.flushed_at = clock.now()
+        self.closed = self._released = False
+        self.events = 0 if before is None else before.events
+        """Number of envelopes in the stream, including those of earlier activations."""
+        self._takeovers_without_progress = 0 if before is None else before.takeovers_without_progress
+        self.aggregates = aggregates or RunAggregates()
+        """Aggregates of the whole stream, including earlier activations."""
+
+    @property
+    def seq(self) -> int:
+        """The position the next commit will take."""
+        return self._seq
+
+    def put(self, event: RunEvent) -> None:
+        with self.lock:
+            self._buffer.append(event)
+            self.events += envelopes_of(event)
+            self.aggregates.observe(event)
+            self._takeovers_without_progress = count_takeovers_without_progress(self._takeovers_without_progress, event)
+
+    def due(self, now: int) -> bool:
+        """Return whether the buffered events should be committed now."""
+        held = len(self._buffer)
+        return held >= MAX_BUFFERED or (held > 0 and now - self.flushed_at >= FLUSH_EVERY_S * SECOND)
+
+    def flush(self, *, heartbeat: bool = False) -> bool:
+        """Commit the buffered events and renew the lease. With `heartbeat`, commit even when nothing is buffered. Returns
+        whether it wrote. Raises `Fenced`."""
+        with self.lock:
+            self._unreleased()
+            if self.closed or not (self._buffer or self._pending or heartbeat):
+                return False
+            self._commit(wake=False, leased=True)
+            return True
+
+    def close(self) -> None:
+        """Commit the boundary event with everything that is buffered, wake the router, and give up the lease. Raises
+        `Fenced`."""
+        with self.lock:
+            self._unreleased()
+            self._commit(wake=True, leased=False)
+
+    def _unreleased(self) -> None:
+        if self._released:
+            raise Fenced(f"{self._stream} was released")
+
+    def release(self, reason: str) -> None:
+        """Commit what is buffered, record that the worker gives up the lease, and give it up. Nothing is written afterwards.
+        Raises `Fenced`."""
+        with self.lock:
+            if self.closed or self._released:
+                return
+            self._released = True
+            if self._seq > self._first or self._pending is not None:  # else nothing was claimed
+                self.put(new(StepReleased, self._clock.now(), reason=reason))
+                self._commit(wake=False, leased=False)
+            self.closed = True
+
+    def _commit(self, *, wake: bool, leased: bool) -> None:
+        """Write the buffered events. A commit that could not be written is kept unchanged, with its writer nonce, and is
+        written first next time: if it was stored after all and only the answer was lost, the store recognises it by the
+        nonce."""
+        if self._pending is not None:
+            pending = self._pending
+            self._append(pending)
+            if pending.wake or (not wake and not self._buffer):
+                return
+        now = self._clock.now()
+        lease = now + LEASE_S * SECOND if leased else 0
+        if leased and self._deadline is not None:
+            lease = min(lease, self._deadline)
+        events, self._buffer = tuple(self._buffer), []
+        self._pending = Commit(
+            stream=self._stream,
+            seq=self._seq,
+            ts=now,
+            writer=self._clock.nonce(),
+            events=events,
+            wake=wake,
+            lease_until=lease,
+            expires_at=self.expires_at,
+            v=version_of(events[-1:]),
+            tally=Tally(self.events, self._takeovers_without_progress, None if wake else self.aggregates.so_far()),
+        )
+        self._append(self._pending)
+
+    def _append(self, commit: Commit) -> None:
+        for pause in (*PAUSES_S, None):
+            try:
+                self._store.append(commit)
+                break
+            except Conflict as conflict:
+                self.closed = True
+                raise Fenced(str(conflict)) from conflict
+            except Unavailable:
+                if pause is None:
+                    raise
+                self._clock.sleep(pause)
+        self._pending = None
+        self.closed = commit.wake
+        self._seq += 1
+        self.flushed_at = commit.ts

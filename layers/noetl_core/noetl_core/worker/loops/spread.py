@@ -1,0 +1,107 @@
+"""When the worker that runs a loop hands over the iterations that it has not begun (docs/decisions.md, "A loop spreads while it
+runs")."""
+
+from __future__ import annotations
+
+from noetl_core.dsl.kinds import WAITING_KINDS
+from noetl_core.dsl.model import Loop
+from noetl_core.engine.loops import SpreadRule
+from noetl_core.values.instants import SECOND
+from noetl_core.worker.activation import Activation
+from noetl_core.worker.loops.processor import processor_seconds, processors
+from noetl_core.worker.run_tree import LoopNode
+from noetl_core.worker.waits.waiting_passes import SPARE_S
+
+MIN_ITERATIONS = 2
+"""Fewer iterations than this are not worth a hand-over."""
+
+
+def may_spread(activation: Activation, loop: Loop) -> bool:
+    """Return whether the iterations of a step's loop may be handed over: they must be independent, and the queue must help.
+
+    Iterations of a sequential loop see each other's writes. With one in flight nothing is gained. Where tasks wait, how long an
+    iteration takes says nothing about work.
+    """
+    if (
+        loop.cursor is not None
+        or activation.spread is None
+        or activation.chunk is not None
+        or loop.mode != "parallel"
+        or loop.exec not in (None, "auto")
+    ):
+        return False
+    return not any(task.kind in WAITING_KINDS or activation.works_outside(task.kind) for task in activation.step.tasks)
+
+
+class LoopSpread:
+    """Measures the iterations of the step's loop, and says when the rest is handed over."""
+
+    def __init__(self, activation: Activation, node: LoopNode, rule: SpreadRule) -> None:
+        self._activation, self.node, self._rule = activation, node, rule
+        self._from = max((*node.finished, *node.begun), default=-1) + 1
+        """First index that no earlier activation has begun. Iterations before it are not handed over."""
+        self._since: dict[int, int] = {}
+        self._took, self._ran = 0, 0
+        self._measured_from = activation.clock.now()
+        self._asked: tuple[int, float] | None = None
+        """When processor time was last measured, and its value."""
+        self.busy = False
+        """Whether the iterations are limited by the processor."""
+        self.decided = False
+
+    def record_start(self, index: int) -> None:
+        self._since[index] = self._activation.clock.now()
+
+    def record_end(self, index: int) -> None:
+        since = self._since.pop(index, None)
+        if since is not None:
+            self._took, self._ran = self._took + self._activation.clock.now() - since, self._ran + 1
+
+    @property
+    def seconds(self) -> float:
+        """Mean seconds per iteration, including waits for the others."""
+        return self._took / SECOND / max(1, self._ran)
+
+    @property
+    def pace(self) -> float:
+        """Seconds between the ends of two iterations."""
+        return (self._activation.clock.now() - self._measured_from) / SECOND / max(1, self._ran)
+
+    @property
+    def seconds_left(self) -> float:
+        """Estimated seconds for the iterations that have not begun, if they run here."""
+        return (len(self.node.items) - self.node.next) * self.seconds / self.node.limit
+
+    def stops_new(self) -> bool:
+        """Return whether no further iteration begins here. Decided once; running iterations end here."""
+        node = self.node
+        if not self.decided and self._ran and node.limit > 1 and node.next >= self._from and not node.stopping:
+            now = self._activation.clock.now()
+            if len(node.items) - node.next >= MIN_ITERATIONS and now - self._measured_from >= self._rule.measured_s * SECOND:
+                self.decided = self._too_long(now)
+        return self.decided
+
+    def _too_long(self, now: int) -> bool:
+        """Return whether the remaining iterations take too long here."""
+        left, deadline = self.seconds_left, self._activation.deadline
+        if left > self._rule.left_s and self._is_busy(now):
+            return True
+        return deadline is not None and left > (deadline - now) / SECOND - SPARE_S
+
+    def _is_busy(self, now: int) -> bool:
+        """Return whether the iterations are limited by the processor. Measured over at least a second, so that a short loop never
+        pays for it."""
+        if not self._rule.busy:
+            self.busy = True
+        elif self._asked is None:
+            self._asked = (now, processor_seconds())
+        elif now >= self._asked[0] + SECOND:
+            before, used = self._asked
+            self._asked = (now, processor_seconds())
+            self.busy = self._asked[1] - used >= self._rule.busy * processors() * (now - before) / SECOND
+        return self.busy
+
+    def postpone(self) -> None:
+        """Continue here and measure anew, because the running iterations all wait."""
+        self.decided, self._measured_from = False, self._activation.clock.now()
+        self._took = self._ran = 0
