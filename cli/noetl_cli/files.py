@@ -72,8 +72,8 @@ def checked(source: str, file: Path, *, quiet: bool = False) -> Playbook:
     """Like `check`, and print the first warnings of lint unless `quiet`. Raises `InvalidPlaybook`."""
     if quiet:
         return check(source, file)
-    from noetl_core.dsl.parse import check as linted
-    from noetl_core.dsl.reading.diagnostics import InvalidPlaybook  # 250 ms, as above, and 20 ms for lint
+    from noetl_core.dsl.parse import check as linted  # 250 ms, as above, and 20 ms for lint
+    from noetl_core.dsl.reading.diagnostics import InvalidPlaybook
     from noetl_core.playbooks.called_files import reader
 
     playbook, found = linted(source, str(file), lenient=True, called=None if file == STDIN else reader(file))

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.docs import layers
+
 ROOT = Path(__file__).parents[3]
 GLOSSARY = (ROOT / "docs" / "glossary.md").read_text()
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text()
@@ -161,3 +163,7 @@ def test_sections_of_the_specification_that_code_cites_are_in_the_catalogue() ->
                 if not deep and wide not in {s.split(".")[0] for s in known[which]}:
                     wrong.append(f"{path.relative_to(ROOT)}: {which} {number}")
     assert wrong == []
+
+
+def test_the_table_of_layers_is_that_of_the_contract() -> None:
+    assert layers.PAGE.read_text() == layers.page(), "python -m tests.unit.docs.layers writes it"

@@ -58,7 +58,7 @@ class Client(Api):
 
     def _http(self, request: Request[Any]) -> httpx.Request:
         """Return the HTTP request with the fields of `request` in their places; those that are None are left out."""
-        import httpx
+        import httpx  # 280 ms, as above
 
         http = request.http
         path, content = http.path, None
