@@ -12,7 +12,7 @@ from noetl_core.control.failures import handle_failure
 from noetl_core.control.lifecycle.operate import NotNow, align_child, cancel
 from noetl_core.dsl.reading.diagnostics import suggest
 from noetl_core.engine import ids
-from noetl_core.engine.effects import EndChild, HandleFailure, StartChild, child_of, parent_news
+from noetl_core.engine.dispatch.effects import EndChild, HandleFailure, StartChild, child_of, parent_news
 from noetl_core.engine.large_values import MAX_DECISION_BYTES
 from noetl_core.engine.state import State
 from noetl_core.engine.workload import BadWorkload, unknown

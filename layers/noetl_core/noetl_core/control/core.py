@@ -20,7 +20,7 @@ from noetl_core.control.deployment.inbound_sources import WaysIn
 from noetl_core.control.deployment.worker_tools import WorkerTools
 from noetl_core.dsl.model import OnFailure
 from noetl_core.engine.decide import Decision, decide, digest_for
-from noetl_core.engine.effects import (
+from noetl_core.engine.dispatch.effects import (
     FIRST_RECONCILIATION_S,
     SNAPSHOT_EVENTS,
     AcquirePlace,

@@ -18,7 +18,7 @@ from noetl_core.dsl.model import OnFailure
 from noetl_core.dsl.reading.diagnostics import InvalidPlaybook
 from noetl_core.dsl.versions import split_version
 from noetl_core.engine import ids
-from noetl_core.engine.effects import HandleFailure, failed_end
+from noetl_core.engine.dispatch.effects import HandleFailure, failed_end
 from noetl_core.engine.failure_handlers import source_of
 from noetl_core.engine.workload import BadWorkload
 from noetl_core.events.control import FailureHandled

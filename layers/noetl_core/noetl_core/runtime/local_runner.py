@@ -21,7 +21,7 @@ from noetl_core.control.fence import boundary_of
 from noetl_core.control.limits.places import DUE
 from noetl_core.control.sweeping.sweep import Swept, reconcile, sweep
 from noetl_core.control.triggers.schedules import fire_due
-from noetl_core.engine.commands import commands_of
+from noetl_core.engine.dispatch.commands import commands_of
 from noetl_core.engine.ids import trigger_of
 from noetl_core.engine.records import Boundary, Command, Commit, StreamId
 from noetl_core.engine.state import State

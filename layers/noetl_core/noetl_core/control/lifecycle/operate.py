@@ -16,7 +16,7 @@ from typing import Any, Literal
 from noetl_core.control.core import Control
 from noetl_core.control.fence import fence_runs
 from noetl_core.control.unreadable_logs import close
-from noetl_core.engine.effects import end_of
+from noetl_core.engine.dispatch.effects import end_of
 from noetl_core.engine.heads import head_of
 from noetl_core.engine.state import State
 from noetl_core.engine.statuses import HELD

@@ -17,7 +17,7 @@ from typing import Final, Protocol
 from noetl_core.control.core import Control
 from noetl_core.control.fence import fence_runs
 from noetl_core.control.lifecycle.operate import NotNow, cancel
-from noetl_core.engine.effects import ReleasePlace
+from noetl_core.engine.dispatch.effects import ReleasePlace
 from noetl_core.engine.routing.limit_requests import asked_at, execution_of
 from noetl_core.engine.state import LimitUse, State
 from noetl_core.events.event import fact

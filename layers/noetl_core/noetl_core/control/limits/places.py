@@ -21,7 +21,7 @@ from typing import Final
 from noetl_core.control.core import Control, Limits
 from noetl_core.control.limits.deadlocks import end_deadlock, waits
 from noetl_core.control.limits.displacement import MOST_WAITING, displace, displace_oldest
-from noetl_core.engine.effects import RECONCILE_EVERY_S, AcquirePlace, ReleasePlace, caller_run
+from noetl_core.engine.dispatch.effects import RECONCILE_EVERY_S, AcquirePlace, ReleasePlace, caller_run
 from noetl_core.engine.routing.limit_requests import execution_of, run_holder
 from noetl_core.engine.state import LimitUse
 from noetl_core.events.event import fact

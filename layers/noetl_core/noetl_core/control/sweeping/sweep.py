@@ -18,7 +18,7 @@ from noetl_core.control.limits.places import DUE
 from noetl_core.control.sweeping.reconcile import DEEP_QUEUE, UNFINISHED_AGAIN_S, Swept, reconcile
 from noetl_core.control.triggers.schedules import fire_due, give_up
 from noetl_core.control.unreadable_logs import mark_head_stuck
-from noetl_core.engine.effects import RECONCILE_EVERY_S
+from noetl_core.engine.dispatch.effects import RECONCILE_EVERY_S
 from noetl_core.engine.ids import trigger_of
 from noetl_core.events.control import ExecutionStuck
 from noetl_core.events.event import fact
