@@ -25,7 +25,7 @@ class PathsMissing(BadRequest):
 TABLE: Final[Mapping[str, tuple[HTTPStatus, str]]] = {
     "noetl_core.control.refusals.PathsMissing": (HTTPStatus.UNPROCESSABLE_ENTITY, "paths_missing"),
     "noetl_core.api.refused.BadRequest": (HTTPStatus.BAD_REQUEST, "malformed"),
-    "noetl_core.views.reading.cursor.BadCursor": (HTTPStatus.BAD_REQUEST, "malformed"),
+    "noetl_core.api.refused.BadCursor": (HTTPStatus.BAD_REQUEST, "malformed"),
     "noetl_core.api.refused.NoRoute": (HTTPStatus.NOT_FOUND, "not_found"),
     "noetl_core.control.catalog.versions.Deleted": (HTTPStatus.GONE, "deleted"),
     "noetl_core.ports.errors.NotFound": (HTTPStatus.NOT_FOUND, "not_found"),

@@ -2,6 +2,7 @@
 
 * `decide` is the entry: inputs in, events and effects out. `routing` has its rules. `reads` predicts which values they need,
   `needs` is how they ask for more, `large_values` asks for parts.
+* `claims` are runs that a commit gives to the worker that asked for them.
 * `dispatch` has effects and commands, `heads` the summaries in lists; both can be derived again from the log.
 * `records` are the values of the event log. `state` is the state of an execution, `statuses` are its statuses, `fold` applies
   events to it, `snapshots` stores it. `done_chunks` keeps finished chunks of loops small.

@@ -13,8 +13,8 @@ from typing import Any
 
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine import ids
+from noetl_core.engine.claims import was_asked
 from noetl_core.engine.dispatch import asks
-from noetl_core.engine.dispatch.claims import was_asked
 from noetl_core.engine.dispatch.effects import Effect, effects_of
 from noetl_core.engine.needs import Need
 from noetl_core.engine.records import Ask, Boundary, Command, ControlEvent

@@ -9,7 +9,7 @@ from noetl_core.control.core import Control
 from noetl_core.control.fence import boundary_of, fence_runs
 from noetl_core.control.lifecycle.operate import complete_operation, fence_all
 from noetl_core.dsl.model import Playbook
-from noetl_core.engine.dispatch.claims import is_claimed
+from noetl_core.engine.claims import is_claimed
 from noetl_core.engine.dispatch.commands import commands_of
 from noetl_core.engine.dispatch.effects import (
     RECONCILE_AT_LEAST_EVERY_S,

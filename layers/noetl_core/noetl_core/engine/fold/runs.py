@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noetl_core.engine.dispatch.claims import mark_asked
+from noetl_core.engine.claims import mark_asked
 from noetl_core.engine.done_chunks import DoneChunks, Origin
 from noetl_core.engine.fold.table import Folds
 from noetl_core.engine.records import ControlEvent

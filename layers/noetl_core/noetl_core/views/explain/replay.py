@@ -221,7 +221,7 @@ def _plain(events: Sequence[AnyEvent]) -> tuple[dict[str, Any], ...]:
 
 
 OF_ASKS = {"StepScheduled": ("claim",), "BoundaryRouted": ("asked",)}
-"""Keys that say who was answered with a decision (`engine.dispatch.claims`)."""
+"""Keys that say who was answered with a decision (`engine.claims`)."""
 
 
 ADDED = {
