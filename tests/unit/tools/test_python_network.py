@@ -669,7 +669,7 @@ program = ctypes.create_string_buffer(struct.pack("=HBBI", 6, 0, 0, 0x7FFF0000))
 listener = libc.syscall(CALLS["seccomp"], 1, 8, struct.pack("@HP", 1, ctypes.addressof(program)))
 assert listener >= 0
 from noetl_core.tools.base import ToolCall
-from noetl_core.tools.python import PythonTool
+from noetl_core.tools.python.tool import PythonTool
 tool = PythonTool()
 for code, spec in (("import socket; result = str(socket.socket().type)", {"network": True}), ("result = 1", {})):
     outcome = tool.run(ToolCall("python", {"code": code}, spec))
@@ -847,7 +847,7 @@ def test_a_worker_that_is_killed_leaves_nothing_of_a_task_with_network() -> None
     code = """
 import os, signal
 from noetl_core.tools.base import ToolCall
-from noetl_core.tools.python import PythonTool
+from noetl_core.tools.python.tool import PythonTool
 from tests.unit.tools.test_python_network import descendants
 tool = PythonTool()
 assert tool.run(ToolCall("python", {"code": "result = 1"}, {"network": True})).result == 1
