@@ -75,7 +75,7 @@ def batch(
         raise BadRequest("a batch names its executions", "body.filter", "ids, status, path, since, until or label")
     if which.ids and which.label:
         raise BadRequest("ids and label name two sets of executions", "body.filter.label", "one of them")
-    wanted = labels.asked(which.label, "body.filter.label")
+    wanted = labels.parse_label_filter(which.label, "body.filter.label")
     found: list[dict[str, Any]] = []
     last: str | None = None
     heads = list(_heads(control, key, which, cursor))

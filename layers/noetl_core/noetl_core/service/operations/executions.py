@@ -150,4 +150,4 @@ def render_template(on: Operations, request: RenderTemplate) -> shapes.Rendered:
 @GetStats.answered
 def get_stats(on: Operations, request: GetStats) -> Stats:
     since = None if request.since is None else listing.instant(request.since)
-    return statistics.stats(on.control(), path=request.path, since=since, wanted=labels.asked(request.label))
+    return statistics.stats(on.control(), path=request.path, since=since, wanted=labels.parse_label_filter(request.label))
