@@ -394,6 +394,6 @@ class Explanation:
         if step is not None:
             guards.place(fact, self.text, step.path, *below)
 
-    def facts(self) -> list[Fact]:
+    def stated_facts(self) -> list[Fact]:
         """Return the facts, without those that turned out to say nothing."""
         return [fact for fact in self.facts if fact["text"]]

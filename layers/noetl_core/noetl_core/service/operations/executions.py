@@ -25,7 +25,7 @@ from noetl_core.views import changes
 from noetl_core.views.executions import executions, labels, listing, statistics
 from noetl_core.views.history import event_pages, pages
 from noetl_core.views.steps.render import render_context
-from noetl_core.views.steps.task_names import Asked
+from noetl_core.views.steps.task_names import TaskSelector
 
 if TYPE_CHECKING:
     from noetl_core.api.shapes import executions as shapes
@@ -141,7 +141,7 @@ def render_template(on: Operations, request: RenderTemplate) -> shapes.Rendered:
         raise BadRequest("template is missing", "body.template", "text with templates, or data that holds such")
     execution = execution_id(request.execution_id)
     path = None if request.iteration is None else iteration_path(request.iteration, "body.iteration")
-    found = render_context(on.control(), execution, request.template, Asked(request.step, request.task, path), request.at)
+    found = render_context(on.control(), execution, request.template, TaskSelector(request.step, request.task, path), request.at)
     if len(json.dumps(found["value"], default=str)) > pages.MAX_PAGE_BYTES:
         raise TooLarge(f"what the template gives exceeds {pages.MAX_PAGE_BYTES} bytes")
     return found

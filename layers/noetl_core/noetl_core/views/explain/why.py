@@ -79,7 +79,7 @@ class _Reading:
         unput = self._evaluate(explanation.questions, explanation.at_the_end)
         self._name_retries(explanation)
         self._name_holders(explanation)
-        facts = explanation.facts()
+        facts = explanation.stated_facts()
         if step is None:
             facts = [*self._whole(self._state), *facts]
         found: why_shapes.Why = {
