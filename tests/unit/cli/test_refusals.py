@@ -56,7 +56,7 @@ def test_a_backfill_that_failed_says_how_it_goes_on(folder: Path) -> None:
             "'1.5' is no version of a playbook: a number, or an alias such as prod",
         ),
         ("backfill team/report --from 2026-03-29 --to 2026-03-28", "from (2026-03-29) is not before to (2026-03-28)"),
-        ("backfill team/report --from 2026-03-28 --to 2026-03-29 --parallel 0", "parallel is a number from 1 to 100, not 0"),
+        ("backfill team/report --from 2026-03-28 --to 2026-03-29 --parallel 0", "parallel must be a number from 1 to 100, not 0"),
         ("playbooks alias team/report prod 9", "no playbook team/report version 9"),
         ("playbooks tag team/report !", "'!' cannot be a tag: up to 64 letters, digits and _ . : = / -, a letter or digit first"),
         ("playbooks delete team/nobody", "no playbook team/nobody"),

@@ -32,7 +32,7 @@ from noetl_core.adapters.clock import SystemClock
 from noetl_core.adapters.marks import FileMarks
 from noetl_core.control.children import SubPlaybooks
 from noetl_core.control.core import RETENTION_S, Control
-from noetl_core.control.deployment.inbound_sources import WaysIn
+from noetl_core.control.deployment.inbound_sources import InboundSources
 from noetl_core.control.deployment.worker_tools import WorkerTools
 from noetl_core.control.limits.places import SharedLimits
 from noetl_core.control.recorded_deaths import record_deaths
@@ -71,7 +71,7 @@ def control() -> Control:
         link=os.environ.get("EXECUTION_LINK", ""),
         pools=frozenset(pools),
         output=DynamoRunningOutput(catalog, SystemClock()),
-        ways_in=WaysIn.named(os.environ) if "TRIGGER_QUEUES" in os.environ else None,
+        ways_in=InboundSources.named(os.environ) if "TRIGGER_QUEUES" in os.environ else None,
         worker_tools=WorkerTools.named(os.environ) if "TOOL_LAYERS" in os.environ else None,
         marks=marks(),
         risked=set(),

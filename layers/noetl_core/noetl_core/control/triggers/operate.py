@@ -74,7 +74,7 @@ def as_listed(control: Control, record: TriggerRecord, deleted_at: int | None) -
         shown["starts"] = record.starts
     if deleted_at is not None:
         shown["deleted_at"] = to_rfc3339(deleted_at)
-    if control.ways_in is not None and (why := control.ways_in.unreached(record.kind, record.source)) is not None:
+    if control.ways_in is not None and (why := control.ways_in.why_unreachable(record.kind, record.source)) is not None:
         shown["unreached"] = why
     if record.kind != Schedule.kind:
         return shown

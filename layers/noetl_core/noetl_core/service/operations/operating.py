@@ -58,7 +58,7 @@ def redrive_execution(on: Operations, request: RedriveExecution) -> Redriven:
         preview=bool(request.preview),
         registers=on.registers,
     )
-    return {**operated(done.state), "redrive": cast("RedrivePlan", done.shown)}
+    return {**operated(done.state), "redrive": cast("RedrivePlan", done.description)}
 
 
 @OperateBatch.answered
