@@ -318,7 +318,7 @@ def _go_on(control: Control, decision: Decision) -> None:
     try:
         control.conclude(decision)
     except StorageFailed:
-        raise  # a local limit: no other process would continue it
+        raise  # local storage failed: no other process would continue it
     except Unavailable as error:
         log.warning("execution %s is started; the router goes on with it: %s", execution_id, error)
         with suppress(Unavailable):
