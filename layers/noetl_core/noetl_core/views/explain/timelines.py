@@ -162,7 +162,7 @@ def _ended_in(state: State, first: int | None, last: int | None) -> int:
 
 def _detail(control: Control, execution_id: str, line: Timeline, chosen: list[Row]) -> None:
     """Add the tasks and iterations of short runs, up to the limit of the timeline."""
-    short = [row for row in chosen if row.written <= DETAILED]
+    short = [row for row in chosen if row.envelopes <= DETAILED]
 
     def stream_of(row: Row) -> Iterator[dict[str, Any]]:
         expand = Expander(execution_id, None, {row.run: row.step})
