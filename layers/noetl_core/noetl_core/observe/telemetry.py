@@ -1,10 +1,10 @@
 """Sends traces of functions to X-Ray: that a function ran, how long, and which AWS calls it made. Never payloads.
 
 * Only botocore is patched: for other libraries X-Ray would record whole URLs and send trace headers to third parties.
-* Answers and exceptions are not captured, because they contain payloads, results and callback tokens. The reason of a failure is
-  in the log.
-* Without a receiver - in a container of `sam local`, on an emulator - X-Ray's library is not loaded: outside of Lambda it requests
-  sampling rules from a daemon, with a client of botocore's that the layer does not have.
+* Answers and exceptions are not captured, because they contain payloads, results and callback tokens. The reason of a failure
+  is in the log.
+* Without a receiver - in a container of `sam local`, on an emulator - X-Ray's library is not loaded. Outside of Lambda it
+  requests sampling rules from a daemon, with a client of botocore's that the layer does not have.
 """
 
 from __future__ import annotations
