@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from noetl_core.control.deployment.inbound_sources import OnThisMachine, InboundSources
+from noetl_core.control.deployment.inbound_sources import InboundSources, OnThisMachine
 from tests.unit.control.api_client import Client, client
 
 __all__ = ["client"]

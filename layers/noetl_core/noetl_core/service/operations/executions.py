@@ -138,7 +138,7 @@ def render_template(on: Operations, request: RenderTemplate) -> shapes.Rendered:
     """Evaluate a template. With `task` or `iteration`, it reads the names that the task saw; an event of the task as `at` selects
     both, and the step."""
     if request.template is None:
-        raise BadRequest("template is missing", "body.template", "text with templates, or data that holds such")
+        raise BadRequest("template is missing", "body.template", "text with templates, or data that contains such text")
     execution = execution_id(request.execution_id)
     path = None if request.iteration is None else iteration_path(request.iteration, "body.iteration")
     found = render_context(on.control(), execution, request.template, TaskSelector(request.step, request.task, path), request.at)
