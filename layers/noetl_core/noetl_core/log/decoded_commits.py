@@ -16,8 +16,10 @@ MAX_EVENTS = 16_000
 
 
 class RecentCommits:
-    """`EventStore.read` with a cache. Commits never change; the store is always asked for commits after those in the cache.
-    Thread-safe."""
+    """Implements `EventStore.read` with a cache.
+
+    Commits never change; the store only reads commits after those in the cache. Thread-safe.
+    """
 
     def __init__(self, store: CommitReader) -> None:
         self._store = store

@@ -52,7 +52,7 @@ class RunHistory:
     waits: dict[str, Wait] = field(default_factory=dict)
     mail: dict[str, Mail] = field(default_factory=dict)
     outside: dict[tuple[str, int], Wait] = field(default_factory=dict)
-    """By task run and attempt without an outcome, the newest wait of its outside work."""
+    """The newest waits of outside work, by task run and attempt without an outcome."""
     sealed: str | None = None
     """The encrypted secrets of the newest suspension; `sealed_at` is how many task events of each pass came before it."""
     sealed_at: dict[Path, int] = field(default_factory=dict)

@@ -77,7 +77,7 @@ class Rows:
                 elif event.name in LIMITS:
                     self.places.append((event.name, data, event.ts))
                 else:
-                    self._news(event, data)
+                    self._progress(event, data)
 
     def _progress(self, event: Any, data: Any) -> None:
         row = self.rows.get(data.get("run"))

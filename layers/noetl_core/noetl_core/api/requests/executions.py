@@ -65,8 +65,8 @@ class StartExecution(Request["executions_shapes.Started"]):
     ] = None
     strict: Annotated[
         bool | None,
-        "true: undefined values in templates, and errors that no rule matches, are failures; the default is set by the playbook and the"
-        " stack",
+        "true: undefined values in templates, and errors that no rule matches, are failures; by default as the playbook"
+        " and the stack say",
     ] = None
 
     def also_needs(self) -> Iterator[str]:

@@ -75,7 +75,7 @@ class PlaybookVersions(TypedDict):
 
 
 class BackfillStarted(TypedDict):
-    """What a backfill runs, and its execution, unless it was only a preview; `created` is false if the same backfill was
+    """The occurrences of a backfill, and its execution, unless it was only a preview; `created` is false if the same backfill was
     requested before."""
 
     playbook: PlaybookVersion

@@ -107,7 +107,7 @@ class Execution(TypedDict):
     trigger: NotRequired[Triggered]
     labels: NotRequired[dict[str, str]]
     priority: NotRequired[float]
-    """That of its request."""
+    """The trace id of its request."""
     warnings: NotRequired[Warnings]
     """Errors that were tolerated, if there are any."""
     strict: NotRequired[bool]
@@ -147,7 +147,7 @@ class Warnings(TypedDict):
 
 
 class Handled(TypedDict):
-    """How the failure of an execution was handled: its handler's execution, or why that could not be started."""
+    """The outcome of a failure's handling: the handler's execution, or why that could not be started."""
 
     epoch: int
     handler: str
@@ -266,7 +266,7 @@ class RunState(TypedDict):
 
 
 class StepState(TypedDict):
-    """How often a step ran."""
+    """The number of runs of a step."""
 
     status: str | None
     runs: int

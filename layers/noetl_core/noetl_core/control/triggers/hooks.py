@@ -49,9 +49,9 @@ MAX_PART: Final = 512
 """Maximum size in bytes of a path (the limit for playbooks) and of a name."""
 TOO_LARGE: Final = f"a body has {MAX_BODY // 1024**2} MB ({MAX_BODY:,} bytes) at most"
 MAX_AGE_S: Final = 60
-"""How long a secret is cached: a replacement is in use after a minute."""
+"""Maximum age of a cached secret: a replacement is in use after a minute."""
 MISSING_AGE_S: Final = 5
-"""How long a missing credential of a webhook is cached: it may be created soon."""
+"""Maximum age of a cached miss of a credential: the credential may be created soon."""
 MOST_SECRETS: Final = 3
 """Maximum number of secrets of a webhook: two or more only while they are changed."""
 MOST_KEPT: Final = 1_000

@@ -29,7 +29,7 @@ from noetl_core.values.instants import DAY_S, SECOND
 log = logging.getLogger(__name__)
 
 FIRINGS_KEPT_S: Final = 7 * DAY_S
-"""How long the result of an occurrence is kept."""
+"""Retention of the result of an occurrence."""
 SOURCES: Final = {"webhook": "hook", "upload": "s3"}
 """Sources in `by` that differ from the kind of the trigger."""
 NEVER = (BadWorkload, InvalidPlaybook, UnknownPool, NotFound, TemplateError, TooLarge)
