@@ -21,11 +21,14 @@ from importlib import import_module
 from pkgutil import walk_packages
 from typing import Any
 
+import typer
+
 import noetl_cli
 import noetl_core.dsl
 import noetl_core.observe
 import noetl_core.runtime.local
 import noetl_migrate
+from noetl_cli.commands import load
 from noetl_cli.main import main
 
 STREAMS = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
@@ -102,6 +105,10 @@ if __name__ == "__main__":
         for module in walk_packages(package.__path__, f"{package.__name__}."):
             import_module(module.name)
     import_module("rich.table")
+    command = typer.main.get_command(load())
+    typer.main.get_command = lambda _: (
+        command
+    )  # making all commands anew takes longer than most of them; a start makes the one that runs
     gc.freeze()
     serve(socket.socket(fileno=int(sys.argv[1])))
     main()

@@ -17,6 +17,12 @@ from functools import cache
 from pathlib import Path
 from types import TracebackType
 
+import click
+import typer
+from click.testing import CliRunner, Result
+
+from noetl_cli.commands import load
+
 NOETL = Path(sys.executable).parent / "noetl"
 """The command itself: for tests of how it starts, and of what a shell does with it."""
 ENV = {k: v for k, v in os.environ.items() if k not in ("NOETL_API_URL", "NOETL_HOME", "AWS_ENDPOINT_URL")}
@@ -112,6 +118,16 @@ def run(
     with Command(*arguments, cwd=cwd, env=env, stdout=stdout, stderr=stderr, prepare=prepare) as command:
         code = command.wait(timeout)
         return subprocess.CompletedProcess(["noetl", *arguments], code, command.stdout, command.stderr)
+
+
+@cache
+def _command() -> click.Command:
+    return typer.main.get_command(load())
+
+
+def in_process(*arguments: str) -> Result:
+    """Carry a command out in this process; `exception` of what it returns tells how it ended. All commands are made once."""
+    return CliRunner().invoke(_command(), list(arguments))
 
 
 SHIM = """#!{python} -IS

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import settings
 
 from noetl_infra.stack import Stack
+from tests.properties import examples
 from tests.stacks import brought_up
 
-settings.register_profile("suite", deadline=None)  # a busy machine is no reason to fail
+settings.register_profile("suite", examples(100))  # of properties that name no number
 settings.load_profile("suite")
 
 KIT, STACK = "conformance kit", "stack"

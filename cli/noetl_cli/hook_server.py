@@ -13,6 +13,7 @@ from threading import Thread
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
+from noetl_core.adapters.local.rates import LocalRequestRates
 from noetl_core.control.triggers.deliveries import Deliveries
 from noetl_core.control.triggers.hooks import MAX_BODY, ROUTE, TOO_LARGE, Answer, Hooks
 from noetl_core.control.triggers.validation import why_it_cannot_start
@@ -49,7 +50,8 @@ class HookServer(ThreadingHTTPServer):
         super().__init__((HOST, port), _Handler)
         control = wiring.control
         check, about = partial(why_it_cannot_start, control), control.catalog.about
-        self.hooks = Hooks(control.triggers.trigger, secrets, _Starts(Deliveries(control)), wiring.clock, about, check)
+        sink, rates = _Starts(Deliveries(control)), LocalRequestRates()
+        self.hooks = Hooks(control.triggers.trigger, secrets, sink, wiring.clock, about, check, rates)
 
     @property
     def address(self) -> str:
@@ -88,6 +90,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(answer.status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(said)))
+        for name, value in answer.headers.items():
+            self.send_header(name, value)
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(said)

@@ -62,24 +62,30 @@ class Progress:
         return [step for step in ended.values() if step.ended is not None]
 
     def _apply(self, e: Envelope, at: float) -> StepProgress | None:
-        if e["name"] in OPERATED:
-            self.status = EVENTS[e["name"]].becomes or self.status
-        if e["name"] == "ExecutionRedriven":
-            self.ended = None
-            for again in (self.steps[name] for name in e["data"].get("steps", ()) if name in self.steps):
-                again.done, again.failed = again.done - again.failed, 0  # failed iterations run again
-        elif e["name"] == "WorkflowFinished":
-            self.status, self.ended, self.limit = e["data"]["status"], at, ""
-        elif e["name"] == "LimitRequested" and "step" not in e:
-            self.limit = e["data"]["key"]
-        elif e["name"] == "LimitGranted" and "/" not in e["data"]["holder"]:
-            self.limit = ""
-        if "step" not in e or e["entity"] == "next" or e["name"].startswith("Token"):
+        name = e["name"]
+        if name in OPERATED:
+            self.status = EVENTS[name].becomes or self.status
+        self._apply_to_execution(e, at)
+        of_step = _step_of(e)
+        if of_step is None:
             return None
-        step = self.steps.get(e["step"])
+        step = self.steps.get(of_step)
         if step is None:
-            step = self.steps[e["step"]] = StepProgress(e["step"], began=at)
+            step = self.steps[of_step] = StepProgress(of_step, began=at)
         return self._apply_step(step, e, at)
+
+    def _apply_to_execution(self, e: Envelope, at: float) -> None:
+        match e["name"]:
+            case "ExecutionRedriven":
+                self.ended = None
+                for again in (self.steps[name] for name in e["data"].get("steps", ()) if name in self.steps):
+                    again.done, again.failed = again.done - again.failed, 0  # failed iterations run again
+            case "WorkflowFinished":
+                self.status, self.ended, self.limit = e["data"]["status"], at, ""
+            case "LimitRequested" if "step" not in e:
+                self.limit = e["data"]["key"]
+            case "LimitGranted" if "/" not in e["data"]["holder"]:
+                self.limit = ""
 
     def _apply_step(self, step: StepProgress, e: Envelope, at: float) -> StepProgress | None:
         run = e.get("step_run_id", "")
@@ -119,7 +125,7 @@ class Progress:
                 return self._ended(step, run, e, at)
         return None
 
-    def _ended(self, step: StepProgress, run: str, e: Envelope, at: float) -> StepProgress | None:
+    def _ended(self, step: StepProgress, run: str, e: Mapping[str, Any], at: float) -> StepProgress | None:
         """Apply the end of a run as the control plane records it; the run's own terminal event only announces it."""
         if run not in step.open or e["source"] != "server" or not ends_run(e["name"], e["data"]):
             return None
@@ -129,3 +135,11 @@ class Progress:
             step.status, step.ended = ("error" if failed else "ok"), at
             return step
         return None
+
+
+def _step_of(envelope: Mapping[str, Any]) -> str | None:
+    """Return the step whose progress the event is about. A plain mapping: mypy would narrow the union of all envelopes for
+    seconds."""
+    if "step" not in envelope or envelope["entity"] == "next" or envelope["name"].startswith("Token"):
+        return None
+    return str(envelope["step"])

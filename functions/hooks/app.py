@@ -11,21 +11,24 @@ import os
 from base64 import b64decode
 from collections.abc import Mapping
 from functools import cache
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.logging import correlation_paths
+from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from noetl_core.adapters.aws.catalog_table.catalog import DynamoPlaybookCatalog
+from noetl_core.adapters.aws.catalog_table.rates import DynamoRequestRates
 from noetl_core.adapters.aws.catalog_table.triggers import DynamoTriggers
 from noetl_core.adapters.aws.functions.snapstart import on_snapshots
 from noetl_core.adapters.aws.named import results
 from noetl_core.adapters.aws.secrets import SecretsManager
 from noetl_core.adapters.aws.webhooks import SqsWebhookSink
 from noetl_core.adapters.clock import SystemClock
-from noetl_core.control.triggers.hooks import ROUTE, Answer, Hooks
+from noetl_core.control.triggers.hooks import RATE, ROUTE, Answer, Hooks
 from noetl_core.observe.telemetry import traced
 from noetl_core.ports import TriggerRecord, WebhookDelivery
 
@@ -44,7 +47,8 @@ def _hooks() -> Hooks:
     find, about = DynamoTriggers(catalog).trigger, DynamoPlaybookCatalog(catalog).about
     sink = SqsWebhookSink(os.environ["INBOX_QUEUE_URL"], results())
     secrets = SecretsManager(os.environ.get("SECRETS_PREFIX", "noetl/"))
-    return Hooks(find, secrets, sink, SystemClock(), about, _why_it_cannot_start, paths_required=True)
+    rates, rate = DynamoRequestRates(catalog), float(os.environ.get("HOOK_RATE", RATE))
+    return Hooks(find, secrets, sink, SystemClock(), about, _why_it_cannot_start, rates, rate, paths_required=True)
 
 
 hooks = cache(_hooks)
@@ -71,8 +75,10 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Mapping[str, Any]:
     path, _, name = event["path"].partition(ROUTE)[2].rpartition("/")
     answer = _answer(unquote(path), unquote(name), event)
     logger.info("answered", extra={"route": f"POST {ROUTE}{{path+}}/{{name}}", "status": int(answer.status)})
+    if answer.status == HTTPStatus.TOO_MANY_REQUESTS:
+        metrics.add_metric("HooksOverRate", MetricUnit.Count, 1)
     body = {"error": {**answer.body["error"], "request_id": context.aws_request_id}} if "error" in answer.body else answer.body
-    return {"statusCode": int(answer.status), "headers": HEADERS, "body": json.dumps(body)}
+    return {"statusCode": int(answer.status), "headers": {**HEADERS, **answer.headers}, "body": json.dumps(body)}
 
 
 def _answer(path: str, name: str, event: Mapping[str, Any]) -> Answer:

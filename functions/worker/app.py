@@ -23,6 +23,7 @@ from noetl_core.adapters.aws.clients import client
 from noetl_core.adapters.aws.functions.concurrent_calls import side_by_side
 from noetl_core.adapters.aws.functions.invocation import TimeLeft, log_failure
 from noetl_core.adapters.aws.queue import about_command, read_command
+from noetl_core.engine.records import Command
 from noetl_core.observe.telemetry import traced
 from noetl_core.ports import Deadline, OutOfTime, PortError
 from noetl_core.runtime.worker_wiring import gates, results, worker
@@ -51,6 +52,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Mapping[str, Any]:
     """Handle a batch of commands."""
     global turns
     turns = turns or Turns(max(1, int(context.memory_limit_in_mb) // MIB_PER_CPU))
+    if (asker := worker().asker) is not None:
+        asker.observe = _count
     left_ms = context.get_remaining_time_in_millis()
     deadline = time.time_ns() // 1000 + max(1_000, left_ms - SPARE_MS) * 1000
     records = [SQSRecord(record) for record in event["Records"]]
@@ -69,6 +72,10 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Mapping[str, Any]:
     return {"batchItemFailures": [{"itemIdentifier": record.message_id} for record, _ in failed]}
 
 
+def _count(name: str, value: float) -> None:
+    metrics.add_metric(name, MetricUnit.Milliseconds if name.endswith("Ms") else MetricUnit.Count, value)
+
+
 def _look_at_gates(records: Sequence[SQSRecord]) -> None:
     """Read the gates of a batch in one request. Missing ones are read with the command."""
     try:
@@ -84,8 +91,9 @@ def _command(record: SQSRecord, deadline: int, turns: Turns, became: list[Handle
         command = read_command(record.body, results())
         share = worker().share(command)
         received = int(record.attributes.approximate_receive_count)
-        with turns.turn("computes" if share == "alone" and received > ALONE_TRIES else share, TURN_S):
-            handled = worker().handle(command, deadline)
+        with turns.turn("computes" if share == "alone" and received > ALONE_TRIES else share, TURN_S) as turn:
+            for carried_out, handled in worker().chain(command, deadline, turn):
+                _note(carried_out, handled, became)
     except NoTurn as busy:
         logger.info("a message goes to another worker", extra={"reason": str(busy), **about_command(record.body)})
         _hand_back(record, hand_over_s(received, random.random()))
@@ -93,6 +101,10 @@ def _command(record: SQSRecord, deadline: int, turns: Turns, became: list[Handle
     except BaseException as error:  # even exceptions that would end the process, because the other commands of the batch continue
         _comes_again(record, error)
         raise
+
+
+def _note(command: Command, handled: Handled, became: list[Handled]) -> None:
+    """Log what became of a command, for which the metrics count it."""
     became.append(handled)
     logger.info(
         "handled",

@@ -15,6 +15,7 @@ from noetl_infra.stack import Stack
 FUNCTIONS = {
     "admit": "AdmitFunctionName",
     "router": "RouterFunctionName",
+    "ask": "AskFunctionName",
     "worker": "WorkerFunctionName",
     "sweeper": "SweeperFunctionName",
 }
@@ -44,7 +45,9 @@ class Functions:
         functions = session.client("lambda", endpoint_url=stack.endpoint)
         self._groups = {}
         for short, output in FUNCTIONS.items():
-            name = stack.outputs[output]
+            name = stack.outputs.get(output)
+            if name is None:  # a function that the stack does without
+                continue
             logging: Any = functions.get_function_configuration(FunctionName=name).get("LoggingConfig", {})
             self._groups[short] = logging.get("LogGroup", f"/aws/lambda/{name}")
 

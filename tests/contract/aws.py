@@ -23,7 +23,7 @@ from noetl_core.adapters.aws.catalog_table.gates import DynamoGates
 from noetl_core.adapters.aws.catalog_table.index import DynamoExecutionIndex
 from noetl_core.adapters.aws.catalog_table.key_values import DynamoKeyValues
 from noetl_core.adapters.aws.catalog_table.limits import DynamoLimitPlaces
-from noetl_core.adapters.aws.catalog_table.rates import DynamoRateLimits
+from noetl_core.adapters.aws.catalog_table.rates import DynamoRateLimits, DynamoRequestRates
 from noetl_core.adapters.aws.catalog_table.triggers import DynamoTriggers
 from noetl_core.adapters.aws.clients import client, forget_clients
 from noetl_core.adapters.aws.events import DynamoEventStore
@@ -41,6 +41,7 @@ from noetl_core.ports import (
     LimitPlaces,
     PlaybookCatalog,
     RateLimits,
+    RequestRates,
     ResultStore,
     Sealer,
     Secrets,
@@ -52,7 +53,7 @@ from tests.contract.clocks import FakeClock
 from tests.contract.event_store import DurableLogContract
 from tests.contract.key_values import KeyValuesContract
 from tests.contract.limits import LimitPlacesContract
-from tests.contract.rates import RateLimitsContract
+from tests.contract.rates import RateLimitsContract, RequestRatesContract
 from tests.contract.stores import CommandQueueContract, Receive, ResultStoreContract, SealerContract, SecretsContract
 from tests.contract.tokens import TokenCacheContract
 from tests.contract.triggers import TriggerStoreContract
@@ -163,6 +164,12 @@ class DynamoRateLimitsContract(_Aws, RateLimitsContract):
     @pytest.fixture
     def rates(self, aws: None) -> RateLimits:
         return DynamoRateLimits(make_table("CatalogTable"))
+
+
+class DynamoRequestRatesContract(_Aws, RequestRatesContract):
+    @pytest.fixture
+    def requests(self, aws: None) -> RequestRates:
+        return DynamoRequestRates(make_table("CatalogTable"))
 
 
 class DynamoTokenCacheContract(_Aws, TokenCacheContract):

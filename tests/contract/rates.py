@@ -1,10 +1,10 @@
-"""Contract of `RateLimits`."""
+"""Contracts of `RateLimits` and `RequestRates`."""
 
 from __future__ import annotations
 
 import threading
 
-from noetl_core.ports import RateInUse, RateLimits
+from noetl_core.ports import RateInUse, RateLimits, RequestRates
 from noetl_core.values.instants import SECOND
 
 NOW = 1_800_000_000 * SECOND
@@ -50,3 +50,34 @@ class RateLimitsContract:
         rates.reserve("a/ü", 2 * STEP, 1, NOW)
         assert list(rates.rates(NOW)) == [RateInUse("a/ü", NOW + 2 * STEP, 2 * STEP), RateInUse("b", NOW + 3 * STEP, STEP)]
         assert list(rates.rates(NOW + (2 * DAY) * SECOND)) == []
+
+
+class RequestRatesContract:
+    """Give a fixture `requests`: rates that nobody has used."""
+
+    def test_as_many_requests_as_the_burst_come_at_once_and_then_one_per_interval(self, requests: RequestRates) -> None:
+        assert [requests.take("a", STEP, 3, NOW) for _ in range(4)] == [0, 0, 0, STEP]
+        assert [requests.take("a", STEP, 3, NOW + STEP) for _ in range(2)] == [0, STEP]
+        assert requests.take("a", STEP, 3, NOW + STEP + STEP // 2) == STEP - STEP // 2
+
+    def test_a_refused_request_uses_nothing(self, requests: RequestRates) -> None:
+        requests.take("a", STEP, 1, NOW)
+        assert {requests.take("a", STEP, 1, NOW) for _ in range(20)} == {STEP}
+        assert requests.take("a", STEP, 1, NOW + STEP) == 0
+
+    def test_each_key_has_a_rate_of_its_own(self, requests: RequestRates) -> None:
+        assert [requests.take(key, STEP, 1, NOW) for key in ("a/b", "a/ü", "a/b")] == [0, 0, STEP]
+
+    def test_permits_that_nobody_took_are_kept_up_to_the_burst(self, requests: RequestRates) -> None:
+        requests.take("a", STEP, 2, NOW)
+        later = NOW + 3 * DAY * SECOND
+        assert [requests.take("a", STEP, 2, later) for _ in range(3)] == [0, 0, STEP]
+
+    def test_of_many_requests_at_once_no_more_are_taken_than_the_burst(self, requests: RequestRates) -> None:
+        waits: list[int] = []
+        threads = [threading.Thread(target=lambda: waits.append(requests.take("a", STEP, 5, NOW))) for _ in range(20)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(waits) == [0] * 5 + [STEP] * 15

@@ -18,6 +18,7 @@ from tests.contract.aws import (
     DynamoLimitPlacesContract,
     DynamoPlaybookCatalogContract,
     DynamoRateLimitsContract,
+    DynamoRequestRatesContract,
     DynamoTokenCacheContract,
     DynamoTriggersContract,
     KmsSealerContract,
@@ -76,6 +77,10 @@ class TestDynamoLimitPlaces(DynamoLimitPlacesContract):
 
 
 class TestDynamoRateLimits(DynamoRateLimitsContract):
+    pass
+
+
+class TestDynamoRequestRates(DynamoRequestRatesContract):
     pass
 
 

@@ -15,7 +15,7 @@ from noetl_core.adapters.local.key_values import SqliteKeyValues
 from noetl_core.adapters.local.keys import file_key, memory_key
 from noetl_core.adapters.local.limits import SqliteLimitPlaces
 from noetl_core.adapters.local.queue import LocalQueue
-from noetl_core.adapters.local.rates import SqliteRateLimits
+from noetl_core.adapters.local.rates import LocalRequestRates, SqliteRateLimits
 from noetl_core.adapters.local.results import FileResultStore, LazyTempResultStore
 from noetl_core.adapters.local.sealer import LocalSealer
 from noetl_core.adapters.local.secrets import LocalSecrets
@@ -31,6 +31,7 @@ from noetl_core.ports import (
     LimitPlaces,
     PlaybookCatalog,
     RateLimits,
+    RequestRates,
     ResultStore,
     Sealer,
     Secrets,
@@ -42,7 +43,7 @@ from tests.contract.clocks import FakeClock
 from tests.contract.event_store import DurableLogContract, EventStoreContract
 from tests.contract.key_values import KeyValuesContract
 from tests.contract.limits import LimitPlacesContract
-from tests.contract.rates import RateLimitsContract
+from tests.contract.rates import RateLimitsContract, RequestRatesContract
 from tests.contract.stores import CommandQueueContract, Receive, ResultStoreContract, SealerContract, SecretsContract
 from tests.contract.tokens import TokenCacheContract
 from tests.contract.triggers import TriggerStoreContract
@@ -95,6 +96,12 @@ class TestSqliteRateLimits(_Local, RateLimitsContract):
     @pytest.fixture
     def rates(self, database: Database) -> RateLimits:
         return SqliteRateLimits(database)
+
+
+class TestLocalRequestRates(RequestRatesContract):
+    @pytest.fixture
+    def requests(self) -> RequestRates:
+        return LocalRequestRates()
 
 
 class TestSimRateLimits(RateLimitsContract):

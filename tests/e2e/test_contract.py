@@ -14,6 +14,7 @@ from tests.contract.aws import (
     DynamoLimitPlacesContract,
     DynamoPlaybookCatalogContract,
     DynamoRateLimitsContract,
+    DynamoRequestRatesContract,
     DynamoTokenCacheContract,
     KmsSealerContract,
     S3ResultStoreContract,
@@ -50,6 +51,10 @@ class TestDynamoLimitPlaces(DynamoLimitPlacesContract):
 
 
 class TestDynamoRateLimits(DynamoRateLimitsContract):
+    pass
+
+
+class TestDynamoRequestRates(DynamoRequestRatesContract):
     pass
 
 

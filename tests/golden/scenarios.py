@@ -44,11 +44,12 @@ class Scenario:
     others: Mapping[str, str] = field(default_factory=dict)
     payload: Mapping[str, object] = field(default_factory=dict)
     spread: SpreadRule | None = None
+    asks: bool = False
 
     def play(self, name: str, key: str = "key", seed: int = 0) -> tuple[World, str, dict[str, str]]:
         """The world after it happened, the execution, and the playbooks that took part. `key` is what the execution's id is
         made from, `seed` what the order of deliveries is."""
-        world = World(Faults(seed=seed), tool=self.tool, spread=self.spread)
+        world = World(Faults(seed=seed), tool=self.tool, spread=self.spread, asks=self.asks)
         world.tools = {"crane": CraneTool(Crane(world.faults, world.clock))}
         sources = {f"golden/{name}": playbook(name, self.workflow, self.head)}
         for other, text in self.others.items():
@@ -193,6 +194,7 @@ UNMENDED = """\
 
 SCENARIOS: Mapping[str, Scenario] = {
     "chain": Scenario("steps one after the other: args, ctx of a step, results of finished steps", CHAIN),
+    "asked": Scenario("steps one after the other, whose worker asks for the next one", CHAIN, asks=True),
     "retry": Scenario("a task that works at its third attempt, with delays that suspend the run", RETRY, tool=flaky),
     "jump_loop": Scenario("a pipeline that jumps back for the next page, with iter as its scratch", JUMP, tool=pages),
     "exclusive_arcs": Scenario("of several arcs the first that fits", INCLUSIVE.replace("inclusive", "exclusive")),

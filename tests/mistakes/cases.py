@@ -14,7 +14,10 @@ from noetl_core.dsl.model import Playbook
 from noetl_core.dsl.parse import check, parse_playbook
 from noetl_core.dsl.reading.diagnostics import Diagnostic
 from noetl_core.dsl.versions import Version
+from noetl_core.engine.outcome import Outcome
 from noetl_core.runtime.local import LocalWiring
+from noetl_core.tools.base import ToolCall
+from noetl_core.tools.http.tool import HttpTool
 from noetl_core.tools.registry import ToolRegistry
 from noetl_core.views.executions import executions
 from tests.unit.docs.language import DemoService, completed
@@ -23,8 +26,8 @@ FILE = Path(__file__).parent / "mistakes.yaml"
 PAGE = Path(__file__).parents[2] / "docs/language/mistakes.md"
 HEAD = """# Mistakes
 
-Mistakes that authors make, and what finds each of them. The playbooks are in `tests/mistakes/mistakes.yaml`, with which this page is made; each is validated and run there. None is
-silent in a [strict](playbook.md#strict) execution. Errors and warnings of `noetl validate` say the place, too; their codes are explained in [diagnostics](diagnostics.md).
+Mistakes that authors make, and what finds each of them. The playbooks are in `tests/mistakes/mistakes.yaml`, with which this page is made; each is validated and run there. What lint finds, `noetl run` and `noetl register`
+say, too, and a [strict](playbook.md#strict) execution fails of it, except where the table says why it completes. Errors and warnings of `noetl validate` say the place, too; their codes are explained in [diagnostics](diagnostics.md).
 """
 _STEP = "workflow: [{ step: work, tool: { kind: noop, result: '{{ workload.customer }}' } }]\n"
 CHILDREN = {
@@ -32,6 +35,14 @@ CHILDREN = {
     "docs/strict_child": "workload: { x-schema: { required: [customer], properties: { customer: { type: integer }, note: {} } } }\n"
     + _STEP,
 }
+
+
+class Service(DemoService):
+    """The service of the examples; other URLs than those of HTTP are refused as the tool refuses them."""
+
+    def run(self, call: ToolCall) -> Outcome:
+        url = str(call.inputs["url"])
+        return super().run(call) if url.startswith("https://") else HttpTool().run(call)
 
 
 class Case(NamedTuple):
@@ -43,6 +54,8 @@ class Case(NamedTuple):
     says: str
     play: str
     code: str = ""
+    passes: str = ""
+    """Of what lint alone finds: why a strict execution completes."""
 
 
 def cases() -> list[Case]:
@@ -64,7 +77,7 @@ def findings(play: str) -> list[Diagnostic]:
 
 def outcome(play: str, *, strict: bool) -> tuple[str, str]:
     """Run a playbook. Return its status and the message of its error; that of a request that is refused, too."""
-    local = LocalWiring(tools=ToolRegistry({"http": DemoService()}), secrets=LocalSecrets(Path("no-such-file"), {}))
+    local = LocalWiring(tools=ToolRegistry({"http": Service()}), secrets=LocalSecrets(Path("no-such-file"), {}))
     try:
         for path in CHILDREN:
             register(local.control, _text(path))
@@ -87,6 +100,8 @@ def page() -> str:
             topic = case.topic
             lines.append(f"\n## {topic[0].upper()}{topic[1:]}\n\n| mistake | found by | what is said |\n|---|---|---|\n")
         by = {"validate": "validate", "lint": "validate (lint)", "run": "run", "strict": "strict run"}[case.found_by]
+        if case.passes:
+            by += f"; a strict run completes: {case.passes}"
         said = " ".join(case.says.split()).replace("|", "\\|")
         lines.append(f"| {case.mistake} | {by} | {f'{case.code} ' if case.code else ''}{said} |\n")
     return "".join(lines)

@@ -7,6 +7,7 @@ from noetl_core.views.explain.replay import replay
 from tests.sim import invariants
 from tests.sim.world import World
 
+STEPS = 8
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: sim/t}\nworkflow:\n"
 
 CHAIN = (
@@ -22,6 +23,15 @@ CHAIN = (
     tool: [{name: c, kind: noop, args: {n: 3}}]
 """
 )
+
+
+def chain(steps: int = STEPS) -> str:
+    """Return a playbook of steps one after the other."""
+    return HEAD + "".join(
+        f"  - step: {'start' if n == 0 else f's{n}'}\n    tool: [{{name: t{n}, kind: noop, args: {{n: {n}}}}}]\n"
+        + (f"    next: {{arcs: [{{step: s{n + 1}}}]}}\n" if n < steps - 1 else "")
+        for n in range(steps)
+    )
 
 
 def failed_with(world: World, execution_id: str) -> str:

@@ -9,7 +9,7 @@
 * I6: the arcs of a boundary are evaluated once; an exclusive router selects at most one.
 * I7: once faults stop, every execution reaches a terminal state or an explained wait within a limited time.
 * I8: ctx is the fold of its patches.
-* I9: every scheduled step run is commanded.
+* I9: every scheduled step run is commanded, through a queue or as the answer to the ask for which it is claimed.
 * I10: no secret, nor its base64, URL, hex or reversed form, is anywhere outside the worker's memory.
 * I11: the same playbook, inputs and tool outcomes give the same events locally and on the stack, except for ids, times and
   the order of concurrent runs.
@@ -22,10 +22,11 @@ from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import asdict
 from itertools import pairwise
+from typing import Any
 
 from noetl_core.engine.effects import next_reconciliation
 from noetl_core.engine.fold.control_stream import REDUCER, fold_commits
-from noetl_core.engine.records import StreamId
+from noetl_core.engine.records import StreamId, control_events
 from noetl_core.engine.routing.limit_requests import execution_of
 from noetl_core.engine.snapshots import restore
 from noetl_core.engine.state import State
@@ -40,6 +41,7 @@ TERMINAL_RUN = {"StepDone", "StepFailed", "LoopChunkDone"}
 
 def check(world: World, execution_id: str) -> None:
     """Assert all invariants that can be checked when the execution is at rest."""
+    assert not world.violations
     streams = {s: c for s, c in world.store.streams.items() if s.execution_id == execution_id}
     control = [(c.seq, e) for c in streams[StreamId(execution_id)] for e in c.events]
     i1_streams_are_dense(world, execution_id)
@@ -52,6 +54,8 @@ def check(world: World, execution_id: str) -> None:
     every_compensation_ends_once(control)
     keys_are_those_of_visits(world, execution_id)
     no_lease_is_taken_early(world, execution_id)
+    no_claim_is_taken_early(world, execution_id)
+    boundaries_are_those_of_the_streams(world, execution_id)
     the_state_counts_what_readers_see(world, execution_id)
 
 
@@ -129,6 +133,48 @@ def no_lease_is_taken_early(world: World, execution_id: str) -> None:
                 assert early <= 2 * world.skew_s * 1_000_000, f"{stream} was taken over {early / 1e6:.1f} s early"
 
 
+def no_claim_is_taken_early(world: World, execution_id: str) -> None:
+    """Assert that nobody else has begun a run while the claim to it lived, that a claim answers one ask, which reached the worker of
+    the claim, and that the commit which made it routed the boundary of that ask."""
+    commits = world.store.streams.get(StreamId(execution_id), [])
+    asks = {ask.id: ask for ask in world.asking.asked}
+    claims = {
+        e.data["run"]: (c, claim)
+        for c in commits
+        for e in control_events(c)
+        if e.name == "StepScheduled" and (claim := e.data.get("claim")) is not None
+    }
+    assert len({claim["ask"] for _, claim in claims.values()}) == len(claims), "an ask is answered with two runs"
+    for run, (scheduled, claim) in claims.items():
+        ask = asks[claim["ask"]]
+        routed = [(e.data["run"], e.data["seq"]) for e in scheduled.events if e.name == "BoundaryRouted" and e.data.get("asked")]
+        assert routed == [(ask.run_id, ask.seq)], f"run {run} is claimed by a commit that did not route the boundary of its ask"
+        assert claim["worker"] == ask.worker and claim["until"] <= min(ask.deadline, scheduled.ts + 21 * 1_000_000)
+        assert scheduled.events[0].ts <= ask.until, f"run {run} was claimed when its worker had given up"
+        first = next(iter(world.store.streams.get(StreamId(execution_id, run), [])), None)
+        if first is None or first.events[0].name != "StepStarted" or first.events[0].data["worker"] == claim["worker"]:
+            continue
+        early = claim["until"] - first.ts
+        assert early <= 2 * world.skew_s * 1_000_000, f"{run} was begun {early / 1e6:.1f} s before the claim to it lapsed"
+    for ask, command in world.asking.given:
+        if command.execution_id == execution_id:
+            made = claims.get(command.run_id)
+            assert made is not None and made[1]["ask"] == ask.id, (
+                f"run {command.run_id} was given to an ask that has no claim to it"
+            )
+
+
+def boundaries_are_those_of_the_streams(world: World, execution_id: str) -> None:
+    """Assert that each boundary that was routed is in the stream of its run, as it was routed."""
+    for event in (e for c in world.store.streams.get(StreamId(execution_id), []) for e in c.events if e.name == "BoundaryRouted"):
+        stream = world.store.streams.get(StreamId(execution_id, event.data["run"]), [])
+        assert len(stream) > event.data["seq"], f"the boundary {event.data} was never written"
+        last = stream[event.data["seq"]].events[-1]
+        assert last.name == event.data["name"], f"{event.data['name']} was routed, and {last.name} is in the stream"
+        errors = [data.get("error") for data in (dict[str, Any](last.data), dict[str, Any](event.data))]
+        assert len({None if error is None else error["kind"] for error in errors}) == 1
+
+
 def i5_nothing_after_the_end(control: Sequence[Stored]) -> None:
     lives: list[list[str]] = [[]]
     for e in control:
@@ -165,6 +211,7 @@ def i8_ctx_is_the_fold_of_its_patches(world: World, execution_id: str, control: 
 
 def i9_every_scheduled_run_was_commanded(world: World, execution_id: str, control: Sequence[Stored]) -> None:
     sent = {c.run_id for c in world.queue.sent if c.execution_id == execution_id}
+    sent |= {c.run_id for _, c in world.asking.given if c.execution_id == execution_id}
     by_server = {e.data["run"] for e in control if e.name in ("StepDone", "StepFailed", "LoopSliced")}
     fenced = {
         s.run_id

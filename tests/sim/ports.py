@@ -54,6 +54,9 @@ class SimClock:
         return f"n{self.nonces}"
 
 
+ASK_FAULTS = ("refuse_ask", "lose_answer_of_ask", "late_ask", "freeze")
+
+
 @dataclass
 class Faults:
     """Probabilities of faults per port call; `crash_at` names single calls by ordinal (enumerated crash points)."""
@@ -66,6 +69,13 @@ class Faults:
     duplicate: float = 0.0
     lose_record: float = 0.0
     delay: float = 0.0
+    refuse_ask: float = 0.0
+    lose_answer_of_ask: float = 0.0
+    """An ask is carried out, and its answer lost."""
+    late_ask: float = 0.0
+    """An ask is carried out when its worker has given up."""
+    freeze: float = 0.0
+    """While an ask is carried out, at a port call: time passes, and others go on."""
     crash_at: int | None = None
     crash_after: bool = False
     calls: int = 0
@@ -75,6 +85,8 @@ class Faults:
     latency_s: float = 0.0
     """The duration of a call while `dies_at` is set."""
     clock: SimClock | None = None
+    interlude: Callable[[], None] | None = None
+    """What happens to the rest of the world during a freeze; None: nothing freezes."""
     seen: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
@@ -82,12 +94,12 @@ class Faults:
 
     def fresh(self) -> Faults:
         """Return an unused copy, because Hypothesis may run an example again."""
-        return replace(self, calls=0, quiet=False, seen=Counter())
+        return replace(self, calls=0, quiet=False, interlude=None, seen=Counter())
 
     @property
     def asked(self) -> frozenset[str]:
         """Return the kinds of faults with a probability."""
-        kinds = ("crash", "throttle", "lost_answer", "duplicate", "lose_record", "delay")
+        kinds = ("crash", "throttle", "lost_answer", "duplicate", "lose_record", "delay", *ASK_FAULTS)
         named = {kind for kind in kinds if getattr(self, kind) > 0}
         return frozenset(named if self.crash_at is None else named | {"crash"})
 
@@ -99,6 +111,8 @@ class Faults:
 
     def around(self, call: Callable[[], T]) -> T:
         """Make a port call, before or after which the process may die, and which the service may refuse."""
+        if self.interlude is not None and self.hits("freeze", self.freeze):
+            self.interlude()
         if self.dies_at is not None and self.clock is not None:
             self.clock.time += int(self.latency_s * SECOND)
             if self.clock.time > self.dies_at:

@@ -13,7 +13,7 @@ from noetl_core.views.explain.replay import replay
 from tests.sim import generated, invariants
 from tests.sim.ports import Faults
 from tests.sim.world import World
-from tests.stored import Stored
+from tests.stored import Stored, data_of
 
 
 def ends(world: World, execution_id: str, status: str) -> State:
@@ -46,7 +46,7 @@ def run(source: str, tool: Any, faults: Faults, routers: int = 2, **settings: An
 def events(world: World, execution_id: str, name: str) -> list[dict[str, Any]]:
     """Return the data of all events with that name in run streams."""
     streams = {s: c for s, c in world.store.streams.items() if s.execution_id == execution_id and s.run_id is not None}
-    return [dict(e.data) for commits in streams.values() for c in commits for e in c.events if e.name == name]
+    return [data for commits in streams.values() for data in data_of(commits, name)]
 
 
 def window_is_kept(world: World, execution_id: str, window: int) -> None:

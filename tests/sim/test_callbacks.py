@@ -12,6 +12,7 @@ from noetl_core.control.lifecycle import operate
 from noetl_core.engine.outcome import Outcome
 from noetl_core.ports import PortError
 from noetl_core.tools.base import ToolCall
+from tests.properties import some
 from tests.sim import invariants
 from tests.sim.callbacks import ASK, BEATING, HEAD, Mail, asked, ended, everything_stored, result, waits
 from tests.sim.interleavings import only_command
@@ -248,7 +249,8 @@ workflow:
 
 
 @pytest.mark.parametrize("where", ["local", "distributed"])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.sized
+@pytest.mark.parametrize("seed", some(range(6), 3))
 def test_every_iteration_is_answered_by_its_own_token_whatever_happens_on_the_way(where: str, seed: int) -> None:
     faults = Faults(seed, crash=0.02, throttle=0.02, lost_answer=0.05, duplicate=0.3, lose_record=0.1, delay=0.3)
     world = World(faults, routers=2)

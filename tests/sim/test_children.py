@@ -15,6 +15,7 @@ from noetl_core.engine.effects import StartChild
 from noetl_core.engine.state import State
 from noetl_core.log.stored_values import Values
 from noetl_core.views.explain.replay import replay
+from tests.properties import some
 from tests.sim import invariants
 from tests.sim.interleavings import only_command
 from tests.sim.ports import SECOND, Crash, Faults
@@ -120,7 +121,8 @@ def test_the_iterations_around_a_call_are_the_childs_iter_parent() -> None:
     assert result(world, execution_id) == [[[2, 1, 10], [4, 2, 10]], [[2, 1, 20], [4, 2, 20]]]
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.sized
+@pytest.mark.parametrize("seed", some(range(8), 4))
 def test_a_detached_child_starts_once_and_its_parent_does_not_wait(seed: int) -> None:
     faults = Faults(seed, crash=0.03, throttle=0.02, lost_answer=0.05, duplicate=0.3, lose_record=0.2, delay=0.3)
     world = world_with(faults=faults if seed else Faults(), routers=2)
@@ -205,7 +207,8 @@ def nobody_is_left(world: World, status: str = "cancelled") -> None:
     assert world.index.due_at == {}
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.sized
+@pytest.mark.parametrize("seed", some(range(8), 4))
 def test_a_cancel_reaches_children_and_grandchildren(seed: int) -> None:
     world = world_with(
         WAITS, MIDDLE, faults=Faults(seed, crash=0.03, duplicate=0.3, delay=0.3, lose_record=0.1) if seed else None

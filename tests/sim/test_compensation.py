@@ -14,7 +14,7 @@ from noetl_core.engine.state import State
 from noetl_core.ports import PortError
 from noetl_core.tools.base import ToolCall
 from noetl_core.views.executions import executions
-from tests.properties import some
+from tests.properties import crash_points, some
 from tests.sim import invariants
 from tests.sim.ports import SECOND, Crash, Faults
 from tests.sim.runs import ends
@@ -104,11 +104,12 @@ def test_a_crash_before_or_after_any_port_call_is_survived() -> None:
     calm = World()
     failed_trip(calm)
     for after in (False, True):
-        for point in some(range(1, calm.faults.calls + 1), 3, after):
+        for point in crash_points(calm.faults.calls, after):
             failed_trip(World(Faults(crash_at=point, crash_after=after)))
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.sized
+@pytest.mark.parametrize("seed", some(range(12), 4))
 def test_any_mix_of_faults_changes_nothing_but_time(seed: int) -> None:
     faults = Faults(seed, crash=0.03, throttle=0.03, lost_answer=0.1, duplicate=0.3, lose_record=0.2, delay=0.3)
     failed_trip(World(faults, routers=2))
@@ -157,6 +158,7 @@ def test_a_cancel_without_compensation_undoes_nothing() -> None:
     ends(world, execution_id, "cancelled")
 
 
+@pytest.mark.sized
 def test_a_cancel_with_compensation_survives_a_crash_at_any_port_call() -> None:
     def run(faults: Faults) -> None:
         world = World()
@@ -174,7 +176,7 @@ def test_a_cancel_with_compensation_survives_a_crash_at_any_port_call() -> None:
 
     calm = Faults()
     run(calm)
-    for point in range(1, calm.calls + 1):
+    for point in crash_points(calm.calls):
         run(Faults(crash_at=point))
 
 

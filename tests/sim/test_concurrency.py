@@ -9,7 +9,7 @@ import pytest
 from noetl_core.control.lifecycle.operate import cancel, pause, resume
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.statuses import TERMINAL
-from tests.properties import some
+from tests.properties import crash_points, some
 from tests.sim import invariants
 from tests.sim.concurrency import SHARED, STEPS, Server, all_end, start
 from tests.sim.ports import SECOND, Faults
@@ -91,7 +91,7 @@ def test_a_crash_at_any_port_call_loses_no_place(source: str) -> None:
     all_end(calm, ids)
     assert points > 60
     for after in (False, True):
-        for point in some(range(1 + after, points + 1, 2), 3):
+        for point in crash_points(points, after):
             world = World(Faults(crash_at=point, crash_after=after))
             all_end(world, start(world, source, 3))
             assert max(world.places.most_held.values()) == (1 if source is not STEPS else 2)
@@ -260,6 +260,7 @@ def test_without_a_single_wake_the_sweeper_alone_passes_places_on(monkeypatch: p
     assert (world.clock.time - began) / SECOND < 4 * 130, "a sweep each"
 
 
+@pytest.mark.sized
 def test_a_crash_at_any_port_call_cancels_nobody_but_the_oldest() -> None:
     source = SHARED.replace("max: 5", "max: 1, on_limit: cancel_oldest")
 
@@ -280,5 +281,5 @@ def test_a_crash_at_any_port_call_cancels_nobody_but_the_oldest() -> None:
     calm = World()
     play(calm)
     for after in (False, True):
-        for point in range(1, calm.faults.calls + 1):
+        for point in crash_points(calm.faults.calls, after):
             play(World(Faults(crash_at=point, crash_after=after)))

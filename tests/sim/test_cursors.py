@@ -11,6 +11,7 @@ from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.records import StreamId
 from noetl_core.tools.base import ToolCall
 from noetl_core.views.explain.replay import replay
+from tests.properties import CRASHES_IN, some
 from tests.sim import invariants
 from tests.sim.claimed import ClaimedRow, ClaimedTable
 from tests.sim.ports import Crash, Faults
@@ -52,7 +53,8 @@ def finished_rows(world: World, execution_id: str) -> Counter[str]:
     return done
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.sized
+@pytest.mark.parametrize("seed", some(range(12), 4))
 def test_every_row_is_done_once_by_the_log_under_random_faults(seed: int) -> None:
     world, table = world_of(Faults(seed=seed, crash=0.08, throttle=0.05, lost_answer=0.05, duplicate=0.2, delay=0.3))
     started = world.start(PLAYBOOK)
@@ -67,11 +69,11 @@ def test_every_row_is_done_once_by_the_log_under_random_faults(seed: int) -> Non
     assert finished_rows(world, started.execution_id) == Counter({str(n): 1 for n in range(1, ROWS + 1)})
 
 
+@pytest.mark.sized
 @pytest.mark.parametrize("after", [False, True])
 def test_a_kill_at_every_port_call_of_the_execution(after: bool) -> None:
-    point = 0
+    point = CRASHES_IN // 2 if after else 1
     while True:
-        point += 1
         world, table = world_of(Faults(crash_at=point, crash_after=after))
         started = world.start(PLAYBOOK)
         state = world.run(started.execution_id)
@@ -81,10 +83,12 @@ def test_a_kill_at_every_port_call_of_the_execution(after: bool) -> None:
         assert [row.state for row in table.rows] == ["done"] * ROWS and not table.stolen, point
         assert finished_rows(world, started.execution_id) == Counter({str(n): 1 for n in range(1, ROWS + 1)}), point
         invariants.check(world, started.execution_id)
+        point += CRASHES_IN
     assert point > 30
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.sized
+@pytest.mark.parametrize("seed", some(range(6), 3))
 def test_two_executions_claim_from_one_table(seed: int) -> None:
     """Tasks take their time, workers run at once and die: rows that a dead worker has are its successor's."""
     deaths = 0

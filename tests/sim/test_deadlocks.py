@@ -13,6 +13,7 @@ from noetl_core.control.limits.places import SharedLimits
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.state import State
 from noetl_core.ports import LimitPlaces
+from tests.properties import crash_points, some
 from tests.sim.concurrency import at_rest, start
 from tests.sim.ports import Faults
 from tests.sim.world import World
@@ -160,6 +161,7 @@ def test_the_sweeper_finds_a_deadlock_that_nobody_saw(monkeypatch: pytest.Monkey
     assert sorted(s.status for s in at_rest(world, ids)) == ["completed", "failed"]
 
 
+@pytest.mark.sized
 def test_a_crash_at_any_port_call_leaves_no_deadlock() -> None:
     def play(world: World) -> None:
         takes(world)
@@ -170,11 +172,12 @@ def test_a_crash_at_any_port_call_leaves_no_deadlock() -> None:
     calm = World()
     play(calm)
     for after in (False, True):
-        for point in range(1, calm.faults.calls + 1):
+        for point in crash_points(calm.faults.calls, after):
             play(World(Faults(crash_at=point, crash_after=after)))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.sized
+@pytest.mark.parametrize("seed", some(range(6), 3))
 def test_any_mix_of_faults_leaves_no_deadlock(seed: int) -> None:
     faults = Faults(seed, crash=0.02, throttle=0.02, lost_answer=0.05, duplicate=0.2, lose_record=0.1, delay=0.2)
     world = World(faults, routers=2)

@@ -21,6 +21,7 @@ from noetl_core.engine.state import State
 from noetl_core.engine.statuses import TERMINAL
 from noetl_core.log.stored_values import Values
 from noetl_core.ports import NotFound, PortError, Upload, WebhookDelivery
+from tests.properties import crash_points, some
 from tests.sim import invariants
 from tests.sim.ports import SECOND, Crash, Faults
 from tests.sim.world import World
@@ -163,6 +164,7 @@ def test_a_large_event_is_stored_once_and_reads_like_its_value() -> None:
     assert all(len(json.dumps([e.data for e in c.events], default=str)) < 8_000 for c in first)
 
 
+@pytest.mark.sized
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 def test_a_crash_at_any_port_call_of_a_delivery_is_survived(after: bool) -> None:
     def run(faults: Faults) -> World:
@@ -179,11 +181,12 @@ def test_a_crash_at_any_port_call_of_a_delivery_is_survived(after: bool) -> None
 
     points = run(Faults()).faults.calls
     assert points > 40
-    for point in range(1, points + 1):
+    for point in crash_points(points, after):
         run(Faults(crash_at=point, crash_after=after))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.sized
+@pytest.mark.parametrize("seed", some(range(6), 3))
 def test_deliveries_that_come_twice_under_faults_start_one_execution_each(seed: int) -> None:
     world = World(
         Faults(seed, crash=0.01, throttle=0.02, lost_answer=0.05, duplicate=0.2, lose_record=0.05, delay=0.2), routers=2

@@ -11,7 +11,7 @@ from noetl_core.control.admit import register
 from noetl_core.control.lifecycle.operate import cancel, pause, resume
 from noetl_core.control.limits.places import SharedLimits
 from noetl_core.ports import LimitRecord
-from tests.properties import some
+from tests.properties import crash_points, some
 from tests.sim import invariants
 from tests.sim.concurrency import Server, at_rest, start
 from tests.sim.displaced import CALLBACK, HEAD, LIMIT, PLAIN, ROUTED, under_way
@@ -317,11 +317,12 @@ def test_a_crash_at_any_port_call_displaces_nobody_twice_and_loses_no_place(sour
     play(calm, source)
     assert calm.faults.calls > 60
     for after in (False, True):
-        for point in some(range(1, calm.faults.calls + 1), 3, after):
+        for point in crash_points(calm.faults.calls, after):
             play(World(Faults(crash_at=point, crash_after=after)), source)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.sized
+@pytest.mark.parametrize("seed", some(range(10), 4))
 def test_any_mix_of_faults_displaces_nobody_twice(seed: int) -> None:
     faults = Faults(seed, crash=0.02, throttle=0.02, lost_answer=0.05, duplicate=0.2, lose_record=0.1, delay=0.2)
     world = World(faults, routers=2)

@@ -10,7 +10,7 @@ import pytest
 from noetl_core.engine.state import State
 from noetl_core.log.stored_values import Values
 from noetl_core.views.explain.replay import replay
-from tests.properties import some
+from tests.properties import crash_points, some
 from tests.sim import invariants
 from tests.sim.ports import Faults
 from tests.sim.world import World
@@ -82,7 +82,7 @@ def test_without_faults_every_task_runs_once() -> None:
 
 
 @pytest.mark.sized
-@pytest.mark.parametrize("seed", some(range(40), 3))
+@pytest.mark.parametrize("seed", some(range(40), 8))
 def test_any_mix_of_faults_changes_nothing_but_time(seed: int) -> None:
     faults = Faults(seed, crash=0.04, throttle=0.03, lost_answer=0.1, duplicate=0.3, lose_record=0.2, delay=0.3)
     run(World(faults, routers=2))
@@ -96,7 +96,7 @@ def test_a_crash_before_or_after_any_port_call_is_survived() -> None:
     points = calm.faults.calls
     assert points > 50
     for after in (False, True):
-        for point in some(range(1, points + 1), 3, after):
+        for point in crash_points(points, after):
             run(World(Faults(crash_at=point, crash_after=after)))
 
 

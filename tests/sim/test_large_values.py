@@ -14,6 +14,7 @@ from noetl_core.values.outlines import building
 from noetl_core.views.explain.replay import replay
 from noetl_core.worker import run_tree, service
 from noetl_core.worker.loops import results
+from tests.properties import some
 from tests.sim.ports import Faults
 from tests.sim.world import World
 
@@ -308,7 +309,8 @@ def test_results_of_a_loop_are_read_by_page(how: str, limits: str, monkeypatch: 
         assert max(reads.bytes.values()) < 20_000 and len([key for key in reads.bytes if "page" in key]) < 8
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.sized
+@pytest.mark.parametrize("seed", some(range(6), 3))
 @pytest.mark.parametrize("limits", ["over the limits"], indirect=True)
 def test_parts_are_the_same_under_faults(seed: int, limits: str) -> None:
     faults = Faults(seed, crash=0.02, throttle=0.05, lost_answer=0.05, duplicate=0.3, lose_record=0.1, delay=0.3)

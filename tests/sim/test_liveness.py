@@ -17,7 +17,7 @@ from noetl_core.engine.state import State
 from noetl_core.engine.statuses import TERMINAL
 from noetl_core.ports import DeadLetter
 from noetl_core.tools.base import ToolCall
-from tests.properties import TIMES
+from tests.properties import TIMES, some
 from tests.sim.liveness import HEAD, TWO, WAITS, ended, minutes, start
 from tests.sim.ports import SECOND, Crash, Faults, Message
 from tests.sim.world import World
@@ -57,7 +57,8 @@ workflow:
 )
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.sized
+@pytest.mark.parametrize("seed", some(range(3), 3))
 def test_tasks_that_take_minutes_and_wait_for_workers_all_end(seed: int) -> None:
     world = World(Faults(seed), concurrency=5)
 
@@ -134,7 +135,7 @@ def test_a_poisoned_execution_does_not_slow_down_others(how: str, monkeypatch: p
     assert beside.index.all_heads[bad].status == "stuck"
 
 
-CROWD = 1_000 if TIMES else 250
+CROWD = 1_000 if TIMES else 100
 """Executions: a poisoned one costs what it costs, however many stand beside it."""
 
 
@@ -193,7 +194,8 @@ TIMERS = 10_000 if TIMES else 2_000
 # --- versions side by side ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.sized
+@pytest.mark.parametrize("seed", some(range(4), 4))
 def test_during_a_rollout_old_code_leaves_commits_of_new_code_alone(seed: int) -> None:
     world = World(Faults(seed, duplicate=0.2, delay=0.2))
     old, new = world.new_control(version=1), world.new_control(version=2)

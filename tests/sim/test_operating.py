@@ -15,7 +15,7 @@ from noetl_core.engine.records import StreamId
 from noetl_core.engine.state import State
 from noetl_core.ports import Gate, PortError
 from noetl_core.tools.base import ToolCall
-from tests.properties import some
+from tests.properties import crash_points
 from tests.sim import invariants
 from tests.sim.operating import HEAD
 from tests.sim.ports import SECOND, Crash, Faults
@@ -131,6 +131,7 @@ def with_faults(world: World, faults: Faults) -> None:
         part.faults = faults
 
 
+@pytest.mark.sized
 def test_a_cancel_that_is_interrupted_anywhere_is_finished_by_the_sweeper() -> None:
     """Nobody asks again: once the cancel is recorded, it is carried through."""
 
@@ -152,7 +153,7 @@ def test_a_cancel_that_is_interrupted_anywhere_is_finished_by_the_sweeper() -> N
     calm = Faults()
     run(calm)
     for after in (False, True):
-        for point in range(1, calm.calls + 1):
+        for point in crash_points(calm.calls, after):
             run(Faults(crash_at=point, crash_after=after))
 
 
@@ -297,7 +298,7 @@ def test_pausing_and_resuming_survive_a_crash_at_any_port_call() -> None:
     calm = Faults()
     run(calm)
     for after in (False, True):
-        for point in some(range(1, calm.calls + 1, 3), 2, after):
+        for point in crash_points(calm.calls, after):
             run(Faults(crash_at=point, crash_after=after))
 
 

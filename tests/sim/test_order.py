@@ -14,12 +14,12 @@ from noetl_core.log.stored_values import Values
 from noetl_core.tools.base import ToolCall
 from tests.golden.drives import echo, mended
 from tests.golden.scenarios import SCENARIOS, Scenario
-from tests.properties import examples, some
+from tests.properties import TIMES, examples, some
 from tests.sim import generated
 from tests.sim.generated import GenLoop, GenStep
 from tests.sim.world import World
 
-IDS = 50
+IDS = 50 if TIMES else 12
 DERIVED = re.compile(r'\b[trcukws][0-9a-f]{24}\b|(?<=")\d{12,19}(?=[".])|\b\d{17,19}\b')
 """Ids: those made by hashing, and execution ids."""
 MERGED = """\
@@ -61,7 +61,7 @@ def played(scenario: Scenario, key: str) -> World:
 
 
 @pytest.mark.sized
-@pytest.mark.parametrize("name", some(sorted(SCENARIOS), 3))
+@pytest.mark.parametrize("name", some(sorted(SCENARIOS), 5))
 def test_every_feature_leaves_equal_histories_whatever_the_ids(name: str) -> None:
     histories = {told(played(SCENARIOS[name], f"key-{n}")) for n in range(IDS)}
     assert len(histories) == 1
@@ -88,6 +88,7 @@ def _told_of(source: str, tool: Any, n: int) -> str:
     return told(world)
 
 
+@pytest.mark.sized
 @pytest.mark.parametrize("join", ["all", "{ count: 3 }"])
 def test_tokens_of_one_arc_are_merged_in_the_order_of_their_branches(join: str) -> None:
     scenario = Scenario("", MERGED.replace("JOIN", join))
@@ -99,6 +100,7 @@ def test_tokens_of_one_arc_are_merged_in_the_order_of_their_branches(join: str) 
     assert results == {3}
 
 
+@pytest.mark.sized
 def test_a_redrive_merges_what_an_uninterrupted_execution_would_have_merged() -> None:
     """The second branch fails, and is run again; it is still the second."""
 
@@ -108,7 +110,7 @@ def test_a_redrive_merges_what_an_uninterrupted_execution_would_have_merged() ->
 
     scenario = Scenario("", MERGED.replace("JOIN", "all"), tool=bad, drive=mended(None))
     results = set()
-    for n in range(20):
+    for n in some(range(20), 3):
         world, execution_id, _ = scenario.play("merged", f"key-{n}", seed=n)
         state = world.state(execution_id)
         assert state.status == "completed"

@@ -15,7 +15,7 @@ from noetl_core.ports import PortError
 from noetl_core.tools.base import ToolCall
 from noetl_core.views.executions import executions
 from noetl_core.views.explain.replay import replay
-from tests.properties import some
+from tests.properties import crash_points, some
 from tests.sim import invariants
 from tests.sim.outside import Crane, CraneTool
 from tests.sim.ports import SECOND, Crash, Faults
@@ -119,13 +119,14 @@ def test_invalid_inputs_are_reported_before_anything_is_recorded() -> None:
     assert "StepSuspended" not in world.names(execution_id, state.step("start").last_run)
 
 
+@pytest.mark.sized
 def test_a_crash_before_or_after_any_port_call_begins_nothing_twice() -> None:
     world, tool = world_of()
     done(world, tool, ONE.replace("4000", "200"), 8)
     points = world.faults.calls
     assert points > 50
     for after in (False, True):
-        for point in range(1, points + 1):
+        for point in crash_points(points, after):
             done(*world_of(Faults(crash_at=point, crash_after=after)), ONE.replace("4000", "200"), 8)
 
 
@@ -173,11 +174,12 @@ def test_a_cancel_stops_the_work(source: str) -> None:
     assert names.index("StopDone") < names.index("WorkflowFinished"), "who waits for the end knows that nothing goes on"
 
 
+@pytest.mark.sized
 def test_a_cancel_stops_the_work_through_a_crash_at_any_point() -> None:
     calm, tool = world_of()
     cancelled(calm, tool, ONE, lifting(tool))
     for after in (False, True):
-        for point in range(1, calm.faults.calls + 1):
+        for point in crash_points(calm.faults.calls, after):
             world, tool = world_of(Faults(crash_at=point, crash_after=after))
             cancelled(world, tool, ONE, lifting(tool))
             assert tool.crane.lowered or not tool.crane.lifted

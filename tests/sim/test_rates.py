@@ -10,6 +10,7 @@ import pytest
 
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.statuses import TERMINAL
+from tests.properties import crash_points
 from tests.sim import invariants
 from tests.sim.ports import SECOND, Faults
 from tests.sim.runs import events
@@ -172,6 +173,7 @@ def test_a_permit_after_the_end_of_the_execution_is_refused() -> None:
     assert "when the execution must have ended" in state.failure["message"]
 
 
+@pytest.mark.sized
 def test_a_crash_at_any_port_call_leaves_every_call_made_and_the_rate_kept() -> None:
     def run(world: World) -> None:
         seen: list[int] = []
@@ -194,5 +196,5 @@ def test_a_crash_at_any_port_call_leaves_every_call_made_and_the_rate_kept() -> 
     points = calm.faults.calls
     assert points > 30
     for after in (False, True):
-        for point in range(1, points + 1):
+        for point in crash_points(points, after):
             run(World(Faults(crash_at=point, crash_after=after)))

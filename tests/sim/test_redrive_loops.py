@@ -10,6 +10,7 @@ import pytest
 from noetl_core.control.lifecycle import operate
 from noetl_core.engine.outcome import Outcome
 from noetl_core.tools.base import ToolCall
+from tests.properties import crash_points, some
 from tests.sim import invariants
 from tests.sim.ports import SECOND, Faults
 from tests.sim.redriven import HEAD, again, failing, result
@@ -117,7 +118,8 @@ def test_the_preview_of_a_second_redrive_knows_what_the_first_one_kept(exec_: st
     assert [c.task for c in world.calls[before:]] == ["put", "count"]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.sized
+@pytest.mark.parametrize("seed", some(range(4), 2))
 @pytest.mark.parametrize("exec_", ["local", "distributed"])
 def test_each_redrive_of_many_runs_only_the_iteration_it_names(exec_: str, seed: int) -> None:
     """Whatever earlier ones ran again, and kept."""
@@ -221,16 +223,18 @@ def _redriven_under(faults: Faults, stream_on: bool = True) -> World:
     return world
 
 
+@pytest.mark.sized
 def test_a_crash_before_or_after_any_port_call_of_a_redrive_is_survived() -> None:
     calm = Faults()
     _redriven_under(calm)
     assert calm.calls > 20
     for after in (False, True):
-        for point in range(1, calm.calls + 1):
+        for point in crash_points(calm.calls, after):
             _redriven_under(Faults(crash_at=point, crash_after=after))
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.sized
+@pytest.mark.parametrize("seed", some(range(12), 4))
 def test_any_mix_of_faults_after_a_redrive_changes_nothing_but_time(seed: int) -> None:
     _redriven_under(Faults(seed, crash=0.04, throttle=0.03, lost_answer=0.1, duplicate=0.3, lose_record=0.2, delay=0.3))
 

@@ -14,6 +14,7 @@ from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.records import StreamId
 from noetl_core.expr import Secret
 from noetl_core.tools.base import ToolCall
+from tests.properties import some
 from tests.sim import invariants
 from tests.sim.ports import Crash, Faults
 from tests.sim.world import World
@@ -91,7 +92,8 @@ def test_a_token_fetched_before_a_wait_is_there_after_it_and_in_no_log() -> None
 
 
 @pytest.mark.parametrize("where", ["local", "distributed"])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.sized
+@pytest.mark.parametrize("seed", some(range(6), 3))
 def test_every_iteration_gets_its_own_secret_back_under_faults(where: str, seed: int) -> None:
     world = World(Faults(seed, crash=0.02, throttle=0.02, lost_answer=0.1, duplicate=0.3, delay=0.3) if seed else Faults())
     world.tool = tool

@@ -19,7 +19,7 @@ from noetl_core.engine.state import State
 from noetl_core.log.stored_values import Values
 from noetl_core.tools.base import ToolCall
 from noetl_core.views.executions import executions
-from tests.properties import examples, some
+from tests.properties import crash_points, examples
 from tests.sim import generated
 from tests.sim.generated import GenLoop
 from tests.sim.ports import Faults
@@ -143,8 +143,8 @@ def test_every_crash_point_of_the_hand_over_leads_to_the_same_end() -> None:
     failing(whole, lambda call: False)
     wanted = told(whole, ends(whole, whole.start(LOOP).execution_id, "completed"))
     calls = whole.faults.calls
-    for at in some(range(1, calls, 3), 3):
-        for after in (False, True):
+    for after in (False, True):
+        for at in crash_points(calls, after):
             world = World(Faults(crash_at=at, crash_after=after), spread=AT_ONCE)
             failing(world, lambda call: False)
             execution_id = world.start(LOOP).execution_id

@@ -13,6 +13,7 @@ from noetl_core.control.core import Control
 from noetl_core.control.triggers.operate import fire, switch
 from noetl_core.engine.ids import trigger_id
 from noetl_core.views.executions import executions
+from tests.properties import CRASHES_IN
 from tests.sim.ports import SECOND, Crash, Faults
 from tests.sim.scheduled import PATH, at, playbook, register_in, started, world_at
 from tests.sim.world import World
@@ -50,13 +51,13 @@ def test_an_occurrence_starts_an_execution_with_its_payload() -> None:
     assert listed == [(day, "started") for day in days[1:]]
 
 
+@pytest.mark.sized
 def test_whatever_crashes_an_occurrence_starts_one_execution() -> None:
     """A process dies before, and after, each call that a registration and two occurrences make."""
     calls = 0
     for crash_after in (False, True):
-        crash_at = 0
+        crash_at = CRASHES_IN // 2 if crash_after else 1
         while True:
-            crash_at += 1
             world = world_at("2026-03-28T12:00:30", Faults(crash_at=crash_at, crash_after=crash_after))
             register_in(world, playbook('schedule: "*/30 * * * *"'))
             pass_time(world, "2026-03-28T13:10:00")
@@ -65,7 +66,8 @@ def test_whatever_crashes_an_occurrence_starts_one_execution() -> None:
             assert len(results(world)) == 2
             if world.faults.calls < crash_at:
                 break
-            calls += 1
+            crash_at += CRASHES_IN
+            calls += CRASHES_IN
     assert calls >= 80
 
 

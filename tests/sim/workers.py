@@ -9,6 +9,8 @@ from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.records import Command
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.registry import ToolRegistry
+from noetl_core.worker.claiming.asker import Asker
+from noetl_core.worker.claiming.handled import Handled
 from noetl_core.worker.service import Worker
 from tests.sim.ports import SECOND, SimClock
 
@@ -29,6 +31,9 @@ class ScriptedTool:
 
     def run(self, call: ToolCall) -> Outcome:
         self.world.calls.append(call)
+        self.world.check_holder()
+        if self.world.asks and self.world.faults.hits("freeze", self.world.faults.freeze):
+            self.world.freeze()
         if self.world.tool is not None:
             return self.world.tool(call)
         return Outcome.ok(call.inputs.get("result", call.inputs.get("args")))
@@ -57,12 +62,26 @@ class WorkerClock(SimClock):
         return self._world.clock.nonce()
 
 
+class WatchedWorker(Worker):
+    """A worker that tells its world which command it is at."""
+
+    world: World
+
+    def handle(self, command: Command, deadline: int | None = None) -> Handled:
+        at_work = self.world.at_work
+        at_work.append((self.name, command))
+        try:
+            return super().handle(command, deadline)
+        finally:
+            at_work.remove((self.name, command))
+
+
 class SimWorker:
     """One process handling one command at a time."""
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.worker = Worker(
+        self.worker = WatchedWorker(
             world.store,
             world.results,
             world.gates,
@@ -76,11 +95,13 @@ class SimWorker:
             callback_key=world.controls[0].callback_key,
             spread=world.spread,
             rates=world.rates,
+            asker=Asker(world.asking, world.clock) if world.asks else None,
         )
+        self.worker.world = world
 
     def __call__(self, command: Command) -> None:
-        handled = self.worker.handle(command)
-        self.world.handled.append((command, handled))
+        for following, handled in self.worker.chain(command):
+            self.world.handled.append((following, handled))
 
 
 def sim_worker(world: World) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from noetl_core.adapters.local.sealer import LocalSealer
@@ -15,6 +16,7 @@ from noetl_core.control.fence import boundary_of
 from noetl_core.control.limits.places import SharedLimits
 from noetl_core.control.sweeping.dead_letters import handle_dead_letter
 from noetl_core.control.sweeping.sweep import Swept, reconcile, reconcile_safely, sweep
+from noetl_core.engine.fold.control_stream import fold_commits
 from noetl_core.engine.loops import SpreadRule
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.records import Command, Commit, StreamId
@@ -22,6 +24,7 @@ from noetl_core.engine.state import State
 from noetl_core.engine.statuses import TERMINAL
 from noetl_core.ports import DeadLetter, EventStore, PortError, Sealer
 from noetl_core.tools.base import Tool
+from tests.sim.asking import SimAsks, freeze
 from tests.sim.busy import BusyWorkers
 from tests.sim.catalog import SimCatalog, SimIndex
 from tests.sim.limited import SimPlaces, SimRates
@@ -78,6 +81,9 @@ class World:
     skew_s: float = 0
     """How far the clock of each worker may be before or behind that of the control plane."""
 
+    asks: bool = False
+    """Whether workers ask for the runs that follow."""
+
     tools: Mapping[str, Tool] = field(default_factory=dict)
     """Kinds besides the scripted ones, as plugins bring them."""
 
@@ -95,9 +101,17 @@ class World:
         self.rates = SimRates(self.faults)
         self.places = SimPlaces(self.faults)
         self.next_sweep = self.clock.time + SWEEP_EVERY_S * SECOND
+        self.asking = SimAsks(self)
+        self.later: list[Callable[[], None]] = []
+        """Calls that are on their way."""
+        self.at_work: list[tuple[str, Command]] = []
+        """The workers that carry out a command, with it; the last one acts."""
+        self.violations: list[str] = []
+        """What workers did without the right to."""
         self.calls: list[Any] = []
         """Every tool call made, in order: for exactly-once and at-least-once checks."""
         self.handled: list[Any] = []
+        self._folded: dict[str, tuple[State, int]] = {}
         self.controls = [self.new_control() for _ in range(self.routers)]
         self.faults.clock = self.clock
         self.workers = BusyWorkers(self.clock)
@@ -116,6 +130,7 @@ class World:
             SubPlaybooks(),
             self.triggers,
             callback_key=lambda: KEY,
+            asks=self.asks,
             limits=SharedLimits(self.places, self.rates),
         )
 
@@ -174,12 +189,15 @@ class World:
             self._carry_out(message)
 
     def _carry_out(self, message: Message) -> None:
+        if self.asks:  # others go on while a call is frozen
+            message.visible_at = self.clock.time + VISIBILITY_S * SECOND
         try:
             if message.command is None:
                 reconcile_safely(self.random.choice(self.controls), message.execution_id, Swept())
             else:
                 self.handle(message.command)
-            self.queue.messages.remove(message)
+            if message in self.queue.messages:
+                self.queue.messages.remove(message)
         except (Crash, PortError):
             self._restart_control()
             message.visible_at = self.clock.time + VISIBILITY_S * SECOND
@@ -196,7 +214,7 @@ class World:
         records = [r for r in self.records if r.at <= now]
         full = self.concurrency is not None and len(self.workers) >= self.concurrency
         messages = [m for m in self.queue.messages if m.visible_at <= now and not (full and m.command is not None)]
-        others = self.workers.ready()
+        others: list[Callable[[], None]] = [*self.workers.ready(), *(partial(self._arrive, call) for call in self.later)]
         if now >= self.next_sweep:
             others.append(self._sweep)
         if count := len(records) + len(messages) + len(others):
@@ -210,6 +228,42 @@ class World:
             return False
         self.clock.time = max(now, min(times))
         return True
+
+    def _arrive(self, call: Callable[[], None]) -> None:
+        self.later.remove(call)
+        call()
+
+    def freeze(self) -> None:
+        """Let time pass while a call is frozen, and let others go on."""
+        freeze(self)
+
+    def check_holder(self) -> None:
+        """Note a violation if the worker that calls a tool does not hold its run: by a claim that lives, or by the newest claim in the
+        stream of the run."""
+        if not self.asks or not self.at_work:
+            return
+        name, command = self.at_work[-1]
+        stream = StreamId(command.execution_id, command.run_id)
+        started = [
+            e.data["worker"]
+            for c in self.store.streams.get(stream, [])
+            for e in c.events
+            if e.name in ("StepStarted", "StepResumed")
+        ]
+        scheduled = self.state(command.execution_id).runs.get(command.run_id)
+        claim = scheduled.claim if scheduled is not None else command.claim
+        claimed = claim is not None and claim["worker"] == name and self.clock.time < claim["until"]
+        if started[-1:] != [name] if started else not claimed:
+            self.violations.append(f"{name} calls a tool for {stream}, which {started[-1:] or claim} holds")
+
+    def act_now(self) -> None:
+        """Do one thing that can happen now, if there is one."""
+        now = self.clock.time
+        records = [r for r in self.records if r.at <= now]
+        messages = [m for m in self.queue.messages if m.visible_at <= now and self.concurrency is None]
+        others: list[Callable[[], None]] = [self._sweep] if now >= self.next_sweep else []
+        if count := len(records) + len(messages) + len(others):
+            self._do(self.random.randrange(count), records, messages, others)
 
     def _do(self, n: int, records: list[Record], messages: list[Message], others: list[Callable[[], None]]) -> None:
         """The `n`-th of what can happen."""
@@ -283,7 +337,7 @@ class World:
         for n in range(limit):
             if n == limit // 2:
                 self.faults.quiet = True
-            if (until or (lambda: self.state(execution_id).status in TERMINAL))():
+            if until() if until else self._status(execution_id) in TERMINAL:
                 break
             if not self.step():
                 break
@@ -295,10 +349,18 @@ class World:
             if not self.step():
                 return
 
+    def _status(self, execution_id: str) -> str:
+        """Return what `state` has, folding only what the log has gained since the last call."""
+        commits = self.store.streams.get(StreamId(execution_id), [])
+        state, folded = self._folded.get(execution_id, (State(execution_id), 0))
+        if folded > len(commits):  # a test has cut the log
+            state, folded = State(execution_id), 0
+        fold_commits(state, commits[folded:])
+        self._folded[execution_id] = state, len(commits)
+        return state.status
+
     def state(self, execution_id: str) -> State:
         """The fold of the log, without faults."""
-        from noetl_core.engine.fold.control_stream import fold_commits
-
         return fold_commits(State(execution_id), self.store.streams.get(StreamId(execution_id), []))
 
     def names(self, execution_id: str, run_id: str | None = None) -> list[str]:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,6 +20,9 @@ from noetl_cli.payload import check_sets, payload_of, put
 from noetl_core.dsl.numbers import PRIORITY
 from noetl_core.dsl.versions import BadVersion, Version, split_version
 from noetl_core.values.mappings import deep_merge
+
+if TYPE_CHECKING:
+    from noetl_core.dsl.model import Playbook
 
 _PYTHON = re.compile(r"""\bkind["']?\s*:\s*["']?python\b""")
 
@@ -164,15 +167,27 @@ def register(
     registered = []
     for file in files:
         source = playbook_files.playbook(file)
-        playbook_files.checked(source, file, quiet=quiet)
+        playbook = playbook_files.checked(source, file, quiet=quiet)
         version = where.api.register(source)
         registered.append(version)
         if output_ == "text":
             print(f"{version['path']} version {version['version']} ({version['digest'][:19]}) on {where.name}")
         for warning in version["warnings"]:
-            say(f"warning: {warning}")
+            if " W532 " not in warning or not (quiet or _is_of_file_beside(warning, playbook, file)):
+                say(f"warning: {warning}")
     if output_ != "text":
         output.as_data(registered, output_)
+
+
+def _is_of_file_beside(warning: str, playbook: Playbook, file: Path) -> bool:
+    """Return whether a payload was compared with the registered version of a playbook that a file in the same folder has: the
+    file counts, and lint has compared the payload with it."""
+    from noetl_core.playbooks.called_files import SamePath, beside, called  # 60 ms: needed only for such a warning
+
+    try:
+        return any(f" W532 {path} " in warning and beside(path, file) is not None for path in called(playbook))
+    except SamePath:
+        return False
 
 
 def _path(what: str) -> tuple[str, Version]:

@@ -83,6 +83,24 @@ def test_commands_forms_and_ids_are_completed(noetl: Run) -> None:
     assert re.fullmatch(r"\d{18,19}", offered("noetl show 3")[0])
 
 
+def test_a_payload_that_a_registered_child_does_not_take_is_said_once(noetl: Run, tmp_path: Path) -> None:
+    head = "apiVersion: noetl.io/v2\nkind: Playbook\n"
+    child = head + "metadata: { name: c, path: t/c }\nworkload: { n: 0 }\nworkflow: [{ step: a, tool: { kind: noop } }]\n"
+    call = "workflow: [{ step: a, tool: { kind: playbook, path: t/c, payload: { m: 1 } } }]\n"
+    for folder in ("children", "parents"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "children/c.yaml").write_text(child)
+    (tmp_path / "parents/p.yaml").write_text(head + "metadata: { name: p, path: t/p }\n" + call)
+    assert "W532" not in noetl("register", "parents/p.yaml").stderr
+    noetl("register", "children/c.yaml")
+    assert noetl("register", "parents/p.yaml").stderr.count("W532 t/c has no input m") == 1
+    assert "W532" not in noetl("register", "--quiet", "parents/p.yaml").stderr
+    (tmp_path / "parents/c.yaml").write_text(child)
+    assert noetl("register", "parents/p.yaml").stderr.count("W532 t/c has no input m") == 1, "of the file beside it"
+    (tmp_path / "parents/c.yaml").write_text(child.replace("n: 0", "m: 0"))
+    assert "W532" not in noetl("register", "parents/p.yaml").stderr, "its new version is beside it"
+
+
 def test_a_playbook_is_registered_in_the_local_store_unless_said(noetl: Run, tmp_path: Path) -> None:
     assert noetl("register", "hello.yaml").stdout.endswith(" on local\n")
     assert json.loads(noetl("playbooks", "--output", "json").stdout)[0]["path"] == "test/hello"

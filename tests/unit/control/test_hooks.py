@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from noetl_core.adapters.local.rates import LocalRequestRates
 from noetl_core.api.document import document
-from noetl_core.control.triggers.hooks import MAX_BODY, MOST_KEPT, Hooks
+from noetl_core.control.triggers.hooks import MAX_BODY, MOST_KEPT, RATE, Hooks
 from noetl_core.dsl.sources import Webhook
 from noetl_core.engine import ids
 from noetl_core.ports import NotFound, PathRecord, TooLarge, TriggerRecord, Unavailable, WebhookDelivery
@@ -81,7 +82,7 @@ def world() -> World:
 
 @pytest.fixture
 def hooks(world: World) -> Hooks:
-    return Hooks(world.find, world, world, world, world.about, world.check)
+    return Hooks(world.find, world, world, world, world.about, world.check, LocalRequestRates())
 
 
 def signed(body: bytes = BODY, secret: str = SECRET, **more: str) -> dict[str, str]:
@@ -120,7 +121,7 @@ def test_the_secret_and_the_signature_are_in_nothing_that_is_handed_on(world: Wo
 
 
 def test_on_a_stack_a_secret_names_the_playbooks_it_is_for(world: World) -> None:
-    hooks = Hooks(world.find, world, world, world, world.about, world.check, paths_required=True)
+    hooks = Hooks(world.find, world, world, world, world.about, world.check, LocalRequestRates(), paths_required=True)
     assert hooks.answer("ci/build", "push", signed(), BODY).status == 401
     world.credentials["hooks/github"]["paths"] = ["ci/*"]
     world.at += 60 * SECOND
@@ -320,3 +321,45 @@ def test_guesses_fill_no_memory(world: World, hooks: Hooks) -> None:
     for n in range(MOST_KEPT + 100):
         hooks.answer("ci/build", f"guess-{n}", signed(), BODY)
     assert len(hooks._kept) == MOST_KEPT
+
+
+def test_a_sender_over_the_rate_of_its_webhook_is_told_when_to_send_again(
+    world: World, hooks: Hooks, caplog: pytest.LogCaptureFixture
+) -> None:
+    at_once = int(2 * RATE)
+    assert {hooks.answer("ci/build", "push", signed(), BODY).status for _ in range(at_once)} == {202}
+    answer = hooks.answer("ci/build", "push", signed(), BODY)
+    assert (answer.status, answer.body["error"]["code"], answer.headers) == (429, "over_rate", {"Retry-After": "1"})
+    assert len(world.sent) == at_once
+    assert "webhook push of ci/build is over its rate" in caplog.text
+    world.at += SECOND
+    assert [hooks.answer("ci/build", "push", signed(), BODY).status for _ in range(int(RATE) + 1)] == [202] * int(RATE) + [429]
+
+
+def test_what_is_not_signed_uses_up_the_rate_of_no_sender(world: World, hooks: Hooks) -> None:
+    for _ in range(1_000):
+        assert hooks.answer("ci/build", "push", signed(secret="guess"), BODY).status == 401
+    assert hooks.answer("ci/build", "push", signed(), BODY).status == 202
+
+
+def test_the_rate_of_one_webhook_is_that_of_no_other(world: World, hooks: Hooks) -> None:
+    world.records["ci/build", "tag"] = replace(GITHUB, name="tag")
+    assert [hooks.answer("ci/build", "push", signed(), BODY).status for _ in range(100)][-1] == 429
+    assert hooks.answer("ci/build", "tag", signed(), BODY).status == 202
+
+
+@pytest.mark.parametrize(("rate", "at_once", "retry_after"), [(5, 10, "1"), (0.1, 1, "10"), (100, 200, "1"), (None, 40, "1")])
+def test_a_webhook_may_have_a_rate_of_its_own(
+    world: World, hooks: Hooks, rate: float | None, at_once: int, retry_after: str
+) -> None:
+    world.records["ci/build", "push"] = replace(GITHUB, source={**GITHUB.source, "rate": rate})
+    for _ in range(at_once):
+        assert hooks.answer("ci/build", "push", signed(), BODY).status == 202
+    answer = hooks.answer("ci/build", "push", signed(), BODY)
+    assert (answer.status, answer.headers["Retry-After"]) == (429, retry_after)
+
+
+def test_a_webhook_registered_before_there_were_rates_has_the_usual_one(world: World, hooks: Hooks) -> None:
+    older = {key: value for key, value in GITHUB.source.items() if key != "rate"}
+    world.records["ci/build", "push"] = replace(GITHUB, source=older)
+    assert hooks.answer("ci/build", "push", signed(), BODY).status == 202

@@ -20,6 +20,7 @@ from noetl_core.api.request import Http
 from noetl_core.runtime import control_wiring
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.service.api_service import Service
+from noetl_core.values.request_bounds import MAX_OFFSET, MAX_PAGE
 from tests.asking import ask, routes
 from tests.contract.aws import environment, make_bucket, make_queue, make_table
 from tests.properties import some
@@ -52,6 +53,8 @@ QUERIES = [
     "-1",
     "0",
     "1.5",
+    str(MAX_PAGE + 1),
+    str(MAX_OFFSET + 1),
     "9" * 30,
     "9" * 5000,
     "\x00",

@@ -129,3 +129,36 @@ def test_search_attributes_and_templates_that_people_try_may_be_undefined(local:
     tried = render_context(local.control, out["execution_id"], "{{ ctx.nothing }}")
     assert tried["value"] is None
     assert [each["name"] for each in tried["undefined"]] == ["ctx.nothing"]
+
+
+CALLED = (
+    "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: c, path: t/c }\nworkload: { customer: { id: 0 } }\n"
+    "workflow: [{ step: a, tool: { kind: noop, result: '{{ workload.customer }}' } }]\n"
+)
+
+
+@pytest.mark.parametrize("more", ["", ", detach: true", ", detach: true, idempotency_key: k"])
+def test_a_payload_key_that_a_called_playbook_does_not_have_fails_the_task(local: LocalWiring, more: str) -> None:
+    register(local.control, CALLED)
+    body = step("{ kind: playbook, path: t/c, payload: { custmer: 7 }" + more + " }")
+    out = run(local, body)
+    assert (out["status"], out["error"]["kind"], out["error"]["task"]) == ("failed", "schema", "one_task")
+    assert (
+        out["error"]["message"]
+        == 'playbook t/c failed: the workload of t/c: workload has no "custmer" (did you mean "customer"?)'
+    )
+    assert run(local, body, strict=False)["status"] == "completed"
+
+
+@pytest.mark.parametrize(
+    "payload", ["{ customer: 7 }", "{ customer: { idd: 7 } }", "{ s3: 1 }", "{ customer: '{{ range(20000) | list }}' }"]
+)
+def test_a_payload_with_keys_that_a_called_playbook_has_is_taken(local: LocalWiring, payload: str) -> None:
+    register(local.control, CALLED)
+    assert run(local, step("{ kind: playbook, path: t/c, payload: " + payload + " }"))["status"] == "completed"
+
+
+def test_a_child_of_an_iteration_is_given_its_iter_besides(local: LocalWiring) -> None:
+    register(local.control, CALLED)
+    body = step("{ kind: playbook, path: t/c, payload: { customer: '{{ iter.n }}' } }", "    loop: { in: [1, 2], iterator: n }\n")
+    assert run(local, body)["status"] == "completed"

@@ -115,6 +115,71 @@ def test_undefined_names_of_the_control_plane_are_named_with_their_step(local: L
     ]
 
 
+ROWS = """\
+EXECUTOR
+workflow:
+  - step: first
+    tool: { name: rows, kind: python, code: "result = {'rows': [1, 2]}" }
+    next: { arcs: [{ step: two ARC }] }
+  - { step: two, tool: TASK }
+"""
+DATA = "steps.first.result.data"
+
+
+@pytest.mark.parametrize(
+    ("task", "arc", "executor", "template", "step"),
+    [
+        (f'{{ kind: noop, result: "x {{{{ {DATA} }}}}" }}', "", "", f"x {{{{ {DATA} }}}}", "two"),
+        (f'{{ kind: noop, result: "{{{{ {DATA} | length }}}}" }}', "", "", f"{{{{ {DATA} | length }}}}", "two"),
+        (f'{{ kind: noop, result: "{{{{ {DATA} | list }}}}" }}', "", "", f"{{{{ {DATA} | list }}}}", "two"),
+        (
+            f'{{ kind: noop, result: "{{% for r in {DATA} %}}{{{{ r }}}}{{% endfor %}}" }}',
+            "",
+            "",
+            f"{{% for r in {DATA} %}}{{{{ r }}}}{{% endfor %}}",
+            "two",
+        ),
+        (f'{{ kind: noop, set_ctx: {{ v: "{{{{ {DATA} }}}}" }} }}', "", "", f"{{{{ {DATA} }}}}", "two"),
+        (f'{{ kind: noop, set_ctx: {{ v: {{ w: "{{{{ {DATA} }}}}" }} }} }}', "", "", f"{{{{ {DATA} }}}}", "two"),
+        (f'{{ kind: noop, set_ctx: {{ v: "{{{{ [{DATA}] }}}}" }} }}', "", "", f"{{{{ [{DATA}] }}}}", "two"),
+        ("{ kind: noop }", ', args: { a: "{{ event.result.data }}" }', "", "{{ event.result.data }}", "first"),
+        ("{ kind: noop }", "", f'executor: {{ spec: {{ result: "{{{{ {DATA} }}}}" }} }}', f"{{{{ {DATA} }}}}", None),
+    ],
+    ids=["text", "length", "list", "for", "set_ctx", "below set_ctx", "in a list", "arc", "result"],
+)
+def test_a_field_that_a_result_does_not_have_is_a_warning_where_it_counts_as_empty(
+    local: LocalWiring, task: str, arc: str, executor: str, template: str, step: str | None
+) -> None:
+    out = run(local, ROWS.replace("EXECUTOR", executor).replace("ARC", arc).replace("TASK", task))
+    name = "event.result.data" if "event" in template else DATA
+    assert out["status"] == "completed"
+    (group,) = out["warnings"]["groups"]
+    assert (group["code"], group["message"], group.get("step")) == ("undefined", f"{name} is undefined in {template}", step)
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        f'{{ kind: noop, result: "{{{{ {DATA} | default([]) | length }}}}" }}',
+        f'{{ kind: noop, result: "{{{{ {DATA} or [] }}}}" }}',
+        f'{{ kind: noop, result: "{{{{ {DATA} is defined }}}}" }}',
+        f"{{ kind: noop, result: \"{{{{ 'a' if {DATA} else 'b' }}}}\" }}",
+        f'{{ kind: noop, spec: {{ policy: {{ rules: [{{ when: "{{{{ {DATA} | length > 3 }}}}", then: {{ do: fail }} }}] }} }} }}',
+    ],
+)
+def test_a_question_whether_something_is_there_is_none(local: LocalWiring, task: str) -> None:
+    assert "warnings" not in run(local, ROWS.replace("EXECUTOR", "").replace("ARC", "").replace("TASK", task))
+
+
+def test_search_attributes_and_keys_of_deduplication_may_be_undefined(local: LocalWiring) -> None:
+    executor = 'executor: { spec: { search: { customer: "{{ ctx.customer }}" } } }'
+    body = ROWS.replace("EXECUTOR", executor).replace("TASK", "{ kind: noop }")
+    body = body.replace(
+        "arcs: [{ step: two ARC }]", 'spec: { policy: { dedupe: "{{ event.result.key }}" } }, arcs: [{ step: two }]'
+    )
+    assert "warnings" not in run(local, body)
+
+
 def test_a_task_that_waits_keeps_its_warnings(local: LocalWiring) -> None:
     register(local.control, HEAD.replace("t/w", "t/child") + "workflow: [{ step: a, tool: { kind: noop } }]\n")
     out = run(local, 'workflow: [{ step: a, tool: { kind: playbook, path: t/child, payload: { x: "a{{ undef }}" } } }]\n')

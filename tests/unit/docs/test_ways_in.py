@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from noetl_core.adapters.local.rates import LocalRequestRates
 from noetl_core.adapters.local.secrets import LocalSecrets
 from noetl_core.aws.event_patterns import FILTERS
 from noetl_core.control.catalog.registration import register
@@ -115,9 +116,8 @@ def sent(local: LocalWiring, path: str, name: str, headers: dict[str, str], body
     folder = Folder(local)
     control, secrets = local.control, local.worker.secrets
     assert secrets is not None
-    hooks = Hooks(
-        control.triggers.trigger, secrets, folder, local.clock, control.catalog.about, partial(why_it_cannot_start, control)
-    )
+    check = partial(why_it_cannot_start, control)
+    hooks = Hooks(control.triggers.trigger, secrets, folder, local.clock, control.catalog.about, check, LocalRequestRates())
     answer = hooks.answer(path, name, headers, body)
     assert folder.handed is None or answer.status == 202, answer
     return folder

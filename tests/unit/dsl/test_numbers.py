@@ -153,6 +153,7 @@ PLACES: dict[Place, Callable[[Any], dict[str, Any]]] = {
     },
     ("trigger", "jitter"): trigger(lambda value: {"schedule": "0 0 * * *", "jitter": value}),
     ("webhook", "tolerance"): trigger(lambda value: {"webhook": {**SIGNED, "tolerance": value}}),
+    ("webhook", "rate"): trigger(lambda value: {"webhook": {**SIGNED, "rate": value}}),
     ("schedule", "rate"): trigger(lambda value: {"schedule": {"rate": value}}),
     **{(f"{kind}_task", name): task(kind, name) for kind, spec in KINDS.items() for name in spec.durations},
 }

@@ -31,6 +31,7 @@ READ: dict[str, tuple[str, Any]] = {
     "a queue": ("queue: orders.fifo", Messages("orders.fifo")),
     "messages that match": ("queue: {name: orders, match: {body: {a: [1]}}}", Messages("orders", {"body": {"a": [1]}})),
     "a sender's form": ("webhook: {form: github, credential: hooks/a}", Webhook("github", "hooks/a")),
+    "a rate of its own": ("webhook: {form: github, credential: hooks/a, rate: 0.5}", Webhook("github", "hooks/a", rate=0.5)),
     "an own form": (
         (
             "webhook: {form: hmac, credential: hooks/a/b, header: X-S, algorithm: sha512, encoding: base64, prefix: 'v1=',"
@@ -112,6 +113,8 @@ WRONG: dict[str, tuple[str, str]] = {
         "7:83 E131",
         "has each of {body}, {timestamp}",
     ),
+    "webhook: {form: slack, credential: hooks/x, rate: 0}": ("7:57 E124", "between 0.01 and 10,000"),
+    "webhook: {form: slack, credential: hooks/x, rate: '{{ 5 }}'}": ("7:57 E112", "must be a number, not text"),
     "webhook: {form: slack, credential: hooks/x, respond: validatde}": ("7:60 E113", 'did you mean "validated"'),
     "webhook: {form: slack, credential: hooks/x, headers: [Cookie]}": ("7:61 E131", "proves who sends"),
     "webhook: {form: slack, credential: hooks/x, match: {headers: []}}": ("7:68 E131", "a list of at least one value"),

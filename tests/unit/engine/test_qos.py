@@ -10,6 +10,7 @@ from noetl_core.dsl.parse import check
 from noetl_core.engine.records import StreamId
 from tests.sim.invariants import check as invariants
 from tests.sim.world import World
+from tests.stored import data_of
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: t}\nworkflow:\n"
 FAN = (
@@ -35,7 +36,7 @@ def events(policy: str, name: str) -> list[dict[str, Any]]:
     execution_id = world.start(FAN % policy).execution_id
     assert world.run(execution_id).status == "completed"
     invariants(world, execution_id)
-    return [dict(e.data) for c in world.store.streams[StreamId(execution_id)] for e in c.events if e.name == name]
+    return data_of(world.store.streams[StreamId(execution_id)], name)
 
 
 @pytest.mark.parametrize(

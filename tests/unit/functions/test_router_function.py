@@ -19,7 +19,7 @@ from noetl_core.adapters.aws.queue import SqsCommandQueue
 from noetl_core.ports import Deadline
 from noetl_core.runtime import control_wiring
 from tests.contract.aws import bodies
-from tests.properties import some
+from tests.properties import TIMES, some
 from tests.unit.functions.conftest import HELLO, Context, Function, lines
 from tests.unit.functions.executions import ended, hostile
 from tests.unit.functions.stream import records
@@ -254,7 +254,7 @@ def test_an_execution_that_blocks_is_left_behind_and_woken(router: ModuleType, m
 def test_executions_that_run_out_of_time_anywhere_leave_nothing_locked_and_nothing_lost(
     router: ModuleType, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    executions = [ended(TWO) for _ in range(30)]
+    executions = [ended(TWO) for _ in range(30 if TIMES else 8)]
     batch, chance = {"Records": records()}, random.Random(seed)
     purge(*json.loads(os.environ["COMMAND_QUEUES"]).values())
     monkeypatch.setattr(concurrent_calls, "PULSE_S", 0.001)

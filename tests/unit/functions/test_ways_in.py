@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from noetl_core.adapters.aws.clients import client
+from noetl_core.adapters.clock import SystemClock
 from noetl_core.runtime.control_wiring import control
 from tests.contract.aws import environment, make_bucket, make_queue
 from tests.properties import some
@@ -38,7 +39,8 @@ workflow: [{step: only, tool: {kind: noop}}]
 @pytest.fixture
 def stack(function: Function) -> Iterator[Function]:
     """With an inbox queue and bucket, a secret, and a playbook with a trigger of each kind."""
-    with environment(INBOX_QUEUE_URL=make_queue("InboxQueue"), INBOX_QUEUE="inbox", INBOX_BUCKET=make_bucket()):
+    queue, bucket = make_queue("InboxQueue"), make_bucket()
+    with environment(INBOX_QUEUE_URL=queue, INBOX_QUEUE="inbox", INBOX_BUCKET=bucket, HOOK_RATE="1000"):
         kept = json.dumps({"data": {"secret": SECRET}, "paths": ["*"]})
         client("secretsmanager").create_secret(Name="noetl/hooks/github", SecretString=kept)
         request = {
@@ -93,7 +95,7 @@ def payloads() -> list[Any]:
 
 
 @pytest.mark.sized
-@pytest.mark.parametrize("count", some([40, 200], 2))
+@pytest.mark.parametrize("count", some([12, 40, 200], 3))
 def test_webhooks_delivered_twice_are_one_execution_each(stack: Function, count: int) -> None:
     hooks, admit = stack("hooks"), stack("admit")
     told = []
@@ -121,6 +123,23 @@ def test_a_webhook_that_validates_answers_what_its_playbook_cannot_start_with(st
     assert handed_on() == []
     assert hooks.handler(request('{"n": 1}'), Context())["statusCode"] == 202
     assert len(handed_on()) == 1
+
+
+def test_a_webhook_over_its_rate_says_when_to_send_again_and_counts_it(
+    stack: Function, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("HOOK_RATE", "1")
+    clock = SystemClock().now()
+    monkeypatch.setattr(SystemClock, "now", lambda self: clock)
+    answers = [stack("hooks").handler(request("{}", f"guid-{n}"), Context()) for n in range(3)]
+    assert [answer["statusCode"] for answer in answers] == [202, 202, 429]
+    assert answers[2]["headers"]["Retry-After"] == "1"
+    error = json.loads(answers[2]["body"])["error"]
+    assert (error["code"], error["request_id"]) == ("over_rate", "req-1")
+    assert len(handed_on()) == 2
+    (sent,) = [json.loads(line) for line in capsys.readouterr().out.splitlines() if '"_aws"' in line]
+    assert sent["HooksOverRate"] == [1.0]
+    assert "webhook push of team/taker is over its rate" in caplog.text
 
 
 def everything() -> list[Any]:

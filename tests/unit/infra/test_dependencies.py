@@ -34,7 +34,7 @@ USED_WITHOUT_IMPORT = {
     "cfn-lint": "`make template`",
     "mkdocs-material": "`make docs`",
     "mkdocs-awesome-nav": "`make docs`",
-    "aws-sam-cli": "`make template`",
+    "aws-sam-cli": "`make build`",
     "pytest-cov": "`make coverage`",
     "coverage": "`make coverage`",
     "pre-commit": "hooks",

@@ -20,6 +20,7 @@ from bench.cold import BUDGET_MB, Cold, size_mb
 from packaging.requirements import Requirement
 
 from noetl_infra.package import CORE, LAYER, finish
+from tests.properties import some
 from tests.servers import serving
 from tests.unit.functions.heavy import HEAVY
 from tests.unit.infra.handlers import HANDLERS, nodes
@@ -88,7 +89,10 @@ def test_an_execution_is_served_by_the_layer_alone(cold: Cold) -> None:
         assert patches == {"aws_xray_sdk.ext.botocore.patch"}, function
 
 
-@pytest.mark.parametrize("others", [{"AWS_SAM_LOCAL": "true"}, {"LAMBDA_TASK_ROOT": None}, {"POWERTOOLS_TRACE_DISABLED": "true"}])
+@pytest.mark.sized
+@pytest.mark.parametrize(
+    "others", some([{"AWS_SAM_LOCAL": "true"}, {"LAMBDA_TASK_ROOT": None}, {"POWERTOOLS_TRACE_DISABLED": "true"}], 3)
+)
 def test_functions_start_from_the_layer_where_nobody_listens_for_traces(cold: Cold, others: dict[str, str | None]) -> None:
     """As in a container of `sam local`: X-Ray's library would ask a daemon, by a client that the layer does not have."""
     cold.variables = others

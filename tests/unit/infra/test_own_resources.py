@@ -28,6 +28,7 @@ from tests.unit.infra.translated import deployed, listed, of_type, statements
 
 STACK = {
     "PythonPool": "yes",
+    "Asks": "yes",
     "Console": "yes",
     "ApiAuth": "JWT",
     "UserPoolArn": "arn:aws:cognito-idp:us-east-1:123456789012:userpool/us-east-1_abc",
@@ -91,6 +92,7 @@ KEYS = (
     "kv#a",
     "token#a",
     "rate#1",
+    "requests#a/b",
     "running#a",
     None,
 )

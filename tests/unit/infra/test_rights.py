@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -15,7 +16,7 @@ from botocore.client import BaseClient
 from noetl_core.adapters.aws.clients import client
 from noetl_core.ports import WebhookDelivery
 from noetl_core.runtime import control_wiring
-from tests.contract.aws import environment
+from tests.contract.aws import environment, make_queue
 from tests.unit.infra import test_sample_events as sample
 from tests.unit.infra.translated import listed, statements
 
@@ -158,6 +159,21 @@ def test_the_role_for_webhooks_allows_what_validates_a_request(cloud: None, call
         read |= {(one.key or "").partition("#")[0] for one in calls}
         assert refused("HooksFunction", calls) == set()
     assert read == {"about", "p", "d"}
+
+
+def test_the_role_for_webhooks_allows_what_counts_a_request(cloud: None, calls: list[ApiCall]) -> None:
+    body = json.dumps({"playbook": VALIDATED})
+    sample.app("admit").handler({**sample.event("api_start"), "path": "/api/playbooks", "body": body}, sample.Context())
+    made = hmac.new(b"s3cret", b"{}", "sha256").hexdigest()
+    kept = json.dumps({"data": {"secret": "s3cret"}, "paths": ["*"]})
+    client("secretsmanager").create_secret(Name="stack/hooks/github", SecretString=kept)
+    sent = {"path": "/api/hooks/team/taker/latest", "headers": {"X-Hub-Signature-256": f"sha256={made}"}, "body": "{}"}
+    with environment(INBOX_QUEUE_URL=make_queue("InboxQueue"), SECRETS_PREFIX="stack/"):
+        hooks = sample.app("hooks")
+        calls.clear()
+        assert hooks.handler({**sample.event("api_hook"), **sent}, sample.Context())["statusCode"] == 202
+    assert "requests#team/taker/latest" in {one.key for one in calls if one.action == "dynamodb:UpdateItem"}
+    assert refused("HooksFunction", calls) == set()
 
 
 @pytest.mark.parametrize(

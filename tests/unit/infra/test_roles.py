@@ -14,6 +14,7 @@ from tests.unit.infra.translated import CHOICES, deployed, listed, of_type, stat
 QUEUE = "arn:aws:sqs:us-east-1:123456789012:orders"
 EVERYTHING = {
     "PythonPool": "yes",
+    "Asks": "yes",
     "SubnetIds": "subnet-0a1b2c3d",
     "SecurityGroupIds": "sg-0a1b2c3d",
     "EventBus": "default",
@@ -63,6 +64,12 @@ TOUCHES: dict[str, dict[str, set[str]]] = {
         "sqs sends": {"${CommandQueue.Arn}", "${ControlQueue.Arn}", "${PythonQueue.Arn}", "${ControlDeadLetters.Arn}"},
         "logs": {"${RouterLogs.Arn}"},
     },
+    "AskFunction": {
+        "dynamodb": {"${EventsTable.Arn}", "${CatalogTable.Arn}"},
+        "s3": {"${ResultsBucket.Arn}", "${ResultsBucket.Arn}/*"},
+        "sqs sends": {"${CommandQueue.Arn}", "${ControlQueue.Arn}", "${PythonQueue.Arn}"},
+        "logs": {"${AskLogs.Arn}"},
+    },
     "SweeperFunction": {
         "dynamodb": {"${EventsTable.Arn}", "${CatalogTable.Arn}", "${CatalogTable.Arn}/index/by_due"},
         "s3": {"${ResultsBucket.Arn}", "${ResultsBucket.Arn}/*"},
@@ -80,6 +87,7 @@ TOUCHES: dict[str, dict[str, set[str]]] = {
         "sqs receives": {"${CommandQueue.Arn}"},
         "secretsmanager": {"${SigningSecret}", CREDENTIALS},
         "kms": {"${SealingKey.Arn}"},
+        "lambda": {"${AskFunction.Arn}", "${AskFunction.Arn}:*"},
         "logs": {"${WorkerLogs.Arn}"},
     },
     "PythonWorkerFunction": {
@@ -165,11 +173,12 @@ EXECUTIONS = {"x#*", "due#*", "w#*", "d#*", "trigger#*", "fired#*", "refused", "
     [
         ("AdmitFunction", {"m#*", "s#*", "r#*"}, {"p#*", "latest", "about", "d#*", *EXECUTIONS}),
         ("RouterFunction", {"m#*", "s#*", "r#*"}, EXECUTIONS),
+        ("AskFunction", {"m#*", "s#*", "r#*"}, EXECUTIONS),
         ("SweeperFunction", {"m#*", "s#*", "r#*"}, EXECUTIONS),
         ("WorkerFunction", {"r#*"}, {"token#*", "rate#*", "running#*", "kv#*"}),
         ("PythonWorkerFunction", {"r#*"}, set()),
         ("CredentialsFunction", set(), set()),
-        ("HooksFunction", set(), set()),
+        ("HooksFunction", set(), {"requests#*"}),
     ],
 )
 def test_a_function_writes_under_its_own_keys_alone(function: str, log: set[str], catalog: set[str]) -> None:
@@ -189,7 +198,7 @@ def test_whoever_checks_signatures_reads_which_webhooks_there_are_and_playbooks_
     assert keys("HooksFunction", "${CatalogTable.Arn}", "dynamodb:GetItem") == {"about", "trigger#*", "p#*", "d#*"}
     assert keys("HooksFunction", "${CatalogTable.Arn}", "dynamodb:Query") == {"p#*", "d#*"}
     read = [a for s in statements("HooksFunction", **EVERYTHING) for a in listed(s["Action"]) if a.startswith(("dynamodb", "s3"))]
-    assert sorted(read) == ["dynamodb:GetItem", "dynamodb:GetItem", "dynamodb:Query", "s3:PutObject"]
+    assert sorted(read) == ["dynamodb:GetItem", "dynamodb:GetItem", "dynamodb:Query", "dynamodb:UpdateItem", "s3:PutObject"]
 
 
 def test_a_function_outside_a_vpc_makes_no_network_interfaces() -> None:

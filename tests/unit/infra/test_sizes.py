@@ -15,7 +15,7 @@ from tests.unit.infra.translated import deployed, of_type, source, takes
 INLINE, MANAGED, ATTACHED, ENVIRONMENT = 10_240, 6_144, 10, 4_096
 """Quotas of AWS: characters of a role's own policies and of a managed one, spaces not counted; managed policies of a role, by default;
 bytes of a function's environment."""
-SPARE = 64
+SPARE = 32
 """Bytes of an environment that are left for variables that come."""
 STACK = "noetl-production-of-the-far-west"
 """32 characters: the longest name of a stack that has room for all that parameters may say (docs/operating.md)."""
@@ -50,7 +50,7 @@ LONGEST: dict[str, str] = {
     "ConsoleClientId": "c" * 128,
     "AllowPrivateHttp": ",".join(["10.123.123.0/24"] * 6),
     "SecretsPrefix": "s" * 63 + "/",
-    "EndpointUrl": "http://" + "e" * 57,
+    "EndpointUrl": "http://" + "e" * 33,
     "SnapStart": "s" * 32,
     "StageName": "v" * 32,
     "SubnetIds": ",".join([ONE_OF_A_LIST["SubnetIds"]] * 16),
@@ -71,6 +71,7 @@ CHOSEN = {
     "AllowShell": "all",
     "Console": "yes",
     "PythonPool": "yes",
+    "Asks": "yes",
     "ControlReserved": "1000",
     "WorkerReserved": "1000",
     "HookReserved": "1000",
@@ -156,7 +157,7 @@ def characters(policy: Any, worst: str) -> int:
 @pytest.mark.parametrize("worst", WORST)
 def test_the_policies_of_each_role_fit_with_the_longest_of_all_parameters(worst: str) -> None:
     roles = of_type("AWS::IAM::Role", **WORST[worst])
-    assert len(roles) == 8
+    assert len(roles) == 9
     for name, role in roles.items():
         assert sum(characters(p["PolicyDocument"], worst) for p in role["Policies"]) <= INLINE, name
 

@@ -9,10 +9,20 @@ from typing import Any
 
 import pytest
 
+from noetl_core.adapters.clock import SystemClock
+from noetl_core.runtime import worker_wiring
 from tests.unit.infra.translated import deployed, of_type, source
 
-ON = {"SnapStart": "2026-11-22T08", "PythonPool": "yes"}
-STARTED = {"AdmitFunction", "CredentialsFunction", "HooksFunction", "RouterFunction", "WorkerFunction", "PythonWorkerFunction"}
+ON = {"SnapStart": "2026-11-22T08", "PythonPool": "yes", "Asks": "yes"}
+STARTED = {
+    "AdmitFunction",
+    "CredentialsFunction",
+    "HooksFunction",
+    "RouterFunction",
+    "AskFunction",
+    "WorkerFunction",
+    "PythonWorkerFunction",
+}
 
 
 def callers(**parameters: str) -> dict[str, str]:
@@ -43,7 +53,19 @@ def test_with_it_whatever_calls_a_function_calls_its_alias() -> None:
     assert {name for name, f in functions.items() if f.get("SnapStart") == {"ApplyOn": "PublishedVersions"}} == STARTED
     called = callers(**ON)
     assert len(called) > 20
-    assert set(called.values()) == {"${" + f"{name}Live" + "}" for name in STARTED}
+    assert set(called.values()) == {"${" + f"{name}Live" + "}" for name in STARTED - {"AskFunction"}}
+
+
+def test_with_it_workers_call_the_alias_of_the_ask_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(worker_wiring, "LambdaAsks", asked.append)
+    for parameters in ({"Asks": "yes"}, {**ON, "Asks": "yes"}, {}):
+        variables = of_type("AWS::Lambda::Function", **parameters)["WorkerFunction"]["Environment"]["Variables"]
+        for name in ("ASK_FUNCTION", "DEPLOYMENT"):
+            monkeypatch.setenv(name, str(variables.get(name, "")))
+        asker = worker_wiring._asker(SystemClock())
+        assert (asker is None) == (not parameters)
+    assert asked == ["${AskFunction}", "${AskFunction}:live"]
 
 
 def test_an_alias_is_of_the_version_that_has_the_snapshot_of_its_function() -> None:

@@ -19,23 +19,24 @@ FUNCTIONS = (
     "CredentialsFunction",
     "HooksFunction",
     "RouterFunction",
+    "AskFunction",
     "SweeperFunction",
     "WorkerFunction",
     "PythonWorkerFunction",
 )
-CONTROL = ("AdmitFunction", "RouterFunction", "SweeperFunction")
+CONTROL = ("AdmitFunction", "RouterFunction", "AskFunction", "SweeperFunction")
 WORKERS = ("WorkerFunction", "PythonWorkerFunction")
 HOOKS = "/api/hooks/{proxy+}"
 """The one path whose callers prove who they are by what they send."""
 
 
 def of_type(kind: str, **parameters: str) -> dict[str, Mapping[str, Any]]:
-    """With both pools, unless parameters say otherwise."""
-    return translated.of_type(kind, **{"PythonPool": "yes", **parameters})
+    """With both pools and asks, unless parameters say otherwise."""
+    return translated.of_type(kind, **{"PythonPool": "yes", "Asks": "yes", **parameters})
 
 
 def statements(function: str) -> Iterator[Mapping[str, Any]]:
-    return translated.statements(function, PythonPool="yes")
+    return translated.statements(function, PythonPool="yes", Asks="yes")
 
 
 def test_only_the_control_plane_can_send() -> None:

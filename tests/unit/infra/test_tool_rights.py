@@ -133,3 +133,16 @@ def test_the_worker_itself_does_nothing_that_is_denied_to_tools(pool: str) -> No
             )
             tried += 1
     assert tried > 30
+
+
+def test_a_worker_may_call_the_ask_function_and_no_other_of_the_stack() -> None:
+    """The router above all: it trusts the records that it is called with."""
+    on = {"Asks": "yes", "PythonPool": "yes", "SnapStart": "2026"}
+    here = {"aws:ResourceAccount": "123456789012", "aws:RequestedRegion": "us-east-1"}
+    for function in of_type("AWS::Lambda::Function", **on):
+        for qualifier in ("", ":live"):
+            resource = "${" + function + ".Arn}" + qualifier
+            for action in ("lambda:InvokeFunction", "lambda:UpdateFunctionCode"):
+                allowed = permits("WorkerFunction", action, resource, here, **on)
+                assert allowed == (function == "AskFunction" and action == "lambda:InvokeFunction"), (function, action)
+                assert not permits("PythonWorkerFunction", action, resource, here, **on)

@@ -29,6 +29,7 @@ NO_VALUE = object()
 CHOICES: tuple[Mapping[str, str], ...] = (
     {},
     {"PythonPool": "yes"},
+    {"Asks": "yes"},
     {"ApiAuth": "JWT", "UserPoolArn": "arn:aws:cognito-idp:us-east-1:123456789012:userpool/us-east-1_abc"},
     {"ApiAuth": "NONE", "AWS::AccountId": "000000000000", "Architecture": "x86_64", "LambdaRuntime": "python3.14"},
     {"SecretsPrefix": "shared/", "DeletionProtection": "yes", "HookReserved": "20"},
@@ -49,7 +50,7 @@ CHOICES: tuple[Mapping[str, str], ...] = (
         "ApiAccessLogs": "yes",
         "ToolLayers": "arn:aws:lambda:us-east-1:123456789012:layer:mine:3",
     },
-    {"SnapStart": "2026-11-22", "PythonPool": "yes"},
+    {"SnapStart": "2026-11-22", "PythonPool": "yes", "Asks": "yes"},
     {
         "EventBus": "default",
         "EventSources": "shop.orders,aws.s3",

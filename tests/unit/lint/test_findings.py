@@ -8,14 +8,13 @@ from pathlib import Path
 import pytest
 from bench.validate import large
 from hypothesis import given
-from typer.testing import CliRunner
 
-from noetl_cli.commands import load
 from noetl_core.dsl.dump import dump
 from noetl_core.dsl.lint import lint
 from noetl_core.dsl.model import Playbook
 from noetl_core.dsl.parse import _read, check
 from noetl_core.dsl.reading.diagnostics import CODES, to_json, to_sarif
+from tests.commands import in_process
 from tests.properties import examples
 from tests.unit.control.asker import Asker
 from tests.unit.dsl.broken import flow
@@ -81,12 +80,12 @@ def test_json_and_sarif_name_the_page() -> None:
 def test_validate_shows_warnings_and_fails_on_them_only_when_asked(tmp_path: Path) -> None:
     file = tmp_path / "flow.yaml"
     file.write_text(LOST)
-    run = CliRunner().invoke(load(), ["validate", str(file)])
+    run = in_process("validate", str(file))
     assert run.exit_code == 0
     assert 'flow.yaml:6:12 W501 step "b" is never reached' in run.stdout
     assert "docs/language/lint/W501.md" in run.output
-    assert CliRunner().invoke(load(), ["validate", "--strict", str(file)]).exception is not None
-    assert CliRunner().invoke(load(), ["validate", "--strict", str(GOOD[0])]).exit_code == 0
+    assert in_process("validate", "--strict", str(file)).exception is not None
+    assert in_process("validate", "--strict", str(GOOD[0])).exit_code == 0
 
 
 def test_the_api_returns_them_with_a_valid_playbook(tmp_path: Path) -> None:

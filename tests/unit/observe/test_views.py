@@ -23,6 +23,8 @@ from noetl_core.views.executions import executions
 from noetl_core.views.reading.cursor import history
 from noetl_core.views.reading.envelopes import expand
 from tests.running import run_text
+from tests.sim.interleavings import chain, done
+from tests.sim.world import World
 from tests.waiting import run_until_it_waits
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: views, path: test/views }\nworkflow:\n"
@@ -298,6 +300,16 @@ def test_a_plain_step_is_three_write_units_three_requests_two_invocations() -> N
     assert shown["total"]["cost"] == pytest.approx(sum(s["cost"] for s in shown["steps"].values()), rel=1e-3)
     assert shown["steps"][EXECUTION]["runs"] == 0
     local.close()
+
+
+def test_a_step_that_its_worker_asked_for_is_two_write_units_no_request_and_one_invocation() -> None:
+    world = World(asks=True)
+    execution_id = world.start(chain()).execution_id
+    done(world, execution_id)
+    meter = Meter(execution_id)
+    meter.observe(history(world.store, execution_id))
+    units = meter.as_dict()["steps"]["s3"]["units"]
+    assert (units["dynamodb_write_units"], units["sqs_requests"], units["lambda_invocations"]) == (2, 0, 1)
 
 
 def test_results_by_reference_are_objects_stored_once() -> None:

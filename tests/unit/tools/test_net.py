@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ipaddress
+import random
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +15,8 @@ from noetl_core.engine.outcome import Outcome
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.http.tool import HttpTool
 from noetl_core.tools.invoke import invoke
-from noetl_core.tools.network.addresses import AddressPolicy, AddressRefused, resolve
+from noetl_core.tools.network.addresses import _NAT64, _TUNNELS, Address, AddressPolicy, AddressRefused, resolve
+from noetl_core.tools.sandbox.addresses import is_own
 
 from .conftest import Server
 
@@ -57,6 +60,66 @@ def test_private_addresses_need_permission(address: str) -> None:
 @pytest.mark.parametrize("address", PUBLIC)
 def test_public_addresses_are_allowed(address: str) -> None:
     AddressPolicy().check(ipaddress.ip_address(address), 443)
+
+
+def around(networks: Iterable[str]) -> list[Address]:
+    """The first and the last address of each network, and their neighbours."""
+    found: list[Address] = []
+    for text in networks:
+        network = ipaddress.ip_network(text)
+        first, last = int(network.network_address), int(network.broadcast_address)
+        most = (1 << network.max_prefixlen) - 1
+        found += [ipaddress.ip_address(n) if network.version == 4 else ipaddress.IPv6Address(n)
+                  for n in {max(0, first - 1), first, first + 1, last, min(most, last + 1)} if n <= most]  # fmt: skip
+    return found
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        AddressPolicy(),
+        AddressPolicy(allow_private=True),
+        AddressPolicy(allowed=tuple(ipaddress.ip_network(n) for n in ("10.1.0.0/16", "fd12::/16", "127.0.0.8/31"))),
+        AddressPolicy(allowed=(ipaddress.ip_network("0.0.0.0/0"), ipaddress.ip_network("::/0"))),
+        AddressPolicy(allow_private=True, refused_endpoints=frozenset({("127.0.0.1", 80), ("93.184.215.14", 80)})),
+    ],
+)
+def test_the_rules_of_the_sandbox_allow_nothing_that_the_policy_refuses(policy: AddressPolicy) -> None:
+    """And all that it allows, except tunnels to IPv4, and ranges that registries have reserved since a Python was released."""
+    rules, choice = policy.as_rules(), random.Random(3)
+    addresses: list[Address] = around(text for text, *_ in rules.rules)
+    addresses += [ipaddress.IPv4Address(choice.getrandbits(32)) for _ in range(3000)]
+    for _ in range(3000):
+        prefix = choice.choice([0x2000, 0x2001, 0x2002, 0xFC00, 0xFD12, 0xFE80, 0xFF02, choice.getrandbits(16)]) << 112
+        addresses.append(ipaddress.IPv6Address(prefix | choice.getrandbits(choice.choice([16, 64, 112]))))
+    addresses += [ipaddress.IPv6Address(int(_NAT64.network_address) | choice.getrandbits(32)) for _ in range(1000)]
+    addresses += [ipaddress.ip_address(text) for text in (*ALWAYS_REFUSED, *PRIVATE, *PUBLIC)]
+    except_for = [ipaddress.ip_network(n) for n in (*_TUNNELS, "2001::/23", "3fff::/20", "192.0.0.0/24")]
+    counts = {"allowed": 0, "refused": 0}
+    for address in addresses:
+        reached = getattr(address, "ipv4_mapped", None) or address
+        allowed = rules.reason(reached, 80) is None
+        try:
+            policy.check(address, 80)
+        except AddressRefused as refusal:
+            assert not allowed, (address, str(refusal))
+        else:
+            known = any(reached in network for network in except_for if network.version == reached.version)
+            assert allowed or known or is_own(reached), address
+        counts["allowed" if allowed else "refused"] += 1
+    assert min(counts.values()) > 1000
+
+
+def test_name_servers_are_allowed_on_their_port_alone(tmp_path: Path) -> None:
+    (tmp_path / "resolv.conf").write_text(
+        "# mine\nnameserver 169.254.78.1\nnameserver fe80::1%eth0\nnameserver nonsense\noptions edns0\nnameserver\n"
+    )
+    rules = AddressPolicy().as_rules().with_name_servers(str(tmp_path / "resolv.conf"))
+    for address in ("169.254.78.1", "fe80::1"):
+        assert rules.why_refused(address, 53) is None
+        assert "link-local" in str(rules.why_refused(address, 80))
+    assert "link-local" in str(rules.why_refused("169.254.78.2", 53))
+    assert AddressPolicy().as_rules().with_name_servers(str(tmp_path / "none")).rules == AddressPolicy().as_rules().rules
 
 
 def test_single_networks_can_be_allowed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,10 +10,12 @@ import os
 import select
 import socket
 import struct
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
-from errno import EAFNOSUPPORT, EINVAL, EOPNOTSUPP, EPERM
+from errno import EAFNOSUPPORT, EBUSY, EINVAL, ENOSYS, EOPNOTSUPP, EPERM
 from pathlib import Path
 from typing import Any
 
@@ -339,13 +341,62 @@ def test_options_that_lead_packets_elsewhere_first_are_refused(python: Python) -
     code = f"""{RAW}
 four, six = socket.socket(), socket.socket(socket.AF_INET6)
 route = bytes([131, 7, 4, 127, 0, 0, 1, 0])
-result = [tried(libc.setsockopt, four.fileno(), 0, 4, route, 8)]
+result = [tried(libc.setsockopt, four.fileno(), 0, 4, route, 8), tried(libc.setsockopt, four.fileno(), 1, 6, struct.pack("i", 1), 4)]
 for name in (54, 55, 57, 59, 6):
     result.append(tried(libc.setsockopt, six.fileno(), 41, name, bytes(24), 24))
 allowed = tried(libc.setsockopt, four.fileno(), 6, 1, struct.pack("i", 1), 4)
 result.append(allowed)
 """
-    assert python(code, spec={"network": True}).result == [[-1, 1]] * 6 + [[0, 0]]
+    assert python(code, spec={"network": True}).result == [[-1, 1]] * 7 + [[0, 0]]
+
+
+def test_processes_are_refused_as_without_network(python: Python) -> None:
+    """No program that would connect by itself, no process that would not be filtered, no filter of the task's own that answers."""
+    code = f"""{RAW}
+import subprocess
+def refused(function):
+    try:
+        function()
+    except PermissionError:
+        return [-1, 1]
+    return [0, 0]
+fork, vfork, execve, ptrace, unshare, setns = (57, 58, 59, 101, 272, 308) if x86 else (220, 220, 221, 117, 97, 268)
+clone, seccomp, readv, pidfd_open, getfd = (56, 317, 310, 434, 438) if x86 else (220, 277, 270, 434, 438)
+program = ctypes.create_string_buffer(struct.pack("=HBBI", 6, 0, 0, 0x7FC00000))
+fprog = struct.pack("@HP", 1, ctypes.addressof(program))
+result = {{
+    "bash": refused(lambda: subprocess.run(["bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/9001"])),
+    "curl": refused(lambda: os.execv("/usr/bin/curl", ["curl", "http://127.0.0.1:9001"])),
+    "fork": tried(libc.fork), "vfork": tried(libc.vfork), "execve": tried(libc.execv, b"/bin/true", None),
+    "clone": tried(libc.syscall, clone, 17, 0, 0, 0, 0), "clone with the files": tried(libc.syscall, clone, 0x400 | 17, 0, 0, 0, 0),
+    "clone3": tried(libc.syscall, 435, bytes(88), 88),
+    "ptrace": tried(libc.syscall, ptrace, 16, os.getppid(), 0, 0), "unshare": tried(libc.syscall, unshare, 0x40000000),
+    "setns": tried(libc.syscall, setns, 3, 0), "memory of others": tried(libc.syscall, readv, os.getppid(), 0, 0, 0, 0, 0),
+    "pidfd_open": tried(libc.syscall, pidfd_open, os.getppid(), 0), "pidfd_getfd": tried(libc.syscall, getfd, 3, 0, 0),
+    "another group for the lender": tried(libc.setpgid, 0, 0), "session": tried(libc.setsid),
+    "its own listener": tried(libc.syscall, seccomp, 1, 8, fprog),
+}}
+"""
+    outcome = python(code, spec={"network": True})
+    assert outcome.error is None, outcome.error
+    assert outcome.result.pop("its own listener") == [-1, EBUSY]
+    assert outcome.result.pop("clone3") == [-1, ENOSYS]
+    assert {name: result for name, result in outcome.result.items() if result != [-1, EPERM]} == {}
+
+
+def test_a_filter_that_the_task_adds_opens_nothing(python: Python, listeners: Listeners, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that allows everything, and one that asks a listener that nobody has."""
+    monkeypatch.delenv("NOETL_HTTP_ALLOW_PRIVATE", raising=False)
+    for action in (0x7FFF0000, 0x7FC00000):
+        code = f"""{RAW}
+calls = [(0x20, 0, 0, 0), (0x15, 0, 1, 42 if x86 else 203), (6, 0, 0, {action}), (6, 0, 0, 0x7FFF0000)]
+program = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *call) for call in calls))
+added = tried(libc.prctl, 22, 2, struct.pack("@HP", len(calls), ctypes.addressof(program)), 0, 0)
+to = packed("127.0.0.1", {listeners.port})
+result = [added, tried(libc.connect, new("127.0.0.1", 1, True).fileno(), to, 16)[0]]
+"""
+        assert python(code, spec={"network": True}).result == [[0, 0], -1]
+    assert listeners.settled() == []
 
 
 # --- what works ---------------------------------------------------------------------------------------------------------------
@@ -609,6 +660,37 @@ def test_elsewhere_such_a_kernel_leaves_refusing_to_python(
     assert python(by_c, spec={"network": True}).result == [0, 0]
 
 
+LISTENED_TO = """
+import ctypes, os, struct, sys
+from noetl_core.tools.sandbox.system_calls import CALLS
+libc = ctypes.CDLL(None, use_errno=True)
+libc.prctl(38, 1, 0, 0, 0)
+program = ctypes.create_string_buffer(struct.pack("=HBBI", 6, 0, 0, 0x7FFF0000))
+listener = libc.syscall(CALLS["seccomp"], 1, 8, struct.pack("@HP", 1, ctypes.addressof(program)))
+assert listener >= 0
+from noetl_core.tools.base import ToolCall
+from noetl_core.tools.python import PythonTool
+tool = PythonTool()
+for code, spec in (("import socket; result = str(socket.socket().type)", {"network": True}), ("result = 1", {})):
+    outcome = tool.run(ToolCall("python", {"code": code}, spec))
+    print(outcome.result, outcome.error and outcome.error.message, sep=";")
+tool.close()
+"""
+
+
+@pytest.mark.parametrize("on_lambda", [False, True])
+def test_where_the_kernel_refuses_the_filter_network_is_refused_on_lambda(on_lambda: bool) -> None:
+    """As in a container whose manager listens to system calls itself: a process has one listener only."""
+    env = {**os.environ, "NOETL_PYTHON_NETWORK": "1", **({"AWS_LAMBDA_RUNTIME_API": "127.0.0.1:9001"} if on_lambda else {})}
+    done = subprocess.run([sys.executable, "-c", LISTENED_TO], capture_output=True, text=True, check=False, env=env)
+    with_network, without = done.stdout.splitlines()
+    assert without == "1;None", done.stderr
+    if on_lambda:
+        assert with_network.startswith("None;") and "cannot keep this task away from the runtime's port" in with_network
+    else:
+        assert with_network == f"{socket.SOCK_STREAM};None"
+
+
 def processes() -> set[int]:
     return {int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()}
 
@@ -636,6 +718,7 @@ def test_the_processes_of_a_task_end_with_it(python: Python, tool: Any) -> None:
         "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
         "import time; time.sleep(60)",
         "import os; os.closerange(0, 256)",
+        "import ctypes, os; ctypes.CDLL(None).prctl(1, 0, 0, 0, 0); os._exit(4)",
     ]
     for code in endings:
         assert python(code, spec={"network": True}, timeout_s=1).error is not None
@@ -738,6 +821,47 @@ def test_nothing_of_the_runner_can_be_reached_by_another_process(python: Python)
     assert python(code, spec={"network": True}).result[0] == 0
 
 
+def test_a_process_that_is_not_dumpable_opens_its_own_memory() -> None:
+    """As a user without rights, for whom it must be dumpable for a moment; afterwards it is as closed as before."""
+    from noetl_core.tools.sandbox import confine
+
+    pid = os.fork()
+    if not pid:
+        try:
+            if os.getuid() == 0:
+                os.setgid(65534)
+                os.setuid(65534)
+            confine.not_dumpable()
+            try:
+                os.close(os.open("/proc/self/mem", os.O_RDWR))
+                os._exit(1)
+            except PermissionError:
+                os.close(confine.open_own_memory())
+            os._exit(int(confine._libc.prctl(3, 0, 0, 0, 0)))
+        finally:
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+def test_a_worker_that_is_killed_leaves_nothing_of_a_task_with_network() -> None:
+    code = """
+import os, signal
+from noetl_core.tools.base import ToolCall
+from noetl_core.tools.python import PythonTool
+from tests.unit.tools.test_python_network import descendants
+tool = PythonTool()
+assert tool.run(ToolCall("python", {"code": "result = 1"}, {"network": True})).result == 1
+print(*descendants(os.getpid()), flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False).stdout.split()
+    assert len(said) == 4, "the fork server, the runner, its broker and its lender"
+    deadline = time.monotonic() + 5
+    while any(int(pid) in processes() for pid in said):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
 def test_calls_that_the_broker_cannot_read_get_an_error(allowed: Listeners) -> None:
     """Whatever the arguments are, the broker answers."""
     import random
@@ -769,4 +893,4 @@ def test_rules_are_kept_as_json() -> None:
     from noetl_core.tools.sandbox.addresses import Addresses
 
     rules = AddressPolicy(refused_endpoints=frozenset({("127.0.0.1", 9001)})).as_rules()
-    assert Addresses.from_plain(json.loads(json.dumps(rules.as_plain()))) == rules
+    assert Addresses.from_plain(json.loads(json.dumps(rules.as_plain()))).rules == rules.rules

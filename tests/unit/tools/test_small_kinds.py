@@ -19,7 +19,8 @@ from noetl_core.expr import Secret, contains_secret, reveal
 from noetl_core.ports import NotFound, TooLarge, Unavailable
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.invoke import invoke
-from noetl_core.tools.masking.scrub import Scrubber, is_word
+from noetl_core.tools.masking.scrub import Scrubber
+from noetl_core.tools.masking.words import is_word
 from noetl_core.tools.registry import BUILT_IN, ToolRegistry, UnknownKind
 from noetl_core.tools.sandbox.plain import NotPlain, to_plain
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from noetl_core.adapters.local.secrets import LocalSecrets
 from noetl_core.control.admit import StartRequest
 from noetl_core.control.lifecycle.redrive import redrive
 from noetl_core.engine.redrive.plan import Redrive
@@ -188,6 +189,45 @@ def test_an_entry_that_cannot_be_resolved_fails_the_execution_before_anything_is
     assert (out["status"], out["error"]["kind"], out["error"]["step"]) == ("failed", kind, "start")
     assert said in out["error"]["message"] and out["error"]["message"].endswith("(task b of step start reads it)")
     assert "TaskProcessed" not in out["log"] and "TaskStarted" not in out["log"]
+
+
+MISSING = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: k, path: t/k }
+KEYCHAIN
+workflow:
+  - step: first
+    tool: { name: begin, kind: noop, result: 1 }
+    next: { arcs: [{ step: load }] }
+  - step: load
+    tool: { name: fetch, kind: http, url: "http://127.0.0.1:1/", auth: reports }
+"""
+
+
+@pytest.mark.parametrize(
+    ("keychain", "step", "done", "says"),
+    [
+        ("keychain: [{ name: reports, kind: api_key }]", "first", [], "(task fetch of step load reads it)"),
+        ("", "load", ["begin"], "http: there is no credential 'reports'"),
+    ],
+    ids=["an entry of the keychain", "named by auth alone"],
+)
+def test_a_missing_credential_is_named_with_its_task_and_the_remedy(
+    tmp_path: Path, keychain: str, step: str, done: list[str], says: str
+) -> None:
+    local = LocalWiring(secrets=LocalSecrets(tmp_path / "credentials.json", {}))
+    try:
+        started = local.start(StartRequest(playbook=MISSING.replace("KEYCHAIN", keychain)))
+        assert local.run(started.execution_id, timeout_s=10)
+        error = executions.summary(local.control, started.execution_id)["error"]
+        logged = events_of(local.control, started.execution_id, limit=100)[0]
+    finally:
+        local.close()
+    assert (error["kind"], error["step"], error.get("task")) == ("not_found", step, "fetch" if done else None)
+    assert "'reports'" in error["message"] and "noetl credentials put reports --data @FILE" in error["message"]
+    assert says in error["message"]
+    assert [e["task"] for e in logged if e["name"] == "TaskProcessed" and e["task"] != "fetch"] == done
 
 
 def test_an_entry_that_nothing_uses_is_not_looked_for() -> None:

@@ -54,3 +54,17 @@ def test_a_turn_is_given_back_by_one_that_fails() -> None:
         raise ValueError
     with turns.turn("alone", 0):
         pass
+
+
+def test_a_turn_that_waits_takes_a_processor_for_a_run_that_computes_if_one_is_free() -> None:
+    turns = Turns(1)
+    with turns.turn("waits", 0) as first, turns.turn("waits", 0) as second:
+        assert first.may_compute()
+        assert not second.may_compute()
+        first.become("waits")
+        assert second.may_compute()
+        second.become("computes")
+        with pytest.raises(NoTurn), turns.turn("computes", 0):
+            pass
+    with turns.turn("computes", 0) as third:
+        assert third.may_compute()

@@ -2,8 +2,8 @@
 
 * `core.Control` is the only way from inputs to a commit and its effects. `admit` starts executions, `lifecycle` operates on
   existing ones, `callbacks` records answers, `children` starts and ends child executions, `failures` starts handlers of failures.
-* `fence` ends runs. `deaths` counts processes that end in an evaluation, and `recorded_deaths` records them in the log.
-  `unreadable_logs` handles executions whose log is corrupt.
+* `asks` answers workers that ask for their boundaries. `fence` ends runs. `deaths` counts processes that end in an evaluation,
+  and `recorded_deaths` records them in the log. `unreadable_logs` handles executions whose log is corrupt.
 * `catalog` registers playbooks and resolves versions; `credentials` lists and keeps credentials. `triggers` start playbooks.
 * `limits` gives places in limits that executions share. `sweeping` repairs what stopped moving.
 * `deployment` warns about what this deployment cannot do. `refusals` are the errors that requests are answered with.

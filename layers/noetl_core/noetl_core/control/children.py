@@ -15,7 +15,7 @@ from noetl_core.engine import ids
 from noetl_core.engine.effects import EndChild, HandleFailure, StartChild, child_of, parent_news
 from noetl_core.engine.large_values import MAX_DECISION_BYTES
 from noetl_core.engine.state import State
-from noetl_core.engine.workload import BadWorkload
+from noetl_core.engine.workload import BadWorkload, unknown
 from noetl_core.events.event import fact
 from noetl_core.events.shapes import By, ChildRequest, Failure, Triggered
 from noetl_core.events.waiting import ChildFinished
@@ -46,6 +46,8 @@ class SubPlaybooks(Children):
         asked_for = wanted.child if key is None else ids.execution_id_from_key(key)
         try:
             _has_step(control, request, asked_for)
+            if wanted.strict:
+                _takes_payload(control, request, asked_for)
             payload, ctx = _handed(control, wanted, {**iteration, **(request.get("args") or {})}, asked_for)
             started = admit(
                 control,
@@ -118,6 +120,14 @@ def _has_step(control: Control, request: ChildRequest, child: str) -> None:
     if step not in steps:
         near = suggest(step, steps) or f"it has: {', '.join(steps)}"
         raise NotFound(f"playbook {request['path']} has no step {step!r}, whose result is wanted ({near})")
+
+
+def _takes_payload(control: Control, request: ChildRequest, child: str) -> None:
+    """Check that the workload of `child` has the keys of its payload, unless the child exists already. Raises `BadWorkload`."""
+    playbook = control.playbook(resolve(control, request["path"], request.get("version"), child).digest)
+    odd = [words for path, _, words in unknown(playbook, request.get("args") or {}) if len(path) == 1]
+    if odd and control.load(child).seq < 0:
+        raise BadWorkload("schema", odd)
 
 
 def _handed(

@@ -39,14 +39,14 @@ from noetl_core.engine.effects import (
 )
 from noetl_core.engine.needs import Need, NeedValues
 from noetl_core.engine.reads import needs_of
-from noetl_core.engine.records import Boundary, Command, Commit, Snapshot, StreamId
+from noetl_core.engine.records import Ask, Boundary, Command, Commit, Snapshot, StreamId
 from noetl_core.engine.snapshots import snapshot
 from noetl_core.engine.state import State
 from noetl_core.events.event import Fact, fact, version_of
 from noetl_core.events.shapes import By
 from noetl_core.events.waiting import ChildFinished
 from noetl_core.log.decoded_commits import RecentCommits
-from noetl_core.log.history import load_state, snapshot_upto, state_from
+from noetl_core.log.history import caught_up, load_state, snapshot_upto, state_from
 from noetl_core.log.stored_values import Values
 from noetl_core.observe.drawing.layouts import Layouts
 from noetl_core.playbooks.parsed import PlaybookCache
@@ -63,6 +63,7 @@ from noetl_core.ports import (
     LimitPlaces,
     NotFound,
     PlaybookCatalog,
+    PortError,
     RateLimits,
     ResultStore,
     RunningOutput,
@@ -87,6 +88,10 @@ MAX_QUEUE_DELAY_S = 900
 """The limit of SQS DelaySeconds: timers beyond it wait in the due index."""
 MAX_ROUNDS = 200
 """The most conflicts and value requests of one routing before it is given back to the queue."""
+MAX_ASK_CONFLICTS = 3
+"""The most positions that the decision on an ask may lose; then the boundary is left to the stream."""
+RETRY_AFTER_S = 5
+"""The delay of a wake for effects that could not be carried out."""
 RETENTION_S = 30 * 24 * 3600
 
 
@@ -171,6 +176,8 @@ class Control:
     """Takes executions that are not risked, instead of a wake."""
     deadline: Deadline = NEVER
     """By when its work must end."""
+    asks: bool = False
+    """Whether workers can ask for their boundaries to be routed: their commands then say when they may."""
     _states: LRUCache[str, State] = field(default_factory=lambda: LRUCache(CACHED_STATES))
     _snapshots: LRUCache[str, tuple[int, int]] = field(default_factory=lambda: LRUCache(CACHED_STATES))
     """Execution -> the position from which on the next snapshot is due, and how large the last one was."""
@@ -211,13 +218,16 @@ class Control:
             cached = self._states.get(execution_id)
         return cached or self.load(execution_id)
 
-    def _take(self, execution_id: str) -> tuple[State, bool]:
-        """Return the cached state or a newly loaded one, and whether it is newly loaded. The caller owns it until `_keep`."""
+    def _take(self, execution_id: str, seen: int | None = None) -> tuple[State, bool]:
+        """Return the cached state or a newly loaded one, and whether it is newly loaded. The caller owns it until `_keep`.
+
+        `seen`: a position of the control stream that was written. Before `SNAPSHOT_EVERY` no snapshot is looked for.
+        """
         with self._lock:
             state = self._states.pop(execution_id, None)
         if state is not None:
             return state, False
-        snap = snapshot_upto(self.store, execution_id)
+        snap = None if seen is not None and seen < SNAPSHOT_EVERY else snapshot_upto(self.store, execution_id)
         if snap is not None:
             with self._lock:
                 self._snapshots.setdefault(execution_id, (_outgrown_at(snap.seq, snap.size), snap.size))
@@ -251,6 +261,16 @@ class Control:
         """
         return self._route(execution_id, boundaries, facts).state
 
+    def answer(self, ask: Ask, boundary: Boundary) -> Command | None:
+        """Route the boundary of a worker that asks, and claim one of the runs that follow for it. Returns the command of the
+        claimed run, if there is one. If the boundary was routed before, nothing is done.
+
+        The stream has the boundary, too: where this raises, nothing is lost. Raises as `route`, and `Unavailable` if other
+        writers were first `MAX_ASK_CONFLICTS` times, or the execution's templates have ended a process.
+        """
+        answer = self._route(ask.execution_id, (boundary,), (), ask).answer
+        return None if answer is None else self.addressed([answer])[0]
+
     def record(self, execution_id: str, fact: Fact) -> tuple[State, bool]:
         """Route one fact, and return the state after it and whether the log has it from this call. It has not where the fact is a
         duplicate, or came too late: then the caller must not acknowledge it before it has found the fact in the state. Raises as
@@ -258,17 +278,27 @@ class Control:
         decision = self._route(execution_id, (), (fact,))
         return decision.state, all(decision.recorded)
 
-    def _route(self, execution_id: str, boundaries: Sequence[Boundary], facts: Sequence[Fact]) -> Decision:
+    def _route(
+        self, execution_id: str, boundaries: Sequence[Boundary], facts: Sequence[Fact], ask: Ask | None = None
+    ) -> Decision:
         values: dict[Need, Any] = {(("boundary", b.run_id, b.seq)): b.event.data for b in boundaries}
         fetch = Values(self.store, self.results, execution_id)
         attempt: Sequence[Fact] = ()
         asked = len(facts)
+        conflicts = 0
+        current: State | None = None
         for _ in range(MAX_ROUNDS):
             self.deadline.check()
-            state, fresh = self._take(execution_id)
+            state, fresh = self._take(execution_id, None if ask is None else ask.seen) if current is None else (current, True)
+            current = None
+            if ask is not None and state.seq < ask.seen:
+                state, fresh = caught_up(self.store, state), True
             if state.seq < 0:
                 raise NotFound(f"there is no execution {execution_id}")
             doubtful = not attempt and is_doubtful(state, facts)
+            if ask is not None and doubtful:
+                self._keep(state)
+                raise Unavailable(f"templates of execution {execution_id} have ended a process: it is left to the router")
             if doubtful and given_up(state):
                 facts, doubtful = (*facts, stuck_by_deaths()), False
             elif doubtful and (self.risked is None or execution_id in self.risked):
@@ -281,18 +311,26 @@ class Control:
             try:
                 with nullcontext() if attempt else self.evaluating(execution_id):  # an attempt is recorded already
                     now = self.clock.now()
-                    decision = decide(playbook, state, boundaries, (*attempt, *facts), now, values, self.deadline.check)
+                    decision = decide(playbook, state, boundaries, (*attempt, *facts), now, values, self.deadline.check, ask)
             except NeedValues as missing:
                 fetch.supply(values, missing)
                 continue
             if not decision.events and not fresh:
-                continue  # a decision to do nothing is never taken from a cache: the next round reads the log
+                # a decision to do nothing is never taken from a cache: the next round has read the log's tail
+                current = caught_up(self.store, decision.state)
+                continue
             if decision.events:
                 try:
                     self.commit(decision)
                 except Conflict:
+                    conflicts += 1
+                    if ask is not None and conflicts == MAX_ASK_CONFLICTS:
+                        raise Unavailable(f"execution {execution_id} is contended: the boundary is left to the stream") from None
                     continue
             self._remember(execution_id, boundaries)
+            if ask is not None:
+                self._conclude_ask(decision, ask)
+                return decision
             self.conclude(decision)
             if doubtful:
                 (self.postponed or self.queue.wake)(execution_id)
@@ -319,6 +357,25 @@ class Control:
         effects = (*decision.effects, *self._outgrown(decision))
         self._keep(decision.state)
         self.carry_out(decision.state.execution_id, effects)
+
+    def _conclude_ask(self, decision: Decision, ask: Ask) -> None:
+        """Like `conclude`, but effects that cannot be carried out are left to a wake: the worker is answered. If the boundary was
+        routed before, whoever did that carries out its effects."""
+        if not decision.events:
+            self._keep(decision.state)
+            return
+        try:
+            self.conclude(decision)
+        except PortError:
+            log.exception("what follows from an ask is left to a wake of execution %s", ask.execution_id)
+            self._wake_later(ask.execution_id)
+
+    def _wake_later(self, execution_id: str) -> None:
+        try:
+            self.index.set_due(execution_id, self.clock.now())
+            self.queue.wake(execution_id, delay_s=RETRY_AFTER_S)
+        except PortError:
+            log.exception("execution %s could not be woken; it stays due", execution_id)
 
     def commit(self, decision: Decision) -> None:
         """Write the events of a decision. Raises `Conflict` when another writer was first."""
@@ -380,9 +437,13 @@ class Control:
                     assert_never(effect)
 
     def _send(self, execution_id: str, commands: Sequence[Command]) -> None:
-        unsent = self.queue.send(commands)
+        unsent = self.queue.send(self.addressed(commands))
         if unsent:
             raise Unavailable(f"{len(unsent)} of {len(commands)} commands of execution {execution_id} were not sent")
+
+    def addressed(self, commands: Sequence[Command]) -> Sequence[Command]:
+        """Return commands as they are sent: where no worker can ask, none says that its worker may."""
+        return commands if self.asks else [replace(command, asks=False) if command.asks else command for command in commands]
 
     def _wake(self, execution_id: str, at: int) -> None:
         """Send a delayed wake if the queue allows so long a delay. The sweeper finds what is due in any case."""

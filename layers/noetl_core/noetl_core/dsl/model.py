@@ -384,6 +384,11 @@ class Playbook:
     def by_name(self) -> Mapping[str, Step]:
         return {s.name: s for s in self.steps}
 
+    @property
+    def all_tasks(self) -> list[Task]:
+        """The tasks of all steps with their compensations, and of the workbook."""
+        return [t for step in self.steps for t in (*step.tasks, *step.compensate)] + list(self.workbook.values())
+
     def body(self, name: str, *, undo: bool = False) -> Step:
         """Return what a run of the step executes; with `undo`, its compensation, as a step with nothing else."""
         step = self.by_name[name]

@@ -109,6 +109,7 @@ SCHEDULE_RATE: Final = Range(60, YEAR_S, whole=True, template=False, null=False,
 SCHEDULE_JITTER: Final = Range(0, DAY_S, template=False, null=False, time=True)
 WEBHOOK_TOLERANCE: Final = Range(1, DAY_S, template=False, null=False, time=True)
 """The age of a signature."""
+WEBHOOK_RATE: Final = Range(0.01, 10_000, template=False, null=False)
 LOOP_ITEMS: Final = 1_000_000
 """The longest collection of one loop: its worker holds the collection, and a takeover reads what was done of it."""
 _HIGHEST: Final = {"max_payload_bytes": 200 * 1024, "max_input_bytes": 1024 * 1024 * 1024}

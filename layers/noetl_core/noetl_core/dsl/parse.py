@@ -82,6 +82,17 @@ def check(
     return playbook, _ordered(without_ignored(r.diagnostics, text, source))
 
 
+def check_payloads(text: str, called: Called) -> list[Diagnostic]:
+    """Return what the playbooks that a valid one calls do not take of their payloads (W532); `called` finds them."""
+    from noetl_core.dsl.lint import payloads, without_ignored  # 20 ms, as above
+
+    with collection_paused():
+        r, playbook = _read(text, "<string>", programs=False)
+        if playbook is not None:
+            payloads(r, playbook, called)
+    return [found for found in _ordered(without_ignored(r.diagnostics, text, "<string>")) if found.code == "W532"]
+
+
 def _read(text: str, source: str, *, programs: bool = True, lenient: bool = False) -> tuple[Reader, Playbook | None]:
     loaded = load(text, source)
     r = Reader(loaded, source, list(loaded.diagnostics), programs, lenient)

@@ -83,6 +83,8 @@ class Webhook:
     """The header with the id of the delivery."""
     respond: Respond = "accepted"
     """`validated`: a request with which the playbook cannot start is refused in its answer."""
+    rate: float | None = None
+    """Signed requests per second; None: as the stack says."""
 
 
 @frozen

@@ -7,6 +7,7 @@
   events to it, `snapshots` stores it. `done_chunks` keeps finished chunks of loops small.
 * `pipelines` and `outcome` are the rules for the tasks of one step run, which the worker applies. `loops` cuts collections into
   chunks and merges the ctx writes of iterations.
+* `eager_dispatch` has the asks of workers and the claims in commits.
 * `waits`, `callbacks` and `workload` are the waits of a run, signed tokens of callbacks, and the inputs of an execution.
 * `schedules` decides which occurrences of a schedule start. `limits` has the rules of limits that executions share.
 * `failure_handlers` makes the playbooks that report failures to webhooks and topics.

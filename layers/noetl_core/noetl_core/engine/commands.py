@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from noetl_core.dsl.model import Playbook
+from noetl_core.engine.eager_dispatch.claims import ASKED_RUNS
 from noetl_core.engine.reads import steps_read
 from noetl_core.engine.records import Command
 from noetl_core.engine.routing.passes import StepsView
@@ -20,6 +21,7 @@ def commands_of(playbook: Playbook, state: State, runs: Sequence[str]) -> list[C
     if not runs:
         return out
     workload = workload_of(playbook, state)
+    few = len(state.runs) <= ASKED_RUNS
     for run_id in runs:
         run = state.runs.get(run_id)
         if run is None or run.status != "scheduled":
@@ -36,6 +38,7 @@ def commands_of(playbook: Playbook, state: State, runs: Sequence[str]) -> list[C
             loop = {**lead.loop.plan, "run": lead.id}
             kept = lead.carried_over.get("loop") if lead.carried_over is not None else None
             carried_over = kept["chunks"].get(str(run.chunk)) if kept is not None else None
+        asks = few and run.mode == "first" and run.parent is None and run.undoes is None
         out.append(
             Command(
                 execution_id=state.execution_id,
@@ -53,6 +56,7 @@ def commands_of(playbook: Playbook, state: State, runs: Sequence[str]) -> list[C
                 expires_at=state.expires_at,
                 carried_over=carried_over,
                 undoes=run.undoes,
+                asks=asks,
             )
         )
     return out

@@ -13,9 +13,11 @@ from typing import Any
 
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine import ids
+from noetl_core.engine.eager_dispatch import asks
+from noetl_core.engine.eager_dispatch.claims import was_asked
 from noetl_core.engine.effects import Effect, effects_of
 from noetl_core.engine.needs import Need
-from noetl_core.engine.records import Boundary, ControlEvent
+from noetl_core.engine.records import Ask, Boundary, Command, ControlEvent
 from noetl_core.engine.routing.boundaries import match_waits, route_boundary, take_fact
 from noetl_core.engine.routing.deadlines import execution_limit
 from noetl_core.engine.routing.distributed_loops import advance_loop
@@ -47,6 +49,8 @@ class Decision:
     state: State
     recorded: tuple[bool, ...] = ()
     """For each fact whether it is among the events: False for a duplicate, and for one that comes too late."""
+    answer: Command | None = None
+    """The command of the run that is claimed for the worker that asks."""
 
     @property
     def ends(self) -> bool:
@@ -130,8 +134,10 @@ def decide(
     now: int,
     values: Mapping[Need, Any],
     check: Callable[[], None] | None = None,
+    ask: Ask | None = None,
 ) -> Decision:
-    """Route `boundaries` and `facts`, fire timers that are due, then move tokens until none can move.
+    """Route `boundaries` and `facts`, fire timers that are due, then move tokens until none can move. One of
+    the runs that follow is claimed for `ask`, the request of the worker that wrote the boundary.
 
     Owns and changes `state`: after an error the caller loads it again. Raises `NeedValues` for values that it needs. `check` is
     called before each token that moves and each template; what it raises ends the decision.
@@ -159,7 +165,10 @@ def decide(
     while p.advance:
         advance_loop(p, state.runs[p.advance.pop()])
         settle(p)
-    return _decision(p, again=not all(routed), recorded=recorded)
+    again = any(not done and not was_asked(state, b.run_id, b.seq) for b, done in zip(boundaries, routed, strict=True))
+    if ask is not None:
+        asks.claim_run(p, ask)
+    return _decision(p, again=again, recorded=recorded, ask=ask)
 
 
 def _match_all_waits(p: RoutingPass) -> None:
@@ -177,11 +186,12 @@ def digest_for(state: State, facts: Sequence[Fact]) -> str:
     return next((f.data["digest"] for f in facts if f.name == "ExecutionRedriven" and "digest" in f.data), state.digest)
 
 
-def _decision(p: RoutingPass, *, again: bool = False, recorded: Sequence[bool] = ()) -> Decision:
-    """`again`: some boundary was routed before."""
+def _decision(p: RoutingPass, *, again: bool = False, recorded: Sequence[bool] = (), ask: Ask | None = None) -> Decision:
+    """`again`: some boundary was routed before, and not because its worker asked."""
     if p.events:
         if not p.state.finished:
             record_search(p)
         p.state.seq = p.seq
     effects = effects_of(p.playbook, p.state, p.events, p.now, again=again)
-    return Decision(p.seq, tuple(p.events), tuple(p.objects), effects, p.state, tuple(recorded))
+    answer = None if ask is None else asks.answer_of(p, ask)
+    return Decision(p.seq, tuple(p.events), tuple(p.objects), effects, p.state, tuple(recorded), answer)

@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine.commands import commands_of
+from noetl_core.engine.eager_dispatch.claims import claims_end, unclaimed
 from noetl_core.engine.heads import Head, head_of
 from noetl_core.engine.records import Command, ControlEvent, Snapshot
 from noetl_core.engine.routing.deadlines import deadlines, execution_deadlines, run_deadlines
@@ -187,9 +188,11 @@ def _effects(playbook: Playbook, state: State, events: Sequence[ControlEvent], n
         yield SetDue(now + FIRST_RECONCILIATION_S * SECOND)
     if news.redriven and not state.finished:  # whoever carries out the end before this may still remove the due item
         yield WakeAt(now + FIRST_RECONCILIATION_S * SECOND)
-    runs = _open_runs(state) if news.goes_on or (again and not events) else news.scheduled
+    runs = unclaimed(state, _open_runs(state) if news.goes_on or (again and not events) else news.scheduled, now)
     if commands := commands_of(playbook, state, runs):
         yield SendCommands(tuple(commands))
+    if news.goes_on and (lapse := claims_end(state, now)) is not None:
+        yield WakeAt(lapse)  # their workers may have dropped these runs because of the pause
     for at in dict.fromkeys(_wakes(playbook, state, news)):
         yield WakeAt(at)
     yield from orphans(state)  # what shares a place ends before others have it

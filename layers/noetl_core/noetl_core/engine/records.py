@@ -20,7 +20,7 @@ from noetl_core.events.event import ControlEvent as ControlEvent
 from noetl_core.events.event import Event as Event
 from noetl_core.events.event import RunEvent as RunEvent
 from noetl_core.events.redrives import CarriedOver
-from noetl_core.events.shapes import CommandContext, LoopCommand, Mail, Undoes
+from noetl_core.events.shapes import CommandContext, LoopCommand, Mail, RunClaim, Undoes
 from noetl_core.events.table import PROGRESS
 from noetl_core.values.frozen import frozen
 
@@ -115,7 +115,8 @@ class Command:
     when that fits into a message; otherwise the worker folds the control stream up to `as_of`. The command of a chunk run has
     `chunk`, its index, and `loop`: `{run: the step run, total, chunk_size, chunks, per_chunk, first, count}`. `log.carry_over`
     is what a redrive keeps of earlier runs (`engine.redrive.plan`). `undoes` makes it the command of a compensation: the finished
-    run, `{run, at, loop}`. `asked` marks a takeover that a person requested by `resume`.
+    run, `{run, at, loop}`. `asked` marks a takeover that a person requested by `resume`. `asks` says that its worker may ask for
+    its end to be routed, and `claim` is the worker's claim to the run, where an ask was answered with it.
     """
 
     execution_id: str
@@ -134,6 +135,28 @@ class Command:
     carried_over: CarriedOver | None = None
     undoes: Undoes | None = None
     asked: bool = False
+    asks: bool = False
+    claim: RunClaim | None = None
+
+
+@frozen
+class Ask:
+    """A worker's request to route the boundary at `(run_id, seq)` and to answer with a run that follows from it.
+
+    `seen` is the control position as of which the run saw ctx. `deadline` is until when the worker can work, `until` the end of
+    the time in which a run may be claimed for it (both in microseconds). `computes`: a processor is free for it.
+    """
+
+    id: str
+    execution_id: str
+    run_id: str
+    seq: int
+    seen: int
+    worker: str
+    pool: str
+    deadline: int
+    until: int
+    computes: bool = True
 
 
 @frozen

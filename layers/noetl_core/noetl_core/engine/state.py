@@ -28,6 +28,7 @@ from noetl_core.events.shapes import (
     Parent,
     RequestKey,
     ResultPointer,
+    RunClaim,
     SearchAttributes,
     Signal,
     TokenEvent,
@@ -124,6 +125,8 @@ class Run:
     """The finished run that this one compensates: `{run, at, loop}`; with `stops`, the ended run whose work outside it stops."""
     outside: bool = False
     """Whether it has waited for work outside, which goes on should the run be ended."""
+    claim: RunClaim | None = None
+    """The worker that took it in the commit that scheduled it."""
 
 
 @dataclass(slots=True)
@@ -297,6 +300,8 @@ class State:
     signals: list[Signal] = field(default_factory=list)
     """The mailbox: signals that were received and not yet matched to a wait."""
     seen_signals: list[str] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+    """The newest boundaries that were routed because their workers asked, as `run:seq`."""
     result: ResultPointer | None = None
     """At the end: `{value}`, or a pointer."""
     stuck: str | None = None

@@ -1,5 +1,5 @@
 """Warnings of an execution: failures that a policy let pass, iterations that failed without failing their loop, and undefined
-names that text was rendered without. Pure, and bounded: groups of equal warnings, and the count of all.
+names that counted as empty. Pure, and bounded: groups of equal warnings, and the count of all.
 
 A worker's warnings are part of the aggregates of its run; the control plane's are in its own events. The fold adds both to their
 step, so that they follow from the log alone.

@@ -36,7 +36,7 @@ class WarningGroup(TypedDict):
 
     code: WarningCode
     """`error_passed`: a task failed and its policy continued. `iteration_failed`: an iteration failed, and its loop did not.
-    `undefined`: text was rendered without an undefined name."""
+    `undefined`: an undefined name counted as empty."""
     message: str
     """The message of the first."""
     count: int

@@ -23,6 +23,7 @@ from noetl_core.events.shapes import (
     Parent,
     RequestKey,
     ResultPointer,
+    RunClaim,
     SearchAttributes,
     Selected,
     TokenEvent,
@@ -83,7 +84,7 @@ class WorkflowFinished(TypedDict):
     not_undone: NotRequired[list[NotUndone] | None]
     """Compensations that failed."""
     undefined: NotRequired[list[Blank] | None]
-    """The undefined names that text was rendered without."""
+    """The undefined names that counted as empty."""
 
 
 class PlaybookProcessed(TypedDict):
@@ -254,7 +255,7 @@ class NextEvaluated(TypedDict):
     error: NotRequired[str]
     """Why the arcs could not be evaluated."""
     undefined: NotRequired[list[Blank] | None]
-    """The undefined names that text was rendered without."""
+    """The undefined names that counted as empty."""
     ending: NotRequired[bool | None]
     """The arcs of a success were not evaluated, because the execution was ending. A redrive evaluates them."""
 
@@ -274,7 +275,9 @@ class StepScheduled(TypedDict):
     deadline_s: NotRequired[float | None]
     """The time limits of the run, if they are expressions."""
     undefined: NotRequired[list[Blank] | None]
-    """The undefined names that text was rendered without."""
+    """The undefined names that counted as empty."""
+    claim: NotRequired[RunClaim | None]
+    """The worker whose request this commit answers with the run: no command goes to a queue while the claim lives."""
 
 
 class BoundaryRouted(TypedDict):
@@ -303,6 +306,8 @@ class BoundaryRouted(TypedDict):
     """The result of a chunk, if it is small."""
     aggregates: NotRequired[Aggregates | None]
     """Retries and iterations of the boundary."""
+    asked: NotRequired[bool | None]
+    """The worker asked for it: the stream's wake, which comes later, sends nothing again."""
 
 
 class StepDone(TypedDict):

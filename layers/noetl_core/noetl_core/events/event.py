@@ -18,7 +18,7 @@ Name = TypeVar("Name", covariant=True)
 Data = TypeVar("Data", covariant=True)
 Keys = ParamSpec("Keys")
 
-LOG_VERSION = 6
+LOG_VERSION = 7
 """The newest reader version, which is this code's. Readers refuse newer ones."""
 FIRST_VERSION = 1
 """The reader version that most commits require."""
@@ -34,6 +34,8 @@ SEARCH_VERSION = 5
 """The reader version that knows search attributes and failure handlers."""
 OUTSIDE_VERSION = 6
 """The reader version that knows outside work. Older code would end a run without stopping its work."""
+CLAIM_VERSION = 7
+"""The reader version that knows claims in schedules. Older code would send the commands of claimed runs to others."""
 
 
 @frozen
@@ -206,6 +208,8 @@ def version_of(events: Iterable[AnyEvent]) -> int:
 
 
 def _version_of(event: AnyEvent) -> int:
+    if (event.name == "StepScheduled" and "claim" in event.data) or (event.name == "BoundaryRouted" and "asked" in event.data):
+        return CLAIM_VERSION
     if event.name in ("StopStarted", "StopDone") or (
         event.name in ("StepSuspended", "BoundaryRouted") and any("outside" in wait for wait in event.data.get("waits", ()))
     ):

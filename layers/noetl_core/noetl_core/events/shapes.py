@@ -270,6 +270,16 @@ class Undoes(TypedDict):
     """The run was ended while its outside work was in progress: only this work is stopped."""
 
 
+class RunClaim(TypedDict):
+    """The claim of a worker to a run, made in the commit that schedules it."""
+
+    worker: str
+    ask: str
+    """The id of the worker's request."""
+    until: int
+    """When it lapses, in microseconds."""
+
+
 class Completed(TypedDict):
     """A finished run of a step that has a compensation."""
 
@@ -354,7 +364,7 @@ class TaskOutcome(TypedDict):
 
 
 class Blank(TypedDict):
-    """An undefined name that text was rendered without."""
+    """An undefined name that counted as empty: as text, as a list, or as null."""
 
     name: str
     """The name as the template has it; empty if a secret is part of it."""

@@ -40,7 +40,7 @@ LONGEST_FALSE: Final = len("false")
 class Reading(Budget):
     """The state of one `render` or `truthy`: the used budgets, and the secrets that were read."""
 
-    __slots__ = ("blank", "loaded", "opened", "parts", "raised", "scope", "tainted", "walked")
+    __slots__ = ("blank", "is_condition", "loaded", "opened", "parts", "raised", "scope", "tainted", "walked")
 
     def __init__(self, scope: Scope, limits: Limits = DEFAULT_LIMITS) -> None:
         Budget.__init__(self, limits)
@@ -50,7 +50,9 @@ class Reading(Budget):
         """The secrets that were read."""
         self.raised: BaseException | None = None
         self.blank: list[Undefined] | None = None
-        """The undefined values that became empty text."""
+        """The undefined values that counted as empty."""
+        self.is_condition = False
+        """Whether the template is a condition: then an undefined value is false, and not taken for data."""
         self.loaded = 0
         """Values that were loaded to make data plain, already weighed."""
         self.walked: Any = None
@@ -308,6 +310,7 @@ class Reading(Budget):
             self.tick(len(value) >> 4)
             return value  # type: ignore[no-any-return]  # narrowed by its `type`, which is faster than `isinstance`
         if isinstance(value, Undefined):
+            self.count_empty(value)
             return ()
         if kind is dict or kind is str:
             if kind is str and not value.isascii():
@@ -331,6 +334,11 @@ class Reading(Budget):
 
     # Text and plain data
 
+    def count_empty(self, value: Undefined) -> None:
+        """Record that an undefined value is taken for empty data."""
+        if self.scope.blanks is not None and not self.is_condition:
+            self.blank = [*(self.blank or ()), value]
+
     def text(self, value: Any) -> str:
         """Return `value` as text (Jinja2's rules: `None`, `True`, and Python's notation of lists and mappings)."""
         kind = type(value)
@@ -342,7 +350,7 @@ class Reading(Budget):
             self.read(value)
             if self.scope.strict:
                 raise UndefinedValue(value._undefined_message)
-            if self.scope.blanks is not None:
+            if self.scope.blanks is not None:  # also in a condition: a text that lacks a part is no question
                 self.blank = [*(self.blank or ()), value]
             return ""
         value = self.plain(self.read(value))
@@ -394,6 +402,7 @@ class Reading(Budget):
         if isinstance(value, Undefined):
             self.read(value)
             if undefined_ok:
+                self.count_empty(value)
                 return None
             raise UndefinedValue(value._undefined_message)
         if isinstance(value, Mapping) and kind is not Namespace:

@@ -96,6 +96,8 @@ def _text(compiled: Compiled, evaluation: Evaluation, undefined_ok: bool) -> Any
     result = evaluate(compiled, evaluation, undefined_ok=undefined_ok)
     if isinstance(result, Undefined):
         if undefined_ok:
+            evaluation.count_empty(result)
+            _report_blanks(compiled, evaluation)
             return None
         why = _why(result, evaluation)
         raise UndefinedValue(f"{_quote(compiled.source)} is undefined ({why}); {_remedy(result)}")
@@ -124,6 +126,7 @@ def truthy(value: Any, scope: Scope | Mapping[str, Any], *, limits: Limits = DEF
         raise TemplateError(f"a condition must be a {{{{ template }}}}, not the text {_quote(value)}")
     compiled = compile_text(value)
     evaluation = Evaluation(_scope(scope), limits)
+    evaluation.is_condition = True
     result = evaluate(compiled, evaluation, checked=False)
     if type(result) is MissingName:
         raise UndefinedValue(f"{_quote(value)}: {_why(result, evaluation)}; {_remedy(result)}")
@@ -169,7 +172,7 @@ def evaluate(compiled: Compiled, evaluation: Evaluation, *, checked: bool = True
 
 
 def _report_blanks(compiled: Compiled, evaluation: Evaluation) -> None:
-    """Tell the scope which names the text was rendered without: as the template reads them, if that is known."""
+    """Tell the scope which undefined names counted as empty: as the template reads them, if that is known."""
     for undefined in evaluation.blank or ():
         name = "" if evaluation.tainted else str(undefined._undefined_name or undefined._undefined_message)[:_QUOTED]
         paths = sorted(read.path for read in compiled.reads if name in read.path)

@@ -60,7 +60,7 @@ class Scope(Mapping[str, Any]):
     Nothing is copied: a layer may change between evaluations. Values are plain data, `Secret`, `Pointer` or references.
 
     With `strict`, a template that uses an undefined value fails, except under `default` and `is defined`. Otherwise `blanks`
-    receives the undefined names that text was rendered without.
+    receives the undefined names that counted as empty: as text, as a list, or as null.
 
     `check` is called before each evaluation and now and then during one; what it raises ends the evaluation.
     """
@@ -92,6 +92,12 @@ class Scope(Mapping[str, Any]):
     def lenient(self) -> Scope:
         """Return this scope without `strict`: undefined values are null, and nothing in text."""
         return self._of(self.layers, strict=False) if self.strict else self
+
+    def unrecorded(self) -> Scope:
+        """Return this scope without `blanks`: for what may be undefined."""
+        scope = self._of(self.layers, strict=self.strict)
+        scope.blanks = None
+        return scope
 
     def _of(self, layers: tuple[Mapping[str, Any], ...], *, strict: bool) -> Scope:
         return Scope(

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Mapping
 from typing import Any, cast
 
-from noetl_core.engine.records import LOG_VERSION, AnyEvent, Command, Event
+from noetl_core.engine.records import LOG_VERSION, AnyEvent, Ask, Command, Event
 from noetl_core.events.upcasts import upcasts_from
 from noetl_core.ports import CorruptLog, NewerLog, TooLarge
 
@@ -81,7 +81,7 @@ def decode_events(body: bytes, v: int) -> tuple[AnyEvent, ...]:
 _STORED_AS = {"carried_over": "prior"}
 """Attributes of commands with a different key in messages."""
 _READ_AS = {key: name for name, key in _STORED_AS.items()}
-_RARE: Mapping[str, Any] = {"prior": None, "undoes": None, "asked": False}
+_RARE: Mapping[str, Any] = {"prior": None, "undoes": None, "asked": False, "asks": False, "claim": None}
 _DEFAULTS: Mapping[str, Any] = {
     "pool": "default",
     "chunk": None,
@@ -106,3 +106,27 @@ def decode_command(message: str | bytes) -> Command:
         return Command(**{**fields, "mail": tuple(fields.get("mail", ()))})
     except (TypeError, AttributeError) as error:
         raise ValueError(f"not a command: {error}") from error
+
+
+ASK_VERSION = 1
+"""The form of asks and answers. Another one is refused: the worker then leaves its boundary to the stream."""
+LONGEST_NAME = 128
+"""The most characters of a name in an ask: part of it is stored."""
+
+
+def encode_ask(ask: Ask) -> dict[str, Any]:
+    """Return an ask as JSON data."""
+    return {"v": ASK_VERSION, **{name: getattr(ask, name) for name in Ask.__match_args__}}
+
+
+def decode_ask(data: Any) -> Ask:
+    """Return the ask of JSON data. Raises `ValueError` for anything else."""
+    if not isinstance(data, dict) or data.get("v") != ASK_VERSION:
+        raise ValueError(f"not an ask of version {ASK_VERSION}")
+    kinds = {"seq": int, "seen": int, "deadline": int, "until": int, "computes": bool}
+    fields = {name: data.get(name) for name in Ask.__match_args__}
+    wrong = [name for name, value in fields.items() if type(value) is not kinds.get(name, str)]
+    wrong += [name for name, value in fields.items() if isinstance(value, str) and not 0 < len(value) <= LONGEST_NAME]
+    if wrong or data["seq"] < 0 or not str(data["execution_id"]).isdecimal():
+        raise ValueError(f"not an ask: {', '.join(wrong) or 'no such position or execution'}")
+    return Ask(**cast("dict[str, Any]", fields))

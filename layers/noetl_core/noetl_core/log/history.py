@@ -70,6 +70,14 @@ def state_from(store: EventStore, execution_id: str, snap: Snapshot | None, upto
         raise NewerLog(str(error)) from error
 
 
+def caught_up(store: CommitReader, state: State) -> State:
+    """Return the state, changed, at the end of the control stream: one read of what was written since. Raises as `load_state`."""
+    try:
+        return fold_commits(state, store.read(StreamId(state.execution_id), after=state.seq))
+    except UnknownEvent as error:
+        raise NewerLog(str(error)) from error
+
+
 def counted(store: EventStore, state: State) -> State:
     """Return a state with the counts of all ended runs: `state` itself or, if its snapshot has no counts, one that is folded from
     the beginning."""

@@ -100,6 +100,8 @@ class Meter:
     _step_of: dict[str, str] = field(default_factory=dict)
     _began: dict[str, int] = field(default_factory=dict)
     """When the worker that holds a run claimed it."""
+    _claimed: dict[str, str] = field(default_factory=dict)
+    """The worker for which a run was scheduled: its command was in no queue."""
     _objects: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -142,7 +144,10 @@ class Meter:
                 step = event.data["step"]
                 self._step_of[event.data["run"]] = step
                 self.runs[step] = self.runs.get(step, 0) + (event.name == "StepScheduled")
-                commands += 1
+                if event.name == "StepScheduled" and (claim := event.data.get("claim")) is not None:
+                    self._claimed[event.data["run"]] = claim["worker"]
+                else:
+                    commands += 1
             elif event.name in ("StepDone", "StepFailed"):
                 commands -= 1  # a step without tasks, or one not admitted: decided in the same pass
             elif event.name == "ResumeScheduled":
@@ -160,7 +165,10 @@ class Meter:
         units = self._units(self._step_of.get(run, EXECUTION))
         self._write(units, commit, RUN_HEADER)
         first = commit.events[0].name if commit.events else ""
-        if first in CLAIMS_RUN:
+        begin = commit.events[0] if commit.events else None
+        if begin is not None and begin.name == "StepStarted" and begin.data["worker"] == self._claimed.get(run):
+            self._began[run] = begin.ts  # in the invocation of the run before
+        elif first in CLAIMS_RUN:
             self._began[run] = commit.ts
             units.invoked(1, WORKER_MS, self.worker_mb)
             units.sqs_requests += 2  # received and deleted

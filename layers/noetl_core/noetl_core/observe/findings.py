@@ -63,7 +63,7 @@ def iterations(steps: Mapping[str, StepState]) -> list[tuple[str, str]]:
 
 
 def warnings(state: State) -> list[tuple[WarningGroup, str]]:
-    """Return a sentence for each error that a policy let pass, and for each undefined name that text was rendered without."""
+    """Return a sentence for each error that a policy let pass, and for each undefined name that counted as empty."""
     groups = (group for group in warnings_of(state)["groups"] if group["code"] != "iteration_failed")
     return [(group, sentences.warning(group)) for group in groups]
 

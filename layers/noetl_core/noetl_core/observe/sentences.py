@@ -105,7 +105,7 @@ def warning(group: Mapping[str, Any]) -> str:
     times = f" ({group['count']:,} times{f', first:{first}' if first else ''})" if group["count"] > 1 else ""
     place = where if times else f"{where}{first}"
     if group["code"] == "undefined":
-        return f"{place + ': ' if place else ''}{group['message']}: the text was rendered without it{times}"
+        return f"{place + ': ' if place else ''}{group['message']}: it counted as empty{times}"
     said = f"{group['kind']}: {group['message']}"
     if group["code"] == "iteration_failed":
         return f"an iteration of {place} failed, and its loop went on: {said}{times}"

@@ -51,15 +51,24 @@ class Timeline:
         for e in cast("Iterable[Envelope]", envelopes):
             at = from_text(e["timestamp"]).timestamp()
             self.began = at if self.began is None else self.began
-            if e["name"] == "WorkflowFinished":
+            name, run = e["name"], e.get("step_run_id")
+            if name in LIMITS:
+                self._apply_limit(e, at)
+            elif name in ("WorkflowFinished", "ExecutionRedriven"):
+                self._apply_to_execution(e, at)
+            elif run:
+                self._apply(e, run, at)
+
+    def _apply_to_execution(self, e: Envelope, at: float) -> None:
+        match e["name"]:
+            case "WorkflowFinished":
                 self.status, self.ended = e["data"]["status"], at
                 self.close_limits(at)
-            elif e["name"] == "ExecutionRedriven":
+            case "ExecutionRedriven":
                 self.status, self.ended = "running", None
-            elif e["name"] in LIMITS:
-                self.limit(e["name"], {**e["data"], "step": e.get("step", "")}, at)
-            elif e.get("step_run_id"):
-                self._apply(e, e["step_run_id"], at)
+
+    def _apply_limit(self, e: Mapping[str, Any], at: float) -> None:
+        self.limit(e["name"], {**e["data"], "step": e.get("step", "")}, at)
 
     def limit(self, name: str, said: Mapping[str, Any], at: float) -> None:
         """Take an event of a limit: what was asked for lasts until the place is there, or refused."""
@@ -128,13 +137,14 @@ class Timeline:
 
     def _task(self, e: Envelope, run: str, at: float) -> None:
         key = ("task", e["task_run_id"], e.get("attempt", 1))
-        if e["name"] == "TaskStarted":
-            facts = {"attempt": e.get("attempt", 1)} | ({"iteration": e["iteration"]} if e.get("iteration") else {})
-            within = self._open.get(("iteration", run, tuple(e.get("iteration", ()))))
-            name = e["data"]["authored"]["label"] if "authored" in e["data"] else e["task"]
-            self._detail(key, Span("task", name, at, e.get("step", ""), run, parent=within, facts=facts))
-        elif e["name"] == "TaskProcessed":
-            self._end(key, at, e["data"]["outcome"]["status"])
+        match e["name"]:
+            case "TaskStarted":
+                facts = {"attempt": e.get("attempt", 1)} | ({"iteration": e["iteration"]} if e.get("iteration") else {})
+                within = self._open.get(("iteration", run, tuple(e.get("iteration", ()))))
+                name = e["data"]["authored"]["label"] if "authored" in e["data"] else e["task"]
+                self._detail(key, Span("task", name, at, e.get("step", ""), run, parent=within, facts=facts))
+            case "TaskProcessed":
+                self._end(key, at, e["data"]["outcome"]["status"])
 
     def add_run(self, span: Span, parent: str | None) -> None:
         """Add a run that is known already; events of its stream may follow."""

@@ -25,10 +25,9 @@ class SamePath(ValueError):
 
 def called(playbook: Playbook) -> Iterator[str]:
     """Yield the literal paths of called playbooks; values of templates are not known yet."""
-    tasks = [t for step in playbook.steps for t in (*step.tasks, *step.compensate)] + list(playbook.workbook.values())
     if playbook.executor.on_failure is not None and playbook.executor.on_failure.playbook is not None:
         yield playbook.executor.on_failure.playbook.partition("@")[0].lstrip("/")
-    for task in tasks:
+    for task in playbook.all_tasks:
         path = task.inputs.get("path") if task.kind == "playbook" else None
         if isinstance(path, str) and "{" not in path:
             yield path.partition("@")[0].lstrip("/")

@@ -1,9 +1,9 @@
 """The ports: small protocols through which the engine reaches the outside world. Each has one contract test suite
 (`tests/contract`) that all its adapters pass.
 
-They are in `log`, `queue`, `objects`, `catalog`, `triggers`, `deliveries`, `secrets`, `key_values`, `limits`, `marks`, `output`
-and `process`, their errors in `errors`, the time that their callers have in `deadline`, and changes of items that others change
-too in `contention`; import them from this package. Nothing here is an adapter.
+They are in `log`, `queue`, `asks`, `objects`, `catalog`, `triggers`, `deliveries`, `secrets`, `key_values`, `limits`, `marks`,
+`output` and `process`, their errors in `errors`, the time that their callers have in `deadline`, and changes of items that others
+change too in `contention`; import them from this package. Nothing here is an adapter.
 
 The errors of the ports, by who must act:
 
@@ -11,6 +11,7 @@ The errors of the ports, by who must act:
   * `Conflict`: the position is taken. The caller reloads and decides again (control) or stops (worker).
   * `NotFound`: there is no such item. The caller decides.
   * `Unavailable`: the service did not answer, or throttled. The platform tries again (queue redelivery, stream retry).
+    * `AskFailed`: a worker's ask was not answered. The stream routes the boundary.
     * `StorageFailed`: the disk is full, read-only or broken. The owner of the machine must act; then the work can continue.
     * `NewerLog`: a newer version of the code wrote it. Processes of that version continue; this one waits.
   * `Forbidden`: the caller may not have the item. Whoever grants rights acts.
@@ -20,6 +21,7 @@ The errors of the ports, by who must act:
 """
 
 from noetl_core.engine.heads import Head as Head
+from noetl_core.ports.asks import Asks as Asks
 from noetl_core.ports.catalog import Due as Due
 from noetl_core.ports.catalog import DueItems as DueItems
 from noetl_core.ports.catalog import ExecutionIndex as ExecutionIndex
@@ -38,6 +40,7 @@ from noetl_core.ports.deadline import Deadline as Deadline
 from noetl_core.ports.deadline import OutOfTime as OutOfTime
 from noetl_core.ports.deliveries import WebhookDelivery as WebhookDelivery
 from noetl_core.ports.deliveries import WebhookSink as WebhookSink
+from noetl_core.ports.errors import AskFailed as AskFailed
 from noetl_core.ports.errors import Conflict as Conflict
 from noetl_core.ports.errors import CorruptLog as CorruptLog
 from noetl_core.ports.errors import Forbidden as Forbidden
@@ -61,6 +64,7 @@ from noetl_core.ports.limits import LimitStore as LimitStore
 from noetl_core.ports.limits import LimitWaiter as LimitWaiter
 from noetl_core.ports.limits import RateInUse as RateInUse
 from noetl_core.ports.limits import RateLimits as RateLimits
+from noetl_core.ports.limits import RequestRates as RequestRates
 from noetl_core.ports.log import CommitReader as CommitReader
 from noetl_core.ports.log import EventStore as EventStore
 from noetl_core.ports.marks import EvaluationMarks as EvaluationMarks

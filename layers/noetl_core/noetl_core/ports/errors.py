@@ -42,6 +42,15 @@ class MissingPackages(PortError):
     """The packages that a playbook requires are not installed. Who acts: whoever deploys; the message says how."""
 
 
+class AskFailed(Unavailable):
+    """A worker's ask was not answered; the stream routes the boundary. `may_be_done` says that the ask may have been carried out,
+    so that it is worth repeating."""
+
+    def __init__(self, reason: str, message: str, *, may_be_done: bool = False) -> None:
+        super().__init__(f"{reason}: {message}")
+        self.reason, self.may_be_done = reason, may_be_done
+
+
 class NewerLog(Unavailable):
     """A commit requires a newer reader: a release is being rolled out, or was rolled back. The execution waits for code that can
     read it."""

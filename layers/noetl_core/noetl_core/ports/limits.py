@@ -1,4 +1,4 @@
-"""The limits that executions share: rates, and places for a bounded number of concurrent holders."""
+"""The limits that executions share: rates, and places for a bounded number of concurrent holders; and the rates of requests."""
 
 from __future__ import annotations
 
@@ -28,6 +28,15 @@ class RateLimits(Protocol):
 
     def rates(self, now: int) -> Sequence[RateInUse]:
         """Return the recently used rates, by key."""
+        ...
+
+
+class RequestRates(Protocol):
+    """The rates of requests, one for each key. A request over its rate is refused and uses nothing."""
+
+    def take(self, key: str, interval: int, burst: int, now: int) -> int:
+        """Take a permit for a request at `now`, and return 0. Permits are `interval` microseconds apart, `burst` of them are
+        kept for requests that come at once. If none is left, return the microseconds until there is one."""
         ...
 
 

@@ -69,6 +69,7 @@ def control() -> Control:
         strict=os.environ.get("STRICT") == "true",
         on_failure=default_handler(os.environ.get("ON_FAILURE", "")),
         link=os.environ.get("EXECUTION_LINK", ""),
+        asks=os.environ.get("ASKS") == "yes",
         pools=frozenset(pools),
         output=DynamoRunningOutput(catalog, SystemClock()),
         ways_in=WaysIn.named(os.environ) if "TRIGGER_QUEUES" in os.environ else None,

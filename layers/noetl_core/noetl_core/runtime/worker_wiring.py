@@ -6,6 +6,7 @@ import os
 from functools import cache
 from math import inf
 
+from noetl_core.adapters.aws.asks import LambdaAsks
 from noetl_core.adapters.aws.catalog_table.access_tokens import DynamoTokenCache
 from noetl_core.adapters.aws.catalog_table.catalog import DynamoPlaybookCatalog
 from noetl_core.adapters.aws.catalog_table.gates import DynamoGates
@@ -20,12 +21,13 @@ from noetl_core.adapters.aws.secrets import RecentSecrets
 from noetl_core.adapters.clock import SystemClock
 from noetl_core.engine.loops import SpreadRule
 from noetl_core.playbooks.parsed import PlaybookCache
-from noetl_core.ports import Sealer
+from noetl_core.ports import Clock, Sealer
 from noetl_core.tools.registry import ToolRegistry
+from noetl_core.worker.claiming.asker import Asker
 from noetl_core.worker.claiming.gates import RecentGates
 from noetl_core.worker.service import Worker
 
-on_snapshots("dynamodb", "s3", "secretsmanager", disconnect=lambda: disconnect())  # defined below
+on_snapshots("dynamodb", "s3", "secretsmanager", "lambda", disconnect=lambda: disconnect())  # defined below
 
 
 @cache
@@ -50,6 +52,7 @@ def worker() -> Worker:
         spread=_spread_rule(),
         callback_key=callback_key(),
         callback_url=_callback_url(),
+        asker=_asker(clock),
         name=os.environ.get("AWS_LAMBDA_LOG_STREAM_NAME", f"worker-{clock.nonce()}")[-32:],
     )
 
@@ -79,6 +82,14 @@ def _sealer() -> Sealer | None:
     """Return the sealer; None if the role has no key: the python pool, which gets no secrets either."""
     key = os.environ.get("SEALING_KEY")
     return KmsSealer(key) if key else None
+
+
+def _asker(clock: Clock) -> Asker | None:
+    """Return the asker; None on a stack without an ask function. With snapshots functions are called by their alias."""
+    function = os.environ.get("ASK_FUNCTION")
+    if not function:
+        return None
+    return Asker(LambdaAsks(f"{function}:live" if os.environ.get("DEPLOYMENT") else function), clock)
 
 
 def _spread_rule() -> SpreadRule:

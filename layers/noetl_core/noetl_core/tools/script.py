@@ -74,6 +74,8 @@ def _address(script: Mapping[str, Any]) -> str:
     uri = str(script["uri"])
     if not script.get("endpoint"):
         return uri
+    if urlsplit(str(script["endpoint"])).path.endswith(f"/{uri.lstrip('/')}"):  # it is the address of the text already
+        return str(script["endpoint"])
     endpoint = f"{str(script['endpoint']).rstrip('/')}/"
     url = urljoin(endpoint, uri)
     if urlsplit(url)[:2] != urlsplit(endpoint)[:2]:

@@ -47,6 +47,8 @@ class Activation:
     """The rates that tasks share; None where the worker has no access to them."""
     works_outside: Callable[[str], bool] = lambda _kind: False
     """Returns whether tasks of a kind are outside work."""
+    chained: bool = False
+    """Whether another run of the invocation came before it: then its first task is not tried when it may miss the deadline."""
     halt: Literal["", "pause", "deadline"] = ""
     ended: BoundaryEvent | None = None
 

@@ -48,7 +48,7 @@ class Runner:
         self._permits = RatePermits(activation, self._inputs, self._waiting)
         self._ready: deque[PipelinePass] = deque()
         self._loops = LoopRunner(activation, passes, self._ready, tool_caller.call_for_loop)
-        self._started_any = False
+        self._started_any = activation.chained
 
     # --- driving --------------------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -10,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from noetl_core.dsl.kinds import WAITING_KINDS
 from noetl_core.dsl.model import Playbook
+from noetl_core.engine.eager_dispatch.asks import only_waits
 from noetl_core.engine.loops import SpreadRule
-from noetl_core.engine.records import Command, Event, StreamId
+from noetl_core.engine.records import Ask, Command, Event, StreamId
 from noetl_core.events.event import BoundaryEvent, new
 from noetl_core.events.runs import StepFailed, StepSuspended
 from noetl_core.events.shapes import ChunkOfLoop, Failure
@@ -31,7 +33,9 @@ from noetl_core.ports import (
 )
 from noetl_core.tools.http.execution_tokens import ExecutionTokens
 from noetl_core.tools.registry import ToolRegistry
+from noetl_core.values.instants import SECOND
 from noetl_core.worker.activation import Activation
+from noetl_core.worker.claiming.asker import CLAIM_WITHIN_S, Asker
 from noetl_core.worker.claiming.claim import Claim, Claims
 from noetl_core.worker.claiming.handled import Handled
 from noetl_core.worker.claiming.journal import LEASE_S, Fenced
@@ -44,15 +48,21 @@ from noetl_core.worker.secrets.credentials import PermittedCredentials, Register
 from noetl_core.worker.secrets.keychain import Keychain
 from noetl_core.worker.secrets.sealing import Seals
 from noetl_core.worker.tasks.tool_caller import ToolCaller
-from noetl_core.worker.turns import Share
+from noetl_core.worker.turns import Share, Turn
 from noetl_core.worker.values.execution_view import TEMPLATE_BYTES, Resolver, Views
 from noetl_core.worker.waits.stop_run import StopRun, was_ended
 
 if TYPE_CHECKING:
     from noetl_core.tools.http.access_tokens import Tokens
 
-WAITS = WAITING_KINDS | {"noop", "http", "postgres", "secrets", "store"}
-"""Kinds whose tasks wait for other systems rather than compute."""
+log = logging.getLogger(__name__)
+
+CHAIN_S = 30
+"""How long a worker carries out runs one after the other for which it asks. Then others get it."""
+LEAST_LEFT_S = 30
+"""With less time left in its invocation a worker asks for no run."""
+UNLIMITED_S = 24 * 3600
+"""The time left of a worker without a deadline, as asks say it."""
 FEW_ITERATIONS = 100
 """A chunk of at most so many iterations takes only milliseconds if its tools never block."""
 
@@ -87,6 +97,8 @@ class Worker:
     """A credential without paths is for no playbook: on a stack."""
     output: RunningOutput | None = None
     """Publishes the output of running tasks; None: it is not published."""
+    asker: Asker | None = None
+    """Asks the control plane for runs that follow from ended ones; None: they come from the queue alone."""
 
     def __post_init__(self) -> None:
         self.views = Views(self.store, self.results, self.playbooks)
@@ -112,6 +124,48 @@ class Worker:
         if tokens is not None:
             tokens.close()
 
+    def chain(self, command: Command, deadline: int | None = None, turn: Turn | None = None) -> Iterator[tuple[Command, Handled]]:
+        """Carry out a command, and then runs that follow from it, as long as the control plane answers with some. `turn` is the
+        turn in which this happens. Raises as `handle` for the first command alone."""
+        until = 0 if self.asker is None else self.clock.now() + CHAIN_S * SECOND
+        handled = self.handle(command, deadline)
+        yield command, handled
+        while (following := self._following(command, handled, deadline, until, turn)) is not None:
+            command = following
+            try:
+                handled = self.handle(command, deadline)
+            except Exception:  # the message of the first command is not concerned, and its run has ended
+                log.exception("run %s, which was asked for, failed; another worker takes it over", command.run_id)
+                return
+            yield command, handled
+
+    def _following(
+        self, command: Command, handled: Handled, deadline: int | None, until: int, turn: Turn | None
+    ) -> Command | None:
+        """Return the command of a run that follows from an ended one and is claimed for this worker; None if there is none."""
+        if self.asker is None or not command.asks or handled.boundary is None or self._leaving or self.asker.is_paused:
+            return None
+        now = self.clock.now()
+        ends = now + UNLIMITED_S * SECOND if deadline is None else deadline
+        if now >= until or ends - now < LEAST_LEFT_S * SECOND:
+            return None
+        ask = Ask(
+            id=self.clock.nonce(),
+            execution_id=command.execution_id,
+            run_id=command.run_id,
+            seq=handled.boundary,
+            seen=command.as_of,
+            worker=self.name,
+            pool=command.pool,
+            deadline=ends,
+            until=now + CLAIM_WITHIN_S * SECOND,
+            computes=turn is None or turn.may_compute(),
+        )
+        following = self.asker.ask(ask)
+        if following is not None and turn is not None:
+            turn.become(self.share(following))
+        return following
+
     def handle(self, command: Command, deadline: int | None = None) -> Handled:
         """Carry out one command. `deadline` (microseconds) is the end of the invocation. Raises port errors, after which the
         queue delivers the command again."""
@@ -128,12 +182,18 @@ class Worker:
             if self._at_work.setdefault(stream, lease) is not lease:
                 return Handled("hand_back", "this process is at work on it", LEASE_S)
         try:
-            claim = Claims(self.store, self.clock, self.name, self.gone).take(command, deadline, lease)
+            claims = Claims(self.store, self.clock, self.name, self.gone)
+            claim = (claims.take if command.claim is None else claims.begin)(command, deadline, lease)
             if isinstance(claim, Handled):
                 return claim
             if command.undoes is not None and command.undoes.get("stops"):
                 return self._stop(command.undoes["run"], claim, command, lease)
             return self._run(command, claim, deadline, lease)
+        except Exception:
+            if command.claim is not None:  # no queue delivers it again
+                with suppress(PortError, Fenced):
+                    lease.leave("its worker failed")
+            raise
         finally:
             with self._lock:
                 del self._at_work[stream]
@@ -159,8 +219,7 @@ class Worker:
         body = (command.step, command.undoes is not None)
         if body not in known:
             step = playbook.body(command.step, undo=body[1])
-            waits = step.loop is None and all(task.kind in WAITS for task in step.tasks)
-            known[body] = "waits" if waits else "computes"
+            known[body] = "waits" if only_waits(step) else "computes"
         return known[body]
 
     def runs_inline(self, command: Command) -> bool:
@@ -255,6 +314,7 @@ class Worker:
             resolve=resolve,
             chunk=_chunk(command),
             deadline=deadline,
+            chained=command.claim is not None,
             spread=None if command.undoes is not None else self.spread,
             rates=self.rates,
             works_outside=lambda kind: self.tools.outside(kind) is not None,
@@ -298,7 +358,9 @@ def _end(activation: Activation, ended: BoundaryEvent) -> Handled:
     activation.journal.close()
     if ended.name == "StepSuspended" and spread:
         return Handled("spread", _why(ended.data))
-    return Handled("suspended" if ended.name == "StepSuspended" else "done", ended.name)
+    if ended.name == "StepSuspended":
+        return Handled("suspended", ended.name)
+    return Handled("done", ended.name, boundary=activation.journal.seq - 1)
 
 
 def _why(handed_over: StepSuspended) -> str:

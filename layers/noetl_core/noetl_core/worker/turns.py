@@ -35,6 +35,22 @@ def hand_over_s(received: int, chance: float) -> int:
     return round(chance * min(MAX_SPREAD_S, SPREAD_S + received))
 
 
+class Turn:
+    """The turn of one command, which the runs that follow from it keep."""
+
+    def __init__(self, turns: Turns, share: Share) -> None:
+        self._turns, self.share = turns, share
+
+    def may_compute(self) -> bool:
+        """Return whether a run that computes may come next, and keep a processor for it."""
+        return self.share != "waits" or self._turns.change(self, "computes")
+
+    def become(self, share: Share) -> None:
+        """Make the turn one of `share`, if that needs no more than the turn has."""
+        if share == "waits" and self.share == "computes":
+            self._turns.change(self, "waits")
+
+
 class Turns:
     """The turns of one process. Thread-safe."""
 
@@ -44,18 +60,30 @@ class Turns:
         self._changed = threading.Condition()
 
     @contextmanager
-    def turn(self, share: Share, wait_s: float) -> Iterator[None]:
+    def turn(self, share: Share, wait_s: float) -> Iterator[Turn]:
         """Run the block when its turn has come. Raises `NoTurn` when that takes longer than `wait_s`."""
         with self._changed:
             if not self._changed.wait_for(lambda: self._free(share), wait_s):
                 raise NoTurn(f"others are at work in this process for longer than {wait_s:g} s")
             self._running[share] += 1
+        turn = Turn(self, share)
         try:
-            yield
+            yield turn
         finally:
             with self._changed:
-                self._running[share] -= 1
+                self._running[turn.share] -= 1
                 self._changed.notify_all()
+
+    def change(self, turn: Turn, share: Share) -> bool:
+        """Change the share of a turn in progress, if the other one is free at once. Returns whether it is."""
+        with self._changed:
+            if share == "computes" and self._running["computes"] >= self._processors:
+                return False
+            self._running[turn.share] -= 1
+            self._running[share] += 1
+            turn.share = share
+            self._changed.notify_all()
+            return True
 
     def _free(self, share: Share) -> bool:
         if self._running["alone"]:

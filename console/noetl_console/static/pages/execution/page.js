@@ -23,7 +23,7 @@ import { Decisions } from "./why.js";
 
 const VIEWS = { graph: [Graph, "Graph"], timeline: [Timeline, "Timeline"], steps: [Steps, "Steps"], iterations: [Iterations, "Iterations"], events: [Events, "Events"], logs: [Logs, "Logs"], ctx: [Ctx, "Ctx"], cost: [Cost, "Cost"], decisions: [Decisions, "Decisions"] };
 
-const WARNINGS = { error_passed: "failed, and its policy let it pass", iteration_failed: "an iteration failed", undefined: "a text was rendered without it" };
+const WARNINGS = { error_passed: "failed, and its policy let it pass", iteration_failed: "an iteration failed", undefined: "it counted as empty" };
 
 export function Execution({ parts }) {
   const [, id, tab = "graph"] = parts;

@@ -100,15 +100,19 @@ class SqsCommandQueue:
             yield batch
 
     def _message(self, command: Command) -> str:
-        body = encode_command(command)
-        if len(body) > MAX_MESSAGE:
-            body = encode_command(replace(command, context=None))
+        body = message_of(command)
         if len(body) > MAX_MESSAGE:
             key = f"{command.execution_id}/commands/{command.run_id}-{command.expected_seq}-{command.mode}.json"
             stored = self._results.put(key, body.encode())["key"]
             said = {k: getattr(command, k) for k in ("execution_id", "run_id", "step", "expected_seq")}
             body = json.dumps({STORED: stored, **said})  # `said` is what handle_dead_letter needs
         return body
+
+
+def message_of(command: Command) -> str:
+    """Return a command as text, without its context if that makes it too large: the worker then folds the log."""
+    body = encode_command(command)
+    return body if len(body) <= MAX_MESSAGE else encode_command(replace(command, context=None))
 
 
 def _waiting(url: str) -> Waiting:

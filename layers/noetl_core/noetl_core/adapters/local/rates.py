@@ -1,11 +1,12 @@
-"""Rates in SQLite."""
+"""Rates of tasks in SQLite, and of requests in the process that takes them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from threading import Lock
 
 from noetl_core.adapters.local.database import Database
-from noetl_core.engine.limits.rates import FORGOTTEN_S
+from noetl_core.engine.limits.rates import FORGOTTEN_S, wait_for_permit
 from noetl_core.ports import RateInUse
 from noetl_core.values.instants import SECOND
 
@@ -31,3 +32,19 @@ class SqliteRateLimits:
             "SELECT key, free_at, interval FROM rates WHERE free_at>? ORDER BY key", (now - FORGOTTEN_S * SECOND,)
         )
         return [RateInUse(*row) for row in rows]
+
+
+class LocalRequestRates:
+    """`RequestRates` in memory: one process takes the requests of a store. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._free_at: dict[str, int] = {}
+        self._lock = Lock()
+
+    def take(self, key: str, interval: int, burst: int, now: int) -> int:
+        with self._lock:
+            free_at = self._free_at.get(key, 0)
+            wait = wait_for_permit(free_at, interval, burst, now)
+            if not wait:
+                self._free_at[key] = max(free_at, now) + interval
+            return wait

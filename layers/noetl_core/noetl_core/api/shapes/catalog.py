@@ -17,7 +17,7 @@ class PlaybookVersion(TypedDict):
 
 class RegisteredPlaybook(PlaybookVersion):
     """A playbook that was registered now, or earlier with the same text. `warnings` say what does not work here: a trigger to
-    which nothing comes."""
+    which nothing comes, a payload that a registered playbook does not take."""
 
     name: str
     warnings: list[str]

@@ -123,8 +123,8 @@ class Execution(TypedDict):
 
 class WarningGroup(TypedDict):
     """Warnings of a task with the same code and message; numbers in messages are ignored. `error_passed`: its policy continued
-    after an error. `iteration_failed`: the loop did not fail with its iteration. `undefined`: text was rendered without an
-    undefined name."""
+    after an error. `iteration_failed`: the loop did not fail with its iteration. `undefined`: an undefined name counted as
+    empty."""
 
     code: Literal["error_passed", "iteration_failed", "undefined"]
     message: str

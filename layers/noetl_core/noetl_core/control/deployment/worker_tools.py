@@ -39,5 +39,4 @@ class WorkerTools:
 
 def _each_kind(playbook: Playbook) -> list[Task]:
     """Return the first task of each kind."""
-    tasks = [t for step in playbook.steps for t in (*step.tasks, *step.compensate)] + list(playbook.workbook.values())
-    return list({task.kind: task for task in reversed(tasks)}.values())[::-1]
+    return list({task.kind: task for task in reversed(playbook.all_tasks)}.values())[::-1]

@@ -10,6 +10,7 @@ from noetl_core.control.fence import boundary_of, fence_runs
 from noetl_core.control.lifecycle.operate import complete_operation, fence_all
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine.commands import commands_of
+from noetl_core.engine.eager_dispatch.claims import is_claimed
 from noetl_core.engine.effects import (
     RECONCILE_AT_LEAST_EVERY_S,
     RECONCILE_EVERY_S,
@@ -90,7 +91,7 @@ def reconcile(control: Control, execution_id: str, swept: Swept, again_at: int |
     overdue = {d.run: d.error for d in late if d.run is not None and state.runs[d.run].loop is None}
     boundaries += fence_runs(control, state, {**lost, **overdue})
     if commands and state.status != "paused":
-        control.queue.send(commands)
+        control.queue.send(control.addressed(commands))
     state = control.route(execution_id, boundaries)
     control.carry_out(execution_id, [*places_freed(state, state.freed), *places_asked(state)])
     for child in list(state.children):
@@ -138,7 +139,9 @@ def _inspect(
         elif run.status == "suspended":
             continue
         elif last is None or last.seq < run.expected_seq:
-            if now - run.scheduled_at > GRACE_S * SECOND and not queues.deep(run.pool):
+            if run.claim is not None and is_claimed(run, now):
+                held_until = min(held_until, run.claim["until"])
+            elif _is_lost(run, now, queues):
                 resend.append(run.id)
         elif last.lease_until >= now:
             held_until = min(held_until, last.lease_until)
@@ -150,6 +153,12 @@ def _inspect(
             abandoned = now - max(last.lease_until, last.ts)  # how old the run is says nothing: its next worker may die at once
             held_until = min(held_until, now + max(RECONCILE_EVERY_S * SECOND, abandoned // 2) - SECOND)
     return boundaries, commands_of(playbook, state, resend) + takeovers, lost, held_until
+
+
+def _is_lost(run: Run, now: int, queues: _Queues) -> bool:
+    """Return whether to send the command of a run again that nobody has begun. That of a run whose claim has lapsed is in no
+    queue, however deep that is."""
+    return run.claim is not None or (now - run.scheduled_at > GRACE_S * SECOND and not queues.deep(run.pool))
 
 
 class _Queues:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from hashlib import sha256
 from http import HTTPStatus
+from math import ceil
 from threading import Lock
 from typing import Any, Final, Protocol
 
@@ -23,12 +24,14 @@ from noetl_core.control.triggers.signatures import DECOY, is_signed, scheme_of
 from noetl_core.control.triggers.webhooks import challenge_of, delivery_id, event_of
 from noetl_core.dsl.sources import CREDENTIALS, Webhook
 from noetl_core.engine import ids
+from noetl_core.engine.limits.rates import RequestPace
 from noetl_core.ports import (
     Clock,
     Forbidden,
     NotFound,
     PathRecord,
     ReadsSecrets,
+    RequestRates,
     TooLarge,
     TriggerRecord,
     Unavailable,
@@ -55,6 +58,8 @@ MOST_SECRETS: Final = 3
 """Of one webhook, while they are changed."""
 MOST_KEPT: Final = 1_000
 """Webhooks whose secrets a process keeps, those that do not exist among them."""
+RATE: Final = 20.0
+"""Signed requests per second of one webhook, where nothing else is said."""
 NOBODY: Final = {"code": "unauthorized", "message": "no webhook has this address and this signature"}
 
 
@@ -78,6 +83,7 @@ class Answer:
 
     status: int
     body: Mapping[str, Any]
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -98,6 +104,9 @@ class Hooks:
     about: About
     check: Check
     """Called for webhooks with `respond: validated` alone."""
+    rates: RequestRates
+    rate: float = RATE
+    """Signed requests per second of a webhook that says nothing else."""
     paths_required: bool = False
     """A credential without paths is for no webhook: on a stack."""
     _kept: LRUCache[tuple[str, str], _Kept] = field(default_factory=lambda: LRUCache(MOST_KEPT))
@@ -126,6 +135,9 @@ class Hooks:
         signed = is_signed(scheme, headers, body, known or [random.token_bytes(32)], self.clock.now() / SECOND)
         if hook is None or not signed:
             return Answer(HTTPStatus.UNAUTHORIZED, {"error": {**NOBODY, "details": []}})
+        wait_s = self._wait_s(hook)
+        if wait_s:
+            return _over_rate(hook, wait_s)
         event = event_of(hook.source, headers, body)
         asked = challenge_of(hook.source, event)
         if asked is not None:
@@ -144,6 +156,13 @@ class Hooks:
         self.sink.forward(delivery)
         started = ids.execution_id_from_key(ids.occurrence_key(path, name, delivery.id))
         return Answer(HTTPStatus.ACCEPTED, {"status": "accepted", "delivery": delivery.id, "execution_id": started})
+
+    def _wait_s(self, hook: TriggerRecord) -> int:
+        """Return the seconds until a webhook takes another request, 0 if it takes this one. Only signed requests count: others
+        cannot use up the rate of a sender."""
+        pace = RequestPace(hook.source.get("rate") or self.rate)
+        wait = self.rates.take(f"{hook.path}/{hook.name}", pace.interval, pace.burst, self.clock.now())
+        return ceil(wait / SECOND)
 
     def _is_deleted(self, path: str) -> bool:
         """Return whether nothing starts from a playbook. What was deleted some seconds ago may still start; what was just brought
@@ -191,6 +210,14 @@ def secrets_of(name: str, credential: Mapping[str, Any], path: str, *, paths_req
     if not texts or len(texts) < len(listed) or len(texts) > MOST_SECRETS:
         raise NotFound(f"credential {name!r} holds no secret: its field secret is a text, or a list of at most {MOST_SECRETS}")
     return [text.encode() for text in texts]
+
+
+def _over_rate(hook: TriggerRecord, wait_s: int) -> Answer:
+    log.warning("webhook %s of %s is over its rate; a request was refused and may be sent again", hook.name, hook.path)
+    refused = _refused(
+        HTTPStatus.TOO_MANY_REQUESTS, "over_rate", f"the webhook takes no more requests for {wait_s} s: send it again"
+    )
+    return Answer(refused.status, refused.body, {"Retry-After": str(wait_s)})
 
 
 def _short(text: str) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from noetl_core.dsl.dialect.assertions import Check, expecting, rewrite_assert
 from noetl_core.dsl.dialect.conditions import Subject, all_of, any_of, braced, expression_of, negated
 from noetl_core.dsl.dialect.edits import Edits
 from noetl_core.dsl.dialect.outputs import rewrite_outputs
+from noetl_core.dsl.dialect.parameters import escaped
 from noetl_core.dsl.dialect.roots import TIMES, rewrite_defaults, rewrite_root, without_results
 from noetl_core.dsl.dialect.spellings import SELECT, select_below_output
 from noetl_core.dsl.dialect.tasks import (
@@ -24,12 +26,29 @@ from noetl_core.dsl.dialect.writes import readers_of, rewrite_set
 from noetl_core.dsl.fields.policies import SUGAR
 from noetl_core.dsl.reading.load import Node
 
-NOTHING: Final = ("end", "stop", "complete", "finish", "continue", "ignore", "none", "skip", "drop", "warn", "log", "terminate")
+NOTHING: Final = (
+    "end",
+    "stop",
+    "complete",
+    "finish",
+    "continue",
+    "ignore",
+    "none",
+    "skip",
+    "drop",
+    "warn",
+    "log",
+    "terminate",
+    "quiet",
+)
 """Words for the default behaviour when no arc matches."""
 FAILURE: Final = ("error", "fail", "failure", "raise", "abort")
 WINDOW_SPELLINGS: Final = dict.fromkeys(("max_concurrency", "concurrency", "max_parallel"), "max_in_flight")
 LOOP_SPELLINGS: Final = {"collection": "in", "items": "in", "element": "iterator", "item": "iterator", **WINDOW_SPELLINGS}
 _FAILS: Final = "no_next"
+_LIMIT: Final = re.compile(r"\{\{[^{}]*\b__frame_max_rows\b[^{}]*\}\}")
+_OF_FRAMES: Final = ("max_seconds", "max_bytes", "heartbeat_seconds", "row_concurrency", "process")
+"""What a frame says besides its rows and its lease."""
 
 
 def rewrite_playbook(e: Edits, root: Node) -> None:
@@ -50,7 +69,10 @@ def rewrite_playbook(e: Edits, root: Node) -> None:
     readers, bound = readers_of(e.r, root, steps), frozenset(bound_names(root))
     looped = {str(s.value["step"].value): s.get("loop") is not None for s in steps if "step" in s.value}
     book: dict[str, list[Check]] = {}
-    _workbook(e, root, TasksOf(None, readers, bound, root=root, steps=looped, book=book))
+    workload = root.get("workload")
+    inputs = workload.value if workload is not None and isinstance(workload.value, dict) else {}
+    kept = frozenset({*inputs, *readers.writers})
+    _workbook(e, root, TasksOf(None, readers, bound, root=root, steps=looped, kept=kept, book=book))
     executor = _executor(e, root)
     policy = _default(executor)
     every = _every_no_match_fails(e, executor)
@@ -60,7 +82,7 @@ def rewrite_playbook(e: Edits, root: Node) -> None:
         name = str(named.value) if named is not None else ""
         own = _default(step)
         policy_of = own if own is not None else policy
-        tasks = TasksOf(name, readers, bound, step.get("loop") is not None, policy_of, root, looped, book)
+        tasks = TasksOf(name, readers, bound, step.get("loop") is not None, policy_of, root, looped, kept, book)
         _step(e, step, tasks)
         failing = _router(e, step, tasks, every=every) or failing
     if failing:
@@ -234,15 +256,44 @@ def _loop(e: Edits, step: Node) -> None:
 
 
 def _frame(e: Edits, loop: Node) -> None:
-    """Take out the frame of a loop over a list: only a cursor claims rows in frames."""
+    """Take out the frame of a loop over a list: only a cursor claims rows in frames. Of a cursor's, write the number of rows."""
     spec = loop.get("spec")
-    if spec is None or spec.get("frame") is None or loop.get("cursor") is not None or loop.get("in") is None:
+    if spec is None or spec.get("frame") is None:
+        return
+    if loop.get("cursor") is not None:
+        if isinstance(spec.value["frame"].value, dict):
+            _rows_of_frame(e, loop, e.own(loop, "spec"))
+        return
+    if loop.get("in") is None:
         return
     spec = e.own(loop, "spec")
     e.r.no_effect(spec, ("frame",), "a loop without a cursor")
     e.remove(spec, "frame")
     if not spec.value:
         e.remove(loop, "spec")
+
+
+def _rows_of_frame(e: Edits, loop: Node, spec: Node) -> None:
+    """Write a frame as its number of rows, and its lease as that of the cursor. What else it says is the engine's business."""
+    frame = e.own(spec, "frame")
+    process = frame.get("process")
+    if process is not None and process.value not in ("row", "rows", "item"):
+        hint = "write a task for one row: process: row, which is the default"
+        e.r.report("E113", process, "a frame is not given to a task as a whole", hint)
+    cursor = e.own(loop, "cursor")
+    if "lease_seconds" in frame.value and isinstance(cursor.value, dict) and "lease_s" not in cursor.value:
+        e.move(frame, "lease_seconds", cursor, "lease_s")
+    claim = cursor.get("claim")
+    if claim is not None and isinstance(claim.value, str) and _LIMIT.search(claim.value) and "%(" not in claim.value:
+        parts = [escaped(part) for part in _LIMIT.split(claim.value)]
+        e.put(cursor, "claim", "%(limit)s".join(parts), claim)
+    e.r.no_effect(frame, [key for key in frame.value if key in _OF_FRAMES], "the frame of a cursor")
+    for key in [key for key in frame.value if key in _OF_FRAMES]:
+        e.remove(frame, key)
+    if frame.value.keys() == {"max_rows"}:
+        e.put(spec, "frame", frame.value["max_rows"], frame)
+    elif not frame.value:
+        e.remove(spec, "frame")
 
 
 def _time(e: Edits, step: Node) -> None:

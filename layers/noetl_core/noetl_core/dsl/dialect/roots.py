@@ -11,6 +11,7 @@ from noetl_core.dsl.reading.load import Node
 
 _DEFAULT: Final = re.compile(r"\{\{\s*([\w.]+)\s*\|\s*(?:default|d)\s*\((.*)\)\s*\}\}\s*\Z", re.DOTALL)
 TIMES: Final = ("timeout", "timeout_s", "timeout_seconds")
+_ITSELF: Final = re.compile(r"\{\{\s*([\w.]+)\s*\}\}\s*\Z")
 _EMPTY_TOO: Final = re.compile(r",\s*(?:boolean\s*=\s*)?[Tt]rue\s*\Z")
 _STORED_AS: Final = ("ref", "credential_ref", "credential_name", "key", "secret", "secret_name", "gcs_credential")
 
@@ -87,14 +88,16 @@ def without_results(e: Edits, holder: Node, what: str) -> None:
 
 
 def _defaults(e: Edits, holder: Node, path: tuple[str, ...]) -> None:
-    """Write a default that is `x | default(d)` of itself as `d`: a payload replaces it before it is rendered."""
+    """Write a default that is `x | default(d)` of itself as `d`, and one that is only itself as null: a payload replaces it
+    before
+    it is rendered."""
     for key in list(holder.value) if isinstance(holder.value, dict) else ():
         node = holder.value[key]
         if isinstance(node.value, dict):
             if _names_itself(node, (*path, key)):
                 _defaults(e, e.own(holder, key), (*path, key))
         elif (inner := _inner_default(node, (*path, key))) is not None:
-            e.put(holder, key, f"{{{{ {inner} }}}}", node)
+            e.put(holder, key, f"{{{{ {inner} }}}}" if inner else None, node)
 
 
 def _names_itself(node: Node, path: tuple[str, ...]) -> bool:
@@ -107,11 +110,14 @@ def _names_itself(node: Node, path: tuple[str, ...]) -> bool:
 
 
 def _inner_default(node: Node, path: tuple[str, ...]) -> str | None:
-    """Return `d` of the default `x | default(d)` at `path`, if `x` is the path itself."""
-    found = _DEFAULT.match(node.value.strip()) if isinstance(node.value, str) else None
+    """Return `d` of the default `x | default(d)` at `path`, if `x` is the path itself; nothing of `x` alone."""
+    text = node.value.strip() if isinstance(node.value, str) else ""
+    found = _DEFAULT.match(text) or _ITSELF.match(text)
     own = ".".join(path)
     if found is None or found[1] not in ({own, f"workload.{own}"} if len(path) == 1 else {f"workload.{own}"}):
         return None
+    if found.re is _ITSELF:
+        return ""
     inner = _EMPTY_TOO.sub("", found[2]).strip()
     return inner if inner and _balanced(inner) else None
 
@@ -140,6 +146,8 @@ def _entry(e: Edits, entry: Node) -> None:
     if "kind" not in entry.value and "type" in entry.value:
         e.move(entry, "type", entry, "kind")
     kind = entry.get("kind")
+    if kind is not None and kind.value in ("secrets", "secret") and "map" in entry.value:
+        kind = e.put(entry, "kind", "secret_manager", kind)
     block = KEYCHAIN.get(str(kind.value)) if kind is not None else None
     if block is not None and "gcs_credential" not in entry.value:
         return

@@ -3,35 +3,51 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Final
 
 from noetl_core.dsl.dialect.edits import Edits
+from noetl_core.dsl.dialect.parameters import rewrite_parameters
+from noetl_core.dsl.dialect.shell_lines import EXPRESSION, NoVariable, with_variables
 from noetl_core.dsl.kinds import KINDS
 from noetl_core.dsl.reading.load import Node
 from noetl_core.expr import is_template
 
 SELECT: Final = "output_select"
 _TEXTS: Final = ("code", "content", "text", "body", "inline")
-_EXPRESSION: Final = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
-_REF: Final = re.compile(r"(?:\.data)?\._ref\b")
-_QUOTED: Final = re.compile(r"'[^'\n]*\{\{[^'\n]*'")
+_REF: Final = re.compile(r"(?:\.data)?\._ref\b|\.reference(?:\.ref)?\b(?=\s*\}\})")
+_FETCHED: Final = ("prefer", "flight_endpoint", "bearer_token", "tls_ca_path", "client_cert_path", "client_key_path")
+_METHODS: Final = {"tools/call": "call", "tools/list": "list"}
+_AS_JSON: Final = re.compile(r"\s*\{\{(.*)\|\s*tojson\s*\}\}\s*\Z", re.DOTALL)
+_WHOLE: Final = re.compile(r"\s*\{\{((?:(?!\}\}).)*)\}\}\s*\Z", re.DOTALL)
 
 
-def rewrite_spellings(e: Edits, task: Node, what: str, root: Node) -> None:
-    """Rewrite the inputs of one task that only its kind explains."""
+def rewrite_spellings(e: Edits, task: Node, names: Collection[str], what: str, root: Node) -> None:
+    """Rewrite the inputs of one task that only its kind explains. `names`: under which templates read its result."""
     kind = task.value["kind"].value
     if not isinstance(kind, str):
         return
     if kind == "shell" and "cmds" in task.value:
         _commands(e, task, what)
-    elif kind == "artifact" and "result_ref" in task.value and "key" not in task.value:
-        _artifact(e, task)
-    elif kind == "playbook" and "task" in task.value and "path" not in task.value:
-        e.move(task, "task", task, "path")
+    elif kind == "artifact" and "key" not in task.value:
+        _artifact(e, task, names)
+    elif kind == "result_fetch" and "ref" in task.value:
+        _fetched(e, task, names)
+    elif kind == "playbook":
+        _called(e, task, what)
     elif kind == "python" and "auth" in task.value:
         _credential(e, task, root)
+    elif kind == "mcp":
+        _mcp(e, task, what)
+    elif kind == "transfer":
+        _transfer(e, task)
+    elif kind == "postgres":
+        rewrite_parameters(e, task)
     elif kind == "duckdb" and "gcs_credential" in task.value and not {"auth", "credential"} & task.value.keys():
         e.move(task, "gcs_credential", task, "auth")
+    if kind == "duckdb" and "as_objects" in task.value and task.value["as_objects"].value is True:
+        e.r.no_effect(task, ("as_objects",), what)
+        e.remove(task, "as_objects")
     if kind in KINDS and KINDS[kind].script and "script" in task.value:
         _inline(e, task, KINDS[kind].script)
 
@@ -57,19 +73,21 @@ def _commands(e: Edits, task: Node, what: str) -> None:
     if not all(isinstance(line, str) for line in lines) or {"script", "command"} & task.value.keys():
         e.r.report("E112", (task, "cmds"), f"cmds of {what} must be lines of shell code", "script: | with the lines")
         e.remove(task, "cmds")
+        if not {"script", "command"} & task.value.keys():
+            e.put(task, "script", ":", task)  # nothing more is reported of it
         return
     text = "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
-    if "{%" in text or "{#" in text or _QUOTED.search(text):
+    names: dict[str, str] = {}
+    try:
+        if "{%" in EXPRESSION.sub("", text) or "{#" in EXPRESSION.sub("", text):
+            raise NoVariable
+        script = with_variables(text, lambda found: f"${{{names.setdefault(found, f'VALUE_{len(names) + 1}')}}}")
+    except NoVariable:
         hint = 'write script, with the value in env: { NAME: "{{ ... }}" } and "$NAME" in the script'
         e.r.report("E114", (task, "cmds"), f"cmds of {what} has a template where no variable can stand", hint)
-        e.remove(task, "cmds")
+        e.move(task, "cmds", task, "script")  # nothing more is reported of it
+        e.put(task, "script", ":", (task, "script"))
         return
-    names: dict[str, str] = {}
-
-    def variable(found: re.Match[str]) -> str:
-        return f"${{{names.setdefault(found[0], f'VALUE_{len(names) + 1}')}}}"
-
-    script = _EXPRESSION.sub(variable, text)
     at = (task, "cmds")
     if names:
         key = "args" if "args" in task.value and "env" not in task.value else "env"
@@ -81,21 +99,98 @@ def _commands(e: Edits, task: Node, what: str) -> None:
     e.remove(task, "cmds")
 
 
-def _artifact(e: Edits, task: Node) -> None:
+def _artifact(e: Edits, task: Node, names: Collection[str]) -> None:
     """Write the reading of a reference as its value: templates read a reference like the value it stands for."""
-    node = e.remove(task, "result_ref")
+    holder = next((held for held in (task, task.get("input"), task.get("args")) if held is not None and _refers(held)), None)
+    if holder is None:
+        return
+    holder = task if holder is task else e.own(task, "input" if holder is task.get("input") else "args")
+    node = e.remove(holder, "result_ref")
+    if holder is not task and not holder.value:
+        e.remove(task, "input" if holder is task.get("input") else "args")
     for key in ("action", "operation", "uri", "store"):
         if key in task.value:
             e.remove(task, key)
-    e.put(task, "kind", "noop", node)
-    value = _REF.sub("", node.value) if isinstance(node.value, str) else node
-    e.put(task, "result", {"data": value}, node)
+    _as_value(e, task, node, names)
+
+
+def _refers(holder: Node) -> bool:
+    return isinstance(holder.value, dict) and "result_ref" in holder.value
+
+
+def _fetched(e: Edits, task: Node, names: Collection[str]) -> None:
+    """Write the fetching of a stored result as its value; how it is fetched is the engine's business."""
+    node = e.remove(task, "ref")
+    for key in _FETCHED:
+        if key in task.value:
+            e.remove(task, key)
+    _as_value(e, task, node, names)
+
+
+def _as_value(e: Edits, task: Node, reference: Node, names: Collection[str]) -> None:
+    """Give the task the value as its result: as `data`, unless templates read fields of it and no `data`."""
+    e.put(task, "kind", "noop", reference)
+    value = _REF.sub("", reference.value) if isinstance(reference.value, str) else reference
+    paths = (read.path for reads in e.r.reads.values() for read in reads)
+    parts = {path[3] if path[0] == "steps" else path[1] for path in paths if _reads_part(path, names)}
+    e.put(task, "result", value if parts and "data" not in parts else {"data": value}, reference)
+
+
+def _reads_part(path: tuple[str, ...], names: Collection[str]) -> bool:
+    if path[0] == "steps":
+        return len(path) > 3 and path[1] in names
+    return len(path) > 1 and path[0] in names
+
+
+def _called(e: Edits, task: Node, what: str) -> None:
+    """Call the step of a child whose result is wanted by its canonical name; `task` beside a path is only a label."""
+    if "result_step" in task.value and "return_step" not in task.value:
+        e.move(task, "result_step", task, "return_step")
+    if "task" in task.value and "path" in task.value:
+        e.r.no_effect(task, ("task",), what)
+        e.remove(task, "task")
+
+
+def _mcp(e: Edits, task: Node, what: str) -> None:
+    """Write the call of an MCP server: its address is `url`, and a method of the protocol is an action."""
+    for key in ("endpoint", "server_url"):
+        if key in task.value and "url" not in task.value:
+            e.move(task, key, task, "url")
+    if "url" in task.value and "server" in task.value:
+        e.r.no_effect(task, ("server",), what)
+        e.remove(task, "server")
+    method = task.get("method")
+    if method is not None and isinstance(method.value, str) and "action" not in task.value:
+        whole = _WHOLE.match(method.value)
+        action = f"{{{{ 'list' if ({whole[1].strip()}) == 'tools/list' else 'call' }}}}" if whole else _METHODS.get(method.value)
+        if action is not None:
+            e.put(task, "action", action, (task, "method"))
+            e.remove(task, "method")
+    arguments = task.get("arguments")
+    found = _AS_JSON.match(arguments.value) if arguments is not None and isinstance(arguments.value, str) else None
+    if found is not None:
+        e.put(task, "arguments", f"{{{{ {found[1].strip()} }}}}", arguments)
+
+
+def _transfer(e: Edits, task: Node) -> None:
+    """Call the kinds of both sides of a transfer, and the rows of a chunk, by their canonical names."""
+    for side in ("source", "target"):
+        held = task.get(side)
+        if held is not None and isinstance(held.value, dict) and "type" in held.value and "kind" not in held.value:
+            e.move(e.own(task, side), "type", task.value[side], "kind")
+    if "chunk_size" in task.value:
+        spec = e.below(task, "spec", (task, "chunk_size"))
+        if spec is not None and "chunk_rows" not in spec.value:
+            e.move(task, "chunk_size", spec, "chunk_rows")
 
 
 def _credential(e: Edits, task: Node, root: Node) -> None:
     """Give a program the fields of its credential as the argument `auth`."""
     node = task.value["auth"]
     named = node.value
+    if named in ({}, [], ""):
+        e.remove(task, "auth")
+        return
     key = "input" if "input" in task.value and "args" not in task.value else "args"
     if not isinstance(named, str) or not named.strip() or (task.get(key) is not None and "auth" in task.value[key].value):
         e.r.report("E112", (task, "auth"), "auth of a python task must name one credential", 'args: { db: "{{ keychain.db }}" }')

@@ -48,6 +48,8 @@ class TasksOf:
     root: Node | None = None
     steps: Mapping[str, bool] = field(default_factory=dict)
     """The names of all steps, and whether they have a loop."""
+    kept: frozenset[str] = frozenset()
+    """The keys of the workload, and what is written to `ctx`."""
     book: dict[str, list[Check]] = field(default_factory=dict)
     """Entry of the workbook -> what must exist before a task runs it."""
 
@@ -131,7 +133,7 @@ def rewrite_task(e: Edits, task: Node, name: str, tasks: TasksOf) -> list[Check]
     if task.value["kind"].value == "nats":
         rewrite_key_values(e, task, f'task "{name}"')
     if tasks.root is not None:
-        rewrite_spellings(e, task, f'task "{name}"', tasks.root)
+        rewrite_spellings(e, task, {name, *([tasks.step] if tasks.step else ())}, f'task "{name}"', tasks.root)
     kind = KINDS.get(task.value["kind"].value) if isinstance(task.value["kind"].value, str) else None
     if kind is None:
         return []
@@ -166,7 +168,8 @@ def rewrite_task(e: Edits, task: Node, name: str, tasks: TasksOf) -> list[Check]
         named = task.get("task")
         before = [*tasks.book.get(str(named.value) if named is not None else name, ()), *before]
     if task.value["kind"].value == "python":
-        rewrite_program(e, task, name, tasks.step, tasks.steps, tasks.bound)
+        rewrite_program(e, task, name, tasks.step, tasks.steps, tasks.bound, tasks.kept)
+    _write_errors(e, task)
     _writes(e, task, tasks)
     return list(_own_args(task, before)) if tasks.step is not None else before
 
@@ -309,6 +312,35 @@ def _libs(e: Edits, task: Node, what: str) -> None:
         else:
             e.r.report("E112", item, f"a library of {what} must be a module", "libs: [numpy, pandas as pd]")
     e.put(task, "libs", out, node)
+
+
+_OUTPUT: Final = re.compile(r"\s*\{\{\s*output\s*\}\}\s*\Z")
+
+
+def _write_errors(e: Edits, task: Node) -> None:
+    """Write the whole `output` after an error, too, where the policy lets it pass: what a task writes beside its policy is
+    written
+    when it succeeds."""
+    written = task.get("set")
+    policy = spec.get("policy") if (spec := task.get("spec")) is not None else None
+    if written is None or not isinstance(written.value, dict) or policy is None or policy.get("rules") is None:
+        return
+    whole = {k: v.value for k, v in written.value.items() if isinstance(v.value, str) and _OUTPUT.match(v.value)}
+    rules = policy.value["rules"]
+    if not whole or not isinstance(rules.value, list):
+        return
+    rules = e.own(e.own(e.own(task, "spec"), "policy"), "rules")
+    for n in range(len(rules.value)):
+        body: Node | None = e.own(rules, n)
+        for key in ("else", "then"):
+            if body is not None and body.get(key) is not None and isinstance(body.value[key].value, dict):
+                body = e.own(body, key)
+        if body is None or body.get("do") is None or body.value["do"].value != "continue":
+            continue
+        below = e.below(body, "set", body)
+        for name, value in whole.items() if below is not None else ():
+            if below is not None and name not in below.value:
+                e.put(below, name, value, body)
 
 
 def _writes(e: Edits, task: Node, tasks: TasksOf) -> None:

@@ -43,17 +43,22 @@ def rewrite_variants(r: Reader, root: Node) -> None:
         for defaults in _default_policies(root, steps):
             _of_any_kind(r, defaults)
     older_output = older_output and "output" not in bound_names(root)
-    if older_events or older_output:
-        _boundaries(r, steps, events=older_events, output=older_output)
+    response = "response" in read_names and "response" not in bound_names(root)
+    if older_events or older_output or response:
+        _boundaries(r, steps, events=older_events, output=older_output, response=response)
+    if "loop_index" in read_names and "loop_index" not in bound_names(root):
+        _indexes(r, steps)
     names = {str(s.value["step"].value) for s in steps if "step" in s.value}
     bare = names & read_names
     bare -= RESERVED | frozenset(FUNCTIONS) | bound_names(root) if bare else set()
     tasks = {str(s.value["step"].value): list(_task_names(s.get("tool"))) for s in steps if "step" in s.value} if bare else {}
+    last = _last_tasks(steps) if bare else {}
     for step in steps if bare else ():
-        _bare_names(r, step, bare - set(_task_names(step.get("tool"))), tasks)
+        _own_results(r, step, bare, last)
+        _bare_names(r, step, bare - set(_task_names(step.get("tool"))), tasks, last)
     executor = root.get("executor")
     if bare and executor is not None:
-        _bare_names(r, executor, bare, tasks)
+        _bare_names(r, executor, bare, tasks, last)
     _loop_results(r, root, steps)
 
 
@@ -92,6 +97,9 @@ def _of_any_kind(r: Reader, node: Node) -> None:
         _replace(r, scalar, reads, partial(_outcome, _DATA_OF_ANY))
 
 
+_BODY: Final = "outcome.result.data"
+_OF_RESPONSE: Final = frozenset({"data", "body", "status_code"})
+"""Names of a response under which some engines read `output.data` of `http`."""
 _DATA_OF_ANY: Final = "(outcome.result.data if outcome.http is defined else outcome.result)"
 """What `output.data` means where the kind of the task is not known from the text."""
 
@@ -115,10 +123,15 @@ def _outputs(r: Reader, node: Node) -> None:
                 _replace(r, scalar, reads, partial(_outcome, data))
 
 
+def _with_fields(data: str) -> str:
+    """Return the outcome with `data`, and with the fields of a result that it does not have itself."""
+    return f"dict(outcome.result if outcome.result is mapping else {{}}, **dict(outcome, data={data} | default(none)))"
+
+
 _WHOLE: Final = {
-    "outcome.result.data": "dict(outcome, data=(outcome.result or {}).data | default(none))",
-    "outcome.result": "dict(outcome, data=outcome.result | default(none))",
-    _DATA_OF_ANY: f"dict(outcome, data={_DATA_OF_ANY} | default(none))",
+    "outcome.result.data": _with_fields("(outcome.result or {}).data"),
+    "outcome.result": _with_fields("outcome.result"),
+    _DATA_OF_ANY: _with_fields(_DATA_OF_ANY),
 }
 """What the whole `output` means, by what its `data` does."""
 
@@ -127,17 +140,40 @@ def _outcome(data: str, text: str) -> str:
     """Replace `output` at the beginning of `text`; `data` is what `output.data` means."""
     found = _DATA.match(text)
     if found:
-        return data + text[found.end() :]
+        body = data == _BODY and _of_response(_BODY, "outcome.result", "outcome.http.status", text, found.end())
+        return body or data + text[found.end() :]
     rest = text[len("output") :]
     part = _PART.match(text)
     return "outcome" + rest if part is not None and (part[1] or part[2]) not in METHODS else _WHOLE[data] + rest
 
 
+def _of_response(body: str, response: str, status: str, text: str, at: int) -> str:
+    """Return what `output.data` means together with the path from `at` on, if that may also be one of the whole response: what
+    the
+    body has, else what the response has. Nothing if it is one of the body only."""
+    first = KEY.match(text, at)
+    name = (first[1] or first[2]) if first is not None else ""
+    if first is None or name not in _OF_RESPONSE:
+        return ""
+    end = _path_end(text, at)
+    if end < first.end():  # a method of the body
+        return ""
+    other = status + text[first.end() : end] if name == "status_code" else response + text[at:end]
+    return f"({body}{text[at:end]} | default({other})){text[end:]}"
+
+
+def _path_end(text: str, at: int) -> int:
+    """Return where the path of names that continues at `at` ends; the name of a method that is called is not of it."""
+    while (key := KEY.match(text, at)) is not None and not text[key.end() :].lstrip().startswith("("):
+        at = key.end()
+    return at
+
+
 # --- boundaries ---------------------------------------------------------------------------------------------------------
 
 
-def _boundaries(r: Reader, steps: list[Node], *, events: bool, output: bool) -> None:
-    """Rewrite older names of a boundary."""
+def _boundaries(r: Reader, steps: list[Node], *, events: bool, output: bool, response: bool) -> None:
+    """Rewrite other names of a boundary."""
     for parts, ended in _boundary_places(steps):
         for scalar in (s for part in parts if part is not None for s in scalars_below(part)):
             if events:
@@ -145,6 +181,18 @@ def _boundaries(r: Reader, steps: list[Node], *, events: bool, output: bool) -> 
             if output:
                 reads = [read for read in r.reads.get(scalar.value, ()) if read.path[0] == "output"]
                 _replace(r, scalar, reads, partial(_boundary, _words_for(ended)))
+            if response and {_last_kind(step) for step in ended} == {"http"} and all(s.get("loop") is None for s in ended):
+                reads = [read for read in r.reads.get(scalar.value, ()) if read.path[0] == "response" and len(read.path) > 1]
+                _replace(r, scalar, reads, _response)
+
+
+_RESPONSE_STATUS: Final = re.compile(r"""response\s*(?:\.\s*status(?:_code)?\b|\[\s*(['"])status(?:_code)?\1\s*\])""")
+
+
+def _response(text: str) -> str:
+    """Replace `response` at the beginning of `text` where the boundary of an `http` task is read."""
+    found = _RESPONSE_STATUS.match(text)
+    return _STATUS + text[found.end() :] if found is not None else "event.result" + text[len("response") :]
 
 
 def _boundary_places(steps: list[Node]) -> Iterator[tuple[list[Node | None], list[Node]]]:
@@ -192,11 +240,13 @@ def _words_for(ended: list[Node]) -> Mapping[str, str]:
     return words
 
 
+_STATUS: Final = "(event.result.status if event.status == 'success' else event.error.code)"
+"""The status of the answer at the boundary of a step whose last task is `http`."""
 _SECTIONS: Final[Mapping[str | None, tuple[str, Mapping[str, str]]]] = {
     "http": (
         "http",
         {
-            "status": "event.result.status if event.status == 'success' else event.error.code",
+            "status": _STATUS.strip("()"),
             "headers": "event.result.headers",
         },
     ),
@@ -226,7 +276,9 @@ def _boundary(words: Mapping[str, str], text: str) -> str:
     found = _PART.match(text)
     part = "" if found is None else found[1] or found[2]
     if found is not None and part in words:
-        return words[part] + text[found.end() :]
+        body = part == "data" and words["data"] == "event.result.data"
+        whole = body and _of_response("event.result.data", "event.result", _STATUS, text, found.end())
+        return whole or words[part] + text[found.end() :]
     return text if part and part not in METHODS else _mapping(words) + text[len("output") :]
 
 
@@ -251,32 +303,116 @@ def _event_names(r: Reader, scalar: Node, done: set[str]) -> None:
 _WITHIN: Final = {"==": "in", "!=": "not in"}
 
 
+def _indexes(r: Reader, steps: list[Node]) -> None:
+    """Rewrite `loop_index` in the tasks of a loop."""
+    for step in steps:
+        tool = step.get("tool") if step.get("loop") is not None else None
+        for scalar in scalars_below(tool) if tool is not None else ():
+            reads = [read for read in r.reads.get(scalar.value, ()) if read.path == ("loop_index",)]
+            _replace(r, scalar, reads, lambda text: "iter.index" + text[len("loop_index") :])
+
+
 # --- bare step names ----------------------------------------------------------------------------------------------------
 
 
-def _bare_names(r: Reader, node: Node, names: set[str], tasks: Mapping[str, Sequence[str]]) -> None:
+def _bare_names(
+    r: Reader, node: Node, names: set[str], tasks: Mapping[str, Sequence[str]], last: Mapping[str, tuple[str, str]]
+) -> None:
+    """Rewrite bare names of steps. `tasks` and `last`: the tasks of each step, and that whose result is the step's."""
     for scalar in scalars_below(node):
         reads = [read for read in r.reads.get(scalar.value, ()) if read.path[0] in names]
         for read in reads:
             name, part, task = (*read.path, "", "")[:3]
-            if part == "results" and (task in tasks[name] or task == f"{name}_task"):
+            if part == "results" and task != last.get(name, ("", ""))[0] and (task in tasks[name] or task == f"{name}_task"):
                 not_kept(r, scalar, read, name, task)
             elif part == "result":
                 twice_the_result(r, scalar, read)
-        _replace(r, scalar, reads, _step_result)
+        _replace(r, scalar, reads, partial(_step_result, last))
 
 
-def _step_result(text: str) -> str:
+def _own_results(r: Reader, step: Node, names: set[str], last: Mapping[str, tuple[str, str]]) -> None:
+    """Rewrite the name of a step where its last task writes what it read: `set` beside the task and in its rules, if these do not
+    read the outcome by another name. The step has no other result yet, or an older one."""
+    name = str(step.value["step"].value) if "step" in step.value else ""
+    if name not in names or name not in last:
+        return
+    tool = step.value["tool"]
+    task = tool.value[-1] if isinstance(tool.value, list) else tool
+    task = task if "kind" in task.value else next(iter(task.value.values()))
+    scalars = [s for key in ("spec", "set") if (part := task.get(key)) is not None for s in scalars_below(part)]
+    if any(read.path[0] in ("outcome", "output") for s in scalars for read in r.reads.get(s.value, ())):
+        return
+    for scalar in (s for part in _written_by(task) for s in scalars_below(part)):
+        reads = [read for read in r.reads.get(scalar.value, ()) if read.path[0] == name]
+        _replace(r, scalar, reads, lambda text: _result_of("outcome.result", last[name][1], text, len(name)))
+
+
+def _written_by(task: Node) -> Iterator[Node]:
+    """Yield each `set` of a task and of its rules."""
+    stack = [(key, task.value[key]) for key in ("set", "spec") if key in task.value]
+    while stack:
+        key, node = stack.pop()
+        if key == "set":
+            yield node
+        elif isinstance(node.value, dict):
+            stack.extend((inner, child) for inner, child in node.value.items())
+        elif isinstance(node.value, list):
+            stack.extend(("", child) for child in node.value)
+
+
+def _step_result(last: Mapping[str, tuple[str, str]], text: str) -> str:
+    """Replace the name of a step at the beginning of `text`; `results.<task>` of its last task is its result."""
     name = re.match(r"\w+", text)
     assert name is not None
-    return f"steps.{name[0]}.result{text[name.end() :]}"
+    at = name.end()
+    results = KEY.match(text, at)
+    task = KEY.match(text, results.end()) if results is not None and "results" in (results[1], results[2]) else None
+    if task is not None and (task[1] or task[2]) == last.get(name[0], ("", ""))[0]:
+        at = task.end()
+    return _result_of(f"steps.{name[0]}.result", last.get(name[0], ("", ""))[1], text, at)
+
+
+def _result_of(whole: str, kind: str, text: str, at: int) -> str:
+    """Return the result `whole` of a task with the path that continues at `at`; `data` of a result without it is the result."""
+    data = KEY.match(text, at)
+    if data is not None and "data" in (data[1], data[2]) and kind in _OWN_RESULT:
+        end = _path_end(text, at)
+        if end >= data.end():
+            return f"({whole}{text[at:end]} | default({whole}{text[data.end() : end]})){text[end:]}"
+    return whole + text[at:]
+
+
+_OWN_RESULT: Final = frozenset({"python", "noop", "playbook", "workbook"})
+"""Kinds whose result is what the author makes it: `data` of one without such a field is the result."""
+
+
+def _last_tasks(steps: list[Node]) -> dict[str, tuple[str, str]]:
+    """Return name and kind of the tasks whose results are those of their steps, by step."""
+    out = {}
+    for step in steps:
+        tool = step.get("tool")
+        if "step" not in step.value or tool is None or step.get("loop") is not None:
+            continue
+        name = str(step.value["step"].value)
+        task = tool.value[-1] if isinstance(tool.value, list) and tool.value else tool
+        if not isinstance(task.value, dict):
+            continue
+        label, named = f"{name}_task", task.get("name")
+        if "kind" not in task.value and len(task.value) == 1:
+            ((label, task),) = task.value.items()
+        elif named is not None:
+            label = str(named.value)
+        kind = task.get("kind")
+        if kind is not None:
+            out[name] = (label, str(kind.value))
+    return out
 
 
 # --- what a loop gave ---------------------------------------------------------------------------------------------------
 
 
 def _loop_results(r: Reader, root: Node, steps: list[Node]) -> None:
-    """Rewrite `results` and `stats` of the result of a loop: the list itself, and the counts beside it."""
+    """Rewrite `results` (`data`) and `stats` of the result of a loop: the list itself, and the counts beside it."""
     looped = {str(s.value["step"].value) for s in steps if "step" in s.value and s.get("loop") is not None}
     if not looped:
         return
@@ -293,7 +429,7 @@ def _loop_results(r: Reader, root: Node, steps: list[Node]) -> None:
 
 
 def _of_loop(path: tuple[str, ...]) -> bool:
-    return path[:1] == ("result",) and path[1:2] in (("results",), ("stats",))
+    return path[:1] == ("result",) and path[1:2] in (("results",), ("stats",), ("data",))
 
 
 def _from_loop(root: str, parts: int, text: str) -> str:
@@ -307,7 +443,7 @@ def _from_loop(root: str, parts: int, text: str) -> str:
         keys.append(found[1] or found[2])
         at = found.end()
     before = "".join(f".{key}" if key.isidentifier() else f"['{key}']" for key in keys[: parts - 1])
-    if keys[-1] == "results":
+    if keys[-1] in ("results", "data"):
         return f"{root}{before}.result{text[at:]}"
     count = KEY.match(text, at)
     if count is not None and "success" in (count[1], count[2]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from noetl_core.dsl.fields.types import Block, Choice, Duration, Field, Shape, Text, Values
-from noetl_core.dsl.numbers import WEBHOOK_TOLERANCE
+from noetl_core.dsl.numbers import WEBHOOK_RATE, WEBHOOK_TOLERANCE
 from noetl_core.dsl.sources import ALGORITHMS, ENCODINGS, FORMS, RESPONDS, Webhook
 
 _WEBHOOK: Final = Webhook("hmac", "")
@@ -47,6 +47,12 @@ WEBHOOK: Final = Block(
         Choice(RESPONDS),
         "When a request is answered. With `validated`, one that cannot start the playbook is answered with 422 and the reasons.",
         default=_WEBHOOK.respond,
+    ),
+    Field(
+        "rate",
+        WEBHOOK_RATE,
+        "How many signed requests are taken per second, twice as many at once; others are answered with 429.",
+        otherwise="the stack's parameter `HookRateEach`",
     ),
     Field("header", Text(), "For `hmac`: the header with the signature."),
     Field("algorithm", Choice(ALGORITHMS), "For `hmac`: the digest.", default=_WEBHOOK.algorithm),

@@ -36,7 +36,7 @@ from noetl_core.dsl.lint.urls import urls
 from noetl_core.dsl.model import Playbook
 from noetl_core.dsl.reading.reader import Reader
 
-__all__ = ["Called", "lint", "without_ignored"]
+__all__ = ["Called", "lint", "payloads", "without_ignored"]
 
 
 def lint(r: Reader, playbook: Playbook, called: Called | None = None) -> None:
@@ -61,3 +61,9 @@ def lint(r: Reader, playbook: Playbook, called: Called | None = None) -> None:
         children(context, called)
     secrets(context)
     keychain(context)
+
+
+def payloads(r: Reader, playbook: Playbook, called: Called) -> None:
+    """Report payloads that called playbooks do not take, and nothing else."""
+    assert r.loaded.root is not None
+    children(Lint(r, r.loaded.root, playbook, Guards(r.compiled, strict=r.strict)), called)

@@ -38,7 +38,7 @@ class Lint:
         yield from (node for node in self.root.value["workflow"].value)
 
     def kinds(self, *wanted: str) -> Iterator[Node]:
-        """Yield the tasks of some kinds, wherever they are written."""
+        """Yield the tasks of some kinds, wherever they are written; what a task holds is no task."""
         for section in ("workflow", "workbook"):
             stack = [node] if (node := self.root.get(section)) is not None else []
             while stack:
@@ -49,7 +49,7 @@ class Lint:
                     kind = part.value.get("kind")
                     if kind is not None and kind.value in wanted:
                         yield part
-                    else:
+                    elif kind is None or not isinstance(kind.value, str):
                         stack.extend(child for key, child in part.value.items() if not key.startswith("x-"))
 
     def step_name(self, path: Path) -> Node:

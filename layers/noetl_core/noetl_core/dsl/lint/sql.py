@@ -8,16 +8,19 @@ from collections.abc import Iterator
 from typing import Final
 
 from noetl_core.dsl.lint.context import Lint, listed
-from noetl_core.dsl.lint.sql_text import code_of, wrong_for
+from noetl_core.dsl.lint.sql_text import wrong_for
 from noetl_core.dsl.reading.load import Node
 from noetl_core.dsl.reading.positions import place_in_code
+from noetl_core.dsl.reading.sql_code import NUMBERED, code_of
+from noetl_core.dsl.steps.scripts import text_of
 from noetl_core.expr import is_template
+from noetl_core.values.frozen import frozen
 
 LONGEST: Final = 40_000
 """Characters of SQL of one playbook that are parsed: validation has a budget of time."""
+_KINDS: Final = ("postgres", "duckdb")
 _TEXTS: Final = ("command", "query", "sql", "commands", "queries")
 _PARAMS: Final = ("params", "args")
-_NUMBERED: Final = re.compile(r"(?<![\w$])\$(\d+)\b")
 _NAMED: Final = re.compile(r"(?<![\w$])\$([A-Za-z_]\w*)(?!\w*\$)")
 _PERCENT: Final = re.compile(r"%(?:%|\((\w+)\)[sbt]|([sbt])|(.?))", re.DOTALL)
 _VALUE: Final = re.compile(
@@ -29,29 +32,61 @@ _ROWS: Final = re.compile(r"\s*(?:SELECT|INSERT|UPDATE|DELETE|WITH|MERGE)\b", re
 _READS: Final = re.compile(r"[A-Za-z_]")
 
 
+@frozen
+class _Statement:
+    """A text of SQL with its parameters."""
+
+    kind: str
+    text: str
+    params: Node | None
+    task: Node
+    """The task, or the source of a `transfer`."""
+    written: Node
+    """Where the text is written; for a text in a file, where the file is named."""
+    file: str = ""
+
+
 def statements(lint: Lint) -> None:
-    """W529, W530 and W531 for the SQL that is written in tasks of `postgres` and `duckdb`."""
+    """W529, W530 and W531 for the SQL of tasks of `postgres` and `duckdb`, and of sources of `transfer`."""
     left = LONGEST
-    for task in lint.kinds("postgres", "duckdb"):
+    for one in _statements(lint):
+        if _spliced(lint, one):
+            continue
+        left -= len(one.text)
+        wrong = wrong_for(one.kind, one.text) if left >= 0 else None
+        if wrong is not None:
+            message = f"this SQL does not parse: {wrong.why}"
+            _report(lint, one, "W529", (wrong.line, wrong.column), message, "correct it, or try it with the database")
+        elif not is_template(one.text):
+            found = _of_postgres(one) if one.kind == "postgres" else _of_duckdb(one)
+            if found is not None:
+                _report(lint, one, "W530", None, *found)
+
+
+def _report(lint: Lint, one: _Statement, code: str, at: tuple[int, int] | None, message: str, hint: str) -> None:
+    """Report a finding at a line and a column of the text, or about all of it."""
+    if one.file:
+        line = "" if at is None else f":{at[0]}:{at[1]}"
+        lint.report(code, one.written, f"{one.file}{line}: {message}", hint)
+    elif at is None:
+        lint.report(code, one.written, message, hint)
+    else:
+        lint.r.report_at(code, place_in_code(lint.r.loaded, one.written, *at), one.written.path, message, hint)
+
+
+def _statements(lint: Lint) -> Iterator[_Statement]:
+    for task in lint.kinds(*_KINDS, "transfer"):
         kind = str(task.value["kind"].value)
-        for text, params in _texts(task):
-            if _spliced(lint, text):
-                continue
-            left -= len(text.value)
-            wrong = wrong_for(kind, text.value) if left >= 0 else None
-            if wrong is not None:
-                place = place_in_code(lint.r.loaded, text, wrong.line, wrong.column)
-                lint.r.report_at(
-                    "W529", place, text.path, f"this SQL does not parse: {wrong.why}", "correct it, or try it with the database"
-                )
-            elif not is_template(text.value):
-                found = _of_postgres(text.value, params, task) if kind == "postgres" else _of_duckdb(text.value, params)
-                if found is not None:
-                    lint.report("W530", text, *found)
+        if kind != "transfer":
+            yield from _of_task(lint, kind, task)
+            continue
+        source = task.get("source")
+        said = source.get("kind") if source is not None else None
+        if source is not None and said is not None and said.value in _KINDS:
+            yield from _of_task(lint, said.value, source)
 
 
-def _texts(task: Node) -> Iterator[tuple[Node, Node | None]]:
-    """Yield each text of SQL with its parameters."""
+def _of_task(lint: Lint, kind: str, task: Node) -> Iterator[_Statement]:
     shared = next((task.value[key] for key in _PARAMS if key in task.value), None)
     for key in _TEXTS:
         part = task.get(key)
@@ -59,49 +94,44 @@ def _texts(task: Node) -> Iterator[tuple[Node, Node | None]]:
             continue
         for one in part.value if isinstance(part.value, list) else [part]:
             if isinstance(one.value, str) and one.value.strip():
-                yield one, shared
+                yield _Statement(kind, one.value, shared, task, one)
             elif isinstance(one.value, dict):
                 text, own = one.get("command"), one.get("params")
                 if text is not None and isinstance(text.value, str) and text.value.strip():
-                    yield text, shared if own is None else own
+                    yield _Statement(kind, text.value, shared if own is None else own, task, text)
+    script = task.get("script")
+    found = None if script is None else text_of(lint.root, script)
+    if script is not None and found is not None and found[1].strip():
+        yield _Statement(kind, found[1], shared, task, script, found[0])
 
 
-def _spliced(lint: Lint, text: Node) -> bool:
+def _spliced(lint: Lint, one: _Statement) -> bool:
     """W531: a template whose value becomes a part of the text, where a value belongs. Return whether there is one."""
-    if "{{" not in text.value or not _ROWS.match(text.value):
+    if "{{" not in one.text or not _ROWS.match(one.text):
         return False
-    for found in _VALUE.finditer(text.value):
+    for found in _VALUE.finditer(one.text):
         template = 1 if found[1] else 2
         if not _READS.search(found[template]):
             continue
         at = found.start(template)
-        line, column = text.value.count("\n", 0, at) + 1, at - text.value.rfind("\n", 0, at)
+        line, column = one.text.count("\n", 0, at) + 1, at - one.text.rfind("\n", 0, at)
         message = f"{found[template][:60]} becomes a part of the SQL, whatever it holds"
-        place = _placeholder(lint, text)
-        hint = f'give it as a parameter: params: {{ value: "{found[template][:60]}" }}, and write {place} without quotes'
-        lint.r.report_at("W531", place_in_code(lint.r.loaded, text, line, column), text.path, message, hint)
+        placeholder = "$value" if one.kind == "duckdb" else "%(value)s"
+        hint = f'give it as a parameter: params: {{ value: "{found[template][:60]}" }}, and write {placeholder} without quotes'
+        _report(lint, one, "W531", (line, column), message, hint)
         return True
     return False
-
-
-def _placeholder(lint: Lint, text: Node) -> str:
-    path = list(text.path)
-    while path:
-        kind = lint.at(tuple(path)).get("kind")
-        if kind is not None:
-            return "$value" if kind.value == "duckdb" else "%(value)s"
-        path.pop()
-    return "%(value)s"
 
 
 # --- parameters ---------------------------------------------------------------------------------------------------------
 
 
-def _of_postgres(text: str, params: Node | None, task: Node) -> tuple[str, str] | None:
+def _of_postgres(one: _Statement) -> tuple[str, str] | None:
     """Return message and hint for parameters as `psycopg` takes them: `%s` for a list, `%(name)s` for a mapping."""
-    if task.get("rows") is not None or (params is not None and not isinstance(params.value, list | dict)):
+    text, params = one.text, one.params
+    if one.task.get("rows") is not None or (params is not None and not isinstance(params.value, list | dict)):
         return None
-    numbered, marks = _NUMBERED.search(code_of(text)), list(_PERCENT.finditer(text))
+    numbered, marks = NUMBERED.search(code_of(text)), list(_PERCENT.finditer(text))
     plain = sum(1 for mark in marks if mark[2])
     names = list(dict.fromkeys(mark[1] for mark in marks if mark[1]))
     if params is None:
@@ -118,21 +148,22 @@ def _of_postgres(text: str, params: Node | None, task: Node) -> tuple[str, str] 
     return _named(names, params, "%(name)s") if names or isinstance(params.value, dict) else _counted(plain, params, "%s")
 
 
-def _of_duckdb(text: str, params: Node | None) -> tuple[str, str] | None:
+def _of_duckdb(one: _Statement) -> tuple[str, str] | None:
     """Return message and hint for parameters as DuckDB takes them: `?` or `$1` for a list, `$name` for a mapping."""
+    text, params = one.text, one.params
     if params is not None and not isinstance(params.value, list | dict):
         return None
     code = code_of(text)
     names = list(dict.fromkeys(_NAMED.findall(code)))
     if params is None:
-        numbered = _NUMBERED.search(code)
+        numbered = NUMBERED.search(code)
         first = f"${names[0]}" if names else numbered[0] if numbered is not None else ""
         return (f"the SQL takes {first}, and the task has no params", "params: { name: ... }, or [ ... ]") if first else None
     if re.search(r"%s|%\(\w+\)s", code):
         return "the SQL has %s, and params of duckdb are written otherwise", "write $name for a mapping, ? for a list"
     if isinstance(params.value, dict):
         return _named(names, params, "$name") if names else None
-    numbers = [int(number) for number in _NUMBERED.findall(code)]
+    numbers = [int(number) for number in NUMBERED.findall(code)]
     if numbers:
         return _counted(max(numbers), params, "$1")
     return _counted(code.count("?"), params, "?") if "?" in code and "->" not in code else None

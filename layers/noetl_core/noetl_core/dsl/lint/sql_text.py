@@ -1,4 +1,4 @@
-"""SQL as text: what of it is code, which parameters it names, and parsers that say where it is wrong.
+"""SQL as text: which parameters it names, and parsers that say where it is wrong.
 
 DuckDB's SQL is read by DuckDB itself, which only parses it: no file, no extension, no statement that is carried out.
 PostgreSQL's is read by `sqlglot`, where that is installed (the extra `sql`; it is not in the layer). Both are loaded only for a
@@ -13,15 +13,13 @@ from functools import cache
 from typing import Any, Final
 
 from noetl_core.dsl.fields.kind import words
+from noetl_core.dsl.reading.sql_code import code_of
 from noetl_core.values.frozen import frozen
 
 LONGEST: Final = 10_000
 """Characters of a text that is parsed."""
 BRACKETS: Final = 40
 """Opening brackets of a text that is parsed: a parser may take very long over thousands."""
-_QUOTED: Final = re.compile(
-    r"--[^\n]*|/\*.*?(?:\*/|\Z)|'(?:[^']|'')*(?:'|\Z)|\"(?:[^\"]|\"\")*(?:\"|\Z)|\$(\w*)\$.*?(?:\$\1\$|\Z)", re.DOTALL
-)
 _TEMPLATE: Final = re.compile(r"\{\{.*?\}\}", re.DOTALL)
 _WORD: Final = re.compile(r"\s*([A-Za-z_]+)")
 _LINE: Final = re.compile(r"\nLINE (\d+): (.*)\n( *)\^")
@@ -49,11 +47,6 @@ class Wrong:
     line: int
     column: int
     why: str
-
-
-def code_of(text: str) -> str:
-    """Return the text with blanks in place of comments and of what is in quotes."""
-    return _QUOTED.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
 
 
 def filled(text: str) -> tuple[str, int]:

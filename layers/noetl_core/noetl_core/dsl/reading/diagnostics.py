@@ -125,9 +125,14 @@ class Diagnostic:
     col: int = 1
     path: Path = ()
 
-    def __str__(self) -> str:
+    @property
+    def brief(self) -> str:
+        """Return it without the name of the text."""
         hint = f" ({self.hint})" if self.hint else ""
-        return f"{self.source}:{self.line}:{self.col} {self.code} {self.message}{hint}"
+        return f"{self.line}:{self.col} {self.code} {self.message}{hint}"
+
+    def __str__(self) -> str:
+        return f"{self.source}:{self.brief}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON form; `loc` is the dotted path."""

@@ -94,7 +94,7 @@ def read_webhook(r: Reader, trigger: Given, what: str) -> Webhook | None:
     if form is None or credential is None or not right:
         return None
     said = {name: given.filled(name) for name in ("algorithm", "encoding", "respond")}
-    said |= {name: given.get(name) for name in ("header", "timestamp", "signed", "id")}
+    said |= {name: given.get(name) for name in ("header", "timestamp", "signed", "id", "rate")}
     return Webhook(form, credential, match, headers, prefix=given.get("prefix") or "", tolerance_s=tolerance, **said)
 
 

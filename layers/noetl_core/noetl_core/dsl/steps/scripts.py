@@ -86,7 +86,7 @@ def _source(r: Reader, given: Mapping[str, Node], uri: str, place: str) -> str |
     return source
 
 
-_OF_WORKLOAD: Final = re.compile(r"\{\{\s*workload((?:\.\w+)+)\s*\}\}")
+_OF_WORKLOAD: Final = re.compile(r"\{\{\s*(?:workload((?:\.\w+)+)|(\w+))\s*\}\}")
 
 
 def of_defaults(root: Node | None, uri: str) -> str:
@@ -97,7 +97,7 @@ def of_defaults(root: Node | None, uri: str) -> str:
 
     def text(found: re.Match[str]) -> str:
         node = root.get("workload")
-        for key in found[1][1:].split("."):
+        for key in (found[1] or f".{found[2]}")[1:].split("."):
             node = node.get(key) if node is not None else None
         return node.value if node is not None and isinstance(node.value, str) and not is_template(node.value) else found[0]
 
@@ -108,6 +108,14 @@ def _held(r: Reader, uri: str) -> str | None:
     held = r.loaded.root.get(HELD) if r.loaded.root is not None else None
     text = held.get(uri) if held is not None else None
     return text.value if text is not None and isinstance(text.value, str) else None
+
+
+def text_of(root: Node, script: Node) -> tuple[str, str] | None:
+    """Return the file that a script names, and the text that the playbook holds of it; None for any other script."""
+    uri = next(_file(root, script), None)
+    held = root.get(HELD)
+    text = held.get(uri) if held is not None and uri is not None else None
+    return None if uri is None or text is None or not isinstance(text.value, str) else (uri, text.value)
 
 
 # --- files --------------------------------------------------------------------------------------------------------------

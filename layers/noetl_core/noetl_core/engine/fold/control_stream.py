@@ -19,12 +19,12 @@ from noetl_core.engine.fold.tokens import folds as of_tokens
 from noetl_core.engine.records import Commit, ControlEvent, control_events
 from noetl_core.engine.state import State
 
-REDUCER = 13
+REDUCER = 14
 """Version of this fold, stored in snapshots. A snapshot of another version is ignored, and the log is folded again."""
-READABLE = frozenset({8, 9, 10, 11, 12, REDUCER})
+READABLE = frozenset({8, 9, 10, 11, 12, 13, REDUCER})
 """Versions whose snapshots are read: 8 had no counts of ended runs (`EndedRuns.since`), until 9 each finished chunk of a loop
-was kept as it is, until 10 there were no warnings and no strict executions, until 11 nobody was named (`State.by`), and until
-12 no evaluation was marked (`State.attempts`)."""
+was kept as it is, until 10 there were no warnings and no strict executions, until 11 nobody was named (`State.by`), until 12
+no evaluation was marked (`State.attempts`), and until 13 no run was claimed (`Run.claim`, `State.asked`)."""
 
 
 class UnknownEvent(Exception):

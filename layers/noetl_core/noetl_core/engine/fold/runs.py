@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from noetl_core.engine.done_chunks import DoneChunks, Origin
+from noetl_core.engine.eager_dispatch.claims import mark_asked
 from noetl_core.engine.fold.table import Folds
 from noetl_core.engine.records import ControlEvent
 from noetl_core.engine.state import LoopState, Run, State
@@ -28,6 +29,7 @@ def _step_scheduled(s: State, e: ControlEvent, d: control.StepScheduled, seq: in
         tokens=list(d["tokens"]),
         limits=_limits(d) if "timeout_s" in d or "deadline_s" in d else {},
         carried_over=next((s.tokens_carried_over.pop(t) for t in d["tokens"] if t in s.tokens_carried_over), None),
+        claim=d.get("claim"),
     )
     step = s.step(d["step"])
     step.visits += 1
@@ -73,6 +75,8 @@ def _boundary_routed(s: State, e: ControlEvent, d: control.BoundaryRouted, seq: 
     run = s.runs[d["run"]]
     s.step(run.step).commits += d["seq"] - run.handled_seq
     run.handled_seq = d["seq"]
+    if d.get("asked"):
+        mark_asked(s, d["run"], d["seq"])
     written = d.get("events")
     if written is not None:
         s.events, run.events = s.events + written - run.events, written
@@ -167,7 +171,7 @@ def _resume_scheduled(s: State, e: ControlEvent, d: waiting.ResumeScheduled, seq
     run = s.runs[d["run"]]
     run.status, run.mode, run.expected_seq = "scheduled", "resume", d["seq"]
     run.mail = [m.copy() for m in d["mail"]]
-    run.ready, run.waits = [], []
+    run.ready, run.waits, run.claim = [], [], None
     run.scheduled_at, run.scheduled_seq = e.ts, seq
 
 

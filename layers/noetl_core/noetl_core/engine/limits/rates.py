@@ -1,4 +1,4 @@
-"""Rates: when tasks that share one may begin (docs/limits.md). Pure.
+"""Rates: when tasks that share one may begin (docs/limits.md), and which requests are taken. Pure.
 
 This is GCRA (the generic cell rate algorithm): a rate is one instant, from which on nothing is reserved. Each permit moves it on
 by an interval; with a burst, permits may be used before their place in that row, by as many intervals. A worker reserves some
@@ -24,6 +24,32 @@ rate and the burst, and some time is left for the way to the service."""
 LATE_PART: Final = 0.75
 FORGOTTEN_S: Final = 24 * 3600
 """How long an unused rate is kept."""
+
+
+REQUESTS_AT_ONCE_S: Final = 2
+"""How many seconds' worth of requests may come at once."""
+
+
+@frozen
+class RequestPace:
+    """A rate of requests, per second."""
+
+    per_second: float
+
+    @property
+    def interval(self) -> int:
+        """Microseconds between two permits."""
+        return ceil(SECOND / self.per_second)
+
+    @property
+    def burst(self) -> int:
+        """How many requests may come at once."""
+        return max(1, ceil(self.per_second * REQUESTS_AT_ONCE_S))
+
+
+def wait_for_permit(free_at: int, interval: int, burst: int, now: int) -> int:
+    """Return the microseconds until a request may take a permit, 0 if it may now. Permits are taken until `free_at`."""
+    return max(0, free_at - (burst - 1) * interval - now)
 
 
 @frozen

@@ -90,7 +90,7 @@ class RoutingPass:
     searched: int = field(init=False)
     """The `ctx_version` for which search attributes are recorded."""
     blanks: Blanks = field(default_factory=dict)
-    """The undefined names that text was rendered without since `take_blanks`."""
+    """The undefined names that counted as empty since `take_blanks`."""
     _workload: dict[str, Any] | None = None
     _large: LargeValues | None = None
 

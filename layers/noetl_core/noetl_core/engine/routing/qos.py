@@ -39,7 +39,7 @@ def quality(router: Router, arc: Arc, args: Mapping[str, Any], scope: Scope, epo
 def _key(dedupe: Any, arc: Arc, args: Mapping[str, Any], scope: Scope, epoch: int) -> str | None:
     if dedupe is None or dedupe is False:
         return None
-    value = load(dict(args), scope) if dedupe is True else render(dedupe, scope, undefined_ok=True, whole=True)
+    value = load(dict(args), scope) if dedupe is True else render(dedupe, scope.unrecorded(), undefined_ok=True, whole=True)
     if value is None:
         return None
     body = json.dumps([epoch, arc.step, value], sort_keys=True, default=str)

@@ -26,7 +26,7 @@ def record_search(p: RoutingPass) -> None:
     left_out: dict[str, str] = {}
     for name, template in wanted.items():
         try:
-            value = render(template, p.scope({}).lenient(), undefined_ok=True)
+            value = render(template, p.scope({}).lenient().unrecorded(), undefined_ok=True)
         except TemplateError as wrong:
             left_out[name] = str(wrong)[:200]
             continue

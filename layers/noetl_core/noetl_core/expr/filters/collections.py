@@ -43,7 +43,7 @@ def _listed(ev: Evaluation, items: Iterable[Any]) -> list[Any]:
 @filter_("length", "count", parts=True)
 def length(ev: Evaluation, value: Any) -> int:
     value = ev.as_list(value)
-    if type(value) in (str, list, tuple, Group, dict, range) or is_undefined(value) or isinstance(value, Part):
+    if type(value) in (str, list, tuple, Group, dict, range) or isinstance(value, Part):
         return len(value)
     return len(ev.items(value))
 

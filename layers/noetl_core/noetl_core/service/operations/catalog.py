@@ -26,7 +26,7 @@ from noetl_core.control.deployment.inbound_sources import warnings
 from noetl_core.control.lifecycle import backfill
 from noetl_core.control.refusals import diagnostic
 from noetl_core.dsl.model import Playbook
-from noetl_core.dsl.parse import check
+from noetl_core.dsl.parse import check, check_payloads
 from noetl_core.dsl.versions import BadVersion, Version, split_version, version_of
 from noetl_core.ports import NotFound, PathRecord
 from noetl_core.service.operations.base import Operations
@@ -46,7 +46,8 @@ SOURCE = "<body>"
 def register_playbook(on: Operations, request: RegisterPlaybook) -> shapes.RegisteredPlaybook:
     control = on.control()
     playbook, version = register(control, request.source, SOURCE)
-    return {**executions.version_as_dict(version), "name": playbook.name, "warnings": _warnings(control, playbook)}
+    found = _warnings(control, playbook) + _unfit_payloads(control, request.source, playbook)
+    return {**executions.version_as_dict(version), "name": playbook.name, "warnings": found}
 
 
 @ValidatePlaybook.answered
@@ -178,6 +179,14 @@ def _warnings(control: Control, playbook: Playbook) -> list[str]:
     """Return what this stack lacks for a playbook."""
     tools = control.worker_tools
     return warnings(control.ways_in, playbook) + ([] if tools is None else list(tools.lacking(playbook)))
+
+
+def _unfit_payloads(control: Control, source: str, playbook: Playbook) -> list[str]:
+    """Return which payloads of a playbook do not fit the registered playbooks that it calls."""
+    if not any(task.kind == "playbook" for task in playbook.all_tasks):
+        return []
+    known = control.playbook
+    return [finding.brief for finding in check_payloads(known.pinned(source), known.called)]
 
 
 def _changed(control: Control, record: PathRecord) -> shapes.AboutPlaybook:

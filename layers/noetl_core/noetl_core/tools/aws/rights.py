@@ -21,7 +21,7 @@ from noetl_core.values.result_refs import is_plain
 OWN: Final = "STACK_RESOURCES"
 """The environment variable that lists the stack's own resources. If it is set, tools run on a stack."""
 
-ENGINE: Final = {"tables": ("EVENTS_TABLE", "CATALOG_TABLE"), "buckets": ("RESULTS_BUCKET",)}
+ENGINE: Final = {"tables": ("EVENTS_TABLE", "CATALOG_TABLE"), "buckets": ("RESULTS_BUCKET",), "functions": ("ASK_FUNCTION",)}
 """The environment variables that each name one more, by type: the worker has them for its own work."""
 
 ACCOUNT: Final = "NOETL_ACCOUNT_ID"

@@ -1,7 +1,8 @@
 """Masks secrets in the answers of tools: the secret texts of the inputs, in the forms in which they appear by accident.
 
-Data stays as it is, unless it is a secret or contains one that is no word (`is_word`): with the password `demo`, a result
-`demographics` is not touched. Logs and error messages are for people: there a word counts, too, if it stands alone.
+Data stays as it is, unless it is a secret, contains one that is no word, or calls a word a secret (`words`): with the password
+`demo`, a result `demographics` is not touched. Logs and error messages are for people: there a word counts, too, if it stands
+alone.
 
 This protects against accidents (an echo, an error message, a log line, an encoded header), not against an author who wants to
 leak a secret: whoever may use a credential may send it anywhere. The paths of the credential, and the right to register
@@ -10,7 +11,6 @@ playbooks, decide who may use it (docs/access.md).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -20,12 +20,12 @@ from noetl_core.expr import Secret, reveal
 from noetl_core.expr.secret import MASK
 from noetl_core.tools.masking.credential_fields import public_fields
 from noetl_core.tools.masking.forms import LONG, Shape, basic, lowered, shapes_of
+from noetl_core.tools.masking.words import BEFORE, alone_pattern, called_secret, is_alone, is_alone_together, is_joined, is_word
 
 SHORTEST: Final = 4
 """A secret shorter than this cannot be distinguished from ordinary text."""
-NO_WORD: Final = 16
-"""A text of this length is no word: words and names as long are rare, and generated keys and tokens are not shorter. A text
-of `LONG` characters is none if it mixes letters with digits or symbols."""
+LONGEST_WORD: Final = 200
+"""Characters of a word, or of joined words, that pieces of an object do not divide."""
 LONGEST_LIST: Final = 100_000
 """The most items of a list that are examined together, as the characters of a text."""
 
@@ -47,18 +47,13 @@ def holds_secret(value: Any) -> bool:
     return False
 
 
-def is_word(text: str) -> bool:
-    """Return whether `text` may appear in data by chance: it is short, or letters alone, or digits alone."""
-    if not LONG <= len(text) < NO_WORD:
-        return len(text) < LONG
-    return text.replace("-", "").replace("_", "").replace(".", "").replace(" ", "").isalpha() or not any(map(str.isalpha, text))
-
-
 class Scrubber:
     """Knows the secret texts of one call and masks them in values."""
 
     def __init__(self) -> None:
         self._short: set[str] = set()
+        self._words: set[str] = set()
+        """Secrets that are words, those that are long enough to be found in either letter case in lower case."""
         self._long: dict[str, Shape] = {}
         self._blocks: list[str] = []
         """Texts of which a long value must contain one to need masking."""
@@ -109,6 +104,8 @@ class Scrubber:
 
     def _text(self, text: str) -> None:
         if len(text) >= SHORTEST:
+            if is_word(text):
+                self._words.add(lowered(text) if len(text) >= LONG else text)
             shapes = shapes_of(text)
             self._add(shapes.broken, parts=True)
             self._add(shapes.whole, parts=False)
@@ -128,58 +125,74 @@ class Scrubber:
     def text(self, text: str) -> str:
         """Return `text`, which people read (a line of a log, a message), with every known secret, and large parts of one, masked.
         A secret that is a word is masked where it stands alone."""
-        text = self._masked(text, alone=True)
+        text = _mask_spans(text, self._spans(text, alone=True))
         for secret in self._short:
             if secret in text:
-                text = _alone(secret).sub(MASK, text)
+                text = alone_pattern(secret).sub(MASK, text)
         return text
 
     def data(self, text: str) -> str:
-        """Return `text`, a part of a result, masked: if it is a secret, or where it contains one that is no word."""
-        return MASK if text in self._short else self._masked(text, alone=False)
+        """Return `text`, a part of a result, masked: if it is a secret, where it contains one that is no word, and where it calls
+        a word a secret."""
+        return MASK if text in self._short else _mask_spans(text, self._in_data(text))
 
     def body(self, text: str) -> str:
         """Return the text of a stored object masked like `data`: also where a JSON string in it is a secret."""
-        text = self.data(text)
-        for secret in self._short:
-            if f'"{secret}"' in text:
-                text = text.replace(f'"{secret}"', f'"{MASK}"')
-        return text
+        quoted = [(begin + 1, end - 1) for begin, end in self._strings(text)]
+        return MASK if text in self._short else _mask_spans(text, [*self._in_data(text), *quoted])
 
-    def _masked(self, text: str, *, alone: bool) -> str:
-        """Return `text` with long secrets masked. A word counts only if it is the secret and all of the text, or, with
-        `alone`, if no letter or digit is beside it."""
+    def _in_data(self, text: str) -> list[tuple[int, int]]:
+        return [*self._spans(text, alone=False), *((begin, end) for _, begin, end in self._called(text))]
+
+    def _spans(self, text: str, *, alone: bool) -> list[tuple[int, int]]:
+        """Return where long secrets are in `text`. A word counts only if it is the secret and all of the text, joined words only
+        if they are the secret and stand alone, or, with `alone`, either if no letter or digit is beside it."""
         if len(text) < LONG or not self._long:
-            return text
+            return []
         low = lowered(text)
-        spans = [
+        return [
             (begin, end)
             for shape in self._long.values()
             for begin, end in shape.spans(low)
             if not is_word(low[begin:end])
-            or end - begin == len(low) == shape.length
-            or (alone and _stands_alone(text, begin, end))
+            or (alone and is_alone(text, begin, end))
+            or (end - begin == shape.length and (shape.length == len(low) or _are_joined(text, low, begin, end)))
         ]
-        return _mask_spans(text, spans) if spans else text
+
+    def _called(self, text: str, first: int = 0) -> Iterator[tuple[int, int, int]]:
+        """Yield where `text` calls a word a secret: where that begins, and the span of the word."""
+        if self._words and len(text) > SHORTEST:
+            low = lowered(text)
+            for word in self._words:
+                yield from called_secret(text, low if len(word) >= LONG else text, word, first)
+
+    def _strings(self, text: str, first: int = 0) -> Iterator[tuple[int, int]]:
+        """Yield the spans of JSON strings that are words and secrets, with their quotes."""
+        low = lowered(text) if self._words else text
+        for word in self._words | self._short:
+            searched, quoted = low if len(word) >= LONG else text, f'"{word}"'
+            begin = searched.find(quoted, first)
+            while begin >= 0:
+                yield begin, begin + len(quoted)
+                begin = searched.find(quoted, begin + len(quoted))
 
     def settled(self, text: str) -> int:
         """Return how many characters of `text` can be masked and passed on before more text follows: no secret spans that
-        position, or could begin before it and continue in the following text."""
-        at = len(text) - 2 * max(
-            [len(secret) + 2 for secret in self._short] + [shape.length for shape in self._long.values()], default=0
-        )
+        position, or could begin before it and continue in the following text, and it divides no word."""
+        longest = [len(secret) + 2 for secret in (*self._short, *self._words)] + [shape.length for shape in self._long.values()]
+        at = len(text) - 2 * max(longest, default=0) - (BEFORE if self._words else 0)
         if at <= 0:
             return 0
         low = lowered(text)
+        first = max(0, at - 2 * (BEFORE + LONGEST_WORD + max(longest)))
         spans = [
             span for shape in self._long.values() if any(block in low for block in shape.blocks) for span in shape.spans(low)
         ]
-        for secret in self._short:
-            found = text.find(f'"{secret}"', max(0, at - len(secret) - 2))
-            if 0 <= found < at:
-                spans.append((found, found + len(secret) + 2))
+        spans += self._strings(text, first)
+        spans += [(begin, end) for begin, _, end in self._called(text, first)]
+        at = _start_of_word(text, at)
         while crossing := [begin for begin, end in spans if begin < at < end]:
-            at = min(crossing)
+            at = _start_of_word(text, min(crossing))
         return at
 
     def value(self, value: Any) -> Any:
@@ -228,19 +241,20 @@ class Scrubber:
         return replace(outcome, error=error, **said)
 
 
-def _alone(secret: str) -> re.Pattern[str]:
-    """Return the pattern of a secret that no letter or digit is beside."""
-    before = r"(?<!\w)" if re.match(r"\w", secret[0]) else ""
-    after = r"(?!\w)" if re.match(r"\w", secret[-1]) else ""
-    return re.compile(before + re.escape(secret) + after)
+def _are_joined(text: str, low: str, begin: int, end: int) -> bool:
+    return is_joined(low[begin:end]) and is_alone_together(text, begin, end)
 
 
-def _stands_alone(text: str, begin: int, end: int) -> bool:
-    return not _is_part(text[begin - 1 : begin], text[begin]) and not _is_part(text[end : end + 1], text[end - 1])
+def _start_of_word(text: str, at: int) -> int:
+    """Return where the word, or the joined words, begin in whose middle `at` is; `at` if they are longer than any."""
+    begin = at
+    while begin > at - LONGEST_WORD and begin > 0 and _is_of_word(text[begin - 1]) and _is_of_word(text[begin]):
+        begin -= 1
+    return begin if begin > at - LONGEST_WORD else at
 
 
-def _is_part(beside: str, edge: str) -> bool:
-    return (beside.isalnum() or beside == "_") and (edge.isalnum() or edge == "_")
+def _is_of_word(character: str) -> bool:
+    return character.isalnum() or character in "_-."
 
 
 def _spelling(items: Sequence[Any]) -> str:
@@ -272,6 +286,8 @@ def _texts(value: Any) -> Iterator[str]:
 
 def _mask_spans(text: str, spans: list[tuple[int, int]]) -> str:
     """Return `text` with the spans masked, which may overlap; white space at their edges stays."""
+    if not spans:
+        return text
     out: list[str] = []
     upto = 0
     for begin, end in sorted(spans):

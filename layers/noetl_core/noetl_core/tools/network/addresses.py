@@ -18,7 +18,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from noetl_core.tools.base import BadInput
-from noetl_core.tools.sandbox.addresses import Addresses, Rule, is_own
+from noetl_core.tools.sandbox.addresses import Addresses, is_own, rule
 from noetl_core.values.frozen import frozen
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -111,19 +111,19 @@ class AddressPolicy:
         IPv6 to IPv4, and, unless all private addresses are allowed, public addresses of this machine."""
         endpoints = [(_literal(host), port) for host, port in sorted(self.refused_endpoints)]
         rules = [
-            *(Rule(str(address), "refuse", "platform", port) for address, port in endpoints if address is not None),
-            *(Rule(str(network), "refuse", "link_local") for network in _NEVER),
-            *(Rule(str(network), "refuse", "unspecified") for network in _UNSPECIFIED),
-            Rule(str(_NAT64), "embedded"),
-            Rule("::1/128", "allow" if self.permits(ipaddress.IPv6Address("::1")) else "refuse", "own"),
-            *(Rule(network, "refuse", "reserved") for network in (*_RESERVED, *_TUNNELS)),
-            *(Rule(str(network), "allow") for network in self.allowed),
-            Rule("127.0.0.0/8", "allow" if self.allow_private else "refuse", "own"),
-            *(Rule(network, "refuse", "private") for network in _PRIVATE if not self.allow_private),
-            Rule("0.0.0.0/0", "public"),
-            Rule("::/0", "public"),
+            *(rule(str(address), "refuse", "platform", port) for address, port in endpoints if address is not None),
+            *(rule(str(network), "refuse", "link_local") for network in _NEVER),
+            *(rule(str(network), "refuse", "unspecified") for network in _UNSPECIFIED),
+            rule(str(_NAT64), "embedded"),
+            rule("::1/128", "allow" if self.permits(ipaddress.IPv6Address("::1")) else "refuse", "own"),
+            *(rule(network, "refuse", "reserved") for network in (*_RESERVED, *_TUNNELS)),
+            *(rule(str(network), "allow") for network in self.allowed),
+            rule("127.0.0.0/8", "allow" if self.allow_private else "refuse", "own"),
+            *(rule(network, "refuse", "private") for network in _PRIVATE if not self.allow_private),
+            rule("0.0.0.0/0", "public"),
+            rule("::/0", "public"),
         ]
-        return Addresses(tuple(rules), tuple(sorted({port for _, port in self.refused_endpoints})), self.allow_private)
+        return Addresses(rules, sorted({port for _, port in self.refused_endpoints}), own=self.allow_private)
 
     def _is_the_platforms(self, address: Address, port: int) -> bool:
         """Return whether it is a refused endpoint, or its port on another address of this machine, because it may listen on

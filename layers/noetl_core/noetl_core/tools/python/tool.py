@@ -220,6 +220,7 @@ def _surroundings(*, network: bool, packages: tuple[str, ...] = ()) -> dict[str,
     addresses = AddressPolicy.from_environment().as_rules().with_name_servers() if network else Addresses()
     return {
         "sockets": "none" if not network else "brokered" if can_broker() else "open",
+        "or_open": ON_LAMBDA not in os.environ,
         "addresses": addresses.as_plain(),
         "packages": [*packages, *(engine if everything else ())],
         "engine": engine,
@@ -237,7 +238,7 @@ def _import(target: Any) -> tuple[str, str | None]:
     raise BadInput(LIBS_HINT)
 
 
-_SETTINGS: Final = ("code", "libs", "entry", "memory_mb", "max_output", "packages", "sockets", "addresses")
+_SETTINGS: Final = ("code", "libs", "entry", "memory_mb", "max_output", "packages", "sockets", "or_open", "addresses")
 
 
 def _digest(config: Mapping[str, Any]) -> str:

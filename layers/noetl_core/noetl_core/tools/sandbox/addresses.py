@@ -12,7 +12,7 @@ import ipaddress
 import socket
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 Verdict = Literal["allow", "refuse", "public", "embedded"]
 """`public` allows the address unless it is this machine's own; `embedded` judges the IPv4 address in its last four bytes."""
@@ -31,33 +31,31 @@ REASONS: Final = {
 """Reasons of rules that refuse, for people."""
 
 
-class Rule(NamedTuple):
-    """What happens to the addresses of a network."""
-
-    network: str
-    verdict: Verdict
-    reason: str = ""
-    """A key of `REASONS`."""
-    port: int | None = None
+Rule = tuple[str, Verdict, str, int | None]
+"""A network, what happens to its addresses, a key of `REASONS` if they are refused, and the port, if the rule is for one only."""
 
 
-class Addresses(NamedTuple):
+def rule(network: str, verdict: Verdict, reason: str = "", port: int | None = None) -> Rule:
+    """Return a rule."""
+    return network, verdict, reason, port
+
+
+class Addresses:
     """The rules of a deployment. Without rules, no address is refused."""
 
-    rules: tuple[Rule, ...] = ()
-    own_ports: tuple[int, ...] = ()
-    """Ports of the platform, refused on every address of this machine."""
-    own: bool = False
-    """Whether public addresses of this machine are allowed."""
+    def __init__(self, rules: Iterable[Rule] = (), own_ports: Iterable[int] = (), *, own: bool = False) -> None:
+        """`own_ports` are ports of the platform, refused on every address of this machine; with `own`, public addresses of this
+        machine are allowed."""
+        self.rules, self.own_ports, self.own = tuple(rules), tuple(own_ports), own
 
     @classmethod
     def from_plain(cls, value: Mapping[str, Any]) -> Addresses:
         """Return the rules from JSON."""
-        return cls(tuple(Rule(*rule) for rule in value["rules"]), tuple(value["own_ports"]), bool(value["own"]))
+        return cls((rule(*plain) for plain in value["rules"]), value["own_ports"], own=value["own"])
 
     def as_plain(self) -> dict[str, Any]:
         """Return the rules as JSON."""
-        return {"rules": [list(rule) for rule in self.rules], "own_ports": list(self.own_ports), "own": self.own}
+        return {"rules": [list(each) for each in self.rules], "own_ports": list(self.own_ports), "own": self.own}
 
     def with_name_servers(self, path: str = NAME_SERVERS) -> Addresses:
         """Allow the DNS port of this machine's name servers, which often have private or link-local addresses."""
@@ -68,7 +66,7 @@ class Addresses(NamedTuple):
                     case ["nameserver", host, *_]:
                         with contextlib.suppress(ValueError):
                             found.append(str(ipaddress.ip_address(host.partition("%")[0])))
-        return self._replace(rules=(*(Rule(host, "allow", port=DNS_PORT) for host in found), *self.rules))
+        return Addresses([*(rule(host, "allow", port=DNS_PORT) for host in found), *self.rules], self.own_ports, own=self.own)
 
     def why_refused(self, host: str, port: int) -> str | None:
         """Return why a connection to `host` (an address or a name) is refused. None if it is allowed, and for names except
@@ -81,14 +79,21 @@ class Addresses(NamedTuple):
         """Return the key of the reason why an address is refused; None if it is allowed."""
         if port in self.own_ports and (address is None or is_own(address)):
             return "platform"
-        rule = None if address is None else _first(self.rules, address, port)
-        if address is None or rule is None or rule.verdict == "allow":
+        if address is None:
             return None
-        if rule.verdict == "embedded":
+        verdict, reason = self._first(address, port)
+        if verdict == "embedded":
             return self.reason(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF), port)
-        if rule.verdict == "refuse":
-            return rule.reason
-        return "own" if not self.own and is_own(address) else None
+        if verdict == "refuse":
+            return reason
+        return "own" if verdict == "public" and not self.own and is_own(address) else None
+
+    def _first(self, address: Address, port: int) -> tuple[Verdict, str]:
+        for text, verdict, reason, only in self.rules:
+            network = _network(text)
+            if only in (None, port) and network.version == address.version and address in network:
+                return verdict, reason
+        return "allow", ""
 
 
 def is_own(address: Address) -> bool:
@@ -112,16 +117,6 @@ def parsed(host: str) -> Address | None:
         return None
     mapped = getattr(found, "ipv4_mapped", None)
     return found if mapped is None else mapped
-
-
-def _first(rules: Iterable[Rule], address: Address, port: int) -> Rule | None:
-    for rule in rules:
-        if rule.port not in (None, port):
-            continue
-        network = _network(rule.network)
-        if network.version == address.version and address in network:
-            return rule
-    return None
 
 
 @lru_cache(maxsize=1024)

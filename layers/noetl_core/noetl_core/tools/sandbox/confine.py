@@ -113,7 +113,7 @@ def limit_processor_time(seconds: float) -> None:
 
 
 class CannotConfine(Exception):
-    """The kernel has refused the filter that a task with network needs."""
+    """The kernel has refused what a task with network needs. Who acts: the operator, by not allowing network here."""
 
 
 def confine(
@@ -122,19 +122,22 @@ def confine(
     *,
     sockets: Sockets,
     addresses: Addresses,
+    or_open: bool = False,
     landlock: bool = True,
 ) -> int:
     """Apply every layer that this kernel offers, permanently. Return the listener for the broker of a task whose `sockets` are
-    brokered, 0 otherwise. A task with network reaches `addresses`. Without `landlock` it behaves like a kernel without Landlock.
-    Raises `CannotConfine`."""
+    brokered, 0 otherwise. If the kernel refuses that, the sockets are open with `or_open`, else `CannotConfine` is raised. A task
+    with network reaches `addresses`. Without `landlock` it behaves like a kernel without Landlock."""
     listener = 0
     if LINUX:
         _libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
         if landlock:
             _landlock(readable, writable)
         filtered = system_calls.install(sockets)
-        if sockets == "brokered" and not filtered:
-            raise CannotConfine("the kernel refuses the filter for tasks with network")
+        if sockets == "brokered" and filtered is None:
+            if not or_open:
+                raise CannotConfine("network is not allowed here: the kernel cannot keep this task away from the runtime's port")
+            filtered = system_calls.install("open")
         if sockets == "none" and filtered is None:
             _libc.unshare(_CLONE_NEWNET) and _libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNET)
         system_calls.drop_capabilities()

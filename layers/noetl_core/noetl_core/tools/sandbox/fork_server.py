@@ -169,7 +169,7 @@ class ForkServer:
         if pid:
             its_link.close()
             its_lender.close()
-            return pid, runner.Broker(link, lender)
+            return pid, (link, lender)
         try:
             _stand_alone(its_link, its_lender)
             Broker(its_lender, Addresses.from_plain(surroundings["addresses"])).run(its_link, tasks)

@@ -28,7 +28,7 @@ from noetl_core.tools.sandbox.folders import wipe
 Key = tuple[str, str]
 """(execution, digest of code and settings)."""
 
-SURROUNDINGS: Final = ("sockets", "addresses", "packages", "engine", "landlock")
+SURROUNDINGS: Final = ("sockets", "or_open", "addresses", "packages", "engine", "landlock")
 """The settings of a runner's confinement, mostly the same for all tasks of a worker."""
 
 MAX_RUNNING: Final = 16

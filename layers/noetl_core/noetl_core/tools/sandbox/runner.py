@@ -25,7 +25,7 @@ import traceback
 import types
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from noetl_core import python_code
 from noetl_core.python_code import END, FILENAME
@@ -101,11 +101,8 @@ class Output(io.TextIOBase):
         self._since = time.monotonic()
 
 
-class Broker(NamedTuple):
-    """A runner's ends of its sockets to the broker: one for its start, one for the lender."""
-
-    link: socket.socket
-    lender: socket.socket
+Broker = tuple[socket.socket, socket.socket]
+"""A runner's ends of its sockets to the broker: one for its start, one for the lender."""
 
 
 def enter(surroundings: Mapping[str, Any], scratch: str | None, tasks: int, broker: Broker | None = None) -> None:
@@ -113,33 +110,50 @@ def enter(surroundings: Mapping[str, Any], scratch: str | None, tasks: int, brok
     of this user; `broker` the broker of its sockets, if these are brokered."""
     confine.not_dumpable()
     confine.limit_resources(tasks)
-    memory = -1
-    if broker is not None:
-        memory = confine.open_own_memory()
-        socket_lender.start(broker.lender)
+    sockets, or_open = surroundings["sockets"], surroundings["or_open"]
+    memory = _start_lender(broker, or_open) if broker is not None else -1
     set_import_path(surroundings["packages"], surroundings["engine"])
     sys.argv[:] = [MODULE]
     listener = confine.confine(
         [sys.prefix, sys.base_prefix, sys.exec_prefix, *surroundings["packages"], *surroundings["engine"]],
         [] if scratch is None else [scratch],
-        sockets=surroundings["sockets"],
+        sockets="open" if broker is not None and memory < 0 else sockets,
         addresses=Addresses.from_plain(surroundings["addresses"]),
+        or_open=or_open,
         landlock=surroundings["landlock"],
     )
     if broker is not None:
-        _hand_over(broker.link, listener, memory)
+        _hand_over(broker, listener, memory)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def _hand_over(link: socket.socket, listener: int, memory: int) -> None:
-    """Wait until the broker has the listener and the memory, and close them here: whoever has the listener answers the calls."""
-    link.send(struct.pack("=ii", listener, memory))
-    taken = link.recv(1)
+def _start_lender(broker: Broker, or_open: bool) -> int:
+    """Start the lender and return the memory of this process as a file; -1 if the kernel refuses either and the sockets may be
+    open."""
+    try:
+        memory = confine.open_own_memory()
+        socket_lender.start(broker[1])
+    except OSError:
+        if not or_open:
+            raise
+        return -1
+    return memory
+
+
+def _hand_over(broker: Broker, listener: int, memory: int) -> None:
+    """Wait until the broker has the listener and the memory, and close them here: whoever has the listener answers the calls.
+    Without a listener the broker ends."""
+    link, lender = broker
+    if listener:
+        link.send(struct.pack("=ii", listener, memory))
+        if not link.recv(1):
+            raise confine.CannotConfine("the broker of the task's sockets has ended")
+        os.close(listener)
+    else:
+        lender.close()
     link.close()
-    os.close(listener)
-    os.close(memory)
-    if not taken:
-        raise confine.CannotConfine("the broker of the task's sockets has ended")
+    if memory >= 0:
+        os.close(memory)
 
 
 def serve(sock: socket.socket) -> None:

@@ -27,11 +27,13 @@ import select
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable
 from typing import Final
 
 from noetl_core.tools.sandbox import confine
 from noetl_core.tools.sandbox.addresses import Address, Addresses
+from noetl_core.tools.sandbox.socket_lender import NO_FILE
 from noetl_core.tools.sandbox.system_calls import AF_INET, AF_INET6, AF_UNSPEC, CALLS, MSG_FASTOPEN
 
 MAX_WAITING: Final = 64
@@ -93,14 +95,19 @@ class Broker:
         try:
             sock = _as_socket(self._borrow(arguments[0] & 0xFFFFFFFF))
         except OSError as error:
-            self._answer(identity, error=error.errno)
+            self._fail(identity, error)
             return
         call = _Call(sock, number, arguments, self._memory, self._addresses)
-        if os.get_blocking(sock.fileno()):
-            self._waiting.acquire()
-            threading.Thread(target=self._wait, args=(identity, call), daemon=True).start()
-        else:
+        if sock.type == socket.SOCK_DGRAM or not os.get_blocking(sock.fileno()):
             self._make(identity, call)
+            return
+        self._waiting.acquire()
+        try:
+            threading.Thread(target=self._wait, args=(identity, call), daemon=True).start()
+        except RuntimeError:  # the task uses up the threads of this user
+            self._waiting.release()
+            sock.close()
+            self._fail(identity, OSError(errno.EAGAIN, "no thread"))
 
     def _wait(self, identity: int, call: _Call) -> None:
         try:
@@ -113,53 +120,46 @@ class Broker:
             with call.sock:
                 result = call.make()
         except OSError as error:
-            self._answer(identity, error=error.errno)
+            self._fail(identity, error)
         except Exception:  # whatever the task sent, it gets an answer
-            self._answer(identity, error=errno.EINVAL)
+            self._fail(identity, OSError(errno.EINVAL, "no such call"))
         else:
-            self._answer(identity, value=result)
+            self._answer(_ANSWER.pack(identity, result, 0, 0))
 
-    def _answer(self, identity: int, *, value: int = 0, error: int | None = 0) -> None:
-        failure = errno.EPERM if error is None else error
+    def _fail(self, identity: int, error: OSError) -> None:
+        self._answer(_ANSWER.pack(identity, 0, -(error.errno or errno.EPERM), 0))
+
+    def _answer(self, answer: bytes) -> None:
         with contextlib.suppress(OSError):  # a signal has interrupted the call, or the runner has ended
-            fcntl.ioctl(self._listener, _SEND, bytearray(_ANSWER.pack(identity, value, -failure, 0)))
+            fcntl.ioctl(self._listener, _SEND, bytearray(answer))
 
     def _borrow(self, number: int) -> int:
         """Return a file of the runner by its number there. Raises `OSError`."""
+        request = struct.pack("=I", number)
+        until = time.monotonic() + LENDING_S
         with self._lending:
-            for _ in range(MAX_PIECES):  # what the task itself has sent on the lender's socket
-                if not self._readable(0):
-                    break
-                _close(self._received())
-            self._lender.send(struct.pack("=I", number))
-            if not self._readable(LENDING_S):
-                raise OSError(errno.EAGAIN, "the lender does not answer")
-            files = self._received()
-        if len(files) != 1:
-            _close(files)
-            raise OSError(errno.EBADF, "no such file")
-        return files[0]
-
-    def _received(self) -> list[int]:
-        message, files, _flags, _address = socket.recv_fds(self._lender, 1, 1)
-        if not message:
-            raise OSError(errno.EPIPE, "the lender has ended")
-        return files
+            self._lender.send(request)
+            while self._readable(until - time.monotonic()):
+                message, files, _flags, _address = socket.recv_fds(self._lender, 8, 1)
+                if message == request and files:
+                    return files[0]
+                for file in files:
+                    os.close(file)
+                if message == NO_FILE + request:
+                    raise OSError(errno.EBADF, "no such file")
+                if not message:
+                    raise OSError(errno.EPIPE, "the lender has ended")
+        raise OSError(errno.EIO, "the lender does not answer")
 
     def _readable(self, seconds: float) -> bool:
         poll = select.poll()
         poll.register(self._lender, select.POLLIN)
-        return bool(poll.poll(1000 * seconds))
+        return bool(poll.poll(max(0.0, 1000 * seconds)))
 
     def _has_ended(self) -> bool:
         poll = select.poll()
         poll.register(self._listener, select.POLLIN)
         return any(event & select.POLLHUP for _file, event in poll.poll(0))
-
-
-def _close(files: list[int]) -> None:
-    for file in files:
-        os.close(file)
 
 
 def _as_socket(file: int) -> socket.socket:

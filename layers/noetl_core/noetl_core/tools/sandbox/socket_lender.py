@@ -19,6 +19,8 @@ from noetl_core.tools.sandbox import confine
 from noetl_core.tools.sandbox.addresses import Addresses
 from noetl_core.tools.sandbox.system_calls import CALLS
 
+NO_FILE: Final = b"-"
+"""Begins the answer to a request for a number that no file has. Other answers are the request, with the file."""
 _CLONE_FILES: Final = 0x400
 
 _libc: Final = ctypes.CDLL(None, use_errno=True)
@@ -46,6 +48,6 @@ def start(end: socket.socket) -> None:
 def _lend(end: socket.socket) -> None:
     while len(request := end.recv(4)) == 4:
         try:
-            socket.send_fds(end, [b"F"], [struct.unpack("=i", request)[0]])
+            socket.send_fds(end, [request], [struct.unpack("=i", request)[0]])
         except OSError:
-            end.send(b"-")
+            end.send(NO_FILE + request)

@@ -32,8 +32,8 @@ STREAM, DATAGRAM, TYPE_MASK = 1, 2, 0xF
 IPPROTO_TCP, IPPROTO_UDP = 6, 17
 MSG_FASTOPEN: Final = 0x20000000
 """Connects and sends in one call."""
-_ROUTES: Final = ((0, 4), (41, 6), (41, 54), (41, 55), (41, 57), (41, 59))
-"""Options `(level, name)` with which packets go to another address first: IP_OPTIONS, and extension headers of IPv6."""
+_ROUTES: Final = ((1, 6), (0, 4), (41, 6), (41, 54), (41, 55), (41, 57), (41, 59))
+"""Options `(level, name)` with which packets go elsewhere, too: SO_BROADCAST, IP_OPTIONS, and extension headers of IPv6."""
 
 _X86: Final = {
     "arch": 0xC000003E, "socket": 41, "connect": 42, "socketpair": 53, "sendto": 44, "sendmsg": 46, "sendmmsg": 307,
@@ -41,16 +41,16 @@ _X86: Final = {
     "own": (62, 234, 129, 297),  # kill, tgkill, rt_sigqueueinfo, rt_tgsigqueueinfo
     # fork vfork execve tkill ptrace mount umount2 unshare setns process_vm_readv/writev kcmp bpf execveat userfaultfd
     # perf_event_open add_key request_key keyctl io_uring_setup pidfd_send_signal pidfd_open pidfd_getfd open_by_handle_at
-    # shmget msgget semget mq_open
+    # shmget msgget semget mq_open setpgid setsid
     "denied": (57, 58, 59, 200, 101, 165, 166, 272, 308, 310, 311, 312, 321, 322, 323, 298,
-               248, 249, 250, 425, 424, 434, 438, 304, 29, 68, 64, 240),
+               248, 249, 250, 425, 424, 434, 438, 304, 29, 68, 64, 240, 109, 112),
 }  # fmt: skip
 _ARM: Final = {
     "arch": 0xC00000B7, "socket": 198, "connect": 203, "socketpair": 199, "sendto": 206, "sendmsg": 211, "sendmmsg": 269,
     "setsockopt": 208, "seccomp": 277, "clone": 220, "clone3": 435, "prlimit64": 261, "capset": 91,
     "own": (129, 131, 138, 240),
     "denied": (221, 130, 117, 40, 39, 97, 268, 270, 271, 272, 280, 281, 282, 241,
-               217, 218, 219, 425, 424, 434, 438, 265, 194, 186, 190, 180),
+               217, 218, 219, 425, 424, 434, 438, 265, 194, 186, 190, 180, 154, 157),
 }  # fmt: skip
 CALLS: Final[dict[str, Any] | None] = {"x86_64": _X86, "aarch64": _ARM, "arm64": _ARM}.get(os.uname().machine) if LINUX else None
 
@@ -145,7 +145,7 @@ def _internet() -> list[Operation]:
 
 
 def _no_routes() -> list[Operation]:
-    """Refuse options that lead packets to another address than the one that was checked."""
+    """Refuse options that lead packets to other addresses than the one that was checked."""
     ops: list[Operation] = []
     for level, name in _ROUTES:
         ops += [_argument(1), (_EQUAL, 0, 3, level), _argument(2), (_EQUAL, 0, 1, name), _REFUSE]

@@ -213,8 +213,15 @@ def _facts(commit: Commit) -> Iterator[Fact]:
 
 
 def _plain(events: Sequence[AnyEvent]) -> tuple[dict[str, Any], ...]:
-    """Return events as plain JSON data, for comparison."""
-    return tuple({"name": e.name, "data": json.loads(json.dumps(e.data))} for e in events)
+    """Return events as plain JSON data, for comparison. Which worker asked for a decision is no part of it."""
+    return tuple(
+        {"name": e.name, "data": json.loads(json.dumps({k: v for k, v in e.data.items() if k not in OF_ASKS.get(e.name, ())}))}
+        for e in events
+    )
+
+
+OF_ASKS = {"StepScheduled": ("claim",), "BoundaryRouted": ("asked",)}
+"""Keys that say who was answered with a decision (`engine.eager_dispatch.claims`)."""
 
 
 ADDED = {

@@ -17,6 +17,10 @@ from noetl_core.worker.claiming.handled import Handled
 from noetl_core.worker.claiming.journal import Fenced, Journal
 from noetl_core.worker.claiming.run_lease import RunLease
 
+LEAST_CLAIM_S = 5
+"""A run is begun without a claim of its own while at least this is left of the one in its schedule: the first commit comes after
+a second, and may be tried again."""
+
 
 @frozen
 class Claim:
@@ -62,6 +66,22 @@ class Claims:
                     raise CorruptLog(f"{stream} refused position {seq} and does not hold it") from None
                 continue
             return Claim(history, journal)
+
+    def begin(self, command: Command, deadline: int | None, lease: RunLease) -> Claim | Handled:
+        """Begin a run that is claimed by the commit that scheduled it. Its first commit, which has `StepStarted`, is the put that
+        excludes others. With little of the claim left, the run is claimed like any other. Raises as `take`."""
+        assert command.claim is not None
+        if command.claim["until"] - self._clock.now() < LEAST_CLAIM_S * SECOND:
+            return self.take(command, deadline, lease)
+        stream = StreamId(command.execution_id, command.run_id)
+        history = self._carried_over(command)
+        journal = Journal(
+            self._store, self._clock, stream, 0, command.expires_at, deadline, history.tally, history.aggregates, claimed=True
+        )
+        history.as_of = command.as_of
+        lease.journal = journal
+        journal.put(self._claim_event(command, "first", history))
+        return Claim(history, journal)
 
     def _history(self, command: Command, stream: StreamId) -> RunHistory:
         return read_run_history(self._store, stream, self._carried_over(command))

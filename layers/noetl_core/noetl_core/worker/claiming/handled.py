@@ -21,3 +21,5 @@ class Handled:
     seconds: float = 0.0
     holder: str = ""
     """The worker that holds the run, when a command is handed back."""
+    boundary: int | None = None
+    """The position of the boundary with which the run ended."""

@@ -41,9 +41,12 @@ class Journal:
         deadline: int | None,
         before: Tally | None = None,
         aggregates: RunAggregates | None = None,
+        claimed: bool = False,
     ) -> None:
         self._store, self._clock, self._stream = store, clock, stream
         self._seq = self._first = seq
+        self._claimed = claimed
+        """Whether the control stream has the worker's claim, so that the first commit need not come at once."""
         self._deadline = deadline
         self.expires_at = expires_at
         """When the log expires, in seconds; 0: never."""
@@ -103,7 +106,7 @@ class Journal:
             if self.closed or self._released:
                 return
             self._released = True
-            if self._seq > self._first or self._pending is not None:  # else nothing was claimed
+            if self._claimed or self._seq > self._first or self._pending is not None:  # else nothing was claimed
                 self.put(new(StepReleased, self._clock.now(), reason=reason))
                 self._commit(wake=False, leased=False)
             self.closed = True

@@ -19,6 +19,7 @@
 | limit | `limit#<0-15>` | `<key>` | the holders of places, and a revision for conditional writes (`limits`) |
 | waiter for a limit | `waits#<key>` | priority, instant, holder | sorted by turn |
 | rate of tasks | `rate#<0-7>` | `<key>` | `free_at`: the end of the last reservation (`rates`); only workers write it |
+| rate of requests to a webhook | `requests#<path>/<name>` | `rate` | `free_at` (`rates`); only the hooks function writes it |
 | output of running tasks | `running#<execution_id>` | `<run>` | `tasks`, expires (`output`); only workers write it |
 | access token | `token#<digest>` | `token` | encrypted (`tokens`); only workers write it, and only they can open it |
 """

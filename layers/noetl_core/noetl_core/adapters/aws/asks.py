@@ -1,0 +1,50 @@
+"""Asks of workers, by invoking the ask function."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError, EndpointConnectionError, ReadTimeoutError
+
+from noetl_core.adapters.aws.clients import client, code_of
+from noetl_core.engine.records import Ask, Command
+from noetl_core.log.codec import decode_command, encode_ask
+from noetl_core.ports import AskFailed
+
+ANSWER_S: Final = 5
+"""How long the worker waits for an answer. The library does not repeat the call."""
+UNREACHABLE = (ConnectTimeoutError, EndpointConnectionError)
+
+
+class LambdaAsks:
+    """`Asks` over the ask function, named by `function`: its name, with that of its alias if it has one."""
+
+    def __init__(self, function: str) -> None:
+        self._function = function
+
+    def ask(self, ask: Ask) -> Command | None:
+        payload = json.dumps(encode_ask(ask)).encode()
+        try:
+            answer = client("lambda", answer_s=ANSWER_S).invoke(FunctionName=self._function, Payload=payload)
+            body = answer["Payload"].read()
+        except ClientError as error:
+            reason = "throttled" if code_of(error) == "TooManyRequestsException" else "refused"
+            raise AskFailed(reason, str(error)) from error
+        except UNREACHABLE as error:
+            raise AskFailed("unreachable", str(error)) from error
+        except (BotoCoreError, OSError) as error:
+            raise AskFailed("late" if isinstance(error, ReadTimeoutError) else "lost", str(error), may_be_done=True) from error
+        if "FunctionError" in answer:
+            raise AskFailed("failed", body[:500].decode(errors="replace"), may_be_done=True)
+        return _command(body)
+
+
+def _command(body: bytes) -> Command | None:
+    """Return the command of an answer. Raises `AskFailed` for an answer of another version."""
+    try:
+        answer: Any = json.loads(body)
+        command = answer["command"]
+        return None if command is None else decode_command(command)
+    except (ValueError, LookupError, TypeError) as error:
+        raise AskFailed("old", f"the answer does not read: {error}") from error

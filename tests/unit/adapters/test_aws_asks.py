@@ -1,0 +1,87 @@
+"""Asks over Lambda: what each failure of the call is to the worker."""
+
+from __future__ import annotations
+
+import json
+from io import BytesIO
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError, ConnectTimeoutError, EndpointConnectionError, ReadTimeoutError
+
+from noetl_core.adapters.aws import asks
+from noetl_core.engine.records import Ask, Command
+from noetl_core.log.codec import encode_command
+from noetl_core.ports import AskFailed
+
+ASK = Ask("a", "7", "r1", 1, 0, "w", "default", 2, 1)
+COMMAND = Command("7", "r2", "next", 0, "first", 3, "sha256:x", claim={"worker": "w", "ask": "a", "until": 5})
+
+
+class Lambda:
+    """A client that answers, or raises."""
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+        self.asked: list[dict[str, Any]] = []
+
+    def invoke(self, **asked: Any) -> Any:
+        self.asked.append(asked)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+def called(monkeypatch: pytest.MonkeyPatch, answer: Any) -> tuple[Lambda, list[Any]]:
+    made = Lambda(answer)
+    options: list[Any] = []
+
+    def client(*named: Any, **more: Any) -> Lambda:
+        options.append((named, more))
+        return made
+
+    monkeypatch.setattr(asks, "client", client)
+    return made, options
+
+
+def body(data: Any) -> dict[str, Any]:
+    return {"Payload": BytesIO(json.dumps(data).encode())}
+
+
+def test_an_answer_is_a_command_or_none_and_the_library_repeats_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, options = called(monkeypatch, body({"v": 1, "command": encode_command(COMMAND)}))
+    assert asks.LambdaAsks("arn:ask:live").ask(ASK) == COMMAND
+    assert made.asked[0]["FunctionName"] == "arn:ask:live", "by its alias"
+    assert options == [(("lambda",), {"answer_s": asks.ANSWER_S})], "which also means a single attempt"
+    called(monkeypatch, body({"v": 1, "command": None}))
+    assert asks.LambdaAsks("f").ask(ASK) is None
+
+
+def client_error(code: str) -> ClientError:
+    return ClientError({"Error": {"Code": code}}, "Invoke")
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason", "may_be_done"),
+    [
+        (client_error("TooManyRequestsException"), "throttled", False),
+        (client_error("AccessDeniedException"), "refused", False),
+        (client_error("ResourceNotFoundException"), "refused", False),
+        (ConnectTimeoutError(endpoint_url="x"), "unreachable", False),
+        (EndpointConnectionError(endpoint_url="x"), "unreachable", False),
+        (ReadTimeoutError(endpoint_url="x"), "late", True),
+        (OSError("reset"), "lost", True),
+        ({"FunctionError": "Unhandled", "Payload": BytesIO(b"{}")}, "failed", True),
+        ({"Payload": BytesIO(b"not json")}, "old", False),
+        (body({"v": 1, "command": "[]"}), "old", False),
+        (body([]), "old", False),
+    ],
+    ids=str,
+)
+def test_a_failed_ask_says_why_and_whether_it_may_be_done(
+    monkeypatch: pytest.MonkeyPatch, answer: Any, reason: str, may_be_done: bool
+) -> None:
+    called(monkeypatch, answer)
+    with pytest.raises(AskFailed) as failed:
+        asks.LambdaAsks("f").ask(ASK)
+    assert (failed.value.reason, failed.value.may_be_done) == (reason, may_be_done)
