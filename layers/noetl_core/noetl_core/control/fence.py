@@ -1,5 +1,5 @@
 """Fencing: the control plane ends a run by writing a terminal event at its next position, before its worker can
-(docs/architecture.md, "When things break")."""
+(docs/architecture.md, "Failures")."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The event log in DynamoDB: one conditional PutItem per commit (docs/architecture.md, "What lies where").
+"""The event log in DynamoDB: one conditional PutItem per commit (docs/architecture.md, "Storage").
 
 | key space | pk | sk | writer |
 |---|---|---|---|
