@@ -85,7 +85,7 @@ def test_the_newest_of_two_that_wait_for_each_other_fails_and_the_other_goes_on(
     assert failed.failure["step"] == "second"
     assert failed.failure["message"] == (
         f"deadlock: execution {failed.execution_id} waits for limit {asked}, held by execution {other}, which waits for"
-        f" limit {own}, held by execution {failed.execution_id}; ask for limits in the same order everywhere"
+        f" limit {own}, held by execution {failed.execution_id}; request limits in the same order everywhere"
     )
 
 

@@ -128,7 +128,7 @@ class TestTools:
     @pytest.mark.parametrize(
         ("function", "kind", "message"),
         [
-            (lambda n: {n}, "python", "what the function returned is no JSON data"),
+            (lambda n: {n}, "python", "the result of the function is not JSON data"),
             (lambda n: [][n], "python", "list index out of range"),
             (lambda m: m, "schema", "missing a required argument: 'm'"),
         ],

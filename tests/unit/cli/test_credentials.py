@@ -55,7 +55,7 @@ def test_a_pool_that_is_not_here_is_a_wrong_playbook(noetl: Any, tmp_path: Path)
     (tmp_path / "p.yaml").write_text(PLAYBOOK.replace("step: read,", "step: read, spec: { pool: big },") % "a/b")
     end = noetl("run", "p.yaml").exception
     assert isinstance(end, Exit)
-    assert (end.code, "step read asks for the pool 'big'" in str(end)) == (USAGE, True)
+    assert (end.code, "step read names pool 'big'" in str(end)) == (USAGE, True)
 
 
 class Api(Handler):

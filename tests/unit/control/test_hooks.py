@@ -175,7 +175,7 @@ def test_a_webhook_whose_credential_is_not_right_refuses_everybody_and_the_log_s
 ) -> None:
     world.credentials = {} if credential is None else {"hooks/github": credential}
     assert hooks.answer("ci/build", "push", signed(), BODY).status == 401
-    assert "refuses everybody" in caplog.text
+    assert "rejects every request" in caplog.text
     assert SECRET not in caplog.text
 
 

@@ -312,5 +312,5 @@ def test_steps_that_are_not_looked_at_are_counted(dense: None, monkeypatch: pyte
     assert [fact["text"] for fact in why.why(local.control, execution_id)["facts"]] == whole
     monkeypatch.setattr(log_search, "MOST_STEPS", 1)
     few = [fact["text"] for fact in why.why(local.control, execution_id)["facts"]]
-    assert few[-1] == "whether 4 more steps went on was decided in a part of the log that is not read"
+    assert few[-1] == "whether 4 more steps continued was decided in a part of the log that is not read"
     local.close()

@@ -109,7 +109,7 @@ class Api:
         self._request_id = getattr(context, "aws_request_id", "")
         answer = self._app.resolve(event, context)
         if len(answer["body"].encode("utf-8", "replace")) > MAX_ANSWER:
-            large = TooLarge(f"the answer exceeds {MAX_ANSWER} bytes; ask for a part of it (limit, name, step)")
+            large = TooLarge(f"the answer exceeds {MAX_ANSWER} bytes; request a part of it (limit, name, step)")
             refused = self._refused(large)
             answer = {**answer, "statusCode": refused.status_code, "body": refused.body}
             answer["multiValueHeaders"] = {"Content-Type": [JSON]}

@@ -25,7 +25,7 @@ AGENTS: Final = {"noetl-cli/": "cli", "noetl-console/": "console", "Mozilla/": "
 """Prefixes of the user agents of clients."""
 ANYBODY: Final = "*"
 REMEDIES: Final = {
-    INLINE: "register the playbook and start it by its path (noetl register, noetl run PATH), or have the right given: the"
+    INLINE: "register the playbook and start it by its path (noetl register, noetl run PATH), or request the right: the"
     " stack's parameter InlineStarters names roles and users, a token needs the scope or group",
 }
 """Remedies for missing rights that nobody has by default."""

@@ -67,7 +67,7 @@ def flaws(pattern: Any, at: tuple[str | int, ...] = ()) -> Iterator[Flaw]:
             elif isinstance(wanted, Mapping):
                 yield from flaws(wanted, (*at, key))
             elif not isinstance(wanted, list) or not wanted:
-                yield Flaw((*at, key), "what a value may be is a list of at least one value or filter, such as [a, {prefix: b}]")
+                yield Flaw((*at, key), "allowed values must be a list of at least one value or filter, such as [a, {prefix: b}]")
             else:
                 for index, one in enumerate(wanted):
                     yield from _value_flaws(one, (*at, key, index))
@@ -197,7 +197,7 @@ def _numeric_flaw(operand: Any) -> str | None:
         return 'it takes a list of comparison and number, such as [">", 0], or [">", 0, "<=", 5]'
     for word, bound in zip(operand[::2], operand[1::2], strict=True):
         if word not in COMPARISONS:
-            return f"{word!r} is none of {', '.join(COMPARISONS)}"
+            return f"{word!r} is not one of {', '.join(COMPARISONS)}"
         if _kind(bound) != "number" or not math.isfinite(bound):
             return f"after {word!r} comes a number"
     return None
@@ -278,7 +278,7 @@ def _value_flaws(one: Any, at: tuple[str | int, ...]) -> Iterator[Flaw]:
         if flaw:
             yield Flaw((*at, word), f"{word}: {flaw}")
     elif isinstance(one, list):
-        yield Flaw(at, "a value is no list: write its items beside the others")
+        yield Flaw(at, "a value cannot be a list: write its items beside the others")
     elif isinstance(one, float) and not math.isfinite(one):
         yield Flaw(at, "a number is finite")
     elif not isinstance(one, str | int | float | None):

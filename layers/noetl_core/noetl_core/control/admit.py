@@ -227,7 +227,7 @@ def loading(values: Values) -> Resolve:
     def resolve(ref: Any) -> Any:
         value = values(("object", ref["key"], ref))
         if isinstance(value, TooMuch):
-            raise LimitExceeded(f"it reads {value.size} bytes behind one reference; pass on what it needs")
+            raise LimitExceeded(f"it reads {value.size} bytes through one reference; pass only the parts it needs")
         if isinstance(value, Unreadable):
             raise TemplateError(value.reason)
         return value
@@ -320,6 +320,6 @@ def _go_on(control: Control, decision: Decision) -> None:
     except StorageFailed:
         raise  # local storage failed: no other process would continue it
     except Unavailable as error:
-        log.warning("execution %s is started; the router goes on with it: %s", execution_id, error)
+        log.warning("execution %s is started; the router continues it: %s", execution_id, error)
         with suppress(Unavailable):
             control.queue.wake(execution_id)

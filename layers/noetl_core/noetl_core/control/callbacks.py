@@ -41,7 +41,7 @@ class Unfit(Exception):
     """The answer does not conform to the callback's schema; the callback still waits (HTTP 422). Who acts: the caller."""
 
     def __init__(self, wrong: list[str]) -> None:
-        super().__init__("the answer is not what the callback asks for: " + "; ".join(wrong))
+        super().__init__("the answer does not match the callback's schema: " + "; ".join(wrong))
         self.wrong = wrong
 
 
@@ -100,7 +100,7 @@ def answer(control: Control, token: str, data: Any = None, error: Mapping[str, A
     control.route(execution_id, facts=[fact(SignalReceived, **received)])
     recorded = _recorded(control, target, visit.state.seq)
     if recorded is None:
-        raise Gone(f"execution {execution_id} ended meanwhile")
+        raise Gone(f"execution {execution_id} ended in the meantime")
     if recorded.get("nonce") != mine:
         return _same(recorded, response, execution_id)
     if visit.wait is not None and not recorded["matched"] and not _waits_still(control, target, visit.wait):
@@ -302,7 +302,7 @@ def _error(error: Mapping[str, Any]) -> dict[str, Any]:
     """Return an error answer in the form of a task outcome. Raises `Unfit`."""
     kind = error.get("kind") or "unknown"
     if kind not in ERROR_KINDS:
-        raise Unfit([f"error.kind {kind!r} is none of {', '.join(sorted(ERROR_KINDS))}"])
+        raise Unfit([f"error.kind {kind!r} is not one of {', '.join(sorted(ERROR_KINDS))}"])
     message = str(error.get("message") or "answered with an error")
     return {
         **{k: error[k] for k in ("code", "retryable", "details") if error.get(k) is not None},

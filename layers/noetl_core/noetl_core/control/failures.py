@@ -82,7 +82,7 @@ def handle_again(control: Control, refused: RefusedDelivery) -> Firing:
     execution_id, _, epoch = refused.occurrence.rpartition(".")
     state = control.load(execution_id)
     if state.seq < 0:
-        raise NotFound(f"there is no execution {execution_id} any more")
+        raise NotFound(f"execution {execution_id} no longer exists")
     ended = failed_end(replace(state, handled=None))
     if ended is None or str(ended.epoch) != epoch:
         raise NotNow(

@@ -376,7 +376,7 @@ class LoadLimitExceeded(Exception):
     """The values to load exceed the limit. Who acts: the author."""
 
     def __init__(self, size: int, limit: int, path: Path = ()) -> None:
-        super().__init__(f"{size} bytes are over the limit of {limit}")
+        super().__init__(f"{size} bytes exceed the limit of {limit}")
         self.size, self.limit, self.path = size, limit, path
 
 

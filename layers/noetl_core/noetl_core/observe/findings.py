@@ -29,7 +29,7 @@ def _dead_ends(e: Explanation) -> None:
     for run, count in e.account.dead_ends(e.playbook)[:MAX_FINDINGS]:
         e.dead_end(run, count)
     if e.account.unchecked:
-        e.unread(f"whether {e.account.unchecked} more steps went on", 0, None)
+        e.unread(f"whether {e.account.unchecked} more steps continued", 0, None)
 
 
 def _stranded(e: Explanation) -> None:

@@ -108,7 +108,7 @@ def warning(group: Mapping[str, Any]) -> str:
         return f"{place + ': ' if place else ''}{group['message']}: it counted as empty{times}"
     error = f"{group['kind']}: {group['message']}"
     if group["code"] == "iteration_failed":
-        return f"an iteration of {place} failed, and its loop went on: {error}{times}"
+        return f"an iteration of {place} failed, and its loop continued: {error}{times}"
     return f"{place} failed, and its policy let it pass: {error}{times}"
 
 
@@ -126,4 +126,4 @@ def join(rule: Join) -> str:
 def run(step: str, status: str) -> str:
     """Return the outcome of a run."""
     came_to = {"ok": "ran and ended well", "error": "ran and failed", UNREAD: f"ran; its end was {NOT_READ}"}
-    return f"{step} {came_to.get(status, 'is under way')}"
+    return f"{step} {came_to.get(status, 'is in progress')}"

@@ -162,7 +162,7 @@ def _data(value: Any, what: str) -> Any:
     try:
         strict_json.check(value)
     except ValueError as error:
-        raise ValueError(f"{what} is no JSON data: {error}") from None
+        raise ValueError(f"{what} is not JSON data: {error}") from None
     return json.loads(json.dumps(value))
 
 
@@ -194,7 +194,7 @@ class _FunctionTool:
             except TypeError as error:
                 raise BadInput(f"{error} (the function takes {self._signature})") from None
         try:
-            return Outcome.ok(_data(self._function(**call.inputs), "what the function returned"))
+            return Outcome.ok(_data(self._function(**call.inputs), "the result of the function"))
         except Exception as error:  # an exception of the function is a failure of its task
             frames = traceback.extract_tb(error.__traceback__)[1:]
             traceback_text = "".join(traceback.format_list(frames[-FRAMES:])) + f"{type(error).__name__}: {error}"

@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 MAX_EXECUTIONS: Final = 100
 """Maximum number of executions examined. Longer cycles are not detected."""
-REMEDY: Final = "ask for limits in the same order everywhere"
+REMEDY: Final = "request limits in the same order everywhere"
 
 
 def end_deadlock(control: Control, places: LimitPlaces, key: str) -> None:

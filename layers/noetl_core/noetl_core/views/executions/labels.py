@@ -25,7 +25,7 @@ def checked(labels: Mapping[str, Any]) -> dict[str, str]:
         if _KEY.fullmatch(key) is None:
             raise BadRequest(f"{key[:100]!r} is not a label key", loc, "1 to 64 of A-Z, a-z, 0-9 and ._/-")
         if not isinstance(value, str) or len(value) > MAX_VALUE or not value.isprintable():
-            raise BadRequest(f"the label {key} is no text of at most {MAX_VALUE} characters that print", loc)
+            raise BadRequest(f"the label {key} must be a text of at most {MAX_VALUE} printable characters", loc)
     return dict(labels)
 
 
