@@ -105,10 +105,10 @@ if __name__ == "__main__":
         for module in walk_packages(package.__path__, f"{package.__name__}."):
             import_module(module.name)
     import_module("rich.table")
-    command = typer.main.get_command(load())
-    typer.main.get_command = lambda _: (
-        command
-    )  # making all commands anew takes longer than most of them; a start makes the one that runs
+    made = typer.main.get_command(
+        load()
+    )  # of all commands, which takes longer than most of them run; a start makes the one it runs
+    typer.main.get_command = lambda typer_instance: made
     gc.freeze()
     serve(socket.socket(fileno=int(sys.argv[1])))
     main()

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import Any, Final
 
-from noetl_core.observe.diff import fields, shown
+from noetl_core.observe.diff import fields, shortened_json
 
 SHOWN: Final = 160
 """The most characters of a value that are shown."""
@@ -23,7 +23,7 @@ def differing(recorded: Sequence[Mapping[str, Any]], decided: Sequence[Mapping[s
             for one, other in zip(recorded[a:b], decided[c:d], strict=True):
                 for path, before, after in fields(one["data"], other["data"]):
                     if path.rpartition(".")[2].partition("[")[0] not in DERIVED:
-                        yield f"  {one['name']}: {path}: {shown(before, SHOWN)} -> {shown(after, SHOWN)}"
+                        yield f"  {one['name']}: {path}: {shortened_json(before, SHOWN)} -> {shortened_json(after, SHOWN)}"
             continue
         yield from (f"- {_event(event)}" for event in recorded[a:b])
         yield from (f"+ {_event(event)}" for event in decided[c:d])
@@ -31,4 +31,4 @@ def differing(recorded: Sequence[Mapping[str, Any]], decided: Sequence[Mapping[s
 
 def _event(event: Mapping[str, Any]) -> str:
     data = {key: each for key, each in event["data"].items() if key not in DERIVED}
-    return f"{event['name']} {shown(data, SHOWN)}"
+    return f"{event['name']} {shortened_json(data, SHOWN)}"

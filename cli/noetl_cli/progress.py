@@ -138,8 +138,7 @@ class Progress:
 
 
 def _step_of(envelope: Mapping[str, Any]) -> str | None:
-    """Return the step whose progress the event is about. A plain mapping: mypy would narrow the union of all envelopes for
-    seconds."""
+    """Return the step whose progress the event is about. Of a plain mapping: mypy takes seconds to narrow the union."""
     if "step" not in envelope or envelope["entity"] == "next" or envelope["name"].startswith("Token"):
         return None
     return str(envelope["step"])

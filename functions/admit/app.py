@@ -43,15 +43,17 @@ api = api_of(control)
 SPARE_S = 5
 """Seconds reserved in the invocation to report unprocessed messages."""
 LONGEST_S = 20
-"""The longest time of one delivery while others of its batch wait, unless it is a large upload, which must be copied. A
-redelivery may use all remaining time."""
+"""Maximum time for one delivery while others of its batch wait, unless it is a large upload, which must be copied.
+
+A redelivery may use all remaining time.
+"""
 left = TimeLeft(None, SPARE_S)
 triggers: Sequence[TriggerRecord] | None = None
 """The triggers that take deliveries, read once per invocation that needs them."""
 
 
 class EndsProcesses(Exception):
-    """A message whose evaluation has ended processes is not evaluated again. Who acts: the operator, at the dead letters."""
+    """A message whose evaluation has killed processes is not evaluated again. Who acts: the operator, at the dead letters."""
 
 
 @logger.inject_lambda_context(correlation_id_path=correlation_paths.API_GATEWAY_REST)
@@ -65,19 +67,17 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Mapping[str, Any]:
         left, triggers = TimeLeft(context, SPARE_S), None
         event["Records"].sort(
             key=lambda record: record["messageId"] in suspects
-        )  # the others are done if it ends this process too
-        return process_partial_response(event=event, record_handler=_came, processor=taking, context=context)
+        )  # the others are done if it kills this process too
+        return process_partial_response(event=event, record_handler=_handle_record, processor=taking, context=context)
     answer = api.resolve(event, context)
     logger.info("answered", extra={**api.access(event), "status": answer["statusCode"]})
     return answer
 
 
-def _came(record: SQSRecord) -> None:
+def _handle_record(record: SQSRecord) -> None:
     received = int(record.attributes.approximate_receive_count or 1)
     if record.message_id in left_messages() and received > MAX_ATTEMPTS:
-        raise EndsProcesses(
-            f"evaluating what message {record.message_id} starts has ended processes; it goes to the dead letters"
-        )
+        raise EndsProcesses(f"evaluating what message {record.message_id} starts has killed processes; it becomes a dead letter")
     with marks().mark(MESSAGE + record.message_id):
         _take_all(record, first=received == 1)
 
@@ -87,7 +87,7 @@ def _take_all(record: SQSRecord, *, first: bool) -> None:
         if left.seconds <= 0:
             raise TimeoutError("no time was left for it in this invocation")
         short = first and not (isinstance(delivery, UploadDelivery) and delivery.upload.size > PARTS_FROM)
-        named = _named(delivery)
+        named = _log_fields(delivery)
         try:
             outcome = in_time(partial(_take, delivery), min(LONGEST_S, left.seconds) if short else left.seconds)
         except OutOfTime as late:
@@ -108,7 +108,7 @@ def _deliveries(record: SQSRecord) -> list[Delivery]:
         found: list[Delivery] = [EventDelivery(message)] if is_event(message) else []
         return found + [UploadDelivery(upload, inbox()) for upload in uploads_in(message)]
     except (NoNotification, NotFound) as error:
-        logger.error("a message does not read", extra={"message_id": record.message_id, "reason": str(error)})
+        logger.error("a message is unreadable", extra={"message_id": record.message_id, "reason": str(error)})
         return []
 
 
@@ -125,7 +125,7 @@ def _take(delivery: Delivery, deadline: Deadline) -> str:
     return ", ".join(f"{one.result} {one.execution_id or one.reason}" for one in done) or "nothing takes it"
 
 
-def _named(delivery: Delivery) -> dict[str, str]:
+def _log_fields(delivery: Delivery) -> dict[str, str]:
     """Return the fields that identify a delivery in the log, never its content."""
     if isinstance(delivery, UploadDelivery):
         return {"what": "upload", "key": delivery.upload.key}

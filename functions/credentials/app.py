@@ -1,4 +1,4 @@
-"""Credentials function: the part of the HTTP API that touches secrets, separate from everything that reads playbooks."""
+"""Credentials function: the part of the HTTP API that handles secrets, separate from everything that reads playbooks."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ HEADERS = {"Content-Type": "application/json", "X-Content-Type-Options": "nosnif
 
 
 def _hooks() -> Hooks:
-    """Created at the first request, so that a snapshot does not contain it."""
+    """Return the service. It is created at the first request, so that a snapshot does not contain it."""
     catalog = os.environ["CATALOG_TABLE"]
     find, about = DynamoTriggers(catalog).trigger, DynamoPlaybookCatalog(catalog).about
     sink = SqsWebhookSink(os.environ["INBOX_QUEUE_URL"], results())
@@ -86,7 +86,7 @@ def _answer(path: str, name: str, event: Mapping[str, Any]) -> Answer:
     try:
         body = b64decode(text, validate=True) if event.get("isBase64Encoded") else text.encode()
     except ValueError:  # not base64, or not valid UTF-8
-        return Answer(400, {"error": {"code": "malformed", "message": "the body does not read", "details": []}})
+        return Answer(400, {"error": {"code": "malformed", "message": "the body is not base64 of valid UTF-8", "details": []}})
     return hooks().answer(path, name, event.get("headers") or {}, body)
 
 

@@ -40,7 +40,7 @@ RETRY_AFTER_S = 5
 SPARE_S = 10
 """Seconds reserved in the invocation to hand over unprocessed executions."""
 LONGEST_S = 20
-"""The longest time of one execution while others of its batch wait; a redelivered wake may use all remaining time."""
+"""Maximum time for one execution while others of its batch wait; a redelivered wake may use all remaining time."""
 AT_ONCE = 16
 """Executions that are routed concurrently. They mostly wait for DynamoDB, whose client has twice as many connections."""
 left = TimeLeft(None, SPARE_S)
@@ -69,11 +69,11 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Mapping[str, Any]:
 
 
 def _risk(doubtful: list[str]) -> None:
-    """Reconcile an execution whose templates have ended a process, after all others of the batch: if this process ends too, they
-    are done. There is one in an invocation; the rest get a wake each."""
+    """Reconcile an execution whose templates have killed a process, after all others of the batch: if this process dies too, they
+    are done. There is one per invocation; the rest get a wake each."""
     if not doubtful or left.seconds <= 0:
         return  # it stays due
-    first, *rest = random.sample(doubtful, len(doubtful))  # so that none keeps the others waiting
+    first, *rest = random.sample(doubtful, len(doubtful))  # one by one, so that none delays the others
     for execution_id in rest:
         control().queue.wake(execution_id, delay_s=RETRY_AFTER_S)
     metrics.add_metric("EvaluationsRisked", MetricUnit.Count, 1)
@@ -83,7 +83,7 @@ def _risk(doubtful: list[str]) -> None:
     try:
         in_time(partial(_reconcile, first), left.seconds)
     except OutOfTime:
-        logger.exception("an execution takes too long; it is tried again", extra={"execution_id": first})
+        logger.exception("an execution takes too long; it will be retried", extra={"execution_id": first})
     finally:
         risked.discard(first)
 
@@ -100,11 +100,11 @@ def _stream(records: list[dict[str, Any]]) -> Mapping[str, Any]:
             commit = commit_from_image(record["dynamodb"]["NewImage"], results())
             boundary = boundary_of(commit) if commit is not None else None
             if commit is not None and not commit.stream.execution_id.isdecimal():
-                raise ValueError(f"{commit.stream.execution_id!r} is no execution's id")
+                raise ValueError(f"{commit.stream.execution_id!r} is not an execution's id")
         except Exception:  # a malformed record must not block the others
-            logger.exception("a stream record does not read; the sweeper looks at its execution", extra=_named(record))
+            logger.exception("a stream record is unreadable; the sweeper reconciles its execution", extra=_log_fields(record))
             metrics.add_metric("CommitsUnreadable", MetricUnit.Count, 1)
-            _set_due_now(_named(record).get("execution_id"))
+            _set_due_now(_log_fields(record).get("execution_id"))
             continue
         if commit is not None and boundary is not None:
             news.setdefault(commit.stream.execution_id, []).append(boundary)
@@ -130,7 +130,7 @@ def _route_all(news: Mapping[str, list[Boundary]]) -> None:
         _failed(execution_id, None)
 
 
-def _named(record: Mapping[str, Any]) -> dict[str, str]:
+def _log_fields(record: Mapping[str, Any]) -> dict[str, str]:
     """Return the execution of a record, from its key."""
     try:
         kind, execution_id, *_ = record["dynamodb"]["NewImage"]["pk"]["S"].split("#")
@@ -154,8 +154,8 @@ def _route(execution_id: str, boundaries: list[Boundary], deadline: Deadline) ->
 
 def _failed(execution_id: str, error: BaseException | None) -> None:
     """Log that routing failed (None: its commands were not sent), and schedule a retry."""
-    said = {"execution_id": execution_id, "reason": "its commands were not sent" if error is None else repr(error)}
-    logger.error("routing failed; it is tried again", extra=said, exc_info=error)
+    message = {"execution_id": execution_id, "reason": "its commands were not sent" if error is None else repr(error)}
+    logger.error("routing failed; it will be retried", extra=message, exc_info=error)
     metrics.add_metric("RoutingFailed", MetricUnit.Count, 1)
     _later(execution_id, RETRY_AFTER_S)
 
@@ -174,7 +174,7 @@ def _wake(record: SQSRecord) -> None:
     try:
         swept = in_time(partial(_reconcile, execution_id), min(LONGEST_S, left.seconds) if first else left.seconds)
     except OutOfTime as late:
-        raise TimeoutError(f"looking at execution {execution_id}: {late}") from late
+        raise TimeoutError(f"reconciling execution {execution_id}: {late}") from late
     logger.info("woken", extra={"execution_id": execution_id, "routed": swept.routed, "resent": swept.resent})
     if swept.broken:
         metrics.add_metric("LooksFailed", MetricUnit.Count, 1)

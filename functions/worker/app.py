@@ -38,10 +38,12 @@ ANSWER_S = 3
 """Seconds reserved in the invocation to report failed messages, in case a task does not react to its timeout."""
 RETRY_AFTER_S = 30
 """The delay before a command that raised an error is retried."""
-TRIES = 10
-"""A message that still fails after this many receives should soon become a dead letter. The queue's own limit is higher, because
-hand-overs count as receives."""
-LAST_TRIES_S = 2
+MAX_RECEIVES = 10
+"""Number of receives after which a message that still fails should soon become a dead letter.
+
+The queue's own limit is higher, because hand-overs count as receives.
+"""
+LAST_RETRIES_S = 2
 turns: Turns | None = None
 
 
@@ -60,14 +62,14 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Mapping[str, Any]:
     became: list[Handled] = []
     calls = [partial(_command, record, deadline, turns, became) for record in records]
     left = TimeLeft(context, ANSWER_S)
-    _look_at_gates(records)
+    _read_gates(records)
     outcomes = side_by_side(calls, len(calls), lambda: max(1.0, left.seconds), grace_s=0.0)
     for handled in became:  # a handed-back command is a duplicate of a running one
         metrics.add_metric(f"Commands{handled.kind.title().replace('_', '')}", MetricUnit.Count, 1)
     failed = [(record, error) for record, error in zip(records, outcomes, strict=True) if error is not None]
     for record, error in failed:
         if isinstance(error, OutOfTime):  # an abandoned call; all others have logged their errors
-            turns = None  # the abandoned call may keep its turn for ever, so the next invocation gets new ones
+            turns = None  # the abandoned call may keep its turn forever, so the next invocation gets new ones
             _comes_again(record, error)
     return {"batchItemFailures": [{"itemIdentifier": record.message_id} for record, _ in failed]}
 
@@ -76,7 +78,7 @@ def _count(name: str, value: float) -> None:
     metrics.add_metric(name, MetricUnit.Milliseconds if name.endswith("Ms") else MetricUnit.Count, value)
 
 
-def _look_at_gates(records: Sequence[SQSRecord]) -> None:
+def _read_gates(records: Sequence[SQSRecord]) -> None:
     """Read the gates of a batch in one request. Missing ones are read with the command."""
     try:
         gates().look_at(str(about_command(record.body)["execution_id"]) for record in records)
@@ -98,7 +100,7 @@ def _command(record: SQSRecord, deadline: int, turns: Turns, became: list[Handle
         logger.info("a message goes to another worker", extra={"reason": str(busy), **about_command(record.body)})
         _hand_back(record, hand_over_s(received, random.random()))
         raise
-    except BaseException as error:  # even exceptions that would end the process, because the other commands of the batch continue
+    except BaseException as error:  # even for exceptions that would end the process: the other commands of the batch continue
         _comes_again(record, error)
         raise
 
@@ -121,7 +123,7 @@ def _note(command: Command, handled: Handled, became: list[Handled]) -> None:
 def _comes_again(record: SQSRecord, error: BaseException) -> None:
     log_failure(logger, about_command, record, error)
     received = int(record.attributes.approximate_receive_count)
-    _hand_back(record, RETRY_AFTER_S if received <= TRIES else LAST_TRIES_S)
+    _hand_back(record, RETRY_AFTER_S if received <= MAX_RECEIVES else LAST_RETRIES_S)
 
 
 def _hand_back(record: SQSRecord, seconds: int) -> None:

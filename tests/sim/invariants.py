@@ -24,7 +24,7 @@ from dataclasses import asdict
 from itertools import pairwise
 from typing import Any
 
-from noetl_core.engine.effects import next_reconciliation
+from noetl_core.engine.dispatch.effects import next_reconciliation
 from noetl_core.engine.fold.control_stream import REDUCER, fold_commits
 from noetl_core.engine.records import StreamId, control_events
 from noetl_core.engine.routing.limit_requests import execution_of

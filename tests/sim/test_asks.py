@@ -16,9 +16,10 @@ from noetl_core.control import core
 from noetl_core.control.asks import Refused
 from noetl_core.control.lifecycle.operate import cancel, pause, resume
 from noetl_core.control.sweeping import reconcile
-from noetl_core.engine import decide, effects
-from noetl_core.engine.eager_dispatch import asks as engine_asks
-from noetl_core.engine.eager_dispatch.claims import is_claimed
+from noetl_core.engine import decide
+from noetl_core.engine.claims import is_claimed
+from noetl_core.engine.dispatch import asks as engine_asks
+from noetl_core.engine.dispatch import effects
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.records import Ask, Boundary, Command, StreamId
 from noetl_core.events.event import new

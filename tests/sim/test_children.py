@@ -11,7 +11,7 @@ from noetl_core.control.lifecycle import operate
 from noetl_core.control.sweeping.sweep import sweep
 from noetl_core.dsl.parse import parse_playbook
 from noetl_core.engine import ids
-from noetl_core.engine.effects import StartChild
+from noetl_core.engine.dispatch.effects import StartChild
 from noetl_core.engine.state import State
 from noetl_core.log.stored_values import Values
 from noetl_core.views.explain.replay import replay

@@ -10,7 +10,7 @@ import pytest
 from noetl_core.control.lifecycle import operate
 from noetl_core.control.sweeping import reconcile as reconcile_module
 from noetl_core.control.sweeping.dead_letters import handle_dead_letter
-from noetl_core.engine.commands import commands_of
+from noetl_core.engine.dispatch.commands import commands_of
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.records import StreamId
 from noetl_core.engine.state import State

@@ -42,7 +42,7 @@ def test_from_the_failure_committed_tasks_are_kept_and_their_ctx_counts_once() -
     execution_id = world.start(PIPELINE).execution_id
     assert ends(world, execution_id, "failed").ctx == {"n": 10}
     failing(world, lambda call: False)
-    shown = again(world, execution_id, preview=True).shown
+    shown = again(world, execution_id, preview=True).description
     assert shown["again"] == [{"step": "work", "run": shown["again"][0]["run"], "tasks": ["c"], "kept_tasks": ["a", "b"]}]
     assert shown["kept"] == ["start"]
     assert world.state(execution_id).status == "failed", "a preview writes nothing"

@@ -51,7 +51,7 @@ def test_one_failed_iteration_of_a_thousand_and_only_that_one_and_its_successors
     execution_id = world.start(LOOP.replace("EXEC", exec_).replace("MODE", "best_effort")).execution_id
     ends(world, execution_id, "failed")
     failing(world, lambda call: False)
-    shown = again(world, execution_id, "start@617", preview=True).shown
+    shown = again(world, execution_id, "start@617", preview=True).description
     assert shown["again"][0]["iterations"] == ["617"]
     assert (shown["again"][0]["kept_iterations"], shown["then"]) == (999, ["check"])
     before = len(world.calls)
@@ -110,7 +110,7 @@ def test_the_preview_of_a_second_redrive_knows_what_the_first_one_kept(exec_: st
     failing(world, lambda call: False)
     again(world, execution_id, "start@17")
     ends(world, execution_id, "completed")
-    shown = again(world, execution_id, "start/put@5", preview=True).shown["again"][0]
+    shown = again(world, execution_id, "start/put@5", preview=True).description["again"][0]
     assert (shown["tasks"], shown["iterations"], shown["kept_iterations"]) == (["put"], ["5"], 39)
     before = len(world.calls)
     again(world, execution_id, "start/put@5")
@@ -192,7 +192,7 @@ def test_a_loop_cancelled_half_way_continues_and_keeps_recorded_iterations(exec_
     }
     assert len(recorded) > 10
     before = len(world.calls)
-    shown = again(world, execution_id, preview=True).shown
+    shown = again(world, execution_id, preview=True).description
     assert shown["again"][0]["kept_iterations"] == len(recorded)
     again(world, execution_id)
     state = ends(world, execution_id, "completed")
@@ -251,7 +251,7 @@ def test_failed_iterations_of_a_completed_execution_run_again_by_default(exec_: 
     execution_id = world.start(source).execution_id
     ends(world, execution_id, "completed")
     failing(world, lambda call: False)
-    shown = again(world, execution_id, preview=True).shown
+    shown = again(world, execution_id, preview=True).description
     assert shown["again"][0]["iterations"] == ["3", "617"]
     before = len(world.calls)
     again(world, execution_id)

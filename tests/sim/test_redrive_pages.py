@@ -72,7 +72,7 @@ def _ends_whole(world: World, execution_id: str) -> State:
 def test_without_a_place_the_page_that_failed_is_read_again(bad: int) -> None:
     world, execution_id = _ran(World(), bad)
     before = len(world.calls)
-    shown = again(world, execution_id, preview=True).shown["again"][0]
+    shown = again(world, execution_id, preview=True).description["again"][0]
     assert shown["tasks"] == ["fetch", "check", "next_page"]
     assert shown.get("kept_visits", {}).get("fetch", 0) == (bad - 1 if bad > 2 else 0)
     again(world, execution_id)

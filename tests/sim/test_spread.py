@@ -185,7 +185,7 @@ def test_one_iteration_of_a_spread_loop_runs_again_and_only_that(n: int) -> None
     execution_id = world.start(LOOP).execution_id
     ends(world, execution_id, "failed")
     failing(world, lambda call: False)
-    shown = again(world, execution_id, f"start@{n}", preview=True).shown["again"][0]
+    shown = again(world, execution_id, f"start@{n}", preview=True).description["again"][0]
     assert (shown["iterations"], shown["kept_iterations"]) == ([str(n)], 39)
     for more in (n, n, 32 - n):
         before = len(world.calls)

@@ -108,7 +108,7 @@ def test_a_playbook_that_is_called_is_found_beside_the_file(elsewhere: Path) -> 
     error = noetl_core.run(outer).error
     assert error is not None and error["kind"] == "not_found", "a text lies in no folder"
     (elsewhere / "again.yml").write_text(HELLO.replace("mine/here", inner))
-    with pytest.raises(SamePath, match="both say they are it"):
+    with pytest.raises(SamePath, match="both have this path"):
         noetl_core.run("outer.yaml")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from noetl_core.control.callbacks import answer, token_for
 from noetl_core.control.lifecycle.operate import resume, signal
-from noetl_core.engine.effects import caller_run
+from noetl_core.engine.dispatch.effects import caller_run
 from noetl_core.engine.state import State
 from noetl_core.engine.waits import signal_name
 from noetl_core.views.explain.replay import replay

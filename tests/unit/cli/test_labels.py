@@ -32,8 +32,8 @@ def test_what_is_no_label_is_refused(tmp_path: Path) -> None:
     (tmp_path / "p.yaml").write_text(PLAYBOOK)
     for command, said in (
         (["run", "p.yaml", "--label", "env"], "--label env: write KEY=VALUE"),
-        (["run", "p.yaml", "--label", "a key=1"], "'a key' is no key of a label"),
-        (["ls", "--label", "a key"], "names no label"),
+        (["run", "p.yaml", "--label", "a key=1"], "'a key' is not a label key"),
+        (["ls", "--label", "a key"], "is not a label filter"),
     ):
         done = run(*command, cwd=tmp_path)
         assert (done.returncode, said in done.stderr) == (2, True), done.stderr

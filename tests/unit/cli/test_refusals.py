@@ -45,18 +45,18 @@ def test_a_backfill_that_failed_says_how_it_goes_on(folder: Path) -> None:
     [
         (
             "triggers fire team/report schedule --at 2026-03-31T07:00Z",
-            "2026-03-31T07:00Z is no occurrence of the schedule (next to it are 2026-03-31T02:00:00Z and 2026-04-01T02:00:00Z)",
+            "2026-03-31T07:00Z is not an occurrence of the schedule (next to it are 2026-03-31T02:00:00Z and 2026-04-01T02:00:00Z)",
         ),
         ("triggers fire team/report schedule --event {}", "trigger schedule is a schedule and takes no event (leave it out)"),
         ("triggers show team/report daily", "playbook team/report has no trigger 'daily' (it has: schedule)"),
         ("triggers enable team/report daily", "playbook team/report has no trigger 'daily' (it has: schedule)"),
-        ("triggers retry 7", "nothing that was refused has the id 7"),
+        ("triggers retry 7", "no refused start has the id 7"),
         (
             "backfill team/report@1.5 --from 2026-03-28 --to 2026-03-29",
             "'1.5' is no version of a playbook: a number, or an alias such as prod",
         ),
         ("backfill team/report --from 2026-03-29 --to 2026-03-28", "from (2026-03-29) is not before to (2026-03-28)"),
-        ("backfill team/report --from 2026-03-28 --to 2026-03-29 --parallel 0", "parallel is a number from 1 to 100, not 0"),
+        ("backfill team/report --from 2026-03-28 --to 2026-03-29 --parallel 0", "parallel must be a number from 1 to 100, not 0"),
         ("playbooks alias team/report prod 9", "no playbook team/report version 9"),
         ("playbooks tag team/report !", "'!' cannot be a tag: up to 64 letters, digits and _ . : = / -, a letter or digit first"),
         ("playbooks delete team/nobody", "no playbook team/nobody"),

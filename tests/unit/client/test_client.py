@@ -194,7 +194,7 @@ def test_a_refusal_says_what_is_wrong_and_where(url: str) -> None:
     with pytest.raises(Refused) as end:
         Client(url).executions(limit=0)
     assert (end.value.status, end.value.code, end.value.request_id) == (400, "malformed", "req-1")
-    assert end.value.details == [{"loc": "query.limit", "message": "limit is a number from 1 to 1000", "hint": ""}]
+    assert end.value.details == [{"loc": "query.limit", "message": "limit must be a number from 1 to 1000", "hint": ""}]
 
 
 @pytest.mark.parametrize("id", ["../playbooks", "1/../../health", "%2e", "1?x=1", "é"])

@@ -340,7 +340,7 @@ def test_a_pool_that_is_not_there_is_refused_where_the_execution_would_begin(ask
     answer = ask({}, "POST", "executions", {"playbook": POOLED})
     assert (answer.status, answer.body["error"]["code"]) == (422, "unknown_pool")
     message = answer.body["error"]["message"]
-    assert message == "step work asks for the pool 'pyhton', which is not here (did you mean \"python\"?)"
+    assert message == "step work names pool 'pyhton', which does not exist (did you mean \"python\"?)"
     elsewhere = ask({}, "POST", "executions", {"playbook": POOLED.replace("pyhton", "gpu")}).text()
     assert "there are: default, python" in elsewhere
     assert ask({}, "GET", "executions").body["executions"] == []

@@ -16,7 +16,7 @@ import pytest
 from noetl_core.control.admit import register
 from noetl_core.control.catalog import versions
 from noetl_core.control.catalog.versions import Deleted
-from noetl_core.control.lifecycle.backfill import FOR, Backfill, BadBackfill, plan, start_backfill
+from noetl_core.control.lifecycle.backfill import BACKFILL_PATH, Backfill, BadBackfill, plan, start_backfill
 from noetl_core.control.lifecycle.operate import cancel
 from noetl_core.control.lifecycle.redrive import redrive
 from noetl_core.dsl.parse import check
@@ -78,7 +78,7 @@ def test_each_occurrence_runs_with_its_own_time(local: LocalWiring) -> None:
         ["2026-03-30T00:00:00Z", "backfill", "schedule", "2026-03-29T01:00:00Z"],
     ]
     (head, *_) = local.control.index.heads(where={"path": "team/report"})
-    assert (head.execution_id, head.path, head.version) == (summary["execution_id"], FOR, 0)
+    assert (head.execution_id, head.path, head.version) == (summary["execution_id"], BACKFILL_PATH, 0)
 
 
 def test_started_twice_it_is_one(local: LocalWiring) -> None:
@@ -108,7 +108,7 @@ def test_it_goes_on_after_a_failure_and_says_so(local: LocalWiring) -> None:
     summary = ran(local, Backfill("team/report", "2026-03-28", "2026-03-31", parallel=2))
     assert (summary["status"], summary["error"]["message"]) == ("failed", "1 of 3 occurrences failed")
     assert len(children(local)) == 3
-    (again,) = redrive(local.control, summary["execution_id"], Redrive()).shown["again"]
+    (again,) = redrive(local.control, summary["execution_id"], Redrive()).description["again"]
     assert (again["step"], again["iterations"], again["kept_iterations"]) == ("backfill", ["1"], 2)
     local.runner.adopt(summary["execution_id"])
     assert local.run(summary["execution_id"], timeout_s=30)
@@ -253,7 +253,7 @@ def test_whatever_crashes_each_occurrence_runs_once() -> None:
             heads = [h for h in world.index.all_heads.values() if h.path == "team/report" and (h.parent or {}).get("run_id")]
             assert [h.status for h in heads] == ["completed"] * 2, crash_at
             assert world.state(id).status == "completed"
-            assert len([h for h in world.index.all_heads.values() if h.path == FOR]) == 1
+            assert len([h for h in world.index.all_heads.values() if h.path == BACKFILL_PATH]) == 1
             if over:
                 break
             points += 1

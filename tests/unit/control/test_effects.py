@@ -9,7 +9,7 @@ import pytest
 
 from noetl_core.control import core
 from noetl_core.control.core import Control
-from noetl_core.engine.effects import (
+from noetl_core.engine.dispatch.effects import (
     ClearDue,
     EndChild,
     HandleFailure,

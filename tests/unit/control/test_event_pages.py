@@ -76,18 +76,29 @@ def keep_snapshots(monkeypatch: pytest.MonkeyPatch, every: int) -> None:
         monkeypatch.setattr(f"noetl_core.views.reading.snapshot_search.{name}", value)
 
 
+@pytest.fixture(scope="module")
+def histories() -> Iterator[dict[tuple[str, int], History]]:
+    """Those that were asked for, each made once: tests only read them."""
+    made: dict[tuple[str, int], History] = {}
+    yield made
+    for each in made.values():
+        each.local.close()
+
+
 @pytest.fixture(
     params=[pytest.param(p, marks=pytest.mark.sized) for p in some([(name, every) for name in ALL for every in (0, 2, 5)], 4)],
     ids=lambda p: f"{p[0]}-{p[1]}",
 )
-def history(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[History]:
+def history(
+    request: pytest.FixtureRequest, histories: dict[tuple[str, int], History], monkeypatch: pytest.MonkeyPatch
+) -> History:
     monkeypatch.setattr("noetl_core.worker.claiming.journal.MAX_BUFFERED", 20)
     name, every = request.param
     if every:
         keep_snapshots(monkeypatch, every)
-    made = History(ALL[name])
-    yield made
-    made.local.close()
+    if request.param not in histories:
+        histories[request.param] = History(ALL[name])
+    return histories[request.param]
 
 
 def test_a_page_begins_at_the_event_with_a_number_or_an_id(history: History) -> None:

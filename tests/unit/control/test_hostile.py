@@ -244,7 +244,7 @@ def test_an_object_in_a_list_is_no_object(service: Service) -> None:
         (
             {"path": "x", "version": "1"},
             "body.version",
-            "'1' is no version: an int is expected, or the name of an alias",
+            "'1' is not a version: an int is expected, or the name of an alias",
             "",
         ),
         (

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import pytest
@@ -26,10 +27,8 @@ from tests.unit.control.long_playbooks import HEAD, chain, loop
 class Decoded:
     """A finished run on a local store, and which commits are decoded from now on: by run, '' for the control stream."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, workflow: list[dict[str, Any]]) -> None:
-        self.local = LocalWiring()
-        self.execution_id = self.local.start(StartRequest(playbook=f"{HEAD}workflow: {json.dumps(workflow)}\n")).execution_id
-        assert self.local.run(self.execution_id)
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, local: LocalWiring, execution_id: str) -> None:
+        self.local, self.execution_id = local, execution_id
         rows = self.local.database.rows("SELECT run_id, body FROM commits WHERE execution_id=?", (self.execution_id,))
         runs = {body: run for run, body in rows}
         self.stored = Counter(run for run, _ in rows)
@@ -62,17 +61,24 @@ class Decoded:
         return len({e["event_id"].rsplit(".", 1)[0] for e in events if ".control." not in e["event_id"]})
 
 
+@pytest.fixture(scope="module")
+def finished() -> Iterator[Callable[[list[dict[str, Any]]], tuple[LocalWiring, str]]]:
+    """The execution of a workflow, run once for all tests: they only read it."""
+    local = LocalWiring()
+
+    @cache
+    def ran(playbook: str) -> str:
+        execution_id = local.start(StartRequest(playbook=playbook)).execution_id
+        assert local.run(execution_id)
+        return execution_id
+
+    yield lambda workflow: (local, ran(f"{HEAD}workflow: {json.dumps(workflow)}\n"))
+    local.close()
+
+
 @pytest.fixture
-def decoded(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    made: list[Decoded] = []
-
-    def run(workflow: list[dict[str, Any]]) -> Decoded:
-        made.append(Decoded(monkeypatch, workflow))
-        return made[-1]
-
-    yield run
-    for each in made:
-        each.local.close()
+def decoded(monkeypatch: pytest.MonkeyPatch, finished: Any) -> Callable[[list[dict[str, Any]]], Decoded]:
+    return lambda workflow: Decoded(monkeypatch, *finished(workflow))
 
 
 @pytest.mark.sized

@@ -190,7 +190,7 @@ def test_a_slip_is_refused_with_what_there_is(closing: list[Run]) -> None:
     assert "which iteration" in run.refusal(step="each", task="add")
     assert "has no loop" in run.refusal(step="last", task="look", iteration="0")
     assert "has no iteration 7.0" in run.refusal(step="each", task="add", iteration="7.0")
-    assert "is no iteration" in run.refusal(step="each", task="add", iteration="x")
+    assert "is not an iteration" in run.refusal(step="each", task="add", iteration="x")
     assert "step is missing" in run.refusal(task="add")
     assert "step is missing" in run.refusal(iteration="1.0")
 

@@ -70,6 +70,14 @@ def there(api: Api, local: LocalWiring) -> dict[str, str]:
     return {"execution_id": started, "path": "test/asked", "name": CREDENTIAL}
 
 
+@pytest.fixture(scope="module")
+def schema(api: Api) -> Any:
+    """The document as schemathesis reads it, which takes longer than the requests for one operation."""
+    read = schemathesis.openapi.from_dict(copy.deepcopy(document()))
+    read.app = wsgi(api)
+    return read
+
+
 def generated(schema: Any, method: str, path: str, check: Callable[[Case[Any]], object]) -> int:
     """How many requests for the operation were made up, well formed and not, and given to `check`."""
     made = 0
@@ -95,10 +103,7 @@ def generated(schema: Any, method: str, path: str, check: Callable[[Case[Any]], 
 
 
 @pytest.mark.parametrize("route", routes(), ids=lambda r: f"{r.method} {r.path}")
-def test_every_answer_is_one_that_the_document_promises(api: Api, there: dict[str, str], route: Any) -> None:
-    schema = schemathesis.openapi.from_dict(copy.deepcopy(document()))
-    schema.app = wsgi(api)
-
+def test_every_answer_is_one_that_the_document_promises(schema: Any, there: dict[str, str], route: Any) -> None:
     def check(case: Case[Any]) -> None:
         case.call_and_validate(checks=CHECKS)
         known = {name: there[name] for name in case.path_parameters or () if name in there}

@@ -183,7 +183,9 @@ def test_nobody_takes_the_place_of_an_occurrence_by_its_idempotency_key(register
     key = f"trigger:reports/nightly:schedule:{at}"
     status, body = registered("POST", "/api/executions", {"playbook": other, "idempotency_key": key})
     assert (status, body["error"]["code"]) == (409, "conflict")
-    assert body["error"]["message"] == "an idempotency key that begins with trigger: is the engine's own: choose another one"
+    assert (
+        body["error"]["message"] == "an idempotency key that begins with trigger: is reserved for the engine: choose another one"
+    )
     assert registered("POST", "/api/executions", {"playbook": other, "idempotency_key": "backfill:[]"})[0] == 409
     started = result_of(registered, registered("POST", f"{AT}/schedule/fire", {"at": at})[1])
     assert started["playbook"]["path"] == "reports/nightly"

@@ -104,7 +104,7 @@ def test_another_put_of_the_same_key_is_another_execution(cloud: Cloud) -> None:
         ("playbooks/x.yaml", b"#" * (MAX_BYTES + 1), "too_large", "5 MB at most"),
         ("playbooks/other/x.yaml", COUNT.encode(), "conflict", "'etl/count' is not below the folder 'other'"),
         ("playbooks/et/x.yaml", COUNT.encode(), "conflict", "put it under playbooks/etl/count/"),
-        ("triggers/nobody/x.csv", b"a\n1\n", "not_found", "no playbook is registered under any beginning of 'nobody/x.csv'"),
+        ("triggers/nobody/x.csv", b"a\n1\n", "not_found", "no playbook is registered under any prefix of 'nobody/x.csv'"),
     ],
 )
 def test_a_bad_object_is_moved_aside_with_its_error_at_the_first_delivery(

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from noetl_core.control.deployment.inbound_sources import OnThisMachine, WaysIn
+from noetl_core.control.deployment.inbound_sources import InboundSources, OnThisMachine
 from tests.unit.control.api_client import Client, client
 
 __all__ = ["client"]
 
-WAYS = WaysIn(frozenset({"payments", "orders.fifo"}), "shop", ("shop.orders", "aws.s3"), frozenset({"inbox", "scans"}))
+WAYS = InboundSources(frozenset({"payments", "orders.fifo"}), "shop", ("shop.orders", "aws.s3"), frozenset({"inbox", "scans"}))
 QUEUES = (
     "no message comes: none of the stack's parameters TriggerQueue, TriggerQueue2, TriggerQueue3 and TriggerQueue4 names queue"
 )
@@ -39,10 +39,10 @@ SOURCES = "no event comes: the stack's parameter EventSources lets in shop.order
     ],
 )
 def test_what_comes_to_a_stack(kind: str, source: dict[str, Any], says: str | None) -> None:
-    assert WAYS.unreached(kind, source) == says
+    assert WAYS.why_unreachable(kind, source) == says
 
 
-HEADER = "nothing that comes matches: no event has the header x-kind (list it in `headers` of the webhook)"
+HEADER = "no delivery matches: no event has the header x-kind (list it in `headers` of the webhook)"
 
 
 def webhook(match: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -60,13 +60,13 @@ def webhook(match: dict[str, Any], **more: Any) -> dict[str, Any]:
         (
             "webhook",
             webhook({"boddy": {"a": [1]}}),
-            'nothing that comes matches: no event has boddy (did you mean "body"?)',
+            'no delivery matches: no event has boddy (did you mean "body"?)',
         ),
         (
             "queue",
             {"queue": "payments", "match": {"amount": [1]}},
             (
-                "nothing that comes matches: no event has amount"
+                "no delivery matches: no event has amount"
                 " (it has: attributes, body, deduplication_id, group, message_id, queue, sent_at)"
             ),
         ),
@@ -74,22 +74,22 @@ def webhook(match: dict[str, Any], **more: Any) -> dict[str, Any]:
         (
             "event",
             {"pattern": {"source": ["aws.s3"], "detail_type": ["Placed"]}},
-            'nothing that comes matches: no event has detail_type (did you mean "detail-type"?)',
+            'no delivery matches: no event has detail_type (did you mean "detail-type"?)',
         ),
     ],
 )
 def test_what_no_event_has_is_said(kind: str, source: dict[str, Any], says: str | None) -> None:
-    assert WAYS.unreached(kind, source) == says
+    assert WAYS.why_unreachable(kind, source) == says
 
 
 def test_on_one_machine_too_a_webhook_says_that_nothing_matches() -> None:
-    assert OnThisMachine().unreached("webhook", webhook({"headers": {"x-kind": ["push"]}})) == HEADER
+    assert OnThisMachine().why_unreachable("webhook", webhook({"headers": {"x-kind": ["push"]}})) == HEADER
 
 
 def test_a_stack_without_a_bus_and_one_that_lets_in_all_of_it() -> None:
     event = {"pattern": {"source": ["shop.stock"]}}
-    assert WaysIn().unreached("event", event) == "no event comes: the stack's parameter EventBus names no bus"
-    assert WaysIn(event_bus="default").unreached("event", event) is None
+    assert InboundSources().why_unreachable("event", event) == "no event comes: the stack's parameter EventBus names no bus"
+    assert InboundSources(event_bus="default").why_unreachable("event", event) is None
 
 
 def test_the_variables_of_a_function_name_what_comes() -> None:
@@ -101,8 +101,8 @@ def test_the_variables_of_a_function_name_what_comes() -> None:
         "UPLOAD_BUCKETS": "scans",
         "INBOX_BUCKET": "inbox",
     }
-    assert WaysIn.named(named) == WAYS
-    assert WaysIn.named({"TRIGGER_QUEUES": ",,,", "EVENT_BUS": "", "EVENT_SOURCES": ""}) == WaysIn()
+    assert InboundSources.named(named) == WAYS
+    assert InboundSources.named({"TRIGGER_QUEUES": ",,,", "EVENT_BUS": "", "EVENT_SOURCES": ""}) == InboundSources()
 
 
 PLAYBOOK = """\
@@ -131,5 +131,5 @@ def test_registering_validating_and_listing_say_it(client: Client) -> None:
 def test_on_one_machine_no_message_no_event_and_no_upload_comes(client: Client) -> None:
     assert isinstance(client.local.control.ways_in, OnThisMachine)
     assert client("POST", "/api/playbooks", PLAYBOOK)[1]["warnings"] == [
-        "trigger queue: no message comes: messages come to a stack alone"
+        "trigger queue: no message comes: messages reach deployed stacks only"
     ]

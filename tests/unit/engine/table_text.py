@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from noetl_core.engine.effects import (
+from noetl_core.engine.dispatch.effects import (
     AcquirePlace,
     ClearDue,
     Effect,

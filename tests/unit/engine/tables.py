@@ -15,9 +15,7 @@ from typing import Any
 from noetl_core.dsl.model import Playbook
 from noetl_core.dsl.parse import parse_playbook
 from noetl_core.engine.decide import Decision, NewExecution, decide, digest_for, start
-from noetl_core.engine.effects import (
-    effects_of,
-)
+from noetl_core.engine.dispatch.effects import effects_of
 from noetl_core.engine.fold.control_stream import fold_commits
 from noetl_core.engine.needs import Need, NeedValues
 from noetl_core.engine.records import Boundary, Commit, StreamId, control_events

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from noetl_core.control.asks import _written_boundary
-from noetl_core.engine.eager_dispatch.claims import ASKED_RUNS, MARKED, mark_asked, was_asked
+from noetl_core.engine.claims import ASKED_RUNS, MARKED, mark_asked, was_asked
 from noetl_core.engine.records import Ask, Command, StreamId
 from noetl_core.engine.state import State
 from noetl_core.events.event import CLAIM_VERSION

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from noetl_core.engine.effects import next_reconciliation
+from noetl_core.engine.dispatch.effects import next_reconciliation
 from tests.unit.engine.table_text import SECOND, START
 from tests.unit.engine.tables import (
     History,

@@ -9,7 +9,7 @@ from copy import deepcopy
 import pytest
 
 from noetl_core.dsl.model import Playbook
-from noetl_core.engine.effects import (
+from noetl_core.engine.dispatch.effects import (
     SNAPSHOT_EVENTS,
     AcquirePlace,
     ClearDue,

@@ -21,7 +21,7 @@ from tests.examples_runner import EXAMPLES
 RUN = """
 import json, sys
 from noetl_core.control.admit import StartRequest
-from noetl_core.local import LocalWiring
+from noetl_core.runtime.local import LocalWiring
 store, playbook, payload = sys.argv[1:]
 local = LocalWiring(store)
 started = local.start(StartRequest(playbook=open(playbook).read(), payload=json.loads(payload)))

@@ -19,7 +19,7 @@ from tests.unit.tools.aws_playbooks import mocked
 RUN = """
 import sys
 from noetl_core.control.admit import StartRequest
-from noetl_core.local import LocalWiring
+from noetl_core.runtime.local import LocalWiring
 from tests.fan_out_files import make
 from tests.unit.tools.aws_playbooks import mocked
 store, playbook = sys.argv[1:]

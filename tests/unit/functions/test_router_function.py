@@ -90,7 +90,7 @@ def test_a_record_of_odd_shape_leaves_the_others_of_its_batch_alone(
     batch.insert(0, {"eventSource": "aws:dynamodb", "dynamodb": {}})
     assert router.handler({"Records": batch}, Context()) == {"batchItemFailures": []}
     assert control_wiring.control().load(good).status == "completed"
-    errors = lines(caplog, "a stream record does not read; the sweeper looks at its execution")
+    errors = lines(caplog, "a stream record is unreadable; the sweeper reconciles its execution")
     assert len(errors) == 2, "each is told of once"
     if image["pk"] == {"S": f"m#{bad}"} or image["pk"].get("S", "").startswith(f"r#{bad}#"):
         assert errors[1]["execution_id"] == bad

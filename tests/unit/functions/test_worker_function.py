@@ -195,10 +195,10 @@ def test_a_command_that_failed_often_becomes_a_dead_letter_soon(worker: ModuleTy
     monkeypatch.setattr(worker_wiring.worker(), "handle", lambda command, deadline=None: Handled("dropped"))
     event = batch()
     event["Records"].append({**event["Records"][0], "messageId": "odd", "body": "no command"})
-    for received in (1, worker.TRIES, worker.TRIES + 1):
+    for received in (1, worker.MAX_RECEIVES, worker.MAX_RECEIVES + 1):
         event["Records"][1]["attributes"] = {"ApproximateReceiveCount": str(received)}
         assert failed(worker.handler(event, Context())) == {"odd"}
-    assert paused == [worker.RETRY_AFTER_S, worker.RETRY_AFTER_S, worker.LAST_TRIES_S]
+    assert paused == [worker.RETRY_AFTER_S, worker.RETRY_AFTER_S, worker.LAST_RETRIES_S]
 
 
 def test_a_takeover_that_finds_no_worker_for_itself_shares_one_in_the_end(

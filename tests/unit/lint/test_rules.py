@@ -50,7 +50,7 @@ SPEAKS: list[tuple[str, str, str]] = [
     ("an input that the keychain alone reads", "W515",
      HEAD + "workload: {n: 1}\nkeychain: [{name: k, kind: bearer, token: '{{ workload.n }}{{ §workload.m }}'}]\n"
      "workflow: [{step: a, tool: {kind: http, url: 'http://x/', auth: k}}]\n"),
-    ("an expression outside of a text", "W523", flow("step: a\ntool:\n  kind: python\n  code: |\n    x = 1\n    y = x + §{{ workload.n }}")),
+    ("an expression in a text over lines", "W523", flow("step: a\ntool:\n  kind: python\n  code: |\n    x = 1\n    y = \"\"\"\n    §{{ workload.n }}\"\"\"")),
     ("two expressions", "W523", flow("step: a\ntool: {kind: python, code: \"x = '§{{ ctx.a }} and §{{- iter.b -}}'\"}")),
     ("a namespace in a function", "W524", flow("step: a\ntool:\n  kind: python\n  code: |\n    def main():\n        return §ctx['a']")),
     ("a namespace in a compensation", "W524",

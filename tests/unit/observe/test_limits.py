@@ -52,7 +52,7 @@ def test_why_says_what_an_execution_waits_for() -> None:
     for step in (None, "start"):
         (said,) = facts(world, ids[2], step)
         assert said.startswith("the execution waits for limit orders-all 1/1 since 20"), said
-        assert said.endswith(f", 2nd of those that wait; held by {ids[0]}"), said
+        assert said.endswith(f", 2nd in line; held by {ids[0]}"), said
     assert facts(world, ids[0]) == []
 
 
@@ -64,7 +64,7 @@ def test_why_says_what_a_step_waits_for_and_the_steps_behind_it() -> None:
     for step in (None, "charge", "done"):
         (said,) = facts(world, ids[1], step)
         assert said.startswith("charge waits for limit account 1/1 since 20"), said
-        assert said.endswith(f", 1st of those that wait; held by {ids[0]}"), said
+        assert said.endswith(f", 1st in line; held by {ids[0]}"), said
     assert facts(world, ids[0], "charge") == []
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -62,3 +63,22 @@ def python(tool: PythonTool, lines: list[str]) -> Python:
 def failure(outcome: Outcome) -> str:
     assert outcome.error is not None, outcome.result
     return outcome.error.kind
+
+
+def processes() -> set[int]:
+    """The processes of this machine."""
+    return {int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()}
+
+
+def descendants(pid: int) -> set[int]:
+    """The children of a process, theirs, and so on."""
+    parents = {}
+    for process in processes():
+        try:
+            parents[process] = int(Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[1])
+        except OSError:
+            continue
+    found = {pid}
+    while more := {child for child, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found - {pid}

@@ -187,7 +187,7 @@ MINE = {"key_id": "AKIATEST", "secret": "hush-hush", "region": "us-east-1"}
 def bucket() -> Iterator[str]:
     with mocked():
         client("s3").create_bucket(Bucket="lake")
-        for n in range(8):
+        for n in range(4):
             for form in ("parquet", "csv", "json", "jsonl"):
                 body = encode([{"id": n, "name": f"n{n}"}], form)
                 client("s3").put_object(Bucket="lake", Key=f"in/{form}/{n}.{form}", Body=body)
@@ -212,7 +212,7 @@ def test_objects_that_fit_a_pattern_are_one_table(run: Run, bucket: str, form: s
     command = "SELECT count(*) AS n, sum(t.id)::BIGINT AS s, any_value(one.name) AS o FROM t, one"
     outcome = run("duckdb", {"sources": sources, "command": command, **given}, secrets=secrets)
     assert outcome.error is None, outcome.error
-    assert outcome.result["rows"] == [{"n": 8, "s": sum(range(8)), "o": "n3"}]
+    assert outcome.result["rows"] == [{"n": 4, "s": sum(range(4)), "o": "n3"}]
 
 
 @pytest.mark.parametrize(

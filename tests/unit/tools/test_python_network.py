@@ -23,7 +23,7 @@ import pytest
 
 from noetl_core.tools.python.tool import NO_FILTER
 from noetl_core.tools.sandbox import socket_broker
-from tests.unit.tools.python_calls import Python, failure, lines, linux, python, tool
+from tests.unit.tools.python_calls import Python, descendants, failure, lines, linux, processes, python, tool
 
 __all__ = ["lines", "python", "tool"]
 pytestmark = linux
@@ -669,7 +669,7 @@ program = ctypes.create_string_buffer(struct.pack("=HBBI", 6, 0, 0, 0x7FFF0000))
 listener = libc.syscall(CALLS["seccomp"], 1, 8, struct.pack("@HP", 1, ctypes.addressof(program)))
 assert listener >= 0
 from noetl_core.tools.base import ToolCall
-from noetl_core.tools.python import PythonTool
+from noetl_core.tools.python.tool import PythonTool
 tool = PythonTool()
 for code, spec in (("import socket; result = str(socket.socket().type)", {"network": True}), ("result = 1", {})):
     outcome = tool.run(ToolCall("python", {"code": code}, spec))
@@ -689,23 +689,6 @@ def test_where_the_kernel_refuses_the_filter_network_is_refused_on_lambda(on_lam
         assert with_network.startswith("None;") and "cannot keep this task away from the runtime's port" in with_network
     else:
         assert with_network == f"{socket.SOCK_STREAM};None"
-
-
-def processes() -> set[int]:
-    return {int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()}
-
-
-def descendants(pid: int) -> set[int]:
-    parents = {}
-    for process in processes():
-        try:
-            parents[process] = int(Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[1])
-        except OSError:
-            continue
-    found = {pid}
-    while more := {child for child, parent in parents.items() if parent in found} - found:
-        found |= more
-    return found - {pid}
 
 
 def test_the_processes_of_a_task_end_with_it(python: Python, tool: Any) -> None:
@@ -847,8 +830,8 @@ def test_a_worker_that_is_killed_leaves_nothing_of_a_task_with_network() -> None
     code = """
 import os, signal
 from noetl_core.tools.base import ToolCall
-from noetl_core.tools.python import PythonTool
-from tests.unit.tools.test_python_network import descendants
+from noetl_core.tools.python.tool import PythonTool
+from tests.unit.tools.python_calls import descendants
 tool = PythonTool()
 assert tool.run(ToolCall("python", {"code": "result = 1"}, {"network": True})).result == 1
 print(*descendants(os.getpid()), flush=True)

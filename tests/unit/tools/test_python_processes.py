@@ -189,7 +189,7 @@ def test_a_worker_that_is_killed_leaves_no_processes_and_no_folders() -> None:
     code = """
 import os, signal, sys
 from noetl_core.tools.base import ToolCall
-from noetl_core.tools.python import PythonTool
+from noetl_core.tools.python.tool import PythonTool
 outcome = PythonTool().run(ToolCall("python", {"code": "import os\\nresult = [os.getpid(), os.getcwd()]"}))
 print(*outcome.result, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)

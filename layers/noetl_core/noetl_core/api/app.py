@@ -1,4 +1,4 @@
-"""The API behind API Gateway: a proxy event in, a proxy response out. Lambda Powertools routes."""
+"""Serves the API behind API Gateway: a proxy event in, a proxy response out. Lambda Powertools routes."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from noetl_core.api.requests import REQUESTS, GetDocs, GetDocument
 from noetl_core.ports import TooLarge
 
 CSP: Final = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
-"""Browsers run nothing in answers, which are data."""
+"""Keeps browsers from running anything in answers, which are data."""
 PLAIN: Final = {"X-Content-Type-Options": ["nosniff"], "Content-Security-Policy": [CSP], "Cache-Control": ["no-store"]}
 MAX_ANSWER = 6 * 1024 * 1024 - 64 * 1024
-"""The most bytes of a function's answer to API Gateway, without its headers."""
+"""Maximum size in bytes of a function's answer to API Gateway, without its headers."""
 Kind = type[Request[Any]]
 Described = GetDocument | GetDocs
 
 logging.getLogger("aws_lambda_powertools.event_handler").setLevel(logging.INFO)
-"""Its debug lines contain paths, which may have tokens in them."""
+"""Disabled, because Powertools' debug lines contain paths, which may contain tokens."""
 
 
 class Service(Protocol):
-    """What answers requests."""
+    """Answers requests."""
 
     def demand(self, caller: Caller, right: str) -> None:
         """Raise an error if the caller is known not to have `right`."""
         ...
 
     def answer(self, request: Request[Any], event: Mapping[str, Any]) -> Any:
-        """Return the answer to a request, which came in a proxy event."""
+        """Return the answer to a request from a proxy event."""
         ...
 
     def refusal(self, error: Exception, request_id: str) -> tuple[int, Any]:
@@ -60,19 +60,19 @@ class Route(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Return what may be logged of a path, which may contain a callback's token itself."""
+        """Return the part of a path that may be logged: the path itself may contain a callback's token."""
         return f"{self.kind.http.method} {self.kind.http.path}"
 
 
 def routes() -> list[Route]:
-    """Return the routes in the order in which they are tried: of two that fit a path, the more literal one is first."""
+    """Return the routes in the order in which they are tried: if two match a path, the more literal one is first."""
     ordered = sorted(REQUESTS, key=lambda kind: ("{" in kind.http.path, -len(re.sub(r"\{.*?\}", "", kind.http.path))))
     return [Route(kind, kind.http.pattern()) for kind in ordered]
 
 
 class _Resolver(APIGatewayRestResolver):
-    """Powertools keeps the current event for the whole process. Each of these has its own, so that several answer
-    concurrently."""
+    """Powertools keeps the current event for the whole process. Each resolver has its own, so that
+    several answer concurrently."""
 
     current_event: APIGatewayProxyEvent
 
@@ -95,12 +95,12 @@ class Api:
             self._app.route(route.rule, route.kind.http.method)(self._handler(route))
 
     def route(self, event: Mapping[str, Any]) -> str:
-        """Return the method and pattern of the route that answers a proxy event, to be logged."""
+        """Return the method and pattern of the route that answers a proxy event, for the log."""
         fits = (r for r in self._routes if r.kind.http.method == event["httpMethod"] and r.pattern.fullmatch(event["path"]))
         return next((route.name for route in fits), "none")
 
     def access(self, event: Mapping[str, Any]) -> dict[str, str]:
-        """Return what is logged of a proxy event: the pattern of its route, and who sent it."""
+        """Return the log fields of a proxy event: the pattern of its route, and the sender."""
         by = author_of(event)
         return {"route": self.route(event), "principal": by["principal"], "source": by["source"]}
 
@@ -125,7 +125,7 @@ class Api:
     def _answer(self, route: Route, event: Mapping[str, Any]) -> Response[str]:
         kind = route.kind
         found = route.pattern.fullmatch(event["path"])
-        if found is None:  # Powertools ignores slashes at the end
+        if found is None:  # Powertools ignores trailing slashes
             raise NoRoute(f"no such resource: {event['path']}")
         caller: Caller = event.get("requestContext") or {}
         if kind.http.right:
@@ -139,7 +139,7 @@ class Api:
         return Response(status, media, text, headers=dict(request.headers(answer)))
 
     def _described(self, request: Request[Any]) -> Any:
-        from noetl_core.api.document import document  # 300 ms, most of it to make the document: few ask for it
+        from noetl_core.api.document import document  # 300 ms, most of it for creating the document: few requests need it
         from noetl_core.api.page import page
 
         return document() if isinstance(request, GetDocument) else page(document())

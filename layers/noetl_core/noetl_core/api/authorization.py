@@ -1,4 +1,4 @@
-"""Authorization of requests: a token, or a signature."""
+"""Authorizes requests: with a token, or a signature."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def authorize(request: httpx.Request, token: str | None) -> None:
 
 
 def _sign(request: httpx.Request) -> None:
-    """SigV4, with the credentials of the process."""
+    """Sign with SigV4 and the credentials of the process."""
     from botocore.auth import SigV4Auth  # 110 ms, with the next two: only an API on AWS needs it
     from botocore.awsrequest import AWSRequest
     from botocore.session import Session

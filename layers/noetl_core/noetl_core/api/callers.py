@@ -1,8 +1,8 @@
-"""What a caller may do, by what API Gateway says of it (`docs/access.md`).
+"""Determines the rights of callers from API Gateway's request context (`docs/access.md`).
 
-Whoever comes with a token has the rights that its scopes and groups name. Of a caller with an IAM signature, IAM has judged the
-route, and what one route does for two kinds of callers is told apart by ARNs. An API without authentication is for an emulator
-on one machine, whose user may do everything but read secrets.
+Callers with a token have the rights that its scopes and groups name. IAM has already authorized the route of callers who sign.
+Their ARNs decide the two rights without a route (`secrets:read`, `executions:inline`). An API without authentication is for an
+emulator on one machine, whose user may do everything but read secrets.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from noetl_core.events.shapes import MAX_PRINCIPAL, By
 from noetl_core.values.frozen import frozen
 
 Caller = Mapping[str, Any]
-"""Who asks, as API Gateway says: its `requestContext`."""
+"""The caller, as API Gateway describes it: its `requestContext`."""
 
 FORMER: Final = {SECRETS: "secrets", ANSWERS: "callbacks"}
-"""What scopes and groups of some rights were called before; still understood."""
+"""Former scopes and groups of some rights; still understood."""
 AGENTS: Final = {"noetl-cli/": "cli", "noetl-console/": "console", "Mozilla/": "console"}
-"""How the user agents of clients begin."""
+"""Prefixes of the user agents of clients."""
 ANYBODY: Final = "*"
 REMEDIES: Final = {
     INLINE: "register the playbook and start it by its path (noetl register, noetl run PATH), or have the right given: the"
     " stack's parameter InlineStarters names roles and users, a token needs the scope or group",
 }
-"""What to do about rights that nobody has by default."""
+"""Remedies for missing rights that nobody has by default."""
 
 
 @frozen
 class Rights:
-    """What is known of callers' rights.
+    """The rules for callers' rights.
 
-    `auth` is how the API asks who calls: `IAM`, `JWT` or `NONE`. `readers` and `inliners` are ARNs of roles and users, `server`
-    is the resource server whose scopes count.
+    `auth` is the authentication of the API: `IAM`, `JWT` or `NONE`. `readers` and `inliners` are ARNs of roles and users,
+    `server` is the resource server whose scopes count.
     """
 
     auth: str = "NONE"
@@ -46,22 +46,22 @@ class Rights:
 
     @classmethod
     def from_environment(cls) -> Rights:
-        """As the deployment says; where it does not, IAM is taken to have judged."""
-        said = os.environ
+        """Return the rules of the deployment; by default, IAM is taken to have authorized callers."""
+        setting = os.environ
         return cls(
-            said.get("API_AUTH", "IAM"),
-            _listed(said.get("SECRET_READERS", "")),
-            _listed(said.get("INLINE_STARTERS", "")),
-            said.get("SCOPES_OF", "noetl"),
+            setting.get("API_AUTH", "IAM"),
+            _listed(setting.get("SECRET_READERS", "")),
+            _listed(setting.get("INLINE_STARTERS", "")),
+            setting.get("SCOPES_OF", "noetl"),
         )
 
     def __call__(self, caller: Caller, right: str) -> bool | None:
-        """Whether `caller` has `right`; None where IAM allowed the route and says no more."""
+        """Return whether `caller` has `right`; None if IAM allowed the route and nothing else is known."""
         claims = (caller.get("authorizer") or {}).get("claims")
         if isinstance(claims, Mapping):
             return self._by_token(claims, right)
         if self.auth == "JWT":
-            return right == ANSWERS  # without a token the gateway lets pass who has a callback's, where that is enough
+            return right == ANSWERS  # requests without a token pass the gateway if a callback's token suffices
         arn = _arn(caller)
         if right == SECRETS:
             return arn in self.readers
@@ -85,9 +85,10 @@ def name_of(caller: Caller) -> str:
 
 
 def author_of(event: Mapping[str, Any], user: str = "") -> By:
-    """Return who sends a request, a proxy event, and by which way. `user` is that of this machine where it alone asks.
+    """Return the sender of a request, a proxy event, and its client.
 
-    The way is what the client says of itself: pages and the command line name themselves, everything else is `api`.
+    `user` is the user of this machine, if requests come from there alone. The client is named by its user agent: pages and the
+    command line name themselves, all others are `api`.
     """
     headers = event.get("headers") or {}
     agent = next((str(value) for name, value in headers.items() if name.lower() == "user-agent"), "")
@@ -101,12 +102,12 @@ def _listed(text: str) -> frozenset[str]:
 
 
 def _groups(value: Any) -> set[str]:
-    """API Gateway hands the groups on as a list, or as its text."""
+    """Return the groups. API Gateway passes them as a list, or as its text."""
     return {str(v) for v in value} if isinstance(value, list) else set(re.findall(r"[^\s,\[\]]+", str(value or "")))
 
 
 def _arn(caller: Caller) -> str:
-    """The user's, or of a session the ARN of its role: `...:assumed-role/NAME/SESSION` is `...:role/NAME`."""
+    """Return the ARN of a user; for a session, that of its role: `...:assumed-role/NAME/SESSION` becomes `...:role/NAME`."""
     arn = str((caller.get("identity") or {}).get("userArn") or "")
     session = re.fullmatch(r"arn:([\w-]+):sts::(\d+):assumed-role/([^/]+)/.+", arn)
     return f"arn:{session[1]}:iam::{session[2]}:role/{session[3]}" if session else arn

@@ -1,4 +1,4 @@
-"""The API over HTTP."""
+"""Calls the API over HTTP."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import httpx
 
 ATTEMPTS = 8
-"""How often a request answered with 429 is sent: nothing was done, and `Retry-After` says when to retry."""
+"""Maximum number of attempts for a request answered with 429: nothing was done, and `Retry-After` says when to retry."""
 LONGEST_WAIT_S = 10.0
 NOT_MODIFIED = 304
 
@@ -41,7 +41,7 @@ class Client(Api):
         self._timeout_s = timeout_s
 
     def call(self, request: Request[Answer]) -> Answer:
-        import httpx  # 280 ms: a client that is made and not used costs nothing
+        import httpx  # 280 ms: an unused client costs nothing
 
         sent = self._http(request)
         authorize(sent, self._token)
@@ -57,7 +57,7 @@ class Client(Api):
         return cast("Answer", self._answer(request, answer))
 
     def _http(self, request: Request[Any]) -> httpx.Request:
-        """Return the HTTP request with the fields of `request` in their places; those that are None are left out."""
+        """Return the HTTP request with the fields of `request` in their places; those that are None are omitted."""
         import httpx  # 280 ms, as above
 
         http = request.http
@@ -107,7 +107,7 @@ class Client(Api):
 
 
 def _without_none(spec: Spec, value: Any) -> Any:
-    """Return a value of a body; keys of a typed dictionary that are None are left out."""
+    """Return a value of a body without the keys of a typed dictionary that are None."""
     if hasattr(spec.type, "__required_keys__") and isinstance(value, Mapping):
         return {name: part for name, part in value.items() if part is not None}
     return value

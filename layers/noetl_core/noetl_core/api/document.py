@@ -1,4 +1,4 @@
-"""The OpenAPI document: every operation with what it takes and, for each status, what it answers."""
+"""Generates the OpenAPI document: every operation with its request and, for each status, its answer."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from noetl_core.events.schema import event_schema
 
 SCHEMAS: Final = "#/components/schemas/"
 EVENT_PARTS: Final = f"{SCHEMAS}Event."
-"""Where the parts of an event's schema are: each event, its payload's shapes."""
+"""Prefix of the parts of an event's schema: each event, its payload's shapes."""
 GATEWAY: Final = (401, 403, 429)
-"""What API Gateway answers before the service is asked."""
+"""Statuses with which API Gateway answers before the service is called."""
 ABOUT: Final = (
-    "Errors say what is wrong, where, and what to do. Unknown parameters and keys are refused. "
-    "Cursors and ids are texts to be given back as they came."
+    "Errors contain a message, a location and a hint. Unknown parameters and keys are rejected. "
+    "Cursors and ids are opaque texts: pass them back unchanged."
 )
 TEXT: Final = {"schema": {"type": "string"}}
 Kind = type[Request[Any]]
@@ -34,7 +34,7 @@ Kind = type[Request[Any]]
 
 @cache
 def document() -> dict[str, Any]:
-    """Return the OpenAPI 3.1 document, made once per process."""
+    """Return the OpenAPI 3.1 document, generated once per process."""
     answers = {kind: _answer_type(kind) for kind in REQUESTS}
     made, definitions = TypeAdapter.json_schemas(
         [
@@ -68,14 +68,14 @@ def refusals(kind: Kind) -> list[int]:
     if "{" in http.path:
         found.add(404)
     if "{execution_id}" in http.path:
-        found.add(409)  # its log does not read
+        found.add(409)  # its log is unreadable
     if http.method in ("GET", "POST"):
         found.add(413)  # the request, or the answer
     return sorted(found)
 
 
 def _answer_type(kind: Kind) -> Any:
-    """Return the type of an operation's JSON answers; None: it has no JSON answers, or one of any keys."""
+    """Return the type of an operation's JSON answers; None if it has none, or one with arbitrary keys."""
     if kind is GetDocument or JSON not in kind.http.media:
         return None
     (base,) = kind.__orig_bases__  # type: ignore[attr-defined]  # of generic classes

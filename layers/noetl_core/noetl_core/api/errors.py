@@ -30,9 +30,9 @@ class Refused(ApiError):
 
 
 class Unreachable(ApiError):
-    """No connection, no answer in time, or an answer not from the API. Who acts: whoever gave the address, or operates the
+    """No connection, no answer in time, or an answer not from the API. Who acts: whoever configured the address, or operates the
     service there."""
 
 
 class TokenInTheClear(ApiError):
-    """The address is neither on this machine nor behind TLS, so a token could be intercepted. Who acts: whoever gave it."""
+    """The address is neither on this machine nor behind TLS, so a token could be intercepted. Who acts: whoever configured it."""

@@ -1,7 +1,7 @@
-"""Fields of requests: where a value stands in an HTTP request, what it may be, and a sentence about it.
+"""Describes fields of requests: their place in an HTTP request, their values, and a sentence about them.
 
 A field is an annotation of a request class, `name: Annotated[type, "sentence"]`, or with a `Field` instead of the sentence. By
-default a field stands in the path if the path has its name, else in the query of GET and DELETE, else in the JSON body.
+default, a field is in the path if the path contains its name, else in the query of GET and DELETE, else in the JSON body.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Place = Literal["path", "query", "header", "body", "text"]
 
 @frozen
 class Field:
-    """What is known of a field beside its type. `name` is its name in the request, if that is another one."""
+    """Facts about a field beside its type. `name` is its name in the request, if that differs."""
 
     about: str = ""
     name: str = ""
@@ -31,14 +31,14 @@ class Field:
     """A header that may have the value too."""
     header_about: str = ""
     quoted: bool = False
-    """The value is an entity tag: in quotes, perhaps weak."""
+    """True if the value is an entity tag: in quotes, perhaps weak."""
     least: float | None = None
     most: float | None = None
     """Bounds of a number, or of the length of a list."""
     filled: bool = False
-    """The value may not be empty."""
+    """True if the value may not be empty."""
     words: tuple[str, ...] = ()
-    """How a query spells no and yes, in pairs."""
+    """Pairs of words for no and yes in a query."""
     check: Callable[[Any], Any] | None = None
     """Returns the value, perhaps normalised. Raises `BadRequest` or `NoRoute`."""
     schema: Any = None
@@ -47,13 +47,13 @@ class Field:
 
 @frozen
 class Spec:
-    """A field of a request class, as its annotation states it."""
+    """A field of a request class, from its annotation."""
 
     attribute: str
     name: str
     place: Place
     type: Any
-    """Without `Annotated`; without None if `optional`."""
+    """The type without `Annotated`; without None if `optional`."""
     optional: bool
     required: bool
     default: Any
@@ -99,12 +99,12 @@ def _without_none(hint: Any) -> tuple[Any, bool]:
 
 
 def number(about: str, least: int, most: int, name: str = "", *, place: Place | None = None) -> Field:
-    """A whole number of a query: decimal digits."""
+    """Return a field for a whole number of a query: decimal digits."""
     return Field(about, name, least=least, most=most, place=place)
 
 
 def switch(about: str, *words: str, place: Place | None = None) -> Field:
-    """A query parameter that is a word for no or yes, by default `false` and `true`."""
+    """Return a field for a query parameter that is a word for no or yes, by default `false` and `true`."""
     return Field(about, words=words or ("false", "true"), place=place)
 
 
@@ -119,7 +119,7 @@ def check_numbers(request: Any) -> None:
 def _version(value: Any) -> int | str:
     if type(value) is int or (isinstance(value, str) and ALIAS.match(value)):
         return value
-    raise BadRequest(f"{value!r} is no version: an int is expected, or the name of an alias", "body.version")
+    raise BadRequest(f"{value!r} is not a version: an int is expected, or the name of an alias", "body.version")
 
 
 def _iteration(text: str) -> str:
@@ -143,5 +143,5 @@ VersionQuery = Annotated[Version, Field("a number or an alias, the latest by def
 
 
 def version_of_body(about: str) -> Field:
-    """A version of a playbook in a body: a number or an alias."""
+    """Return a field for a version of a playbook in a body: a number or an alias."""
     return Field(about, check=_version, schema=int | str)

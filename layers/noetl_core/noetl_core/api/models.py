@@ -1,4 +1,4 @@
-"""pydantic models of JSON bodies, made from the fields of a request class when its operation is first requested."""
+"""Creates pydantic models of JSON bodies from the fields of a request class, when its operation is first requested."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ _models: dict[str, type[BaseModel]] = {}
 
 
 def model_of(kind: type) -> type[BaseModel]:
-    """Return the model of the body of a request class, or of a typed dictionary in a body. Bodies of the same name are the same.
-    A key that is null counts as absent."""
+    """Return the model of the body of a request class, or of a typed dictionary in a body.
+
+    Bodies of the same name are the same. A null key counts as absent.
+    """
     http = getattr(kind, "http", None)
     name = kind.__name__ if http is None else http.body
     if name not in _models:
@@ -31,8 +33,8 @@ def model_of(kind: type) -> type[BaseModel]:
 def _definition(spec: Spec) -> tuple[Any, Any]:
     type_ = _with_constraints(_strict(spec.type), spec.field)
     default: Any = ... if spec.required else spec.default
-    given: Any = ModelField(default, alias=spec.name, description=spec.field.about or None)
-    return (type_ | None if spec.optional and type_ is not Any else type_), given
+    constrained: Any = ModelField(default, alias=spec.name, description=spec.field.about or None)
+    return (type_ | None if spec.optional and type_ is not Any else type_), constrained
 
 
 def _with_constraints(type_: Any, field: Field) -> Any:
@@ -51,7 +53,7 @@ def _with_constraints(type_: Any, field: Field) -> Any:
 
 
 def _strict(type_: Any) -> Any:
-    """Return a type that takes JSON values of its own type only."""
+    """Return a type that accepts only JSON values of its own type."""
     origin, parts = get_origin(type_), get_args(type_)
     if type_ in (str, int, bool, float):
         return Annotated[type_, Strict()]

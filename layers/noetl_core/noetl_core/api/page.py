@@ -1,4 +1,4 @@
-"""The OpenAPI document as a page: no script, nothing from elsewhere."""
+"""Shows the OpenAPI document as a page, without scripts or external resources."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ code { font-family: ui-monospace, monospace; }
 
 
 def page(document: Mapping[str, Any]) -> str:
-    """HTML of an OpenAPI document."""
+    """Return the HTML of an OpenAPI document."""
     info = document["info"]
     out = [
         "<!doctype html><html lang='en'><meta charset='utf-8'>",
@@ -54,7 +54,7 @@ def _operation(path: str, method: str, operation: Mapping[str, Any], schemas: Ma
 
 
 def _answered(answer: Mapping[str, Any]) -> str:
-    """The type of an answer, as a link; of refusals it is said once, among the types."""
+    """Return the type of an answer, as a link; error responses are described once, among the types."""
     kinds = [_kind(content["schema"], link=True) for content in answer["content"].values() if "schema" in content]
     return "" if any("ErrorBody" in kind for kind in kinds) else f" ({' or '.join(dict.fromkeys(kinds))})"
 
@@ -73,7 +73,7 @@ def _rows(schema: Mapping[str, Any], before: str) -> list[tuple[str, str, str]]:
 
 
 def _kind(schema: Mapping[str, Any], *, link: bool = False) -> str:
-    """A type in words."""
+    """Return a type in words."""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         return f"<a href='#{escape(name)}'>{escape(name)}</a>" if link else name

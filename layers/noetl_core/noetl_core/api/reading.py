@@ -1,4 +1,4 @@
-"""Reads a request from a proxy event: known names only, strict JSON. Errors carry a location and a hint."""
+"""Parses requests from proxy events: known names only, strict JSON. Errors carry a location and a hint."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 MAX_BODY = 6 * 1024 * 1024
 """Lambda's synchronous payload limit."""
 MAX_TEXT = 1024
-"""Bytes of a part of a path or of a query parameter: DynamoDB refuses sort keys over that."""
+"""Maximum size in bytes of a part of a path or of a query parameter: DynamoDB rejects longer sort keys."""
 SIGNED = ("after", "cursor")
-"""Query parameters that are longer: cursors."""
+"""Query parameters that may be longer: cursors."""
 EXPECTED = {"string": "str", "int": "int", "bool": "bool", "dict": "dict", "list": "list", "model": "dict"}
-"""The types that pydantic's `..._type` errors expect, in the words of messages."""
+"""Types that pydantic's `..._type` errors expect, in the words of messages."""
 
 
 def read(kind: type[Request[Any]], event: Mapping[str, Any], path: Mapping[str, str]) -> Request[Any]:
@@ -79,8 +79,10 @@ def body_text(event: Mapping[str, Any]) -> str:
 
 
 def body_object(event: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the JSON object of the body, `{}` for an empty one, whatever its Content-Type says (`curl -d` says it is a form).
-    Numbers must be finite, texts valid Unicode and keys unique. Raises `BadRequest`, `TooLarge`."""
+    """Return the JSON object of the body, `{}` for an empty one, whatever its Content-Type (`curl -d` sends that of a form).
+
+    Numbers must be finite, texts valid Unicode and keys unique. Raises `BadRequest`, `TooLarge`.
+    """
     text = body_text(event)
     try:
         value = strict_json.loads(text or "{}")
@@ -95,14 +97,14 @@ def playbook_of(text: str) -> str:
     """Return the text of a playbook: the body itself (YAML or JSON), or that in `{"playbook": "..."}`."""
     try:
         value = strict_json.loads(text)
-    except ValueError:  # the reader of playbooks reports what is wrong with it
+    except ValueError:  # the reader of playbooks reports the errors in it
         return text
     wrapped = isinstance(value, dict) and isinstance(value.get("playbook"), str) and len(value) == 1
     return value["playbook"] if wrapped else text
 
 
 def _check_texts(where: str, texts: Mapping[str, str]) -> None:
-    """Refuse texts that no store could hold. Raises `BadRequest`."""
+    """Reject texts that no store could keep. Raises `BadRequest`."""
     for name, text in texts.items():
         if len(text.encode("utf-8", "surrogatepass")) > MAX_TEXT and name not in SIGNED:
             raise BadRequest(f"{name} is longer than {MAX_TEXT} bytes", f"{where}.{name}")
@@ -116,7 +118,7 @@ def _header(spec: Spec, headers: Mapping[str, str]) -> str | None:
 
 
 def _text(spec: Spec, text: str) -> Any:
-    """Return the value that a text of a path or query stands for. Raises `BadRequest`, and what the field's check raises."""
+    """Return the value of a text in a path or query. Raises `BadRequest`, and the errors of the field's check."""
     field = spec.field
     if field.check is not None:
         return field.check(text)
@@ -130,7 +132,7 @@ def _text(spec: Spec, text: str) -> Any:
 
 
 def _body(kind: type[Request[Any]], value: Mapping[str, Any]) -> tuple[dict[str, Any], list[BadRequest]]:
-    """Return the values of a JSON body, and what is wrong with it. pydantic checks it."""
+    """Return the values of a JSON body, and its errors. pydantic checks it."""
     from pydantic import ValidationError  # 80 ms, with the next: only requests with a body need it
 
     from noetl_core.api.models import model_of
@@ -144,7 +146,7 @@ def _body(kind: type[Request[Any]], value: Mapping[str, Any]) -> tuple[dict[str,
 
 
 def _malformed(kind: type, error: ValidationError) -> list[BadRequest]:
-    """Return what pydantic found, in the words of this API."""
+    """Return pydantic's errors, in the words of this API."""
     return [_wrong(kind, each) for each in error.errors()]
 
 

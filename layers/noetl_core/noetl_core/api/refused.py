@@ -1,4 +1,4 @@
-"""Errors of requests that the API refuses before an operation sees them, and the checks that raise them."""
+"""Errors of requests that the API rejects before an operation sees them, and the checks that raise them."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ class BadCursor(ValueError):
 
 
 class NoRoute(LookupError):
-    """Nothing has this method and path (HTTP 404). Who acts: the caller."""
+    """No route has this method and path (HTTP 404). Who acts: the caller."""
 
 
 class NotAllowed(Exception):
-    """The caller may not do that (HTTP 403). Who acts: whoever gives out rights."""
+    """The caller may not do that (HTTP 403). Who acts: whoever grants rights."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """A hint for a name that is not `known`: what was probably meant, or all there are."""
+    """Return a hint for a name that is not `known`: the probable one, or all that exist."""
     import difflib  # 4 ms: only wrong requests need it
 
     names = list(known)
@@ -41,9 +41,9 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def within(name: str, value: int, least: int, most: int) -> int:
-    """Return `value`, if the parameter `name` may have it. Raises `BadRequest`."""
+    """Return `value`, if it is within the bounds of the parameter `name`. Raises `BadRequest`."""
     if not least <= value <= most:
-        raise BadRequest(f"{name} is a number from {least} to {most}", f"query.{name}")
+        raise BadRequest(f"{name} must be a number from {least} to {most}", f"query.{name}")
     return value
 
 
@@ -58,5 +58,5 @@ def iteration_path(text: str, loc: str = "path.iteration") -> tuple[int, ...]:
     """Return the indexes of an iteration written as `617` or `3.5`. Raises `BadRequest`."""
     parts = text.split(".")
     if len(parts) > 10 or not all(part.isascii() and part.isdecimal() and len(part) <= 9 for part in parts):
-        raise BadRequest(f"{text[:100]!r} is no iteration", loc, "its index, `617`; in nested loops all, `3.5`")
+        raise BadRequest(f"{text[:100]!r} is not an iteration", loc, "its index, `617`; in nested loops all, `3.5`")
     return tuple(int(part) for part in parts)

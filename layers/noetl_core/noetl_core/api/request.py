@@ -48,7 +48,7 @@ class Http:
     media: tuple[str, ...] = (JSON,)
     """The content types of its answers."""
     answers: str = ""
-    """The type of its answers in the document, if that is not the one of the request class."""
+    """The type of its answers in the document, if it is not that of the request class."""
 
     def pattern(self) -> re.Pattern[str]:
         """Return a regular expression of the paths that it answers."""
@@ -63,7 +63,7 @@ class Request(Generic[Answer]):
 
     http: ClassVar[Http]
     handler: ClassVar[Callable[[Any, Any], Any]]
-    """Carries the operation out; the service sets it (`answered`)."""
+    """Performs the operation; the service sets it (`answered`)."""
 
     if not TYPE_CHECKING:
 
@@ -81,7 +81,7 @@ class Request(Generic[Answer]):
 
     @classmethod
     def answered(cls, handler: Callable[[Service, Self], Answer]) -> Callable[[Service, Self], Answer]:
-        """Let `handler` carry the operation out."""
+        """Register `handler` as the implementation of the operation."""
         cls.handler = staticmethod(handler)
         return handler
 
@@ -124,7 +124,7 @@ class Caller(ABC):
 
 
 class Operation(Generic[P, Answer]):
-    """A method that calls with a request of a class, and has its arguments."""
+    """A method that sends a request of a class, with its arguments."""
 
     def __init__(self, request: Callable[P, Request[Answer]]) -> None:
         self.request = request

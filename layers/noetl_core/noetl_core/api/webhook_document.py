@@ -1,5 +1,8 @@
-"""What the OpenAPI document says of webhooks. They are no route of this resolver: a function of their own answers them, or
-`noetl serve` (docs/triggers.md), so here is what it answers (`control.triggers.hooks`)."""
+"""Describes webhooks in the OpenAPI document.
+
+They are not routes of this resolver: another function answers them, or `noetl serve` (docs/triggers.md), so this module describes
+those answers (`control.triggers.hooks`).
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,9 @@ TAKEN: Final = {
     "type": "object",
     "required": ["status"],
     "properties": {
-        "status": {"enum": ["accepted", "ignored"], "description": "ignored: its `match` does not, and nothing starts"},
-        "delivery": {"type": "string", "description": "by which it is the same when it comes again"},
-        "execution_id": {"type": "string", "description": "what it starts"},
+        "status": {"enum": ["accepted", "ignored"], "description": "ignored: its `match` is false, and nothing starts"},
+        "delivery": {"type": "string", "description": "its id, which identifies repetitions"},
+        "execution_id": {"type": "string", "description": "the started execution"},
     },
 }
 CHALLENGE: Final = {"type": "object", "required": ["challenge"], "properties": {"challenge": {}}}
@@ -28,15 +31,15 @@ def hooks_route() -> dict[str, Any]:
     answers: dict[int, Any] = {200: CHALLENGE, 202: TAKEN, **dict.fromkeys(REFUSALS, REFUSED)}
     return {
         "post": {
-            "summary": "A signed request to a webhook: its signature is all the proof that it takes",
+            "summary": "A signed request to a webhook: its signature is the only authentication",
             "operationId": "take_webhook",
             "security": [],
             "parameters": [
                 {"name": name, "in": "path", "required": True, "description": of, "schema": {"type": "string"}}
-                for name, of in (("path", "of the playbook, with its slashes"), ("trigger", "its name"))
+                for name, of in (("path", "path of the playbook, with its slashes"), ("trigger", "its name"))
             ],
             "requestBody": {
-                "description": "What is signed, of up to 4 MB: JSON, a form or text; what is no text as application/octet-stream",
+                "description": "The signed body, up to 4 MB: JSON, a form or text; binary data as application/octet-stream",
                 "content": {"application/json": {"schema": {}}, "*/*": {"schema": {"type": "string", "format": "binary"}}},
             },
             "responses": {

@@ -1,5 +1,8 @@
-"""botocore clients of one session per process, for the engine's adapters and for tools. They use `AWS_ENDPOINT_URL`, as all of
-botocore does, and the credentials that botocore finds: a function's role, or the caller's own profile."""
+"""Creates botocore clients of one session per process, for the engine's adapters and for tools.
+
+They use `AWS_ENDPOINT_URL`, as all of botocore does, and the credentials that botocore finds: a function's role, or the caller's
+own profile.
+"""
 
 from __future__ import annotations
 
@@ -18,21 +21,24 @@ from botocore.session import Session
 from noetl_core import __version__
 
 for _library in ("botocore", "s3transfer", "urllib3"):
-    logging.getLogger(_library).setLevel(logging.WARNING)  # below it they write down URLs, requests and answers: secrets too
+    logging.getLogger(_library).setLevel(logging.WARNING)  # lower levels log URLs, requests and answers: secrets too
 
 PATIENT: Final = Config(
     retries={"mode": "standard", "total_max_attempts": 5},
     connect_timeout=3,
     read_timeout=30,
     max_pool_connections=32,
-    user_agent=f"noetl/{__version__}",  # else botocore writes down its whole environment anew for every request
+    user_agent=f"noetl/{__version__}",  # otherwise botocore writes its whole environment into every request
 )
 CONFIGS: Final = {
     "s3": PATIENT.merge(Config(s3={"addressing_style": "path"}, signature_version="s3v4")),
     "dynamodb": PATIENT.merge(Config(read_timeout=8)),
 }
-"""DynamoDB answers in milliseconds: waiting for a lost packet must take less time than a lease can spare. Addresses that S3 signs
-are signed as everything else is: most Regions take no older way."""
+"""Configurations by service.
+
+DynamoDB answers in milliseconds: waiting for a lost packet must take less time than a lease can spare. URLs that S3 presigns use
+the same signature version as requests: most Regions accept no older one.
+"""
 
 TRANSIENT: Final = frozenset(
     {
@@ -65,8 +71,8 @@ _check: ContextVar[Callable[[], None] | None] = ContextVar("noetl_requests_until
 
 @contextmanager
 def requests_checked_by(check: Callable[[], None]) -> Iterator[None]:
-    """Call `check` before each request that this thread sends in the block, and before each retry; what it raises ends the
-    request. botocore has no deadline: a request that is on its way ends by the limits of `PATIENT`."""
+    """Call `check` before each request that this thread sends in the block, and before each retry; an error that it raises ends
+    the request. botocore has no deadline: a request in progress ends by the limits of `PATIENT`."""
     before = _check.set(check)
     try:
         yield
@@ -81,9 +87,12 @@ def _check_time(**_: Any) -> None:
 
 
 def client(service: str, region: str | None = None, answer_s: int | None = None) -> Any:
-    """Return the client of `service`: there is one for each combination of arguments. With `answer_s` it waits so many seconds
-    for an answer and asks once, for requests that must not be repeated (None: as `PATIENT` says)."""
-    with _making:  # making clients is not thread-safe, using them is
+    """Return the client of `service`: there is one for each combination of arguments.
+
+    With `answer_s`, it waits that many seconds for an answer and sends the request once, for requests that must not be repeated
+    (None: as in `PATIENT`).
+    """
+    with _making:  # creating clients is not thread-safe, using them is
         return _client(service, region, answer_s)
 
 
@@ -107,12 +116,12 @@ def _session() -> Session:
 
 @cache
 def _loader() -> Any:
-    """Return what reads the descriptions of services, and keeps each that it has read."""
+    """Return the loader of service descriptions, which keeps each that it has read."""
     return Session().get_component("data_loader")
 
 
 def session() -> Session:
-    """Return the session, for what signs requests itself: its credentials and its Region."""
+    """Return the session, for code that signs requests itself: its credentials and its Region."""
     with _making:
         return _session()
 
@@ -125,8 +134,10 @@ def forget_clients() -> None:
 
 
 def load_services(services: Iterable[str]) -> None:
-    """Read the descriptions of services, which takes most of the time that a first client takes. No client stays, no credentials
-    are looked for, and nothing is connected."""
+    """Read the descriptions of services, which takes most of the time of creating a first client.
+
+    No client stays, no credentials are searched for, and no connection is opened.
+    """
     with _making:
         loading = Session()
         loading.register_component("data_loader", _loader())

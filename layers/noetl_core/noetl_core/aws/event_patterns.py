@@ -1,12 +1,10 @@
-"""Event patterns of Amazon EventBridge: which events one matches, and what is wrong with one (docs/triggers.md, "Events").
+"""Matches and checks event patterns of Amazon EventBridge (docs/triggers.md, "Events").
 
 A pattern has the shape of the events that it matches. Its mappings name keys, all of which must match (`$or`: a list of mappings,
 one of which must); its lists have the allowed values: strings, numbers, booleans, null, and filters, which are mappings of one
 key. A list in an event matches if one of its items does. In a list of mappings, a single item must match the whole sub-pattern.
-Filters are applied to strings, numbers, booleans and nulls, never to mappings.
-
-Two things differ from the service: numbers are compared by value (300 is 300.0), and a pattern may be larger than 4,096
-characters.
+Filters are applied to strings, numbers, booleans and nulls, never to mappings. Two things differ from the service: numbers are
+compared by value (300 is 300.0), and a pattern may be larger than 4,096 characters.
 """
 
 from __future__ import annotations
@@ -113,9 +111,9 @@ def _kind(value: Any) -> str:
 
 class _Filter(NamedTuple):
     accepts: Callable[[Any, Leaf], bool]
-    """(operand, value) -> whether the value passes."""
+    """Returns whether a value passes: (operand, value)."""
     flaw: Callable[[Any], str | None]
-    """(operand) -> what is wrong with it, or None."""
+    """Returns the error in an operand, or None: (operand)."""
 
 
 def _folded(operand: Any, value: Leaf, test: Callable[[str, str], bool]) -> bool:
@@ -256,7 +254,7 @@ NEGATED: Final[Mapping[str, Callable[[Any], str | None]]] = {
     "equals-ignore-case": _text_flaw,
     "wildcard": _wildcard_flaw,
 }
-"""The filters within `anything-but`: one text each, or a list of which none may fit."""
+"""The filters allowed within `anything-but`: one text each, or a list of which none may match."""
 
 
 def _either_flaws(wanted: Any, at: tuple[str | int, ...]) -> Iterator[Flaw]:

@@ -1,5 +1,5 @@
-"""Admission of requests: from a request to an execution whose first commit is stored (formal specification 4.1; resolutions
-26 and 28)."""
+"""Admits requests: turns a request into an execution whose first commit is stored (formal specification 4.1; resolutions 26 and
+28)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 
 class UnknownPool(ValueError):
-    """A step asks for a pool that does not exist (HTTP 422). Who acts: the author, or the operator who deploys pools."""
+    """A step names a pool that does not exist (HTTP 422). Who acts: the author, or the operator who deploys pools."""
 
 
 class KeyReused(Exception):
@@ -64,26 +64,28 @@ class StartRequest:
     parent: Mapping[str, Any] | None = None
     trace_id: str | None = None
     execution_id: str | None = None
-    """Given for children only; otherwise it is created here."""
+    """Set for children only; otherwise it is created here."""
     derived_key: bool = False
-    """Whether the engine has derived the idempotency key."""
+    """True if the engine derived the idempotency key."""
     trigger: Triggered | None = None
-    """What starts it, where nobody asks for it."""
+    """The trigger that starts it; None for requests of callers."""
     labels: Mapping[str, str] = field(default_factory=dict)
-    """By which lists find it (`views.executions.labels`)."""
+    """Labels, by which lists find it (`views.executions.labels`)."""
     priority: float | None = None
-    """Among those that wait for a limit; None: what the playbook says."""
+    """Priority among waiters for a limit; None: as the playbook says."""
     strict: bool = False
-    """Whether the execution is strict, also if neither the playbook nor the stack say so."""
+    """Makes the execution strict, even if neither the playbook nor the stack does."""
     registers: bool = True
-    """Whether a playbook that is given by its text becomes the latest version of its path, because the caller may register
-    playbooks. Otherwise it is only pinned."""
+    """If true, a playbook passed as text becomes the latest version of its path, because the caller may register playbooks.
+
+    Otherwise, it is only pinned.
+    """
 
     by: By | None = None
-    """Who starts it; None: whom the control plane acts for."""
+    """The starter; None: the principal for whom the control plane acts."""
 
     def fingerprint(self) -> str:
-        """Return what must be equal in two requests with the same idempotency key."""
+        """Return a digest that is equal for equal requests with the same idempotency key."""
         body: dict[str, Any] = {
             "path": self.path,
             "version": self.version,
@@ -92,9 +94,9 @@ class StartRequest:
             "payload": self.payload,
             "ctx": self.ctx,
         }
-        if self.labels:  # requests without them keep the fingerprints that they had
+        if self.labels:  # requests without them keep their older fingerprints
             body["labels"] = self.labels
-        if self.priority is not None and caller_of(self.parent) is None:  # a child's is that of whoever calls it
+        if self.priority is not None and caller_of(self.parent) is None:  # a child's is that of its caller
             body["priority"] = self.priority
         if self.strict and caller_of(self.parent) is None:
             body["strict"] = True
@@ -110,24 +112,25 @@ class Started:
     playbook: PlaybookVersion
     created: bool
     warnings: tuple[str, ...] = ()
-    """What is probably a mistake in the payload: keys that the workload does not know, types other than those of the
-    defaults."""
+    """Probable mistakes in the payload: keys that the workload lacks, and types other than those of the defaults."""
 
 
 def check_pools(control: Control, playbook: Playbook) -> None:
-    """Raise `UnknownPool` where a step would run in a pool that does not exist. No other pool may take its place, because a
-    pool decides what its workers may do."""
+    """Raise `UnknownPool` if a step would run in a pool that does not exist.
+
+    No other pool may replace it, because a pool decides the permissions of its workers.
+    """
     for step in playbook.steps:
         if control.pools is not None and step.pool not in control.pools:
             hint = suggest(step.pool, control.pools) or f"there are: {', '.join(sorted(control.pools))}"
-            raise UnknownPool(f"step {step.name} asks for the pool {step.pool!r}, which is not here ({hint})")
+            raise UnknownPool(f"step {step.name} names pool {step.pool!r}, which does not exist ({hint})")
 
 
 def admit(control: Control, request: StartRequest) -> Started:
     """Pin the playbook, write the first commit with the first routing pass, and send the first commands.
 
     Raises `InvalidPlaybook`, `NotFound` (no such playbook; `Deleted`), `UnknownPool`, `BadWorkload`, `KeyReused`, `Unavailable`.
-    A refused request leaves nothing behind.
+    A rejected request leaves nothing behind.
     """
     execution_id, key = _identity(control, request)
     started = None if key is None else _same_request(control, execution_id, key)
@@ -142,11 +145,11 @@ def admit(control: Control, request: StartRequest) -> Started:
 
 
 def _identity(control: Control, request: StartRequest) -> tuple[str, RequestKey | None]:
-    """Return the id of the execution that a request is for, and its idempotency key."""
+    """Return the id of the requested execution, and its idempotency key."""
     if request.idempotency_key is not None:
         if ids.is_derived(request.idempotency_key) and not request.derived_key:
             begin = request.idempotency_key.partition(":")[0]
-            raise KeyReserved(f"an idempotency key that begins with {begin}: is the engine's own: choose another one")
+            raise KeyReserved(f"an idempotency key that begins with {begin}: is reserved for the engine: choose another one")
         key: RequestKey = {"key": request.idempotency_key, "fingerprint": request.fingerprint()}
         return ids.execution_id_from_key(request.idempotency_key), key
     return request.execution_id or ids.execution_id_at(control.clock.now(), secrets.randbits(21)), None
@@ -182,14 +185,14 @@ def _new_execution(
 
 
 def strict_by_default(control: Playbooks, playbook: Playbook) -> bool:
-    """Return whether the playbook's executions are strict, unless a request says so: by itself, or by the stack."""
+    """Return whether the playbook's executions are strict by default: according to the playbook, or else to the stack."""
     return control.strict if playbook.executor.strict is None else playbook.executor.strict
 
 
 def _rendered(
     control: Control, playbook: Playbook, request: StartRequest, execution_id: str, *, strict: bool, blanks: Blanks
 ) -> dict[str, Any]:
-    """Return the values of the templates among the defaults, after the whole workload was checked. Raises `BadWorkload`."""
+    """Return the values of the templates among the defaults, after checking the whole workload. Raises `BadWorkload`."""
     family = caller_of(request.parent) or execution_id
     values = Values(control.store, control.results, family)
     with control.evaluating(execution_id):
@@ -209,7 +212,7 @@ def settled_inputs(
 ) -> dict[str, Any]:
     """Return the values of the templates among `playbook`'s defaults under `payload`; `resolve` loads the references in it.
 
-    Raises `BadWorkload` when they cannot be rendered, or when the workload does not conform to the playbook's `x-schema`.
+    Raises `BadWorkload` if they cannot be rendered, or if the workload does not conform to the playbook's `x-schema`.
     """
     rendered = rendered_defaults(playbook, payload, execution_id, resolve, trigger, strict=strict, blanks=blanks)
     if playbook.inputs is not None:
@@ -219,7 +222,7 @@ def settled_inputs(
 
 
 def loading(values: Values) -> Resolve:
-    """Return what loads references for templates that are rendered at admission."""
+    """Return a function that loads references for templates rendered at admission."""
 
     def resolve(ref: Any) -> Any:
         value = values(("object", ref["key"], ref))
@@ -233,8 +236,8 @@ def loading(values: Values) -> Resolve:
 
 
 def _looked_into(value: Any, schema: Mapping[str, Any], resolve: Callable[[Any], Any]) -> Any:
-    """Return `value` with references replaced where `schema` describes their content, so that the size of a value does not
-    matter to a check."""
+    """Return `value` with references replaced where `schema` describes their content, so that checks do not depend on the size of
+    a value."""
     if not schema:
         return value
     if is_reference(value):
@@ -264,8 +267,7 @@ def _resolve(control: Control, request: StartRequest, execution_id: str) -> Play
 
 
 def _same_request(control: Control, execution_id: str, key: RequestKey) -> Started | None:
-    """Return the execution that an earlier request with the same key has started, with the playbook that it has pinned. Raises
-    `KeyReused`."""
+    """Return the execution that an earlier request with the same key started, with the playbook it pinned. Raises `KeyReused`."""
     state = control.load(execution_id)
     if state.seq < 0:
         return None
@@ -286,12 +288,12 @@ def _decide(control: Control, playbook: Playbook, new: NewExecution, now: int) -
         try:
             with control.evaluating(new.execution_id):
                 return start(playbook, new, now, values, control.deadline.check)
-        except NeedValues as missing:  # a payload may hold references
+        except NeedValues as missing:  # a payload may contain references
             fetch.supply(values, missing)
 
 
 def _commit(control: Control, new: NewExecution, version: PlaybookVersion, decision: Decision, now: int) -> Started:
-    """Write the first commit and carry out what follows from it. If another request was faster, return its execution."""
+    """Write the first commit and carry out its effects. If another request was faster, return its execution."""
     control.due_soon(new.execution_id, now)
     try:
         control.commit(decision)
@@ -307,13 +309,16 @@ def _commit(control: Control, new: NewExecution, version: PlaybookVersion, decis
 
 
 def _go_on(control: Control, decision: Decision) -> None:
-    """Carry out what follows from the first commit. The execution is started by then: a caller that were told to try again, and
-    has no idempotency key, would start a second one. So what a service refuses here is left to the router, or to the sweeper."""
+    """Carry out the effects of the first commit.
+
+    The execution has started by then: a caller who were told to try again without an idempotency key would start a second one. So
+    failures of services here are left to the router or the sweeper.
+    """
     execution_id = decision.state.execution_id
     try:
         control.conclude(decision)
     except StorageFailed:
-        raise  # of this machine: nobody else goes on with it
+        raise  # local storage failed: no other process would continue it
     except Unavailable as error:
         log.warning("execution %s is started; the router goes on with it: %s", execution_id, error)
         with suppress(Unavailable):

@@ -1,8 +1,8 @@
-"""Answers to `kind: callback` by token (docs/callbacks.md): they are verified, checked against the schema and recorded once;
-early, double and late answers get an exact reply.
+"""Records answers to `kind: callback` by token (docs/callbacks.md).
 
-An answer is first recorded as a signal in the control stream (mailbox rule), so an answer that comes before the run is
-suspended is not lost. Of several answers the log records one; the others are told what it is.
+Answers are verified, checked against the schema and recorded once. Early, repeated and late answers get an exact reply. An answer
+is first recorded as a signal in the control stream (mailbox rule), so an answer that comes before the run is suspended is not
+lost. Of several answers the log records one; replies to the others contain it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from noetl_core.values.json_schema import BadSchema, check_schema, problems
 
 
 class Gone(Exception):
-    """Nobody waits for this answer any longer: the callback timed out, or the execution ended (HTTP 410). Who acts: nobody."""
+    """The callback no longer waits: it timed out, or the execution ended (HTTP 410). Who acts: nobody."""
 
 
 class Answered(Exception):
@@ -38,7 +38,7 @@ class Answered(Exception):
 
 
 class Unfit(Exception):
-    """The answer does not conform to what the callback asks for; the callback still waits (HTTP 422). Who acts: the caller."""
+    """The answer does not conform to the callback's schema; the callback still waits (HTTP 422). Who acts: the caller."""
 
     def __init__(self, wrong: list[str]) -> None:
         super().__init__("the answer is not what the callback asks for: " + "; ".join(wrong))
@@ -46,7 +46,7 @@ class Unfit(Exception):
 
 
 Became = Literal["answered", "early", "recorded", "alive"]
-"""What happened to it: it answers an open wait; it is kept for a later wait; the same answer was given before; it is a
+"""The effect of the answer: it answers an open wait; it is kept for a later wait; the same answer was recorded before; it is a
 heartbeat."""
 
 
@@ -60,7 +60,7 @@ class Reply:
 
 @dataclass(slots=True)
 class _VisitStatus:
-    """What the log says about the visit that a token names: its open wait, whether it was answered, whether it is over."""
+    """The log's information about the visit that a token names: its open wait, an answer, why it ended."""
 
     state: State
     run: Run | None
@@ -77,9 +77,9 @@ def answer(control: Control, token: str, data: Any = None, error: Mapping[str, A
     """
     target = target_of(token, _key(control))
     visit = _visit_status(control, target)
-    given: dict[str, Any] = {"data": data} if error is None else {"error": _error(error)}
+    response: dict[str, Any] = {"data": data} if error is None else {"error": _error(error)}
     if visit.answered:
-        return _again(control, target, given)
+        return _again(control, target, response)
     if visit.over:
         raise Gone(visit.over)
     if error is None:
@@ -90,26 +90,26 @@ def answer(control: Control, token: str, data: Any = None, error: Mapping[str, A
     which = visit.wait["wait_id"] if visit.wait is not None else f"early{visit.waits}"
     signal_id, mine = f"{target.task_run}.{which}", control.clock.nonce()
     if error is None:
-        given = {"data": _kept(control, visit.state, signal_id, data)}
+        response = {"data": _kept(control, visit.state, signal_id, data)}
     control.due_soon(execution_id)
     received: SignalReceived = {"id": signal_id, "name": callback_signal(target.task_run), "nonce": mine, "by": control.by}
     if error is not None:
-        received["error"] = given["error"]
-    elif given["data"] is not None:
-        received["data"] = given["data"]
+        received["error"] = response["error"]
+    elif response["data"] is not None:
+        received["data"] = response["data"]
     control.route(execution_id, facts=[fact(SignalReceived, **received)])
     recorded = _recorded(control, target, visit.state.seq)
     if recorded is None:
         raise Gone(f"execution {execution_id} ended meanwhile")
     if recorded.get("nonce") != mine:
-        return _same(recorded, given, execution_id)
+        return _same(recorded, response, execution_id)
     if visit.wait is not None and not recorded["matched"] and not _waits_still(control, target, visit.wait):
         raise Gone("the callback timed out")
     return Reply(execution_id, "answered" if visit.wait is not None else "early")
 
 
 def heartbeat(control: Control, token: str) -> Reply:
-    """Record a heartbeat of the one who is to answer. Raises `Forged`, `NotFound`, `Answered`, `Gone`, `Unavailable`."""
+    """Record a heartbeat of the answerer. Raises `Forged`, `NotFound`, `Answered`, `Gone`, `Unavailable`."""
     target = target_of(token, _key(control))
     visit = _visit_status(control, target)
     if visit.answered:
@@ -121,7 +121,7 @@ def heartbeat(control: Control, token: str) -> Reply:
     control.due_soon(target.execution_id)
     beat = fact(SignalReceived, id=control.clock.nonce(), name=callback_signal(target.task_run), heartbeat=True)
     _, beaten = control.record(target.execution_id, beat)
-    if not beaten:  # one that came just now counts for both, otherwise it is too late
+    if not beaten:  # a recent answer counts for both waits, an older one is too late
         after = _visit_status(control, target)
         if after.answered:
             raise Answered("the callback has been answered")
@@ -131,8 +131,10 @@ def heartbeat(control: Control, token: str) -> Reply:
 
 
 def open_callbacks(control: Control, execution_id: str) -> list[dict[str, Any]]:
-    """Return the callbacks by token for which an execution waits, with their tokens, for callers who may answer. Raises
-    `NotFound`."""
+    """Return the callbacks by token for which an execution waits, with their tokens, for callers who may answer.
+
+    Raises `NotFound`.
+    """
     state = control.load(execution_id)
     if state.seq < 0:
         raise NotFound(f"there is no execution {execution_id}")
@@ -150,16 +152,16 @@ def callback_waits(state: State) -> list[tuple[Run, Wait]]:
 
 
 def shown_wait(run: Run, wait: Wait) -> dict[str, Any]:
-    """Return a callback that waits, without its token."""
-    shown = ("wait_id", "task", "iteration", "description", "schema", "heartbeat")
-    out: dict[str, Any] = {"step": run.step, **{key: value for key, value in wait.items() if key in shown}}
+    """Return a waiting callback, without its token."""
+    public_keys = ("wait_id", "task", "iteration", "description", "schema", "heartbeat")
+    out: dict[str, Any] = {"step": run.step, **{key: value for key, value in wait.items() if key in public_keys}}
     if (due := due_at(wait)) is not None:
         out["until"] = to_rfc3339(due)
     return out
 
 
 def token_for(control: Control, state: State, run: Run, wait: Wait) -> str:
-    """Return the token that answers a callback that waits."""
+    """Return the token that answers a waiting callback."""
     playbook = control.playbook(state.digest)
     step = playbook.body(run.step, undo=run.undoes is not None)
     place = next(n for n in callback_tasks(playbook, step) if step.tasks[n].name == wait["task"])
@@ -172,11 +174,11 @@ def _key(control: Control) -> bytes:
     return control.callback_key()
 
 
-# --- what the log says ------------------------------------------------------------------------------------------------------
+# --- state of the visit in the log -----------------------------------------------------------------------------------------
 
 
 def _visit_status(control: Control, target: CallbackTarget) -> _VisitStatus:
-    """Raises `NotFound`."""
+    """Return the state of a visit. Raises `NotFound`."""
     state = control.load(target.execution_id)
     if state.seq < 0:
         raise NotFound(f"execution {target.execution_id} is not kept any more")
@@ -197,7 +199,7 @@ def _visit_status(control: Control, target: CallbackTarget) -> _VisitStatus:
 
 
 def _waits_still(control: Control, target: CallbackTarget, wait: Wait) -> bool:
-    """Return whether an answer that was not delivered yet will be delivered later, because the execution is paused."""
+    """Return whether an undelivered answer will be delivered later, because the execution is paused."""
     run = control.load(target.execution_id).runs.get(target.run_id)
     if run is None or not any(w["wait_id"] == wait["wait_id"] for w in run.waits):
         return False
@@ -205,7 +207,7 @@ def _waits_still(control: Control, target: CallbackTarget, wait: Wait) -> bool:
 
 
 def _classify_run(control: Control, target: CallbackTarget, found: _VisitStatus, run: Run) -> None:
-    """Classify the state of an open run: it waits, it has its answer, it has left the task, or it has not reached it yet."""
+    """Classify the state of an open run: it waits, has its answer, has left the task, or has not reached it yet."""
     wait = next((w for w in run.waits if w.get("callback") == target.task_run), None)
     mails = {m["wait_id"]: m["kind"] for m in [*run.mail, *run.ready]}
     if wait is None:
@@ -254,38 +256,38 @@ def _recorded(control: Control, target: CallbackTarget, after: int = -1) -> dict
     return found
 
 
-def _again(control: Control, target: CallbackTarget, given: Mapping[str, Any]) -> Reply:
+def _again(control: Control, target: CallbackTarget, response: Mapping[str, Any]) -> Reply:
     recorded = _recorded(control, target)
     if recorded is None:
         raise Gone("the callback was answered")
     if is_reference(recorded.get("data")):
         recorded = {**recorded, "data": Values(control.store, control.results, target.execution_id).reference(recorded["data"])}
-    return _same(recorded, given, target.execution_id)
+    return _same(recorded, response, target.execution_id)
 
 
-def _same(recorded: Mapping[str, Any], given: Mapping[str, Any], execution_id: str) -> Reply:
-    """Accept a repetition of the recorded answer; refuse a different one."""
-    if (recorded.get("data"), recorded.get("error")) != (given.get("data"), given.get("error")):
+def _same(recorded: Mapping[str, Any], response: Mapping[str, Any], execution_id: str) -> Reply:
+    """Accept a repetition of the recorded answer; reject a different one."""
+    if (recorded.get("data"), recorded.get("error")) != (response.get("data"), response.get("error")):
         raise Answered("the callback has been answered otherwise")
     return Reply(execution_id, "recorded")
 
 
-# --- what an answer may be --------------------------------------------------------------------------------------------------
+# --- validation of answers -------------------------------------------------------------------------------------------------
 
 
 def _schema(control: Control, visit: _VisitStatus, target: CallbackTarget) -> Mapping[str, Any] | None:
-    """Return the schema of the open wait. For an early answer, return what the playbook says without templates."""
+    """Return the schema of the open wait. For an early answer, return the schema in the playbook if it has no templates."""
     if visit.wait is not None:
         return visit.wait.get("schema")
-    assert visit.run is not None  # what has no run is over
+    assert visit.run is not None  # a visit without a run is over
     playbook, run = control.playbook(visit.state.digest), visit.run
     step = playbook.body(run.step, undo=run.undoes is not None)
-    written = step.tasks[target.task].inputs.get("schema")
+    schema = step.tasks[target.task].inputs.get("schema")
     try:
-        check_schema(written)
+        check_schema(schema)
     except BadSchema:
         return None
-    return None if _has_template(written) else written
+    return None if _has_template(schema) else schema
 
 
 def _has_template(value: Any) -> bool:
@@ -301,12 +303,16 @@ def _error(error: Mapping[str, Any]) -> dict[str, Any]:
     kind = error.get("kind") or "unknown"
     if kind not in ERROR_KINDS:
         raise Unfit([f"error.kind {kind!r} is none of {', '.join(sorted(ERROR_KINDS))}"])
-    said = str(error.get("message") or "answered with an error")
-    return {**{k: error[k] for k in ("code", "retryable", "details") if error.get(k) is not None}, "kind": kind, "message": said}
+    message = str(error.get("message") or "answered with an error")
+    return {
+        **{k: error[k] for k in ("code", "retryable", "details") if error.get(k) is not None},
+        "kind": kind,
+        "message": message,
+    }
 
 
 def _kept(control: Control, state: State, signal_id: str, data: Any) -> Any:
-    """Return the answer, or a reference to it when it is over the inline limit."""
+    """Return the answer, or a reference to it if it exceeds the inline limit."""
     body = json.dumps(data, separators=(",", ":"), ensure_ascii=False).encode()
     if len(body) <= control.playbook(state.digest).executor.limits.max_payload_bytes:
         return data

@@ -1,4 +1,4 @@
-"""Sub-playbooks as the control plane sees them: started once, told about once, never left behind."""
+"""Starts and ends sub-playbooks: each is started once, reported to its parent once, and never orphaned."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from noetl_core.control.failures import handle_failure
 from noetl_core.control.lifecycle.operate import NotNow, align_child, cancel
 from noetl_core.dsl.reading.diagnostics import suggest
 from noetl_core.engine import ids
-from noetl_core.engine.effects import EndChild, HandleFailure, StartChild, child_of, parent_news
+from noetl_core.engine.dispatch.effects import EndChild, HandleFailure, StartChild, child_of, parent_news
 from noetl_core.engine.large_values import MAX_DECISION_BYTES
 from noetl_core.engine.state import State
 from noetl_core.engine.workload import BadWorkload, unknown
@@ -30,10 +30,10 @@ class SubPlaybooks(Children):
     """Starts and ends the children of executions."""
 
     def start(self, control: Control, wanted: StartChild) -> None:
-        """As `Children.start`. `wanted.request` is `{path, version?, args?, iter?, ctx?, detach?, idempotency_key?,
-        return_step?}`.
+        """Start a child, as `Children.start`.
 
-        A detached child is independent once it runs: its parent is told that it was started, and nothing more.
+        `wanted.request` is `{path, version?, args?, iter?, ctx?, detach?, idempotency_key?, return_step?}`. A detached child is
+        independent once it runs: its parent only learns that it started.
         """
         if wanted.depth > MAX_CHILD_DEPTH:
             _failed(control, wanted, "limit", f"sub-playbooks are nested more than {MAX_CHILD_DEPTH} deep")
@@ -79,8 +79,11 @@ class SubPlaybooks(Children):
                 _tell(control, wanted, {"child": wanted.child, "status": "started", "execution_id": started.execution_id})
 
     def end(self, control: Control, wanted: EndChild) -> None:
-        """As `Children.end`. A child that was requested and never created is created behind a closed gate: its log then has
-        its start and its end, and a late attempt to start it finds that it has ended."""
+        """End a child, as `Children.end`.
+
+        A child that was requested and never created is created behind a closed gate. Its log then has its start and its end, and
+        a late attempt to start it finds that it has ended.
+        """
         child = wanted.asked.child
         if wanted.asked.request.get("detach"):
             return
@@ -93,17 +96,17 @@ class SubPlaybooks(Children):
             return
 
     def handle_failure(self, control: Control, ended: HandleFailure) -> None:
-        """As `Children.handle_failure`."""
+        """Start the handler of a failed execution, as `Children.handle_failure`."""
         handle_failure(control, ended)
 
 
 def _parent(wanted: StartChild) -> By:
-    """Return who starts and ends a child."""
+    """Return the principal that starts and ends a child."""
     return {"principal": wanted.parent, "source": "playbook"}
 
 
 def _triggered(request: ChildRequest) -> Triggered | None:
-    """Return what a child sees as `trigger` that is run for an occurrence."""
+    """Return the `trigger` that a child run for an occurrence sees."""
     occurrence = request.get("backfill")
     if occurrence is None:
         return None
@@ -112,7 +115,7 @@ def _triggered(request: ChildRequest) -> Triggered | None:
 
 
 def _has_step(control: Control, request: ChildRequest, child: str) -> None:
-    """Check that the step whose result is wanted is there, in the version that `child` starts with. Raises `NotFound`."""
+    """Check that the version which `child` starts with has the step whose result is wanted. Raises `NotFound`."""
     step = request.get("return_step")
     if step is None:
         return
@@ -133,10 +136,10 @@ def _takes_payload(control: Control, request: ChildRequest, child: str) -> None:
 def _handed(
     control: Control, wanted: StartChild, payload: Mapping[str, Any], child: str
 ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """Return payload and ctx of `child`. Large values stay references; those that are merged with a default of the child's
-    workload, or compared with an earlier request of the same key, are loaded, so that their size does not matter.
+    """Return payload and ctx of `child`.
 
-    Raises `LoadLimitExceeded`, `NotFound`, `ValueError`.
+    Large values stay references. Those that are merged with a default of the child's workload, or compared with an earlier
+    request of the same key, are loaded, so that their size does not matter. Raises `LoadLimitExceeded`, `NotFound`, `ValueError`.
     """
     request = wanted.request
     ctx: Mapping[str, Any] = request.get("ctx") or {}
@@ -150,15 +153,15 @@ def _handed(
 
 
 def _mergeable(defaults: Mapping[str, Any], payload: Mapping[str, Any], values: Values, budget: LoadBudget) -> dict[str, Any]:
-    """Return `payload` with references loaded where they stand for mappings that are merged with one of `defaults`."""
+    """Return `payload` with those references loaded whose mappings are merged with one of `defaults`."""
     out = dict(payload)
     for key, default in defaults.items():
-        given = out.get(key)
-        if isinstance(default, Mapping) and isinstance(given, Mapping):
-            if is_reference(given) and values.family.owns(given):
-                budget.take(claimed(given))
-                given = values.opened(given, budget)[0]
-            out[key] = _mergeable(default, given, values, budget) if isinstance(given, Mapping) else given
+        value = out.get(key)
+        if isinstance(default, Mapping) and isinstance(value, Mapping):
+            if is_reference(value) and values.family.owns(value):
+                budget.take(claimed(value))
+                value = values.opened(value, budget)[0]
+            out[key] = _mergeable(default, value, values, budget) if isinstance(value, Mapping) else value
     return out
 
 
@@ -172,7 +175,7 @@ def _tell(control: Control, wanted: StartChild, data: ChildFinished) -> None:
 
 
 def reconcile_child(control: Control, parent: State, child: str) -> None:
-    """Start a child that was requested and never created, report an end that the parent was never told, or align a child with the
+    """Start a child that was requested and never created, report an end that its parent does not know, or align a child with the
     pause of its parent."""
     wanted = child_of(parent, child)
     if wanted.request.get("detach"):

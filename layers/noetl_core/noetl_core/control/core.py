@@ -16,11 +16,11 @@ from typing import Any, Protocol, assert_never
 from cachetools import FIFOCache, LRUCache
 
 from noetl_core.control.deaths import attempt_over, given_up, is_doubtful, next_attempt, stuck_by_deaths
-from noetl_core.control.deployment.inbound_sources import WaysIn
+from noetl_core.control.deployment.inbound_sources import InboundSources
 from noetl_core.control.deployment.worker_tools import WorkerTools
 from noetl_core.dsl.model import OnFailure
 from noetl_core.engine.decide import Decision, decide, digest_for
-from noetl_core.engine.effects import (
+from noetl_core.engine.dispatch.effects import (
     FIRST_RECONCILIATION_S,
     SNAPSHOT_EVENTS,
     AcquirePlace,
@@ -160,7 +160,7 @@ class Control:
     """Where people look at an execution, with `{execution_id}` in it."""
     pools: frozenset[str] | None = None
     """The pools in which steps may run; None: any."""
-    ways_in: WaysIn | None = None
+    ways_in: InboundSources | None = None
     """What comes in from outside for triggers; None: not known."""
     worker_tools: WorkerTools | None = None
     """Which tools the workers have; None: not known."""

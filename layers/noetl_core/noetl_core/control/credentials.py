@@ -1,4 +1,4 @@
-"""Credentials as the API shows them: what they are called and made of; their values only for callers who may read them."""
+"""Shows credentials through the API: names and metadata, values only to callers who may read them."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@=+-]{0,127}(/[A-Za-z0-9][A-Za-z0-9_.@=+-]{0,127}){0,3}")
 MAX_BYTES = 60_000
-"""The most bytes of a credential; Secrets Manager takes 65,536."""
+"""Maximum size of a credential in bytes; Secrets Manager takes 65,536."""
 
 
 def listed(secrets: Secrets, prefix: str = "") -> list[Credential]:
-    """Return the credentials whose names begin with `prefix`, without what they hold."""
+    """Return the credentials whose names begin with `prefix`, without their fields."""
     return [_listed(secrets, name) for name in secrets.names() if name.startswith(prefix)]
 
 
 def _listed(secrets: Secrets, name: str) -> Credential:
     try:
         return _metadata(name, secrets.get(name))
-    except NotFound:  # something else under the prefix, or gone meanwhile
+    except NotFound:  # not a credential, or deleted in the meantime
         return {"name": name}
 
 
@@ -41,37 +41,37 @@ def put(
     paths: Sequence[str] | None = None,
     by: By | None = None,
 ) -> Credential:
-    """Keep a credential, in place of the one of that name. Raises `BadRequest`."""
+    """Store a credential; an existing one of that name is replaced. Raises `BadRequest`."""
     if not NAME.fullmatch(name):
         hint = "letters, digits and _ . @ = + -, in up to four parts divided by /"
-        raise BadRequest(f"{name[:60]!r} is no name of a credential", "body.name", hint)
+        raise BadRequest(f"{name[:60]!r} is not a valid credential name", "body.name", hint)
     if not data:
         raise BadRequest("data is empty", "body.data", "give the credential's fields: {user: ..., password: ...}")
     if paths is not None and not (paths and all(isinstance(p, str) and p for p in paths)):
         raise BadRequest(
-            "paths are patterns of playbook paths: texts, one at least", "body.paths", "leave it out: every playbook"
+            "paths must be a list of at least one pattern of playbook paths", "body.paths", "leave it out: every playbook"
         )
-    given = {"type": type, "description": description, "data": data, "paths": paths, "by": by}
-    value = {k: v for k, v in given.items() if v is not None}
+    fields = {"type": type, "description": description, "data": data, "paths": paths, "by": by}
+    value = {k: v for k, v in fields.items() if v is not None}
     if len(repr(value)) > MAX_BYTES:
-        raise BadRequest(f"a credential holds {MAX_BYTES} bytes at most", "body.data")
+        raise BadRequest(f"a credential has at most {MAX_BYTES} bytes", "body.data")
     secrets.put(name, value)
     return _metadata(name, value)
 
 
 def without_paths(name: str) -> PathsMissing:
-    """Return the refusal of a credential that does not name the playbooks that may use it."""
+    """Return the error for a credential that does not name the playbooks that may use it."""
     message = f"credential {name[:60]!r} does not name the playbooks that may use it, which a stack demands"
     return PathsMissing(message, "body.paths", "--paths 'team/*' (paths: [\"team/*\"]); --paths '*': every registered playbook")
 
 
 def one(secrets: Secrets, name: str, *, include_data: bool = False) -> Credential:
-    """Return the metadata of a credential; with `include_data` its fields too. Raises `NotFound`."""
+    """Return the metadata of a credential; with `include_data`, its fields too. Raises `NotFound`."""
     value = secrets.get(_known(name))
-    shown = _metadata(name, value)
+    view = _metadata(name, value)
     if include_data:
-        shown["data"] = _data(value)
-    return shown
+        view["data"] = _data(value)
+    return view
 
 
 def delete(secrets: Secrets, name: str) -> Deleted:
@@ -82,7 +82,7 @@ def delete(secrets: Secrets, name: str) -> Deleted:
 
 
 def _known(name: str) -> str:
-    """Return the name. Raises `NotFound` for what cannot be one."""
+    """Return the name. Raises `NotFound` for an invalid one."""
     if not NAME.fullmatch(name):
         raise NotFound(f"there is no credential {name[:60]!r}")
     return name
@@ -95,7 +95,7 @@ def _data(value: Mapping[str, Any]) -> Any:
 def _metadata(name: str, value: Mapping[str, Any]) -> Credential:
     wrapped = isinstance(value.get("data"), Mapping)
     facts = {k: value[k] for k in ("type", "description") if wrapped and k in value}
-    shown = {"name": name, **facts, "fields": sorted(map(str, _data(value))), "paths": value.get("paths")}
+    view = {"name": name, **facts, "fields": sorted(map(str, _data(value))), "paths": value.get("paths")}
     if wrapped and "by" in value:
-        shown["by"] = value["by"]
-    return cast("Credential", shown)
+        view["by"] = value["by"]
+    return cast("Credential", view)

@@ -1,7 +1,7 @@
-"""Processes that end while they evaluate an execution's templates: counted per execution, in its log.
+"""Counts processes that died while evaluating an execution's templates, in the execution's log.
 
-The first such end is known from the mark that the process left. From then on the execution is decided about only where the end
-of the process harms no other, and each attempt is recorded before it begins. After `MAX_ATTEMPTS` the execution is stuck.
+The mark that a process leaves reveals the first death. Later decisions are taken only where the death of the process harms no
+other execution, and each attempt is recorded before it begins. After `MAX_ATTEMPTS` the execution is stuck.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ REASON = (
     "`resume` tries once more, `redrive` with a corrected playbook after `cancel` goes on, `cancel` evaluates nothing"
 )
 _DECIDES = frozenset({"EvaluationMarked", "ExecutionStuck", "ExecutionCancelled", "ExecutionFailing", "ExecutionRedriven"})
-"""Facts that settle the matter: nothing is evaluated with them, or everything anew."""
+"""Facts with which nothing is evaluated, or everything anew."""
 
 
 def is_doubtful(state: State, facts: Sequence[Fact]) -> bool:
-    """Return whether a decision on `facts` would evaluate templates that have ended a process."""
+    """Return whether a decision on `facts` would evaluate templates that have killed a process."""
     return bool(state.attempts) and state.status in ("running", "paused") and not any(f.name in _DECIDES for f in facts)
 
 

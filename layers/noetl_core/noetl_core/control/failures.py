@@ -1,7 +1,7 @@
-"""What happens when an execution has failed and its playbook, or the stack, says who is to be told (docs/failures.md).
+"""Starts handlers of failed executions, as the playbook or the stack demands (docs/failures.md).
 
-The handler is an execution of its own, whose id follows from the end that it is told of: it starts once, whoever finds that end
-and how often. A webhook and a topic are playbooks of one task, because the control plane runs no tool.
+The handler is an execution of its own, whose id follows from the end it reports. So it starts once, however often and by whomever
+that end is found. A webhook and a topic are playbooks of one task, because the control plane runs no tool.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from noetl_core.dsl.model import OnFailure
 from noetl_core.dsl.reading.diagnostics import InvalidPlaybook
 from noetl_core.dsl.versions import split_version
 from noetl_core.engine import ids
-from noetl_core.engine.effects import HandleFailure, failed_end
+from noetl_core.engine.dispatch.effects import HandleFailure, failed_end
 from noetl_core.engine.failure_handlers import source_of
 from noetl_core.engine.workload import BadWorkload
 from noetl_core.events.control import FailureHandled
@@ -32,15 +32,17 @@ from noetl_core.values.instants import SECOND, to_rfc3339
 log = logging.getLogger(__name__)
 
 NEVER = (BadWorkload, InvalidPlaybook, UnknownPool, KeyReused, NotFound, TemplateError, TooLarge)
-"""Trying again does not help: somebody must act first."""
+"""Errors that a retry does not remedy: someone must act first."""
 SHOWN: Final = ("kind", "message", "step", "task", "code", "retryable")
 KIND: Final = "failure"
 NAME: Final = "on_failure"
 
 
 def handle_failure(control: Control, ended: HandleFailure) -> None:
-    """Start the handler of a failed end, if there is one, and record in the failed execution that it was started, or why it
-    cannot be. It is safe to repeat. Raises `Unavailable`."""
+    """Start the handler of a failed end, if there is one.
+
+    Record in the failed execution that it was started, or why it cannot be. Repeating it is safe. Raises `Unavailable`.
+    """
     handler = control.playbook(ended.digest).executor.on_failure or control.on_failure
     if handler is None or handler.disabled or (ended.warnings is not None and handler.also != "warnings"):
         return
@@ -73,8 +75,10 @@ def handle_failure(control: Control, ended: HandleFailure) -> None:
 
 
 def handle_again(control: Control, refused: RefusedDelivery) -> Firing:
-    """Start the handler of a failed end that could not be started, by what the playbook and the stack say now, and record that.
-    Raises `NotFound`, `NotNow`, `Unavailable`."""
+    """Start the handler that could not be started, with the current settings of the playbook and the stack, and record that.
+
+    Raises `NotFound`, `NotNow`, `Unavailable`.
+    """
     execution_id, _, epoch = refused.occurrence.rpartition(".")
     state = control.load(execution_id)
     if state.seq < 0:
@@ -82,11 +86,11 @@ def handle_again(control: Control, refused: RefusedDelivery) -> Firing:
     ended = failed_end(replace(state, handled=None))
     if ended is None or str(ended.epoch) != epoch:
         raise NotNow(
-            f"execution {execution_id} goes on, or was redriven, since it failed so: `noetl triggers forget {refused.id}`"
+            f"execution {execution_id} is in progress or was redriven since this failure: `noetl triggers forget {refused.id}`"
         )
     handler = control.playbook(ended.digest).executor.on_failure or control.on_failure
     if handler is None or handler.disabled:
-        raise NotNow("nobody is told of failures of this playbook any more: on_failure names nobody")
+        raise NotNow("failures of this playbook are no longer reported: on_failure names no recipient")
     tried = Firing(refused.path, refused.name, refused.occurrence, refused.at, "refused")
     try:
         started = admit(control, _request(control, handler, ended))
@@ -100,8 +104,8 @@ def handle_again(control: Control, refused: RefusedDelivery) -> Firing:
 def _request(control: Control, handler: OnFailure, ended: HandleFailure) -> StartRequest:
     trigger: Triggered = {"kind": KIND, "name": NAME, "id": f"{ended.execution_id}.{ended.epoch}"}
     return StartRequest(
-        **_named(handler, ended.digest),
-        payload={"failure": told(control, ended)},
+        **_playbook_keys(handler, ended.digest),
+        payload={"failure": failure_payload(control, ended)},
         execution_id=ids.failure_handler_id(ended.execution_id, ended.epoch),
         parent={"execution_id": ended.execution_id, **({"depth": ended.depth} if ended.depth else {})},
         trigger=trigger,
@@ -115,8 +119,8 @@ def _name(handler: OnFailure) -> str:
     return handler.playbook or handler.webhook or str(handler.sns)
 
 
-def told(control: Control, ended: HandleFailure) -> dict[str, Any]:
-    """Return what the handler gets as `workload.failure`."""
+def failure_payload(control: Control, ended: HandleFailure) -> dict[str, Any]:
+    """Return `workload.failure` of the handler."""
     error = {key: ended.error[key] for key in SHOWN if key in ended.error}
     return {
         "execution_id": ended.execution_id,
@@ -133,8 +137,8 @@ def told(control: Control, ended: HandleFailure) -> dict[str, Any]:
     }
 
 
-def _named(handler: OnFailure, digest: str) -> dict[str, Any]:
-    """Return the playbook that handles failures of the one with `digest`, as a request names it."""
+def _playbook_keys(handler: OnFailure, digest: str) -> dict[str, Any]:
+    """Return the request keys that name the playbook which handles failures of the one with `digest`."""
     if handler.playbook is not None:
         path, version = split_version(handler.playbook)
         return {"path": path, "version": version}

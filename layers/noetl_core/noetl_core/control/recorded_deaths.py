@@ -1,4 +1,4 @@
-"""Evaluations that processes left behind when they ended, recorded in the logs of their executions."""
+"""Records the deaths of processes during an evaluation in the logs of their executions."""
 
 from __future__ import annotations
 
@@ -12,21 +12,23 @@ log = logging.getLogger(__name__)
 
 
 def record_deaths(control: Control, executions: Iterable[str]) -> int:
-    """Record that a process ended while it evaluated templates of `executions`. Returns how many executions were marked. Raises
-    nothing: the mark of one must not keep the others from starting."""
+    """Record that a process died while it evaluated templates of `executions`.
+
+    Return the number of executions marked. It raises nothing: a failed mark must not keep others from starting.
+    """
     marked = 0
     for execution_id in executions:
         try:
             state = control.load(execution_id)
             if state.seq < 0:
-                log.error("a process ended while it evaluated the start of execution %s; nothing was stored", execution_id)
+                log.error("a process died while it evaluated the start of execution %s; nothing was stored", execution_id)
                 continue
-            log.error("a process ended while it evaluated templates of execution %s", execution_id)
+            log.error("a process died while it evaluated templates of execution %s", execution_id)
             if state.finished or state.status in ("stuck", "cancelling"):
                 continue
             control.route(execution_id, facts=[next_attempt(state)])
             control.queue.wake(execution_id)
             marked += 1
-        except Exception:  # whatever it is, the process starts
-            log.exception("the end of a process for execution %s was not recorded", execution_id)
+        except Exception:  # whatever the error, the process starts
+            log.exception("the death of a process for execution %s was not recorded", execution_id)
     return marked

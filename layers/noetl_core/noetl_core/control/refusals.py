@@ -1,4 +1,4 @@
-"""What a refused request is answered: a status, and `{"error": {"code", "message", "details", "request_id"}}`, where details are
+"""Converts errors to responses: a status, and `{"error": {"code", "message", "details", "request_id"}}`, where details are
 `{"loc", "message", "hint"}`."""
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class PathsMissing(BadRequest):
 TABLE: Final[Mapping[str, tuple[HTTPStatus, str]]] = {
     "noetl_core.control.refusals.PathsMissing": (HTTPStatus.UNPROCESSABLE_ENTITY, "paths_missing"),
     "noetl_core.api.refused.BadRequest": (HTTPStatus.BAD_REQUEST, "malformed"),
-    "noetl_core.views.reading.cursor.BadCursor": (HTTPStatus.BAD_REQUEST, "malformed"),
+    "noetl_core.api.refused.BadCursor": (HTTPStatus.BAD_REQUEST, "malformed"),
     "noetl_core.api.refused.NoRoute": (HTTPStatus.NOT_FOUND, "not_found"),
     "noetl_core.control.catalog.versions.Deleted": (HTTPStatus.GONE, "deleted"),
     "noetl_core.ports.errors.NotFound": (HTTPStatus.NOT_FOUND, "not_found"),
@@ -49,19 +49,21 @@ TABLE: Final[Mapping[str, tuple[HTTPStatus, str]]] = {
     "noetl_core.ports.errors.CorruptLog": (HTTPStatus.CONFLICT, "corrupt_log"),
     "noetl_core.ports.errors.PortError": (HTTPStatus.SERVICE_UNAVAILABLE, "unavailable"),
 }
-"""By the names of exceptions, because importing all of them takes a third of a start. The most derived class that has a row
-decides. An exception without one is a bug: 500, and only the log has its reason."""
+"""Statuses and codes by the names of exceptions: importing all of the classes takes a third of a start.
+
+The most derived class with a row decides. An exception without one is a bug: 500, and only the log has its reason.
+"""
 
 
 class Refused(NamedTuple):
-    """An answer to a request that was refused."""
+    """An error response."""
 
     status: HTTPStatus
     body: service_shapes.ErrorBody
 
 
 def refusal(error: Exception, request_id: str) -> Refused:
-    """Return the answer to a request that raised `error`."""
+    """Return the response to a request that raised `error`."""
     row = _row(error)
     if row is None:
         log.error("request %s failed: %s", request_id, type(error).__name__, exc_info=error)
@@ -74,7 +76,7 @@ def refusal(error: Exception, request_id: str) -> Refused:
 
 
 def code_of(error: Exception) -> str:
-    """Return the word for what is wrong with a request that raised `error`."""
+    """Return the code for a request that raised `error`."""
     row = _row(error)
     return "internal" if row is None else row[1]
 
@@ -85,8 +87,8 @@ def _row(error: Exception) -> tuple[HTTPStatus, str] | None:
 
 
 def diagnostic(d: Diagnostic) -> catalog_shapes.Diagnostic:
-    """Return a diagnostic as details show it."""
-    from noetl_core.dsl.reading.diagnostics import page_of  # 20 ms: loaded already where a diagnostic was made
+    """Return a diagnostic in the form of details."""
+    from noetl_core.dsl.reading.diagnostics import page_of  # 20 ms: loaded already if a diagnostic was made
 
     return {
         "loc": f"{d.source}:{d.line}:{d.col}",
@@ -116,9 +118,9 @@ def _details(error: Any, code: str) -> list[service_shapes.Detail]:
     if code == "unfit_answer":
         return [{"loc": "body", "message": wrong, "hint": "the callback still waits"} for wrong in error.wrong]
     if code == "corrupt_log":
-        from noetl_core.control.unreadable_logs import REMEDY  # 30 ms, with what it loads
+        from noetl_core.control.unreadable_logs import REMEDY  # 30 ms, with its imports
 
-        return [{"loc": "path.execution_id", "message": "its log does not read", "hint": REMEDY}]
+        return [{"loc": "path.execution_id", "message": "its log is unreadable", "hint": REMEDY}]
     if code == "invalid_playbook":
         return [{**diagnostic(d)} for d in error.diagnostics]
     return []

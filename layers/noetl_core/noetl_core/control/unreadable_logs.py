@@ -1,7 +1,7 @@
-"""Executions whose log cannot be read, or kills the process that reads it: only the head can say so.
+"""Handles executions whose log cannot be read, or kills the process that reads it: only the head can record this.
 
-No fact can be recorded in such a log, so the execution is marked stuck, or cancelled, in its head, and a closed gate stops
-its workers. When the log can be read again, `resume` continues the execution.
+No fact can be recorded in such a log, so the execution is marked stuck, or cancelled, in its head, and a closed gate stops its
+workers. When the log can be read again, `resume` continues the execution.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def mark_head_stuck(control: Control, execution_id: str, why: str) -> None:
     """Show in lists that the execution is stuck, and why."""
     head = control.index.head(execution_id)
     if head is not None and head.status not in TERMINAL:
-        # of the same instant as the head that stood: the head of a log that reads again replaces it
+        # keep the instant of the previous head: the head of a log that is readable again replaces it
         control.index.put_head(replace(head, status="stuck", error=_error(why)))
 
 
@@ -32,7 +32,7 @@ def close(control: Control, execution_id: str, reason: str) -> Head:
     control.gates.set_gate(execution_id, Gate("stop", expires_at=head.expires_at))
     if head.status not in TERMINAL:
         now = control.clock.now()
-        error = {"kind": "cancelled", "message": reason or "the execution was cancelled; its log does not read"}
+        error = {"kind": "cancelled", "message": reason or "the execution was cancelled; its log is unreadable"}
         head = replace(head, status="cancelled", error=error, updated_at=now, finished_at=now)
         control.index.put_head(head)
     control.index.clear_due(execution_id)
@@ -40,11 +40,11 @@ def close(control: Control, execution_id: str, reason: str) -> Head:
 
 
 def summary(control: Control, execution_id: str, why: str) -> dict[str, Any]:
-    """Return the summary as far as the head knows it. Raises `NotFound`."""
+    """Return the summary as far as the head has it. Raises `NotFound`."""
     head = _head(control, execution_id)
     over = head.status in TERMINAL
     if not over and head.status != "stuck":
-        with suppress(PortError):  # what is only read cannot be marked, and is shown all the same
+        with suppress(PortError):  # show it even if a read-only store cannot mark it
             mark_head_stuck(control, execution_id, why)
     out = {
         "execution_id": execution_id,

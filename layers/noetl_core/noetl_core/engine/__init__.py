@@ -2,12 +2,12 @@
 
 * `decide` is the entry: inputs in, events and effects out. `routing` has its rules. `reads` predicts which values they need,
   `needs` is how they ask for more, `large_values` asks for parts.
-* `effects`, `commands` and `heads` follow from a commit; all of them can be derived again from the log.
+* `claims` are runs that a commit gives to the worker that asked for them.
+* `dispatch` has effects and commands, `heads` the summaries in lists; both can be derived again from the log.
 * `records` are the values of the event log. `state` is the state of an execution, `statuses` are its statuses, `fold` applies
   events to it, `snapshots` stores it. `done_chunks` keeps finished chunks of loops small.
 * `pipelines` and `outcome` are the rules for the tasks of one step run, which the worker applies. `loops` cuts collections into
   chunks and merges the ctx writes of iterations.
-* `eager_dispatch` has the asks of workers and the claims in commits.
 * `waits`, `callbacks` and `workload` are the waits of a run, signed tokens of callbacks, and the inputs of an execution.
 * `schedules` decides which occurrences of a schedule start. `limits` has the rules of limits that executions share.
 * `failure_handlers` makes the playbooks that report failures to webhooks and topics.

@@ -2,7 +2,7 @@
 
 It is pure. `control.core` loads the state, calls `decide`, commits `Decision.events` at position `state.seq + 1` with
 optimistic concurrency, and carries out `Decision.effects` after that. All effects can be derived again from the log
-(`engine.effects`), so nothing is lost when they are lost.
+(`engine.dispatch.effects`), so nothing is lost when they are lost.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any
 
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine import ids
-from noetl_core.engine.eager_dispatch import asks
-from noetl_core.engine.eager_dispatch.claims import was_asked
-from noetl_core.engine.effects import Effect, effects_of
+from noetl_core.engine.claims import was_asked
+from noetl_core.engine.dispatch import asks
+from noetl_core.engine.dispatch.effects import Effect, effects_of
 from noetl_core.engine.needs import Need
 from noetl_core.engine.records import Ask, Boundary, Command, ControlEvent
 from noetl_core.engine.routing.boundaries import match_waits, route_boundary, take_fact

@@ -18,6 +18,13 @@ _OF_LOOPS: Final = frozenset(("cycle", "changed"))
 _METHODS: Final = frozenset().union(STR, DICT, LIST, PART, _OF_LOOPS)
 
 
+_ELSEWHERE: Final = {
+    "now": "templates read no clock: pass the time as an input, or take it in a task of kind python",
+    "token": "declare the credential in the keychain, as kind: oauth2, and read keychain.<name>.token",
+}
+"""Functions of other engines -> what does their work here."""
+
+
 def unknown_calls(compiled: Compiled) -> Iterator[TemplateSyntaxError]:
     """Yield an error for each call of a function or a method that no template has."""
     if "(" not in compiled.source:
@@ -32,7 +39,7 @@ def unknown_calls(compiled: Compiled) -> Iterator[TemplateSyntaxError]:
 
 def _error(what: str, name: str, known: frozenset[str], call: nodes.Call) -> TemplateSyntaxError:
     near = difflib.get_close_matches(name, sorted(known), 1, cutoff=0.6)
-    hint = f"did you mean '{near[0]}'?" if near else "filters are written value | name"
+    hint = f"did you mean '{near[0]}'?" if near else _ELSEWHERE.get(name, "filters are written value | name")
     line = call.lineno
     return TemplateSyntaxError(
         f"there is no {what} '{name}' ({hint})", int(line), line.column if isinstance(line, Line) else 1, hint

@@ -1,10 +1,10 @@
-"""The history that a redriven run takes over from earlier runs of the same step (`engine.redrive.plan` plans it).
+"""Computes the history that a redriven run takes over from earlier runs of the same step (`engine.redrive.plan` plans it).
 
-The stored specification is `{runs: [[run_id, rerun], ...]}`, oldest run first. Each `rerun` names what of the history up to
-that run is run again: `{failed: true}` means everything that failed or had not ended, and `{pages: {task: first}}` with it
-the page in which a task failed; `{path: [..]?, task: name?, visit: n?}` means that iteration, from that visit of that task
-on, with the iterations around it and inside it; `{ctx: [keys]}` means writes to ctx that an operator has replaced. Nothing is
-copied into the new stream: the worker reads the earlier streams again.
+The stored specification is `{runs: [[run_id, rerun], ...]}`, oldest run first. Each `rerun` selects what of the history up to
+that run is run again: `{failed: true}` means everything that failed or had not ended, and `{pages: {task: first}}` with it the
+page in which a task failed; `{path: [..]?, task: name?, visit: n?}` means that iteration, from that visit of that task on, with
+the iterations around it and inside it; `{ctx: [keys]}` means writes to ctx that an operator has replaced. Nothing is copied into
+the new stream: the worker reads the earlier streams again.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ def _read(store: EventStore, stream: StreamId, history: RunHistory, runs: Sequen
 def _in_detail(done: LoopIterationCompleted, runs: Sequence[tuple[str, Rerun]]) -> bool:
     """Return whether the tasks inside a finished iteration are still needed, because a part of the iteration is run again."""
     path, failed = tuple(done["path"]), done["status"] == "error"
-    return any((failed and rerun.get("failed")) or (_named(rerun) and _related(path, _path(rerun))) for _, rerun in runs)
+    return any((failed and rerun.get("failed")) or (_selects_part(rerun) and _related(path, _path(rerun))) for _, rerun in runs)
 
 
-def _named(rerun: Rerun) -> bool:
+def _selects_part(rerun: Rerun) -> bool:
     return "path" in rerun or "task" in rerun
 
 
@@ -70,7 +70,7 @@ def _related(path: Path, other: Path) -> bool:
 
 
 def _forget(history: RunHistory, rerun: Rerun) -> None:
-    named, task, inside = _named(rerun), rerun.get("task"), _path(rerun)
+    named, task, inside = _selects_part(rerun), rerun.get("task"), _path(rerun)
     for loop, done in history.finished.items():
         for index in list(done):
             failed = rerun.get("failed") and done[index]["status"] == "error"
@@ -87,7 +87,7 @@ def _forget(history: RunHistory, rerun: Rerun) -> None:
             del events[_visit(events, task, rerun.get("visit", 1)) :]
         page = (rerun.get("pages") or {}).get(_failed_task(events))
         while events and events[-1].data["directive"]["do"] in ("retry", "fail"):
-            events.pop()  # attempts begin anew
+            events.pop()  # attempts are counted anew
         if last := max((e.data["visit"] for e in events if e.data["task"] == page), default=0):
             del events[_visit(events, str(page), last) :]
     _overrule(history, frozenset(rerun.get("ctx") or ()))
@@ -101,7 +101,7 @@ def _forget(history: RunHistory, rerun: Rerun) -> None:
 
 
 def _visit(events: Sequence[TaskEvent], task: str, visit: int) -> int:
-    """Return the place of the first attempt of a visit, or the end."""
+    """Return the position of the first attempt of a visit, or the end."""
     found = (n for n, e in enumerate(events) if e.data["task"] == task and e.data["visit"] >= visit)
     return next(found, len(events))
 
@@ -118,18 +118,18 @@ def _overrule(history: RunHistory, keys: frozenset[str]) -> None:
         return
     for done in history.finished.values():
         for index, data in done.items():
-            if (written := data.get("set_ctx")) and not keys.isdisjoint(written):
-                done[index] = {**data, "set_ctx": _without(written, keys)}
+            if (writes := data.get("set_ctx")) and not keys.isdisjoint(writes):
+                done[index] = {**data, "set_ctx": _without(writes, keys)}
     for path, events in history.tasks.items():
         history.tasks[path] = [_task_without(event, keys) for event in events]
 
 
 def _task_without(event: TaskEvent, keys: frozenset[str]) -> TaskEvent:
-    written = event.data.get("set_ctx")
-    if not written or keys.isdisjoint(written):
+    writes = event.data.get("set_ctx")
+    if not writes or keys.isdisjoint(writes):
         return event
-    return Event(event.name, event.ts, {**event.data, "set_ctx": _without(written, keys)})
+    return Event(event.name, event.ts, {**event.data, "set_ctx": _without(writes, keys)})
 
 
-def _without(written: Mapping[str, Any], keys: frozenset[str]) -> dict[str, Any]:
-    return {k: v for k, v in written.items() if k not in keys}
+def _without(writes: Mapping[str, Any], keys: frozenset[str]) -> dict[str, Any]:
+    return {k: v for k, v in writes.items() if k not in keys}

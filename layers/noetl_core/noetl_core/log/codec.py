@@ -1,5 +1,4 @@
-"""Commits and commands as bytes: one compact JSON body per commit, which the version that wrote it and newer versions can
-read."""
+"""Encodes commits and commands: one compact JSON body per commit, which the version that wrote it and newer versions can read."""
 
 from __future__ import annotations
 
@@ -21,16 +20,16 @@ commits of a loop, level 6 saves a write unit in ten over level 1 and costs 40 u
 twice the time."""
 
 _encoder = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False, check_circular=False)
-"""What contains itself ends at the limit on nesting, so nothing need be remembered of what has been seen."""
+"""Data that contains itself ends at the nesting limit, so the encoder need not check for cycles."""
 _message_encoder = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
-"""ASCII only: SQS refuses messages with some characters that JSON text may hold (U+FFFF, halves of surrogate pairs)."""
+"""ASCII only: SQS rejects messages with some characters that JSON text may contain (U+FFFF, halves of surrogate pairs)."""
 
 
 def encode_events(events: tuple[AnyEvent, ...], *, compress: bool = False) -> bytes:
-    """The body of a commit. A result that a `TaskProcessed` of the same commit holds is stored once.
+    """Return the body of a commit.
 
-    Data is what JSON can express: tuples come back as lists, keys as text. Raises `ValueError` for NaN and infinities, and
-    `TooLarge` for data that is nested too deeply for a reader.
+    A result that a `TaskProcessed` of the same commit has is stored once. Data must be JSON: tuples come back as lists, keys as
+    text. Raises `ValueError` for NaN and infinities, and `TooLarge` for data that is nested too deeply for a reader.
     """
     rows: list[list[Any]] = [[e.name, e.ts, e.data] for e in events]
     if len(events) > 1 and events[-1].name == "StepDone":
@@ -68,7 +67,7 @@ def decode_events(body: bytes, v: int) -> tuple[AnyEvent, ...]:
         raise NewerLog(f"a commit asks for reader version {v}, this one is {LOG_VERSION}: deploy the newer code")
     try:
         text = zlib.decompress(body) if body[:1] == DEFLATED else body
-        rows = json.loads(text.decode("utf-8", "surrogatepass"))  # bytes would make it detect the encoding first
+        rows = json.loads(text.decode("utf-8", "surrogatepass"))  # with bytes it would detect the encoding first
         if rows and rows[-1][0] == "StepDone" and "result_from" in rows[-1][2]:
             rows[-1][2]["result"] = rows[rows[-1][2].pop("result_from")][2]["outcome"]["result"]
         older = upcasts_from(v)

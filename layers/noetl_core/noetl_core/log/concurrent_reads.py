@@ -1,4 +1,4 @@
-"""Concurrent reads from a service."""
+"""Reads several items from a service concurrently."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cache of decoded commits: a history is read page by page, and a page may end within a commit of thousands of events."""
+"""Caches decoded commits: a history is read page by page, and a page may end within a commit of thousands of events."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from noetl_core.log.stored_commits import StoredCommits
 from noetl_core.ports import CommitReader
 
 MAX_EVENTS = 16_000
-"""The most events in the cache; a commit that has more is alone there."""
+"""Maximum number of events in the cache. A commit that has more is alone there."""
 
 
 class RecentCommits:
-    """`EventStore.read` with a cache. Commits never change; the store is always asked for commits after those in the cache.
-    Thread-safe."""
+    """Implements `EventStore.read` with a cache.
+
+    Commits never change; the store only reads commits after those in the cache. Thread-safe.
+    """
 
     def __init__(self, store: CommitReader) -> None:
         self._store = store
@@ -25,7 +27,7 @@ class RecentCommits:
         self._lock = Lock()
 
     def read(self, stream: StreamId, after: int = -1, limit: int | None = None) -> Sequence[Commit]:
-        """As `EventStore.read`."""
+        """Return the commits after a position, as `EventStore.read`."""
         known = self._known(stream, after, limit)
         if limit is not None and len(known) >= limit:
             return known

@@ -11,8 +11,11 @@ from noetl_core.engine.state import State
 from noetl_core.ports import CommitReader, EventStore, NewerLog
 
 FIRST, PAGE = 4, 32
-"""Commits per read: at first as many as most runs have, then as many as contain about `PAGE_EVENTS`, at most a page. A stream of
-a hundred thousand iterations, thousands in a commit, is never in memory as a whole, nor read much further than needed."""
+"""Commits per read: at first as many as most runs have, then as many as contain about `PAGE_EVENTS`, at most a page.
+
+A stream of a hundred thousand iterations, thousands in a commit, is never in memory as a whole, nor read much further than
+needed.
+"""
 PAGE_EVENTS = 2_000
 
 
@@ -59,7 +62,7 @@ def snapshot_upto(store: EventStore, execution_id: str, upto: int | None = None)
 
 
 def state_from(store: EventStore, execution_id: str, snap: Snapshot | None, upto: int | None = None) -> State:
-    """Like `load_state`, from a snapshot or, without one, from the beginning."""
+    """Return the state, as `load_state`, from a snapshot or, without one, from the beginning."""
     state = State(execution_id) if snap is None else restore(snap)
     limit = None if upto is None else upto - state.seq
     if limit is not None and limit <= 0:

@@ -1,4 +1,4 @@
-"""The history of a run: a fold of its stream, from which a worker continues after a suspension or a takeover."""
+"""Folds the stream of a run into its history, from which a worker continues after a suspension or a takeover."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ class RunHistory:
     waits: dict[str, Wait] = field(default_factory=dict)
     mail: dict[str, Mail] = field(default_factory=dict)
     outside: dict[tuple[str, int], Wait] = field(default_factory=dict)
-    """By task run and attempt without an outcome, the newest wait of its outside work."""
+    """The newest waits of outside work, by task run and attempt without an outcome."""
     sealed: str | None = None
     """The encrypted secrets of the newest suspension; `sealed_at` is how many task events of each pass came before it."""
     sealed_at: dict[Path, int] = field(default_factory=dict)
     last: Commit | None = None
     masked: bool = False
-    """Whether masks in its events stand for secrets that this worker does not have."""
+    """True if masks in its events represent secrets that this worker does not have."""
     events: int = 0
     """Number of envelopes of the stream."""
     aggregates: RunAggregates = field(default_factory=RunAggregates)
@@ -70,22 +70,22 @@ class RunHistory:
 
     @property
     def next_seq(self) -> int:
-        """The first free position of the stream."""
+        """Return the first free position of the stream."""
         return 0 if self.last is None else self.last.seq + 1
 
     @property
     def newest(self) -> str:
-        """Name of the newest event, or an empty text when the newest commit is a heartbeat or the stream is empty."""
+        """Return the name of the newest event, or an empty text if the newest commit is a heartbeat or the stream is empty."""
         return self.last.events[-1].name if self.last is not None and self.last.events else ""
 
 
 def read_run_history(store: EventStore, stream: StreamId, history: RunHistory | None = None) -> RunHistory:
-    """Read the stream of a run and fold it, on top of `history` if that is given."""
+    """Read the stream of a run and fold it, on top of `history` if there is one."""
     return fold_run_history(commits_of(store, stream), history)
 
 
 def fold_run_history(commits: Iterable[Commit], history: RunHistory | None = None) -> RunHistory:
-    """Fold the commits of a run stream, on top of `history` if that is given."""
+    """Fold the commits of a run stream, on top of `history` if there is one."""
     history = history or RunHistory()
     for commit in commits:
         for event in run_events(commit):

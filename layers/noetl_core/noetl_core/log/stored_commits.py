@@ -1,4 +1,4 @@
-"""Lazily decoded commits, as stores return them."""
+"""Decodes commits lazily, as stores return them."""
 
 from __future__ import annotations
 

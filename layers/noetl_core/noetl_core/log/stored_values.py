@@ -22,7 +22,7 @@ from noetl_core.values.strict_json import parsed
 PAGES = PAGED_BYTES // MAX_DECISION_BYTES
 """A list in pages may have this many times the limit of a value."""
 NESTED_MANIFESTS = 4
-"""The most levels of nested manifests that are read by page. The chunks of a loop have manifests of their own."""
+"""Maximum depth of nested manifests that are read by page. The chunks of a loop have manifests of their own."""
 
 
 class _TooMuch(Exception):
@@ -34,7 +34,7 @@ class _TooMuch(Exception):
 
 
 MAX_ANCESTORS = 100
-"""The most ancestors of an execution that are followed, far more than the allowed depth of children."""
+"""Maximum number of ancestors of an execution that are followed, far more than the allowed depth of children."""
 
 
 class Family:
@@ -65,13 +65,13 @@ class Family:
         return self._known[owner]
 
     def first(self) -> str | None:
-        """Return the first ancestor of the execution; None where there is no log."""
+        """Return the first ancestor of the execution; None if there is no log."""
         if self._first is None:
             self._first = self._ancestor(self._execution_id)
         return self._first
 
     def _ancestor(self, execution_id: str) -> str | None:
-        """Return the first ancestor of an execution; None where there is no log."""
+        """Return the first ancestor of an execution; None if there is no log."""
         for _ in range(MAX_ANCESTORS):
             commits = self._store.read(StreamId(execution_id), limit=1)
             if not commits:
@@ -103,12 +103,12 @@ class FamilyResults:
 
     def _owned(self, key: str) -> str:
         if not key.startswith(self._own):
-            raise NotFound(f"{key[:200]} is no place of this execution")
+            raise NotFound(f"{key[:200]} is not a key of this execution")
         return key
 
     def _allowed(self, key: str) -> str:
         if not self._family.has(key):
-            raise NotFound(f"{key[:200]} is no object of this execution or its family")
+            raise NotFound(f"{key[:200]} is not an object of this execution or its family")
         return key
 
 
@@ -129,7 +129,7 @@ class PublishedResults:
     def get(self, key: str, start: int | None = None, end: int | None = None) -> bytes:
         parts = key.split("/")
         if len(parts) != 3 or parts[1] != PUBLISHED or not is_plain(key):
-            raise NotFound(f"{key[:200]} is nothing that an execution put for others")
+            raise NotFound(f"{key[:200]} is not an object that an execution published")
         return self._results.get(key, start, end)
 
 
@@ -224,10 +224,10 @@ class Values:
         for page in at_once(values._result_of, _manifest(body)):
             if not is_reference(page):
                 if not isinstance(page or [], list):
-                    raise ValueError("a page of it is no list")
+                    raise ValueError("one of its pages is not a list")
                 yield Page(len(page or []), page or [])
             elif not self.family.owns(page):
-                raise ValueError("a page of it is of somebody else")
+                raise ValueError("one of its pages belongs to another execution")
             elif page.get("schema_hint") == MANIFEST and depth:
                 yield from self._pages(page, budget, depth - 1)
             else:
@@ -269,7 +269,7 @@ class Values:
         return self._results.get(ref["key"], 0, size).decode("utf-8", "ignore")
 
     def opened(self, ref: Mapping[str, Any], budget: LoadBudget | None = None) -> tuple[Any, bool]:
-        """Like `reference`, for a reference of the family; also return whether the value may contain references."""
+        """Return the value of a reference of the family, as `reference`, and whether the value may contain references."""
         body = self._unstored.get(ref["key"]) or self._body(ref["key"], budget)
         if budget is not None:
             budget.take(len(body) - claimed(ref))
@@ -312,7 +312,7 @@ class Values:
             except NotFound as error:
                 raise NotFound(f"{path_text(path)}: {error}") from None
             except ValueError as error:
-                why = str(error) if isinstance(error, Altered) else f"what {ref['key']} holds is no JSON"
+                why = str(error) if isinstance(error, Altered) else f"the content of {ref['key']} is not JSON"
                 raise Unusable(path, why) from error
             return self._whole(loaded, budget, path, opened) if nested else loaded
 
@@ -336,7 +336,7 @@ class Values:
                 budget.take(claimed(result))
             result = self.opened(result, budget)[0]
         if not isinstance(result or [], list):
-            raise ValueError("a page of it is no list")
+            raise ValueError("one of its pages is not a list")
         return result or []
 
 
@@ -344,7 +344,7 @@ def _manifest(body: bytes) -> list[Mapping[str, Any]]:
     """Return the parts of a list that is stored in pages. Raises `ValueError`."""
     parts = parsed(body)
     if not isinstance(parts, list) or not all(map(_is_part, parts)):
-        raise ValueError("it is no list of pages")
+        raise ValueError("it is not a list of pages")
     return parts
 
 
@@ -353,7 +353,7 @@ def _length(page: Mapping[str, Any]) -> int:
     hint = page.get("schema_hint")
     length = hint.get("length") if isinstance(hint, Mapping) and hint.get("type") == "list" else None
     if type(length) is not int or not 0 <= length <= claimed(page):
-        raise ValueError("it is not known how long a page of it is")
+        raise ValueError("the length of one of its pages is unknown")
     return length
 
 

@@ -1,8 +1,8 @@
-"""Tells what happened to every token and every run, and where in the control stream that was decided.
+"""Computes what happened to every token and every run, and where in the control stream that was decided.
 
-An account is made from the commits that were read: all of a short log, parts of a long one. The state tells the rest. A view
-plans its answer from an account. If the account lacks something, it records that as `missing`; the reader of the log searches
-for it, and the view plans again.
+An account is made from the commits that were read: all of a short log, parts of a long one. The state supplies the rest. A view
+plans its answer from an account. If the account lacks something, it records that as `missing`; the reader of the log searches for
+it, and the view plans again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from noetl_core.events.table import ends_run
 from noetl_core.values.frozen import frozen
 
 VISITS: Final = 5
-"""The newest visits and tokens of a step that are searched for if not all were read."""
+"""Maximum number of newest visits and tokens of a step that are searched for if not all were read."""
 UNREAD = "unread"
 """Status of a run whose end is in a part of the log that was not read."""
 CONSUMED = ("run", "joined")
@@ -30,7 +30,7 @@ CONSUMED = ("run", "joined")
 
 @dataclass(frozen=True, slots=True, order=True)
 class Moment:
-    """An event of the control stream: its commit, its place in that, and its instant."""
+    """An event of the control stream: its commit, its index in the commit, and its instant."""
 
     seq: int
     place: int
@@ -39,7 +39,7 @@ class Moment:
 
 @dataclass(slots=True)
 class TokenAccount:
-    """A token: how it was made, and what became of it (`run`, `joined`, `skipped`, `expired`; empty: it is live)."""
+    """A token: its origin and its fate (`run`, `joined`, `skipped`, `expired`; empty: it is live)."""
 
     id: str
     step: str
@@ -55,22 +55,22 @@ class TokenAccount:
     code: str = ""
     reason: str = ""
     restored: bool = False
-    """A redrive put it back."""
+    """True if a redrive put it back."""
 
 
 @dataclass(slots=True)
 class PlaceAccount:
-    """A place in a limit that a token asked for; `reason` says why it got none."""
+    """A place in a limit that a token requested; `reason` says why it was refused."""
 
     key: str
-    asked: Moment
+    requested: Moment
     granted: Moment | None = None
     reason: str = ""
 
 
 @dataclass(slots=True)
 class RunAccount:
-    """A step run, or a compensation: what it came to, and where its arcs were evaluated."""
+    """A step run, or a compensation: its outcome, and where its arcs were evaluated."""
 
     id: str
     step: str
@@ -80,7 +80,7 @@ class RunAccount:
     parent: str | None = None
     undoes: str | None = None
     stops: bool = False
-    """It stops what the run that it undoes left going on outside."""
+    """True if it stops what the undone run left running outside."""
     status: str = "open"
     error: Failure | None = None
     ended: Moment | None = None
@@ -89,7 +89,7 @@ class RunAccount:
     boundary: TokenEvent | None = None
     waits: list[Wait] = field(default_factory=list)
     next: Moment | None = None
-    """Where its arcs were evaluated."""
+    """The decision that evaluated its arcs."""
     selected: tuple[int, ...] = ()
     arcs_error: str = ""
     unhandled: bool = False
@@ -98,23 +98,26 @@ class RunAccount:
 
     @property
     def ends_here(self) -> bool:
-        """Whether it ended well, and no arc of it fired."""
+        """Return whether it ended well, and no arc of it fired."""
         evaluated = self.next is not None and self.undoes is None and self.parent is None
         return evaluated and not self.selected and not self.arcs_error and self.error is None and self.status == "ok"
 
 
 def leads_on(playbook: Playbook, name: str) -> bool:
-    """Return whether arcs lead on from a step."""
+    """Return whether a step has arcs that lead on."""
     step = playbook.by_name.get(name)
     return step is not None and step.router is not None and bool(step.router.arcs)
 
 
 @frozen
 class Missing:
-    """Something that no commit tells that was read: where a run was scheduled or ended, or a token was made; the newest visits
-    of a step, its compensations, or its tokens that nothing consumed; dead ends, stranded tokens, waiting runs, and the first
-    failure of the execution. `seq` is a position at which the token existed, or the arcs of the run were evaluated; for the end
-    of a run it is the position at which the run was scheduled."""
+    """Something that no read commit contains.
+
+    It is the decision that scheduled or ended a run, or made a token; the newest visits of a step, its compensations, or its
+    unconsumed tokens; dead ends, stranded tokens, waiting runs, or the first failure of the execution. `seq` is a position at
+    which the token existed, or the arcs of the run were evaluated; for the end of a run it is the position at which the run was
+    scheduled.
+    """
 
     kind: Literal["run", "end", "token", "visits", "undone", "left", "dead_ends", "stranded", "waiting", "failure"]
     name: str = ""
@@ -123,15 +126,17 @@ class Missing:
 
 @dataclass(slots=True)
 class Account:
-    """The fold of the commits that were read into what became of tokens and runs. `state` is the state at the end of the log,
-    `newest` are the newest runs of steps, as far as a search found them."""
+    """Folds the commits that were read into the fates of tokens and runs.
+
+    `state` is the state at the end of the log, `newest` are the newest runs of steps, as far as a search found them.
+    """
 
     state: State
     complete: bool
-    """Whether the whole log was read."""
+    """True if the whole log was read."""
     newest: Mapping[str, Sequence[str]] = field(default_factory=dict)
     unchecked: int = 0
-    """Steps that were not checked for dead ends."""
+    """Number of steps that were not checked for dead ends."""
     missing: dict[Missing, None] = field(default_factory=dict)
     tokens: dict[str, TokenAccount] = field(default_factory=dict)
     runs: dict[str, RunAccount] = field(default_factory=dict)
@@ -154,7 +159,7 @@ class Account:
             self._settle()
 
     def _settle(self) -> None:
-        """Take from the state which runs are open and what they wait for, and whether the execution fails."""
+        """Take open runs, their waits and the failure of the execution from the state."""
         for run in self.runs.values():
             if (known := self.state.runs.get(run.id)) is not None:
                 run.waits, run.seq = list(known.waits), known.handled_seq
@@ -199,7 +204,7 @@ class Account:
         return str(arc) in self._step(step).fired or any(arc in run.selected for run in self.visits(step)[0])
 
     def dead_ends(self, playbook: Playbook) -> Sequence[tuple[RunAccount, int]]:
-        """Return, for each step with arcs, the newest run that ended well and of which none fired, and how many there are."""
+        """Return, for each step with arcs, the newest run that ended well without firing any, and how many there are."""
         self._miss(Missing("dead_ends"))
         newest: dict[str, RunAccount] = {}
         count: dict[str, int] = {}
@@ -212,7 +217,7 @@ class Account:
         return [(run, count[step]) for step, run in newest.items()]
 
     def undone(self, step: str) -> Sequence[RunAccount]:
-        """Return the runs that compensate a step, or stop what it does outside, in order."""
+        """Return the runs that compensate a step, or stop its work outside, in order."""
         self._miss(Missing("undone", step))
         found = [run for run in self.runs.values() if run.undoes is not None and run.step == step]
         self._miss_ends(found)

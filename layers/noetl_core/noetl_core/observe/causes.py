@@ -1,4 +1,4 @@
-"""The errors that led to a failure, the root first, each with its place in the playbook and what its task said."""
+"""Finds the errors that led to a failure, the root first, each with its place in the playbook and the output of its task."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 _FRAME: Final = re.compile(r'  File "(?P<file>[^"\n]*)", line (?P<line>\d+), in (?P<name>[^\n]*)(?:\n    (?P<source>[^\n]*))?')
 KEPT: Final = ("kind", "message", "step", "task", "iteration", "code")
 NEVER_ENDED: Final = ("lost", "timeout", "cancelled")
-"""Errors of runs that the control plane ended: what was at work then is in the log."""
+"""Errors of runs that the control plane ended: the log has the task that was running then."""
 
 
 @frozen
 class Failed:
-    """A failure to be explained: its error, and the run that has it, if it has one. `by_arcs`: the arcs of the run failed."""
+    """A failure to be explained: its error, and the run that has it, if there is one. `by_arcs`: the arcs of the run failed."""
 
     error: Failure
     run: RunAccount | None = None
@@ -55,7 +55,7 @@ def failures_of(run: RunAccount) -> list[Failed]:
 
 
 def _decided(account: Account, at: Moment, error: Failure) -> list[Failed]:
-    """Return a failure that a decision of the control plane brought, after the error of the run that it was about."""
+    """Return a failure caused by a decision of the control plane, preceded by the error of the run it was about."""
     about = [r for r in account.runs.values() if r.next is not None and (r.next.seq, r.next.place + 1) == (at.seq, at.place)]
     if about and about[0].arcs_error:
         run = about[0]
@@ -69,8 +69,10 @@ def _same(one: Failure | None, other: Failure) -> bool:
 
 
 def cause(failed: Failed, playbook: Playbook, text: Positions, stream: Sequence[Commit], prefix: str) -> Cause:
-    """Return a failure with its place; `stream` is the end of the run's stream, newest last, as far as it is read. Ids of its
-    events begin with `prefix`."""
+    """Return a failure with its place; `stream` is the end of the run's stream, newest last, as far as it is read.
+
+    Ids of its events begin with `prefix`.
+    """
     error = failed.error
     out: Any = {key: error[key] for key in KEPT if error.get(key) is not None}
     if error.get("details") is not None and not is_reference(error["details"]):
@@ -114,7 +116,7 @@ def _tasks(step: Step | None) -> Iterator[Task]:
 
 
 def _attempt(stream: Sequence[Commit], error: Failure) -> tuple[Commit, int, Any] | None:
-    """Return the newest attempt that failed with the error: of its task and its iteration."""
+    """Return the newest attempt of the error's task and iteration that failed with the error."""
     for commit in reversed(stream):
         events = run_events(commit)
         for place in range(len(events) - 1, -1, -1):
@@ -127,7 +129,7 @@ def _attempt(stream: Sequence[Commit], error: Failure) -> tuple[Commit, int, Any
 
 
 def _at_work(stream: Iterable[Commit]) -> str | None:
-    """Return the task that began last and never ended, as far as the log has it: short tasks leave no start."""
+    """Return the task that began last and never ended, according to the log: short tasks leave no start."""
     task = None
     for commit in stream:
         for event in run_events(commit):
@@ -139,12 +141,12 @@ def _at_work(stream: Iterable[Commit]) -> str | None:
 
 
 def _traceback(out: Any, outcome: Mapping[str, Any], task: Task, text: Positions) -> None:
-    """Add the traceback of a python task, and let the place of the error be the last line of the author's code in it."""
-    said = outcome.get("py", {}).get("traceback") if isinstance(outcome.get("py"), Mapping) else None
-    if not isinstance(said, str):
+    """Add the traceback of a python task, and set the place of the error to the last line of the author's code in it."""
+    traceback = outcome.get("py", {}).get("traceback") if isinstance(outcome.get("py"), Mapping) else None
+    if not isinstance(traceback, str):
         return
     lines: list[CodeLine] = []
-    for frame in _FRAME.finditer(said):
+    for frame in _FRAME.finditer(traceback):
         number = int(frame["line"])
         line: CodeLine = {"name": frame["name"], "source": (frame["source"] or "").strip()}
         where = text.in_code((*task.path, "code"), number) if frame["file"] == FILENAME else None

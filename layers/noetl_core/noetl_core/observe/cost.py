@@ -1,11 +1,8 @@
-"""What an execution costs on AWS at list prices, computed from its log (docs/looking.md, "Cost").
-
-*Read from the log:* write units (every commit is encoded again as it is stored, and priced by its size), claims, worker
-invocations and how long each held its run, stored objects. *Read from outcomes:* the tokens that tasks of kind `llm` used, at
-their own prices. *Derived from how the system works:* read units, queue requests, the router's invocations and their duration,
-items in the catalog table. An execution of the local store is priced as if its commits had been written on AWS, with the times
-it took here.
-"""
+"""Computes what an execution costs on AWS at list prices, from its log (docs/looking.md, "Cost"). *Read from the log:* write
+units (every commit is encoded again as it is stored, and priced by its size), claims, worker invocations and how long each held
+its run, stored objects. *Read from outcomes:* the tokens that tasks of kind `llm` used, at their own prices. *Derived from how
+the system works:* read units, queue requests, the router's invocations and their duration, items in the catalog table. An
+execution of the local store is priced as if its commits had been written on AWS, with its local durations."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ from noetl_core.events.table import CLAIMS_RUN, OPERATED
 from noetl_core.log.codec import LEVEL, encode_events
 
 EXECUTION = "(execution)"
-"""The row for what belongs to no step: the request, heads, due items."""
+"""The row for costs that belong to no step: the request, heads, due items."""
 PRICES: Mapping[str, float] = {
     "dynamodb_write_units": 0.625e-6,
     "dynamodb_read_units": 0.125e-6,
@@ -34,26 +31,26 @@ PRICES: Mapping[str, float] = {
 }
 """US dollars each, on demand, us-east-1, arm64, without free tiers."""
 WORKER_MB, ROUTER_MB = 1769, 1024
-"""Memory of the functions, as template.yaml has it by default."""
+"""Memory of the functions: the defaults of template.yaml."""
 ROUTER_MS = 15.0
-"""A warm routing invocation: one fold from the cache, one put, one send."""
+"""Duration of a warm routing invocation: one fold from the cache, one put, one send."""
 WORKER_MS = 5.0
-"""The time of an invocation besides its run: receiving the message, returning the result."""
+"""Duration of an invocation besides its run: receiving the message, returning the result."""
 CONTROL_HEADER, RUN_HEADER = 150, 190
 """Bytes of an item beside its body: keys, version, writer, times."""
 MAX_BODY = 300 * 1024
 """A larger body is an object in S3."""
 HEAD_UNITS, HEAD_MOVED_UNITS = 3, 5
-"""A head is an item and its copies in two indexes; with another status it moves in both, which takes two writes each."""
+"""A head is an item with copies in two indexes. A new status moves it in both, which takes two writes each."""
 DUE_UNITS, DUE_MOVED_UNITS = 2, 3
 """A due item has a copy in one index."""
 BATCH = 10
-"""Commands a request to the queue takes."""
+"""Maximum number of commands in one request to the queue."""
 
 
 @dataclass(slots=True)
 class Units:
-    """The units that are metered. `lambda_ms` is shown beside the GB-seconds that are paid."""
+    """Metered units. `lambda_ms` is shown beside the GB-seconds that are paid."""
 
     dynamodb_write_units: float = 0
     dynamodb_read_units: float = 0
@@ -66,7 +63,7 @@ class Units:
     llm_input_tokens: float = 0
     llm_output_tokens: float = 0
     llm_usd: float = 0
-    """What services of language models cost, by the prices that their tasks were given."""
+    """Cost of language model services, by the prices that their tasks state."""
 
     def invoked(self, times: float, ms: float, mb: int) -> None:
         self.lambda_invocations += times
@@ -99,7 +96,7 @@ class Meter:
     runs: dict[str, int] = field(default_factory=dict)
     _step_of: dict[str, str] = field(default_factory=dict)
     _began: dict[str, int] = field(default_factory=dict)
-    """When the worker that holds a run claimed it."""
+    """The time when the worker that holds a run claimed it."""
     _claimed: dict[str, str] = field(default_factory=dict)
     """The worker for which a run was scheduled: its command was in no queue."""
     _objects: set[str] = field(default_factory=set)
@@ -115,17 +112,17 @@ class Meter:
                 self._run(commit, commit.stream.run_id)
 
     def as_dict(self) -> dict[str, Any]:
-        """As `priced`."""
+        """Return the form of `priced`."""
         return priced(self.by_step, self.runs)
 
     def goes_on(self, commit: Commit) -> None:
-        """Take a commit that is not metered, but that those after it follow: one of a run says since when its worker held it."""
+        """Fold a commit without metering it. Later commits depend on it: one of a run has the time of the worker's claim."""
         run = commit.stream.run_id
         if run is not None and not commit.wake and not any(event.name == "StepReleased" for event in commit.events):
             self._began[run] = commit.ts
 
     def of_step(self, run: str, step: str) -> None:
-        """Say of which step a run is, where the commit that opened it is not metered."""
+        """Set the step of a run whose opening commit is not metered."""
         self._step_of[run] = step
 
     def _units(self, step: str) -> Units:
@@ -174,11 +171,11 @@ class Meter:
             units.sqs_requests += 2  # received and deleted
             units.dynamodb_read_units += 0.5  # the gate
             if first == "StepResumed":
-                units.dynamodb_read_units += 1  # what the run did before
+                units.dynamodb_read_units += 1  # reading earlier commits of the run
         else:
             units.dynamodb_read_units += 0 if commit.wake else 0.5  # the gate again
         for event in commit.events:
-            _asked(units, event)
+            _add_llm_usage(units, event)
         if any(e.data.get("source") == "server" for e in commit.events):
             return  # the control plane ended it: no worker held it for that
         began = self._began.get(run)
@@ -210,8 +207,8 @@ def priced(by_step: Mapping[str, Units], runs: Mapping[str, int]) -> dict[str, A
     return {"currency": "USD", "total": total.as_dict(), "steps": steps, "prices": dict(PRICES)}
 
 
-def _asked(units: Units, event: Event[Any, Any]) -> None:
-    """Add what an attempt asked of a language model."""
+def _add_llm_usage(units: Units, event: Event[Any, Any]) -> None:
+    """Add the language model usage of an attempt."""
     used = event.data["outcome"]["meta"].get("llm") if event.name == "TaskProcessed" else None
     if isinstance(used, Mapping):
         units.llm_input_tokens += used.get("input_tokens", 0)

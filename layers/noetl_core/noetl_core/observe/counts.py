@@ -1,4 +1,4 @@
-"""The counts of a loop in words: the same in every view."""
+"""Describes the counts of a loop in words, the same in every view."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from typing import Any
 
 
 def iterations(counts: Mapping[str, Any]) -> str:
-    """Return `20/200, 1 failed`: the iterations of a loop that have ended, all of them, and those that failed."""
+    """Return `20/200, 1 failed`: the ended iterations of a loop, all of them, and the failed ones."""
     failed = f", {counts['failed']:,} failed" if counts["failed"] else ""
     return f"{counts['succeeded'] + counts['failed']:,}/{counts['total']:,}{failed}"

@@ -1,7 +1,7 @@
-"""Two executions, or two values, told apart field by field (docs/looking.md, "Two executions").
+"""Compares two executions, or two values, field by field (docs/looking.md, "Two executions").
 
-Executions are aligned by step and visit; results of loops by index. Ids of the executions themselves, and the places of stored
-values, are no difference: stored values are compared by their checksum.
+Executions are aligned by step and visit; results of loops by index. Ids of the executions themselves, and the locations of stored
+values, are not differences: stored values are compared by their checksum.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from noetl_core.api.shapes.why import Apart, StepTotals
 
 SHOWN: Final = 300
-"""Characters of a value that are shown."""
+"""Maximum number of characters of a value that are shown."""
 
 
 class _Absent:
-    """Stands for what is not there."""
+    """Represents a missing value."""
 
     def __repr__(self) -> str:
         return "(nothing)"
@@ -35,7 +35,7 @@ ABSENT: Final = _Absent()
 
 
 def fields(one: Any, other: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Yield every place in which two values differ, with both values."""
+    """Yield every path at which two values differ, with both values."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         for key in dict.fromkeys([*one, *other]):
             yield from fields(one.get(key, ABSENT), other.get(key, ABSENT), f"{path}.{key}" if path else str(key))
@@ -47,7 +47,7 @@ def fields(one: Any, other: Any, path: str = "") -> Iterator[tuple[str, Any, Any
         yield path, one, other
 
 
-def shown(found: Any, most: int = SHOWN) -> str:
+def shortened_json(found: Any, most: int = SHOWN) -> str:
     """Return a value as JSON, shortened."""
     if found is ABSENT:
         return repr(ABSENT)
@@ -57,7 +57,7 @@ def shown(found: Any, most: int = SHOWN) -> str:
 
 @frozen
 class Visit:
-    """One visit of a step, as it is compared."""
+    """One visit of a step, in the form in which it is compared."""
 
     status: str
     duration_ms: float | None
@@ -66,8 +66,11 @@ class Visit:
 
 @frozen
 class Side:
-    """One of the two executions. `runs` are those to be compared, by step and by the number of the visit, from 1; `counts` says
-    how many visits there were. `results` are those of runs, by their id."""
+    """One of the two executions.
+
+    `runs` are those to be compared, by step and by the number of the visit, from 1. `counts` are the numbers of visits, `results`
+    those of runs, by their id.
+    """
 
     execution_id: str
     playbook: Playbook
@@ -96,7 +99,7 @@ class Side:
         return Visit(run.status, took, self.plain(facts))
 
     def plain(self, value: Any) -> Any:
-        """Return a value without what differs between any two executions."""
+        """Return a value without parts that differ between any two executions."""
         if isinstance(value, str):
             return value.replace(self.execution_id, "(execution)")
         if isinstance(value, list):
@@ -109,9 +112,9 @@ class Side:
 
 
 def apart(one: Side, other: Side) -> Iterator[Apart]:
-    """Yield what two executions differ in: first as a whole, then step by step, in the order of the playbooks."""
+    """Yield the differences between two executions: first of the whole, then step by step, in the order of the playbooks."""
     for path, a, b in fields(one.plain(one.facts), other.plain(other.facts)):
-        yield {"field": path, "a": shown(a), "b": shown(b)}
+        yield {"field": path, "a": shortened_json(a), "b": shortened_json(b)}
     for step in steps_of(one, other):
         if one.count(step) != other.count(step):
             yield {"step": step, "field": "runs", "a": str(one.count(step)), "b": str(other.count(step))}
@@ -119,7 +122,7 @@ def apart(one: Side, other: Side) -> Iterator[Apart]:
 
 
 def durations(one: Side, other: Side) -> Iterator[tuple[str, int, float | None, float | None]]:
-    """Yield how long each visit took in both."""
+    """Yield the durations of each visit in both."""
     for step in steps_of(one, other):
         a, b = one.visits(step), other.visits(step)
         for visit in sorted({*a, *b}):
@@ -140,13 +143,13 @@ def _visits(step: str, a: Mapping[int, Visit], b: Mapping[int, Visit]) -> Iterat
         if one.status != other.status:
             yield {"step": step, "visit": visit, "field": "status", "a": one.status, "b": other.status}
         for path, before, after in fields(one.facts, other.facts):
-            yield {"step": step, "visit": visit, "field": path, "a": shown(before), "b": shown(after)}
+            yield {"step": step, "visit": visit, "field": path, "a": shortened_json(before), "b": shortened_json(after)}
 
 
 @frozen
 class Totals:
-    """What all visits of a step came to in both executions, as far as their states count that; `compared` of them were compared
-    one by one. `went_to` is how often each arc fired, by its target."""
+    """The outcomes of all visits of a step in both executions, as far as their states count them; `compared` of them were
+    compared one by one. `went_to` is how often each arc fired, by its target."""
 
     step: str
     compared: int
@@ -166,14 +169,19 @@ def totals_of(one: Side, a: Mapping[str, StepState], other: Side, b: Mapping[str
 
 
 def counted(totals: Iterable[Totals]) -> Iterator[Apart]:
-    """Yield what the visits differ in that were not compared one by one, as far as they are counted."""
+    """Yield the counted differences of visits that were not compared one by one."""
     for each in totals:
         if each.compared == min(each.a["visits"], each.b["visits"]):
             continue
         if each.a["failed"] != each.b["failed"]:
             yield {"step": each.step, "field": "failed runs", "a": str(each.a["failed"]), "b": str(each.b["failed"])}
         for path, before, after in fields(*each.went_to):
-            yield {"step": each.step, "field": f"how often it went to {path}", "a": shown(before), "b": shown(after)}
+            yield {
+                "step": each.step,
+                "field": f"how often it went to {path}",
+                "a": shortened_json(before),
+                "b": shortened_json(after),
+            }
 
 
 def _step_totals(known: StepState) -> StepTotals:

@@ -1,6 +1,6 @@
-"""Questions about the states in which things were decided: the state just before an event is the one in which it was.
+"""Evaluates questions about earlier decisions, each in the state just before its event.
 
-Of the log only what lies between a snapshot and a question is folded.
+Of the log, only the commits between a snapshot and a question are folded.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from noetl_core.engine.state import State
 from noetl_core.observe.account import Moment
 
 NEAR: Final = 100
-"""Commits that are rather folded than jumped over."""
+"""Gaps of at most this many commits are folded, not skipped."""
 MOST_ROUNDS: Final = 50
-"""How often one question may ask for values."""
+"""Maximum number of times that one question may request values."""
 
 Question = Callable[[RoutingPass], None]
-"""Looks at a state; it is asked again when it needs values."""
+"""Inspects a state; it is called again when it needs values."""
 
 
 class Log(Protocol):
@@ -33,7 +33,7 @@ class Log(Protocol):
         ...
 
     def state(self, upto: int) -> State | None:
-        """Return the state at a position; -1: before the first commit. None where that is not read."""
+        """Return the state at a position; -1: before the first commit. None if it is not read."""
         ...
 
 
@@ -45,21 +45,23 @@ def evaluate(
     playbook: Callable[[str], Playbook],
     supply: Callable[[dict[Need, Any], NeedValues], None],
 ) -> int:
-    """Put each question to the state just before its event; those `at_the_end` to the state `end`. Of the log the parts with
-    questions are folded, each from the state before it, the newest first. Return how many questions were not put, as their
-    part is not read."""
+    """Put each question to the state just before its event; those `at_the_end` to the state `end`.
+
+    Parts of the log with questions are folded, each from the state before it, the newest first. Return the number of questions
+    that were not put, because their part is not read.
+    """
     known: dict[Need, Any] = {}
-    asked: dict[int, dict[int, tuple[Question, ...]]] = {}
+    by_position: dict[int, dict[int, tuple[Question, ...]]] = {}
     for moment, some in questions.items():
-        asked.setdefault(moment.seq, {})[moment.place] = tuple(some)
-    unput = sum(len(some) for places in asked.values() for some in places.values())
-    for part in reversed(_parts(sorted(asked))):
+        by_position.setdefault(moment.seq, {})[moment.place] = tuple(some)
+    unput = sum(len(some) for places in by_position.values() for some in places.values())
+    for part in reversed(_parts(sorted(by_position))):
         state = log.state(part[0] - 1)
         for commit in log.commits(part[0] - 1) if state is not None else ():
             if state is None or commit.seq > part[-1]:
                 break
             for place, event in enumerate(control_events(commit)):
-                for question in asked.get(commit.seq, {}).get(place, ()):
+                for question in by_position.get(commit.seq, {}).get(place, ()):
                     _put(question, RoutingPass(playbook(state.digest), state, event.ts, commit.seq, known), supply, known)
                     unput -= 1
                 fold(state, event, commit.seq)
@@ -70,7 +72,7 @@ def evaluate(
 
 
 def _parts(positions: Sequence[int]) -> list[list[int]]:
-    """Return positions in groups that are near to each other."""
+    """Return positions in groups that are close together."""
     found: list[list[int]] = []
     for seq in positions:
         if found and seq - found[-1][-1] <= NEAR:

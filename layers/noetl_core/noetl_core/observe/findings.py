@@ -1,5 +1,4 @@
-"""What an execution as a whole came to: what it waits for, where it ended without going on, what did not run, what failed and was
-let pass."""
+"""Finds facts about an execution as a whole: its waits, dead ends, steps that did not run, and tolerated failures."""
 
 from __future__ import annotations
 
@@ -13,57 +12,57 @@ from noetl_core.events.aggregates import WarningGroup
 from noetl_core.observe import sentences
 from noetl_core.observe.why import Explanation
 
-MOST: Final = 10
-"""Findings of one sort that are listed."""
+MAX_FINDINGS: Final = 10
+"""Maximum number of findings of one kind."""
 
 
 def find(e: Explanation) -> None:
     """Add the findings to an explanation."""
     _dead_ends(e)
     _stranded(e)
-    for run in islice(e.account.waiting(), MOST):
+    for run in islice(e.account.waiting(), MAX_FINDINGS):
         e.waits(run, 0)
 
 
 def _dead_ends(e: Explanation) -> None:
-    """Steps that ended well, have arcs, and of whose newest run none fired."""
-    for run, count in e.account.dead_ends(e.playbook)[:MOST]:
+    """Find steps with arcs whose newest run ended well and fired none."""
+    for run, count in e.account.dead_ends(e.playbook)[:MAX_FINDINGS]:
         e.dead_end(run, count)
     if e.account.unchecked:
         e.unread(f"whether {e.account.unchecked} more steps went on", 0, None)
 
 
 def _stranded(e: Explanation) -> None:
-    """Tokens that came to a step and were never consumed; one of each step and sort."""
+    """Find tokens that reached a step and were never consumed; one for each step and kind."""
     seen: set[tuple[str, str, str]] = set()
     for token in e.account.stranded():
         key = token.step, token.fate, token.code
-        late = token.code == "join" and "has already fired" in token.reason  # what a join of any or count drops is meant so
-        if key in seen or late or len(seen) > MOST:
+        late = token.code == "join" and "has already fired" in token.reason  # joins of any or count drop such tokens on purpose
+        if key in seen or late or len(seen) > MAX_FINDINGS:
             continue
         seen.add(key)
         e.stranded(token)
 
 
 def iterations(steps: Mapping[str, StepState]) -> list[tuple[str, str]]:
-    """Return a sentence for each loop that went on although iterations failed."""
+    """Return a sentence for each loop that continued although iterations failed."""
     out = []
     for name, step in steps.items():
         if step.status != "ok" or step.loop is None or not step.loop["failed"]:
             continue
         counts = step.loop
-        told = f"{counts['failed']:,} of {counts['total']:,} iterations of {name} failed"
+        sentence = f"{counts['failed']:,} of {counts['total']:,} iterations of {name} failed"
         groups = (step.iterations or {}).get("errors", ())
         words = []
         for group in sorted(groups, key=lambda g: -g["count"])[:3]:
             first = f" (first: {_index(group['first'])})" if group.get("first") is not None else ""
             words.append(f"{group['count']:,} x {group['kind']}: {group['message']}{first}")
-        out.append((name, f"{told}: {sentences.listed(words)}" if words else told))
+        out.append((name, f"{sentence}: {sentences.listed(words)}" if words else sentence))
     return out
 
 
 def warnings(state: State) -> list[tuple[WarningGroup, str]]:
-    """Return a sentence for each error that a policy let pass, and for each undefined name that counted as empty."""
+    """Return a sentence for each error that a policy tolerated, and for each undefined name that counted as empty."""
     groups = (group for group in warnings_of(state)["groups"] if group["code"] != "iteration_failed")
     return [(group, sentences.warning(group)) for group in groups]
 
@@ -73,7 +72,7 @@ def _index(path: list[int]) -> str:
 
 
 def status(state: State) -> str:
-    """Return a sentence about the status; empty where there is nothing to add."""
+    """Return a sentence about the status; empty if there is nothing to add."""
     if state.status == "stuck":
         return f"the execution is stuck: {state.stuck}"
     if state.status == "paused":

@@ -1,4 +1,4 @@
-"""Conditions evaluated once more, with the values that they read."""
+"""Evaluates conditions once more, with the values that they read."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from noetl_core.api.shapes import why as why_shapes
 
 SHOWN: Final = 120
-"""Characters of a value that are shown."""
+"""Maximum number of characters of a value that are shown."""
 MOST_READS: Final = 12
-"""Values of one condition that are shown."""
+"""Maximum number of values of one condition that are shown."""
 UNDEFINED: Final = "undefined"
 
 
@@ -29,7 +29,7 @@ def scope_of(p: RoutingPass, args: Mapping[str, Any], event: TokenEvent | None) 
 
 
 def guard(when: Any, scope: Scope, path: Path, text: Positions) -> why_shapes.Guard:
-    """Evaluate a condition: whether it holds, or its error, and what it read."""
+    """Evaluate a condition: return whether it is true, or its error, and the values it read."""
     out: why_shapes.Guard = {"when": _plain(when), "holds": None, "reads": reads(when, scope)}
     try:
         out["holds"] = truthy(when, scope)
@@ -40,7 +40,7 @@ def guard(when: Any, scope: Scope, path: Path, text: Positions) -> why_shapes.Gu
 
 
 def arcs(router: Router, step: Step, scope: Scope, selected: tuple[int, ...], text: Positions) -> list[why_shapes.Arc]:
-    """Return every arc of a step as it was judged: those behind the one that won an exclusive choice were not looked at."""
+    """Return every arc of a step with its evaluation. Arcs after the winner of an exclusive choice were not evaluated."""
     out: list[why_shapes.Arc] = []
     won = False
     for arc in router.arcs:
@@ -56,7 +56,7 @@ def arcs(router: Router, step: Step, scope: Scope, selected: tuple[int, ...], te
 
 
 def admission(rules: tuple[AdmitRule, ...], scope: Scope, text: Positions) -> tuple[list[why_shapes.Guard], bool | None]:
-    """Return the rules of an admission up to the one that decided, and what it decided; None: that cannot be told."""
+    """Return the rules of an admission up to the one that decided, and the decision; None if that is not known."""
     seen: list[why_shapes.Guard] = []
     for rule in rules:
         if rule.when is not None:
@@ -75,7 +75,7 @@ def admission(rules: tuple[AdmitRule, ...], scope: Scope, text: Positions) -> tu
 
 
 def reads(source: Any, scope: Scope) -> list[why_shapes.Read]:
-    """Return the values that a condition, or data with templates in it, reads, as far as its paths are written out."""
+    """Return the values that a condition, or data with templates in it, reads, as far as its paths are literal."""
     found: dict[str, why_shapes.Read] = {}
     for parts in _paths(source):
         name = path_text(parts)
@@ -108,7 +108,7 @@ def _defined(parts: tuple[str, ...], scope: Scope) -> bool:
 
 
 def _hint(parts: tuple[str, ...], scope: Scope) -> str:
-    """Return which name was probably meant."""
+    """Return the name that was probably meant."""
     *above, name = parts
     try:
         known = render(f"{{{{ {_expression(tuple(above))} | list }}}}", scope, undefined_ok=True) if above else list(scope)
@@ -120,7 +120,7 @@ def _hint(parts: tuple[str, ...], scope: Scope) -> str:
 
 def _value(parts: tuple[str, ...], scope: Scope) -> str:
     try:
-        return shown(render(f"{{{{ {_expression(parts)} }}}}", scope, undefined_ok=True))
+        return described(render(f"{{{{ {_expression(parts)} }}}}", scope, undefined_ok=True))
     except TemplateError as error:
         return f"({error})"
 
@@ -130,8 +130,8 @@ def _expression(parts: tuple[str, ...]) -> str:
     return parts[0] + "".join(f"[{json.dumps(part)}]" for part in parts[1:])
 
 
-def shown(value: Any) -> str:
-    """Return a value as JSON, shortened; of a stored value what it is."""
+def described(value: Any) -> str:
+    """Return a value as JSON, shortened. Of a stored value, return its description."""
     if is_reference(value):
         hint = value.get("schema_hint")
         what = hint.get("type", "value") if isinstance(hint, Mapping) else "value"
@@ -141,7 +141,7 @@ def shown(value: Any) -> str:
 
 
 def place(out: Any, text: Positions, path: Path, *below: str) -> None:
-    """Add where a part of the playbook stands, if that is known."""
+    """Add the position of a part of the playbook, if it is known."""
     where = text.of(path, *below)
     if where is not None:
         out["line"], out["column"] = where
@@ -149,7 +149,7 @@ def place(out: Any, text: Positions, path: Path, *below: str) -> None:
 
 def _plain(when: Any) -> str:
     """Return a condition without its braces."""
-    text = when.strip() if isinstance(when, str) else shown(when)
+    text = when.strip() if isinstance(when, str) else described(when)
     if text.startswith("{{") and text.endswith("}}") and text.count("{{") == 1:
         return text[2:-2].strip()
     return text

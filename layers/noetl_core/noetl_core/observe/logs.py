@@ -1,4 +1,4 @@
-"""What tasks wrote to standard output and standard error, read from the envelopes of the execution."""
+"""Extracts the standard output and standard error of tasks from the envelopes of the execution."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ def task_logs(
 ) -> Iterator[dict[str, Any]]:
     """Return the log of every attempt that wrote something, in the order of the history; of one `step` or `task`, if named.
 
-    `{event_id, timestamp, step, task, task_run_id, attempt, iteration?, status, stdout?, stderr?, more?, dropped?}`: `stdout`
-    and `stderr` are the ends of the streams, `more` refers to all that was kept, `dropped` counts characters that were not
-    kept.
+    `{event_id, timestamp, step, task, task_run_id, attempt, iteration?, status, stdout?, stderr?, more?, dropped?}`: `stdout` and
+    `stderr` are the ends of the streams, `more` refers to all that was kept, `dropped` counts characters that were not kept.
     """
     for e in cast("Iterable[Envelope]", envelopes):
         if (

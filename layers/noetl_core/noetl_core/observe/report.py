@@ -1,6 +1,6 @@
-"""One HTML page about an execution: complete in itself, without scripts, light and dark (docs/looking.md, "A report").
+"""Writes an HTML page about an execution: self-contained, without scripts, light and dark (docs/looking.md, "A report").
 
-It is made from what the API answers, so it says what its reader may see, and everything in it is escaped.
+It is made from answers of the API, so it shows only what its reader may see. Everything in it is escaped.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from noetl_core.api.shapes.why import Cause, Why
 
 CELL, BLOCK = 120, 4_000
-"""Characters of a value that are shown in a table, and by itself."""
+"""Maximum number of characters of a value shown in a table, and by itself."""
 ROWS: Final = 1_000
-"""Runs in the timeline."""
+"""Maximum number of runs in the timeline."""
 FACTS: Final = 200
 RUNS: Final = ("run", "undo")
 MARKS: Final = {"ok": "✓", "completed": "✓", "error": "✗", "failed": "✗", "running": "▶", "waiting": "◷", "skipped": "–"}
-"""Beside the colour of a status, for who cannot tell colours apart."""
+"""Symbols beside the colour of a status, for readers who cannot distinguish colours."""
 CLASSES: Final = {
     "ok": "ok", "completed": "ok", "running": "busy", "waiting": "wait", "paused": "wait", "skipped": "soft",
 }  # fmt: skip
@@ -51,7 +51,7 @@ figure { margin: 0; overflow: auto; } figure svg { max-width: none; }
 def report(
     execution: Execution, why: Why, timeline: Timeline | None, cost: Cost | None, drawing: str = "", playbook: str = ""
 ) -> str:
-    """Return the page. `playbook` is what places are called; `drawing` is the graph as SVG."""
+    """Return the page. `playbook` is the name of the playbook in links to places; `drawing` is the graph as SVG."""
     parts = [
         *_head(execution),
         *_causes(why, playbook),
@@ -110,7 +110,7 @@ def _traceback(cause: Cause, playbook: str) -> Iterator[str]:
 
 def _facts(why: Why, playbook: str) -> Iterator[str]:
     if why["facts"]:
-        yield "<h2>What there is to know</h2><ul>"
+        yield "<h2>Facts</h2><ul>"
         for fact in why["facts"][:FACTS]:
             yield f'<li style="margin-left:{fact["depth"]}rem">{escape(_place(fact, playbook))} {escape(fact["text"])}</li>'
         yield "</ul>"
@@ -137,7 +137,7 @@ def _timeline(timeline: Timeline) -> Iterator[str]:
     runs = [span for span in timeline["spans"] if span["kind"] in RUNS]
     whole = max(timeline["duration_ms"], 0.001)
     yield "<h2>Time</h2><table><tr><th>step<th>from the beginning to the end<th class=n>ms</tr>"
-    for span in _shown(runs):
+    for span in _runs_drawn(runs):
         took = span["duration_ms"]
         width = ((whole - span["offset_ms"]) if took is None else took) / whole * 100
         bar = f'<i style="left:{span["offset_ms"] / whole * 100:.2f}%;width:{width:.2f}%"></i>'
@@ -148,8 +148,8 @@ def _timeline(timeline: Timeline) -> Iterator[str]:
         yield f'<p class="soft">{len(runs) - ROWS:,} more runs, which were shorter and did not fail, are left out.</p>'
 
 
-def _shown(runs: Sequence[Span]) -> Iterable[Span]:
-    """Return the runs that are drawn: where there are too many, those that failed and the slowest, in their order."""
+def _runs_drawn(runs: Sequence[Span]) -> Iterable[Span]:
+    """Return the runs that are drawn: if there are too many, the failed and the slowest ones, in their order."""
     if len(runs) <= ROWS:
         return runs
     kept = sorted(runs, key=lambda r: (r["status"] != "error", -(r["duration_ms"] or 0)))[:ROWS]

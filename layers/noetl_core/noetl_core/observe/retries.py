@@ -1,4 +1,4 @@
-"""What a run that waits for its next attempt says: what failed, how often, and when it is tried again."""
+"""Explains a run that waits for its next attempt: what failed, how often, and the time of the next attempt."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from noetl_core.values.instants import to_rfc3339
 
 
 def retry_of(stream: Sequence[Commit], wait: Mapping[str, Any]) -> str | None:
-    """Return a sentence about the retry for which a timer waits; None where it is no retry. `stream` is the end of the run's
-    stream."""
+    """Return a sentence about the retry for which a timer waits; None if it is not a retry.
+
+    `stream` is the end of the run's stream.
+    """
     for commit in reversed(stream):
         for event in reversed(run_events(commit)):
             if event.name not in ("TaskRetried", "TaskProcessed") or event.data["task"] != wait.get("task"):
@@ -24,7 +26,7 @@ def retry_of(stream: Sequence[Commit], wait: Mapping[str, Any]) -> str | None:
                 "error"
             ) or {}
             attempt = event.data["attempt"]
-            said = f"{failed.get('kind', 'error')}: {failed.get('message', '')}".rstrip(": ")
+            error = f"{failed.get('kind', 'error')}: {failed.get('message', '')}".rstrip(": ")
             at = f" at {to_rfc3339(wait['at'])}" if wait.get("at") else ""
-            return f"attempt {attempt} of task {wait['task']} failed ({said}); attempt {attempt + 1} comes{at}"
+            return f"attempt {attempt} of task {wait['task']} failed ({error}); attempt {attempt + 1} comes{at}"
     return None

@@ -1,4 +1,4 @@
-"""Facts about an execution in words."""
+"""Writes facts about an execution as sentences."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def reads(guard: why_shapes.Guard) -> str:
-    """Return what a condition read."""
+    """Return the values that a condition read."""
     words = []
     for read in guard["reads"]:
         hint = f", {read['hint']}" if read.get("hint") else ""
@@ -33,18 +33,18 @@ def reads(guard: why_shapes.Guard) -> str:
 def judged(guard: why_shapes.Guard) -> str:
     """Return `` `ctx.n > 5` is false (ctx.n is 1)``."""
     if guard["holds"] is None:
-        return f"`{guard['when']}` failed: {guard.get('error', 'what it reads is not there any more')}{reads(guard)}"
+        return f"`{guard['when']}` failed: {guard.get('error', 'its values are no longer available')}{reads(guard)}"
     return f"`{guard['when']}` is {str(guard['holds']).lower()}{reads(guard)}"
 
 
-def arc(said: why_shapes.Arc, *, failed: bool) -> str:
-    """Return what became of an arc."""
-    to = f"the arc to {said['target']}"
-    if said.get("not_looked_at"):
-        return f"{to} was not looked at: one arc is chosen, and another one before it fired"
-    if "guard" in said:
-        return f"{to} {'fired' if said['fired'] else 'did not fire'}: {judged(said['guard'])}"
-    if said["fired"]:
+def arc(fact: why_shapes.Arc, *, failed: bool) -> str:
+    """Return a sentence about the evaluation of an arc."""
+    to = f"the arc to {fact['target']}"
+    if fact.get("not_looked_at"):
+        return f"{to} was not evaluated: one arc is chosen, and an earlier one fired"
+    if "guard" in fact:
+        return f"{to} {'fired' if fact['fired'] else 'did not fire'}: {judged(fact['guard'])}"
+    if fact["fired"]:
         return f"{to} fired: it has no condition"
     return f"{to} did not fire: " + (
         "an arc without a condition fires only where the step ended well" if failed else "the arcs could not be evaluated"
@@ -52,7 +52,7 @@ def arc(said: why_shapes.Arc, *, failed: bool) -> str:
 
 
 def decided(step: str, targets: Sequence[str]) -> str:
-    """Return which arcs fired, without what was judged."""
+    """Return which arcs fired, without the evaluations."""
     return f"of the arcs of {step}, the one to {listed(targets)} fired" if targets else f"no arc of {step} fired"
 
 
@@ -63,39 +63,39 @@ def no_arc(step: str, arcs: Sequence[why_shapes.Arc], *, failed: bool) -> str:
     return f"no arc of {step} fired: " + "; ".join(arc(each, failed=failed) for each in arcs)
 
 
-def wait(said: Mapping[str, Any]) -> str:
-    """Return for what a run waits."""
-    task = f"task {said['task']} " if said.get("task") else ""
-    of = f"of iteration {said['iteration']} " if said.get("iteration") else ""
-    until = f" until {to_rfc3339(said['at'])}" if said.get("at") else ""
-    match said["kind"]:
-        case "timer" if said.get("outside"):
-            return f"{task}{of}works outside, and is looked at again{until.replace(' until', ' at')}"
+def wait(fact: Mapping[str, Any]) -> str:
+    """Return the wait of a run."""
+    task = f"task {fact['task']} " if fact.get("task") else ""
+    of = f"of iteration {fact['iteration']} " if fact.get("iteration") else ""
+    until = f" until {to_rfc3339(fact['at'])}" if fact.get("at") else ""
+    match fact["kind"]:
+        case "timer" if fact.get("outside"):
+            return f"{task}{of}works outside, and is checked again{until.replace(' until', ' at')}"
         case "timer":
             return f"{task}{of}waits{until}"
         case "callback":
-            about = f" ({said['description']})" if said.get("description") else ""
+            about = f" ({fact['description']})" if fact.get("description") else ""
             return f"{task}{of}waits{until} for an answer to its callback{about}"
         case "signal":
-            about = f" ({said['description']})" if said.get("description") else ""
-            return f"{task}{of}waits{until} for the signal {said.get('signal')}{about}"
+            about = f" ({fact['description']})" if fact.get("description") else ""
+            return f"{task}{of}waits{until} for the signal {fact.get('signal')}{about}"
         case "child":
-            return f"{task}{of}waits{until} for the execution {said.get('child')}" + (
-                f" of {said['path']}" if said.get("path") else ""
+            return f"{task}{of}waits{until} for the execution {fact.get('child')}" + (
+                f" of {fact['path']}" if fact.get("path") else ""
             )
         case "deadline":
-            return f"{task}{of}goes on in another invocation"
+            return f"{task}{of}continues in another invocation"
         case _:
             return f"{task}{of}stopped between two tasks, because the execution is paused"
 
 
-def limit(said: Mapping[str, Any]) -> str:
-    """Return `waits for limit orders 5/5 since ..., 12th of those that wait; held by 1, 2, ...`."""
-    places = f" {said['held']}/{said['max']}" if "held" in said else ""
-    place = f", {nth(said['position'])} of those that wait" if "position" in said else ""
-    more = ", ..." if said.get("held", 0) > len(said.get("held_by", ())) else ""
-    held = f"; held by {', '.join(said['held_by'])}{more}" if said.get("held_by") else ""
-    return f"waits for limit {said['limit']}{places} since {said['since']}{place}{held}"
+def limit(fact: Mapping[str, Any]) -> str:
+    """Return `waits for limit orders 5/5 since ..., 12th in line; held by 1, 2, ...`."""
+    places = f" {fact['held']}/{fact['max']}" if "held" in fact else ""
+    place = f", {nth(fact['position'])} in line" if "position" in fact else ""
+    more = ", ..." if fact.get("held", 0) > len(fact.get("held_by", ())) else ""
+    held = f"; held by {', '.join(fact['held_by'])}{more}" if fact.get("held_by") else ""
+    return f"waits for limit {fact['limit']}{places} since {fact['since']}{place}{held}"
 
 
 def warning(group: Mapping[str, Any]) -> str:
@@ -106,14 +106,14 @@ def warning(group: Mapping[str, Any]) -> str:
     place = where if times else f"{where}{first}"
     if group["code"] == "undefined":
         return f"{place + ': ' if place else ''}{group['message']}: it counted as empty{times}"
-    said = f"{group['kind']}: {group['message']}"
+    error = f"{group['kind']}: {group['message']}"
     if group["code"] == "iteration_failed":
-        return f"an iteration of {place} failed, and its loop went on: {said}{times}"
-    return f"{place} failed, and its policy let it pass: {said}{times}"
+        return f"an iteration of {place} failed, and its loop went on: {error}{times}"
+    return f"{place} failed, and its policy let it pass: {error}{times}"
 
 
 def nth(number: int) -> str:
-    """`1st`, `2nd`, `12th`."""
+    """Return `1st`, `2nd`, `12th`."""
     ending = "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number}{ending}"
 
@@ -124,6 +124,6 @@ def join(rule: Join) -> str:
 
 
 def run(step: str, status: str) -> str:
-    """Return what a run came to."""
+    """Return the outcome of a run."""
     came_to = {"ok": "ran and ended well", "error": "ran and failed", UNREAD: f"ran; its end was {NOT_READ}"}
     return f"{step} {came_to.get(status, 'is under way')}"

@@ -1,4 +1,4 @@
-"""An execution as spans: every step run, its waits, and the attempts of its workers and tasks, in parallel lanes."""
+"""Folds an execution into spans: every step run, its waits, and the attempts of its workers and tasks, in parallel lanes."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from noetl_core.events.table import LIMITS, ends_run
 from noetl_core.values.instants import from_text
 
 RUNS = frozenset({"run", "chunk", "undo"})
-"""Spans that have a lane of their own; the others lie in theirs."""
+"""Spans that have a lane of their own; the others are in the lane of their run."""
 
 
 @dataclass(slots=True)
 class Span:
-    """A span of time. `kind`: run (a step run), undo (its compensation), chunk (of a distributed loop), limit (the time before a
-    run, or before everything, in which a place in a limit was waited for), queued, attempt (of a worker), wait, iteration, task.
-    `began`, `ended`: seconds since the epoch; `ended` is None while it lasts. `parent`: its index in the list of spans."""
+    """A span of time. `kind`: run (a step run), undo (its compensation), chunk (of a distributed loop), limit (the wait for a
+    place in a limit, before a run or before everything), queued, attempt (of a worker), wait, iteration, task. `began`, `ended`:
+    seconds since the epoch; `ended` is None while it lasts. `parent`: its index in the list of spans."""
 
     kind: str
     name: str
@@ -45,7 +45,7 @@ class Timeline:
         self._left = limit
         self._open: dict[tuple[Any, ...], int] = {}
         self._awaited: dict[str, int] = {}
-        """Run -> the span in which it waited, or waits, for its place."""
+        """Spans of waits for a place, by run."""
 
     def observe(self, envelopes: Iterable[Mapping[str, Any]]) -> None:
         for e in cast("Iterable[Envelope]", envelopes):
@@ -70,24 +70,24 @@ class Timeline:
     def _apply_limit(self, e: Mapping[str, Any], at: float) -> None:
         self.limit(e["name"], {**e["data"], "step": e.get("step", "")}, at)
 
-    def limit(self, name: str, said: Mapping[str, Any], at: float) -> None:
-        """Take an event of a limit: what was asked for lasts until the place is there, or refused."""
-        holder = said["holder"]
+    def limit(self, name: str, data: Mapping[str, Any], at: float) -> None:
+        """Fold an event of a limit. The wait lasts until the place is granted or refused."""
+        holder = data["holder"]
         if name == "LimitRequested":
-            shown = {"limit": said["key"], "max": said["max"]}
-            self._begin(("limit", holder), Span("limit", f"limit {said['key']}", at, said.get("step") or "", facts=shown))
+            facts = {"limit": data["key"], "max": data["max"]}
+            self._begin(("limit", holder), Span("limit", f"limit {data['key']}", at, data.get("step") or "", facts=facts))
             self._awaited[holder.partition("/")[2]] = len(self.spans) - 1
         elif name != "LimitReleased":
-            failed = said.get("deadlock") or said.get("displaced")
+            failed = data.get("deadlock") or data.get("displaced")
             self._end(("limit", holder), at, "ok" if name == "LimitGranted" else "error" if failed else "skipped")
 
     def close_limits(self, at: float) -> None:
-        """The execution has ended: nothing waits any more."""
+        """End all waits for places, because the execution has ended."""
         for key in [key for key in self._open if key[0] == "limit"]:
             self._end(key, at, "cancelled")
 
     def _belongs(self, run: str) -> None:
-        """Let the time in which a run waited for its place lie in the lane of the run."""
+        """Put the wait of a run for its place into the lane of the run."""
         if (waited := self._awaited.pop(run, None)) is not None:
             self.spans[waited].parent, self.spans[waited].run = self._open[("run", run)], run
 
@@ -110,8 +110,8 @@ class Timeline:
                 self._begin(("attempt", run), Span("attempt", "attempt", at, step, run, facts=facts))
             case "StepSuspended":
                 self._end(("attempt", run), at, "suspended")
-                shown = ("kind", "task", "signal", "child", "at", "limit")
-                waits = [{key: value for key, value in wait.items() if key in shown} for wait in e["data"]["waits"]]
+                keys = ("kind", "task", "signal", "child", "at", "limit")
+                waits = [{key: value for key, value in wait.items() if key in keys} for wait in e["data"]["waits"]]
                 name = ", ".join(sorted({_name_of(wait) for wait in e["data"]["waits"]})) or "wait"
                 self._begin(("wait", run), Span("wait", name, at, step, run, facts={"waits": waits[:20]}))
             case "StepReleased":
@@ -155,7 +155,7 @@ class Timeline:
 
     @property
     def full(self) -> bool:
-        """Whether it has all the details that it may."""
+        """Return whether the maximum number of details is reached."""
         return self._left <= 0
 
     def _detail(self, key: tuple[Any, ...], span: Span) -> None:
@@ -178,7 +178,7 @@ class Timeline:
             span.ended, span.status = max(at, span.began), status
 
     def as_dict(self, now: float) -> dict[str, Any]:
-        """`{status, began_at, duration_ms, lanes, omitted, spans: [...]}`; offsets are milliseconds from the beginning."""
+        """Return `{status, began_at, duration_ms, lanes, omitted, spans: [...]}`; offsets are milliseconds from the beginning."""
         began = self.began or now
         lanes = self._lanes(now)
         return {
@@ -205,8 +205,7 @@ class Timeline:
         }
 
     def _lanes(self, now: float) -> int:
-        """Give every run the lowest lane that is free when it begins; its spans are in that lane. Returns the number of
-        lanes."""
+        """Give every run the lowest lane that is free when it begins; its spans are in that lane. Return the number of lanes."""
         free: list[int] = []
         busy: list[tuple[float, int]] = []
         lanes = 0

@@ -1,5 +1,7 @@
-"""The runs of an execution as rows of a timeline, as many as can be shown: those that failed or are open first, then the slowest.
-The control stream tells all of it, and a state what it keeps of that; `timeline` has the details of a run."""
+"""Folds runs of an execution into rows of a timeline, as many as can be shown: failed and open ones first, then the slowest.
+
+The control stream has all of them, and a state the runs it keeps; `timeline` has the details of a run.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +26,13 @@ OPENS: Mapping[str, str] = {
 
 
 KINDS: Mapping[str, str] = {"c": "chunk", "u": "undo", "s": "undo"}
-"""By the first letter of a run's id (`engine.ids`)."""
+"""Kinds by the first letter of a run's id (`engine.ids`)."""
 COUNTS = ("total", "succeeded", "failed")
 
 
 @dataclass(slots=True)
 class Row:
-    """A run. `written` counts the envelopes of its stream, as far as its boundaries say."""
+    """A run. `envelopes` counts the envelopes of its stream, according to its boundaries."""
 
     run: str
     step: str
@@ -39,7 +41,7 @@ class Row:
     ended: int | None = None
     failed: bool = False
     parent: str | None = None
-    written: int = 0
+    envelopes: int = 0
     facts: dict[str, Any] = field(default_factory=dict)
 
     def lies_in(self, begin: int | None, end: int | None) -> bool:
@@ -55,7 +57,7 @@ class Rows:
     began: int | None = None
     ended: int | None = None
     begun_earlier: dict[str, Row] = field(default_factory=dict)
-    """Rows of runs that only ended in what was observed. When they began is not known."""
+    """Rows of runs of which only the end was observed. Their beginning is not known."""
     places: list[tuple[str, Any, int]] = field(default_factory=list)
     """Events of limits: name, data, instant."""
 
@@ -63,34 +65,34 @@ class Rows:
         for commit in commits:
             for event in control_events(commit):
                 self.began = event.ts if self.began is None else self.began
-                said: Any = event.data
+                data: Any = event.data
                 if event.name in OPENS:
-                    facts = {"chunk": said["chunk"]} if "chunk" in said else {}
-                    kind, parent = OPENS[event.name], said.get("parent")
-                    self.rows[said["run"]] = Row(said["run"], said["step"], kind, event.ts, parent=parent, facts=facts)
+                    facts = {"chunk": data["chunk"]} if "chunk" in data else {}
+                    kind, parent = OPENS[event.name], data.get("parent")
+                    self.rows[data["run"]] = Row(data["run"], data["step"], kind, event.ts, parent=parent, facts=facts)
                 elif event.name == "WorkflowFinished":
-                    self.status, self.ended = said["status"], event.ts
+                    self.status, self.ended = data["status"], event.ts
                 elif event.name == "ExecutionRedriven":
                     self.status, self.ended = "running", None
                 elif event.name in LIMITS:
-                    self.places.append((event.name, said, event.ts))
+                    self.places.append((event.name, data, event.ts))
                 else:
-                    self._news(event, said)
+                    self._progress(event, data)
 
-    def _news(self, event: Any, said: Any) -> None:
-        row = self.rows.get(said.get("run"))
+    def _progress(self, event: Any, data: Any) -> None:
+        row = self.rows.get(data.get("run"))
         if row is None:
             if not closes_run(event):
                 return
-            row = Row(said["run"], said["step"], KINDS.get(said["run"][:1], "run"), event.ts)
+            row = Row(data["run"], data["step"], KINDS.get(data["run"][:1], "run"), event.ts)
             self.rows[row.run] = self.begun_earlier[row.run] = row
         if event.name == "BoundaryRouted":
-            row.written = said.get("events") or row.written
-        if event.name in ("BoundaryRouted", "LoopDone") and (counts := said.get("loop") or said) and "total" in counts:
+            row.envelopes = data.get("events") or row.envelopes
+        if event.name in ("BoundaryRouted", "LoopDone") and (counts := data.get("loop") or data) and "total" in counts:
             row.facts["loop"] = {key: counts.get(key, 0) for key in COUNTS}
         if closes_run(event):
             row.ended = event.ts
-            row.failed = bool(said.get("error")) or event.name == "StepFailed" or said.get("name") == "StepFailed"
+            row.failed = bool(data.get("error")) or event.name == "StepFailed" or data.get("name") == "StepFailed"
 
     def end_as(self, state: State) -> None:
         """Take the end of the execution from its state."""
@@ -104,7 +106,7 @@ class Rows:
 
 
 def kept_rows(state: State) -> Rows:
-    """Return the rows that a state keeps: open runs, those that failed and the slowest, each as far as they go."""
+    """Return the rows that a state keeps: open, failed and slow runs, as far as it has their data."""
     found = Rows(began=state.started_at)
     found.end_as(state)
     for failed, some in ((True, state.ended.failed), (False, state.ended.slowest)):
@@ -124,29 +126,29 @@ def kept_rows(state: State) -> Rows:
 def _open_row(run: Run) -> Row:
     kind = "undo" if run.undoes is not None else "run" if run.parent is None else "chunk"
     facts = {} if run.chunk is None else {"chunk": run.chunk}
-    return Row(run.id, run.step, kind, run.began_at, parent=run.parent, written=run.events, facts=facts)
+    return Row(run.id, run.step, kind, run.began_at, parent=run.parent, envelopes=run.events, facts=facts)
 
 
 def cells_of(state: State) -> dict[str, Any]:
-    """Return how many runs ended when, in the form of the API."""
+    """Return the numbers of ended runs by time, in the form of the API."""
     cells = state.ended.cells
     return {"width_ms": 1 << cells["bits"], "cells": rows_of(cells)}
 
 
-def timeline_of(rows: Rows, shown: Iterable[Row], limit: int) -> Timeline:
-    """Return a timeline that has these runs; `limit` spans of details may be added."""
+def timeline_of(rows: Rows, selected: Iterable[Row], limit: int) -> Timeline:
+    """Return a timeline of these runs; up to `limit` spans of details may be added."""
     line = Timeline(limit)
     line.status, line.began = rows.status, None if rows.began is None else rows.began / SECOND
     line.ended = None if rows.ended is None else rows.ended / SECOND
-    shown = list(shown)
-    kept = {row.run for row in shown}
-    for name, said, at in rows.places:
-        run = said["holder"].partition("/")[2]
-        if run in kept or run not in rows.rows:  # of runs that are not shown nothing is
-            line.limit(name, said, at / SECOND)
+    selected = list(selected)
+    kept = {row.run for row in selected}
+    for name, data, at in rows.places:
+        run = data["holder"].partition("/")[2]
+        if run in kept or run not in rows.rows:  # skip waits of runs that are not shown
+            line.limit(name, data, at / SECOND)
     if rows.ended is not None:
         line.close_limits(rows.ended / SECOND)
-    for row in shown:
+    for row in selected:
         span = Span(row.kind, row.step, row.began / SECOND, row.step, row.run, facts=row.facts)
         if row.ended is not None:
             span.ended, span.status = row.ended / SECOND, "error" if row.failed else "ok"

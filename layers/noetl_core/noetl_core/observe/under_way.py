@@ -1,4 +1,4 @@
-"""What the state says of what is under way: a loop, a join that waits, tokens that nothing moves."""
+"""Describes work in progress from the state: a loop, a join that waits, tokens that nothing moves."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def with_loop(fact: Fact, run: RunAccount) -> Question:
-    """Say how many iterations of an open run have ended."""
+    """Add how many iterations of an open run have ended."""
 
     def ask(p: RoutingPass) -> None:
         found = p.state.runs.get(run.id)
@@ -30,7 +30,7 @@ def with_loop(fact: Fact, run: RunAccount) -> Question:
 
 
 def lacking(fact: Fact, step: Step) -> Question:
-    """Say what a join still waits for: what may still reach it."""
+    """Add what a join still waits for, and what may still reach it."""
 
     def ask(p: RoutingPass) -> None:
         assert step.join is not None
@@ -46,7 +46,7 @@ def lacking(fact: Fact, step: Step) -> Question:
         )
         if others:
             are = "is" if len(set(others)) == 1 else "are"
-            fact["text"] += f"; one may still come from {sentences.listed(others)}, which {are} under way"
+            fact["text"] += f"; one may still come from {sentences.listed(others)}, which {are} in progress"
 
     return ask
 

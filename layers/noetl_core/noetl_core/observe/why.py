@@ -1,8 +1,6 @@
-"""Why a step of an execution ran, or why not: back along arcs, joins and admission to the cause (docs/looking.md, "Why").
-
-Every sentence is about what the log recorded. Guards are evaluated again in the state in which they were decided, so that the
-values which they read can be shown.
-"""
+"""Explains why a step of an execution ran, or why not: back along arcs, joins and admission to the cause (docs/looking.md,
+"Why"). Every sentence is about what the log recorded. Guards are evaluated again in the state in which they were decided, so that
+the values which they read can be shown."""
 
 from __future__ import annotations
 
@@ -23,18 +21,20 @@ if TYPE_CHECKING:
     from noetl_core.api.shapes.why import Fact, FactKind
 
 VISITS: Final = 5
-"""Visits of a step that are explained: the newest."""
+"""Maximum number of visits of a step that are explained, from the newest."""
 DEEPEST: Final = 25
-"""How many steps back the way to the cause is followed."""
+"""Maximum number of steps followed back to a cause."""
 MOST_FACTS: Final = 400
 WAITED_S: Final = 1
-"""How long a place in a limit was waited for, if that is said."""
+"""Shortest wait for a place in a limit that is mentioned."""
 
 
 @dataclass(slots=True)
 class Explanation:
-    """Facts about one execution. They are planned from the account; the questions fill in what guards read; `finish` adds what
-    the last state says."""
+    """Facts about one execution.
+
+    They are planned from the account; the questions add what guards read; `finish` adds what the last state says.
+    """
 
     execution_id: str
     playbook: Playbook
@@ -65,7 +65,7 @@ class Explanation:
             self._not_reached(name, 0)
 
     def dead_end(self, run: RunAccount, count: int) -> None:
-        """Say that no arc of a run fired."""
+        """Add that no arc of a run fired."""
         fact = self._fact("dead_end", "", 0, run.step, run.next, run.id)
         step = self._step(run.step)
         if step is not None:
@@ -78,18 +78,18 @@ class Explanation:
             self._ask(run.next, others)
 
     def stranded(self, token: TokenAccount) -> None:
-        """Say why a token was not consumed."""
+        """Explain why a token was not consumed."""
         self._stranded(token, 0, origin=False)
 
     def waits(self, run: RunAccount, depth: int) -> None:
-        """Say for what a run waits."""
+        """Add what a run waits for."""
         for each in run.waits:
-            said = self._fact("wait", f"{run.step}: {sentences.wait(each)}", depth, run.step, None, run.id)
-            said["wait"] = {**each}
+            fact = self._fact("wait", f"{run.step}: {sentences.wait(each)}", depth, run.step, None, run.id)
+            fact["wait"] = {**each}
             step = self._step(run.step)
             task = next((t for t in step.tasks if t.name == each.get("task")), None) if step is not None else None
             if task is not None:
-                guards.place(said, self.text, task.path)
+                guards.place(fact, self.text, task.path)
 
     # --- a visit ----------------------------------------------------------------------------------------------------------
 
@@ -120,11 +120,11 @@ class Explanation:
         step = self._step(run.step)
         if run.next is None or step is None or not leads_on(self.playbook, run.step):
             return
-        said = self._fact("arcs", "", 0, run.step, run.next, run.id)
-        self._judge(said, run, step, only=None)
+        fact = self._fact("arcs", "", 0, run.step, run.next, run.id)
+        self._judge(fact, run, step, only=None)
 
     def _origin(self, run: RunAccount, depth: int) -> None:
-        """Explain how a run came about, back to the entry."""
+        """Explain the origin of a run, back to the entry."""
         if run.id in self._explained or depth > DEEPEST or len(self.facts) > MOST_FACTS:
             return
         self._explained.add(run.id)
@@ -186,10 +186,10 @@ class Explanation:
             self._admission(step, token, token.fated, depth, f"{step.name} {word}")
 
     def _waited(self, run: RunAccount) -> None:
-        """Say how long a run waited for its place in a limit, if that is worth saying."""
+        """Add how long a run waited for its place in a limit, if it was long."""
         for name in run.tokens:
             place = self.account.places.get(name)
-            waited = (place.granted.ts - place.asked.ts) / SECOND if place is not None and place.granted is not None else 0
+            waited = (place.granted.ts - place.requested.ts) / SECOND if place is not None and place.granted is not None else 0
             if place is not None and waited >= WAITED_S:
                 text = f"{run.step} waited {waited:,.1f} s for a place in limit {place.key}"
                 self._place(self._fact("limit", text, 0, run.step, place.granted, run.id), self._step(run.step), "step")
@@ -207,7 +207,7 @@ class Explanation:
 
         self._ask(at, ask)
 
-    # --- what did not run -------------------------------------------------------------------------------------------------
+    # --- steps that did not run -------------------------------------------------------------------------------------------
 
     def _stranded(self, token: TokenAccount, depth: int, *, origin: bool = True) -> None:
         """Explain a token that no run consumed."""
@@ -216,7 +216,7 @@ class Explanation:
             self._token_origin(token, depth + 1)
 
     def _left(self, token: TokenAccount, depth: int) -> None:
-        """Say what a token waits for, or how it ended."""
+        """Add what a token waits for, or how it ended."""
         step = self._step(token.step)
         if token.fate == "skipped":
             refused = self.account.places.get(token.id)
@@ -304,7 +304,7 @@ class Explanation:
             self._fact("failed", f"{step.name} {self._came_to(run)}", depth, step.name, run.ended, run.id)
 
     def _ended(self, depth: int) -> None:
-        """Say why nothing new was scheduled, if the execution failed or was cancelled."""
+        """Add why nothing new was scheduled, if the execution failed or was cancelled."""
         if "" in self._explained or (failed := self.account.failed()) is None:
             return
         self._explained.add("")
@@ -312,7 +312,7 @@ class Explanation:
         self._fact("held", f"the execution failed, and nothing new was scheduled: {error.get('message')}", depth, None, at)
 
     def _held(self, name: str, depth: int, *, always: bool = False) -> None:
-        """Say what keeps a live token from moving."""
+        """Add what keeps a live token from moving."""
         fact = self._fact("held", "", depth, name)
 
         def ask(p: RoutingPass) -> None:
@@ -337,7 +337,7 @@ class Explanation:
     # --- facts ------------------------------------------------------------------------------------------------------------
 
     def _judge(self, fact: Fact, run: RunAccount, step: Step, only: int | None) -> None:
-        """Let a fact say how the arcs of a run were judged: all, or one of them. Until then it says what was decided."""
+        """Add the evaluation of the arcs of a run to a fact: of all, or of one. Until then it states the decision."""
         router, failed = step.router, run.status == "error"
         arcs = {arc.index: arc for arc in router.arcs} if router is not None else {}
         fact["text"] = fact["text"] or sentences.decided(step.name, [arcs[arc].step for arc in run.selected if arc in arcs])
@@ -354,17 +354,17 @@ class Explanation:
             elif only is None and not run.selected:
                 fact["text"] = sentences.no_arc(step.name, found, failed=failed)
             else:
-                said = "; ".join(sentences.arc(a, failed=failed) for a in fact["arcs"])
+                evaluations = "; ".join(sentences.arc(a, failed=failed) for a in fact["arcs"])
                 fact["text"] = (
-                    f"{sentences.run(step.name, run.status)}; {said}"
+                    f"{sentences.run(step.name, run.status)}; {evaluations}"
                     if only is not None
-                    else f"of the arcs of {step.name}, {said}"
+                    else f"of the arcs of {step.name}, {evaluations}"
                 )
 
         self._ask(run.next, ask)
 
     def unread(self, what: str, depth: int, step: str | None) -> None:
-        """Say that something lies in a part of a long log that is not read."""
+        """Add that something is in a part of a long log that is not read."""
         if not self.account.complete:
             self._fact("unread", f"{what} was {sentences.NOT_READ}", depth, step)
 
@@ -394,6 +394,6 @@ class Explanation:
         if step is not None:
             guards.place(fact, self.text, step.path, *below)
 
-    def told(self) -> list[Fact]:
-        """Return the facts, without those that turned out to say nothing."""
+    def stated_facts(self) -> list[Fact]:
+        """Return the facts, without those that turned out to have no content."""
         return [fact for fact in self.facts if fact["text"]]

@@ -20,7 +20,7 @@ _A_PLAYBOOK = re.compile(r"^kind:\s*[\"']?Playbook\b", re.MULTILINE)
 
 
 class SamePath(ValueError):
-    """Two files of a folder have the path of the playbook that is called. Who acts: the author."""
+    """Two files of a folder have the path of the called playbook. Who acts: the author."""
 
 
 def called(playbook: Playbook) -> Iterator[str]:
@@ -37,7 +37,7 @@ def beside(path: str, file: Path) -> Path | None:
     """Return the file in the folder of `file` whose `metadata.path` is `path`. Raises `SamePath`."""
     found = [f for f in sorted(file.parent.glob("*.y*ml")) if f.suffix in SUFFIXES and _path_of(f, path) == path]
     if len(found) > 1:
-        raise SamePath(f"playbook {path} is called, and {' and '.join(map(str, found))} both say they are it")
+        raise SamePath(f"playbook {path} is called, and {' and '.join(map(str, found))} both have this path")
     return found[0] if found else None
 
 
@@ -47,8 +47,10 @@ def has_path(file: Path, path: str) -> bool:
 
 
 def reader(file: Path) -> Callable[[str, Version], Playbook | None]:
-    """Return what finds the playbooks that the playbook in `file` calls: in its folder, if no version is named. A file that is no
-    valid playbook counts as unknown."""
+    """Return a function that finds the playbooks which the playbook in `file` calls: in its folder, if no version is named.
+
+    A file that is not a valid playbook counts as unknown.
+    """
 
     def found(path: str, version: Version) -> Playbook | None:
         try:

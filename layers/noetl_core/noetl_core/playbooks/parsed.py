@@ -1,4 +1,4 @@
-"""A cache of parsed playbooks: each digest is parsed once per process."""
+"""Caches parsed playbooks: each digest is parsed once per process."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class PlaybookCache:
         return pinned(source, self._library)
 
     def called(self, path: str, version: Version) -> Playbook | None:
-        """Return a registered playbook; None if there is none, or the alias stands for several."""
+        """Return a registered playbook; None if there is none, or the alias refers to several versions."""
         found = self._library(path, version)
         return None if found is None else self(found.digest)
 

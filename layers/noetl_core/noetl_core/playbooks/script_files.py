@@ -8,7 +8,7 @@ from typing import Final
 from noetl_core.dsl.steps.scripts import files_of, holding
 
 MAX_BYTES: Final = 1024 * 1024
-"""The longest script, because it becomes a part of the playbook."""
+"""Maximum size of a script in bytes, because it becomes part of the playbook."""
 
 
 class UnreadableScript(ValueError):
@@ -18,7 +18,7 @@ class UnreadableScript(ValueError):
 def with_scripts(text: str, folder: Path) -> str:
     """Return the playbook with the texts of its script files, which are searched below `folder`, then below the current folder.
 
-    Validation reports missing files with their places. Raises `UnreadableScript`.
+    Validation reports missing files with their positions. Raises `UnreadableScript`.
     """
     found = {}
     for uri in files_of(text):

@@ -1,5 +1,4 @@
-"""The wiring of the control plane on AWS, with adapters for the services that the environment names. Only functions import
-this."""
+"""Wires the control plane on AWS, with adapters for the services that the environment names. Only functions import this."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ from noetl_core.adapters.clock import SystemClock
 from noetl_core.adapters.marks import FileMarks
 from noetl_core.control.children import SubPlaybooks
 from noetl_core.control.core import RETENTION_S, Control
-from noetl_core.control.deployment.inbound_sources import WaysIn
+from noetl_core.control.deployment.inbound_sources import InboundSources
 from noetl_core.control.deployment.worker_tools import WorkerTools
 from noetl_core.control.limits.places import SharedLimits
 from noetl_core.control.recorded_deaths import record_deaths
@@ -42,7 +41,7 @@ from noetl_core.engine.warnings import count_of
 from noetl_core.ports import Deadline
 
 MESSAGE = "message:"
-"""How the mark of a message begins; others are executions."""
+"""Prefix of marks of messages; marks without it are executions."""
 
 on_snapshots("dynamodb", "s3", "sqs")
 
@@ -72,7 +71,7 @@ def control() -> Control:
         asks=os.environ.get("ASKS") == "yes",
         pools=frozenset(pools),
         output=DynamoRunningOutput(catalog, SystemClock()),
-        ways_in=WaysIn.named(os.environ) if "TRIGGER_QUEUES" in os.environ else None,
+        ways_in=InboundSources.named(os.environ) if "TRIGGER_QUEUES" in os.environ else None,
         worker_tools=WorkerTools.named(os.environ) if "TOOL_LAYERS" in os.environ else None,
         marks=marks(),
         risked=set(),
@@ -89,23 +88,27 @@ def control_until(deadline: Deadline) -> Iterator[Control]:
 def _count_warnings(state: State) -> None:
     """Add the warnings of an ended execution to the metrics of the function."""
     if count := count_of(state):
-        metrics = Metrics()  # what all instances of a process count is one set
+        metrics = Metrics()  # the counts of all instances of a process are one set
         metrics.add_metric("Warnings", MetricUnit.Count, count)
         metrics.add_metric("ExecutionsWithWarnings", MetricUnit.Count, 1)
 
 
 @cache
 def marks() -> FileMarks:
-    """Return the marks of evaluations, which this environment keeps when its process is started again. On a machine that is an
-    emulator, each stack has its own."""
+    """Return the marks of evaluations, which this environment keeps when its process is restarted.
+
+    Each stack has its own, even on an emulator's machine.
+    """
     stack = sha256(f"{os.environ.get('AWS_ENDPOINT_URL', '')} {os.environ['EVENTS_TABLE']}".encode()).hexdigest()[:16]
     return FileMarks(Path(tempfile.gettempdir()) / f"noetl-marks-{os.getuid()}" / stack)
 
 
 @cache
 def left_messages() -> frozenset[str]:
-    """Record the evaluations that processes of this environment left behind when they ended, once in this process. Returns the
-    messages of queues among them."""
+    """Record the evaluations that processes of this environment left behind when they died, once in this process.
+
+    Return the messages of queues among them.
+    """
     left = marks().left_behind()
     if left:
         record_deaths(control(), [name for name in left if not name.startswith(MESSAGE)])

@@ -34,11 +34,11 @@ from noetl_core.views.reading.cursor import history
 from noetl_core.views.reading.envelopes import Expander
 
 FRAMES = 5
-"""The most characters of the traceback of a failed function."""
+"""Maximum number of frames in the traceback of a failed function."""
 
 
 class Execution:
-    """An execution that has ended, or that waits until somebody acts (`status` paused, stuck).
+    """An execution that has ended, or that waits until someone acts (`status` paused, stuck).
 
     It can be read as long as this object exists, even without a store. Attributes have their values at the return of `run`.
     """
@@ -48,7 +48,7 @@ class Execution:
     status: str
     """`completed`, `failed`, `cancelled`, `paused` or `stuck`."""
     error: Mapping[str, Any] | None
-    """Why it failed, was cancelled or is stuck: `{kind, message, step?, task?, code?, retryable?, details?}`."""
+    """The error, if it failed, was cancelled or is stuck: `{kind, message, step?, task?, code?, retryable?, details?}`."""
 
     def __init__(self, wiring: LocalWiring, execution_id: str) -> None:
         self._wiring = wiring
@@ -62,12 +62,12 @@ class Execution:
 
     @cached_property
     def result(self) -> Any:
-        """The result of the playbook, with references replaced by their values; None unless it completed."""
+        """Return the result of the playbook, with references replaced by their values; None unless it completed."""
         return self._values.whole(self._values.at(self._state.result)) if self.status == "completed" else None
 
     @cached_property
     def ctx(self) -> dict[str, Any]:
-        """The execution's `ctx` at its end, with references replaced by their values."""
+        """Return the execution's `ctx` at its end, with references replaced by their values."""
         return cast(dict[str, Any], self._values.whole(self._state.ctx))
 
     def events(self) -> list[dict[str, Any]]:
@@ -101,26 +101,26 @@ def run(
     JSON data, a name in `tools` that no task could use), `TimeoutError`, `OSError` (a file that cannot be read).
     """
     source, file, model = _read(playbook)
-    given = _data(payload or {}, "payload")
+    data = _data(payload or {}, "payload")
     _check_replaced(tools or {}, source)
     registry = ToolRegistry({kind: _tool(kind, tool) for kind, tool in (tools or {}).items()})
     wiring = LocalWiring(MEMORY if store is None else store, tools=registry)
     try:
         if file is not None and model is not None:
             _register_called(wiring, model, file)
-        started = wiring.start(StartRequest(playbook=source, payload=given))
+        started = wiring.start(StartRequest(playbook=source, payload=data))
         if not wiring.run(started.execution_id, timeout_s=timeout_s):
             raise TimeoutError(f"execution {started.execution_id} did not end within {timeout_s:g} s")
         wiring.stop()
         return Execution(wiring, started.execution_id)
     except BaseException:  # including Ctrl-C: release the runs, so that their successor need not wait
-        wiring.runner.leave("the program that ran it went on")
+        wiring.runner.leave("the program stopped waiting for it")
         wiring.close()
         raise
 
 
 def _read(playbook: str | Path | Playbook) -> tuple[str, Path | None, Playbook | None]:
-    """Return the text, and the file and the model when it was read from a file."""
+    """Return the text, and the file and the model if it was read from a file."""
     if isinstance(playbook, Playbook):
         return dump(playbook), None, None
     if isinstance(playbook, str) and ("\n" in playbook or playbook.lstrip().startswith("{")):
@@ -197,6 +197,6 @@ class _FunctionTool:
             return Outcome.ok(_data(self._function(**call.inputs), "what the function returned"))
         except Exception as error:  # an exception of the function is a failure of its task
             frames = traceback.extract_tb(error.__traceback__)[1:]
-            told = "".join(traceback.format_list(frames[-FRAMES:])) + f"{type(error).__name__}: {error}"
-            py = {"exception_type": type(error).__name__, "message": str(error), "traceback": told}
+            traceback_text = "".join(traceback.format_list(frames[-FRAMES:])) + f"{type(error).__name__}: {error}"
+            py = {"exception_type": type(error).__name__, "message": str(error), "traceback": traceback_text}
             return Outcome.failed("python", f"{self.kind}: {error}", retryable=False, code=type(error).__name__, py=py)

@@ -1,5 +1,7 @@
-"""The local wiring: control plane, worker and SQLite store in one process (docs/decisions.md, "Two wirings of one engine").
-`runtime.local_runner` carries out executions with it."""
+"""Wires the local store: control plane, worker and SQLite store in one process (docs/decisions.md, "Two wirings of one engine").
+
+`runtime.local_runner` executes with it.
+"""
 
 from __future__ import annotations
 
@@ -140,8 +142,8 @@ class LocalWiring:
         return len(expired)
 
     def forget(self, ended_before: int = 0) -> dict[str, int]:
-        """Forget everything whose retention is over, executions that ended before `ended_before` (microseconds), and what killed
-        processes left. Returns how many of each kind."""
+        """Delete everything whose retention is over, executions that ended before `ended_before` (microseconds), and remains of
+        killed processes. Return the number of each kind."""
         executions = 0
         while some := self._forget_some(ended_before):
             executions += some
@@ -150,7 +152,7 @@ class LocalWiring:
         return {"executions": executions, **rows, "drafts": swept.drafts, "orphaned results": swept.folders}
 
     def stop(self) -> None:
-        """Stop carrying out executions. The store can be read until `close`."""
+        """Stop executing. The store can be read until `close`."""
         self.runner.close()
         if self.worker.heartbeat is not None:
             self.worker.heartbeat.close()
@@ -167,7 +169,7 @@ class LocalWiring:
         self.store.observer = observer
 
     def start(self, request: StartRequest) -> Started:
-        """Admit an execution; `run` carries it out."""
+        """Admit an execution; `run` executes it."""
         started = admit(self.control, request)
         self.warm(started.playbook.digest)
         return started
@@ -180,7 +182,7 @@ class LocalWiring:
             self.worker.tools.warm({task.kind for step in steps for task in step.tasks})
 
     def run(self, *executions: str, timeout_s: float | None = None) -> bool:
-        """Like `LocalRunner.run`, and carry out their failure handlers too."""
+        """Execute, as `LocalRunner.run`, and execute the failure handlers too."""
         if not self.runner.run(*executions, timeout_s=timeout_s):
             return False
         failed = self.runner.failed(executions)

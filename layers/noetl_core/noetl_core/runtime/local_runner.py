@@ -1,4 +1,4 @@
-"""The local runner: it carries out executions in this process until they end or cannot continue.
+"""Runs executions in this process until they end or cannot continue.
 
 Only the transport differs from AWS: waking commits reach the router through a list instead of a stream, commands reach the worker
 through a heap instead of a queue.
@@ -21,7 +21,7 @@ from noetl_core.control.fence import boundary_of
 from noetl_core.control.limits.places import DUE
 from noetl_core.control.sweeping.sweep import Swept, reconcile, sweep
 from noetl_core.control.triggers.schedules import fire_due
-from noetl_core.engine.commands import commands_of
+from noetl_core.engine.dispatch.commands import commands_of
 from noetl_core.engine.ids import trigger_of
 from noetl_core.engine.records import Boundary, Command, Commit, StreamId
 from noetl_core.engine.state import State
@@ -36,11 +36,11 @@ log = logging.getLogger(__name__)
 THREADS = 16
 """Concurrent commands; further parallel branches wait."""
 IDLE_LOOK_S = 1.0
-"""How often an idle process looks for stalled executions and for commits of other processes (seconds)."""
+"""Interval in seconds at which an idle process looks for stalled executions and for commits of other processes."""
 RETAIN_EVERY_S = 600.0
-"""How often a serving process forgets what has expired (seconds)."""
+"""Interval in seconds at which a serving process deletes what has expired."""
 HELD_LOOK_S = 5.0
-"""How often a run of another process is checked, because that process may end before its lease (seconds)."""
+"""Interval in seconds at which a run of another process is checked: that process may die before its lease ends."""
 
 
 class Interrupted(Exception):
@@ -50,7 +50,7 @@ class Interrupted(Exception):
 class LocalRunner:
     """Router, queue consumer and sweeper of one process over a local store.
 
-    Several processes may share the store: each carries out what it was given, and notices what the others write to it.
+    Several processes may share the store: each runs its own executions, and notices what the others write to them.
     """
 
     def __init__(
@@ -62,9 +62,9 @@ class LocalRunner:
         self._running = 0
         self._left = ""
         self.holder = ""
-        """The worker of another process that holds a run which this process was to carry out."""
+        """The worker of another process that holds a run of this process."""
         self._carrier: threading.Thread | None = None
-        """The thread that carries out executions."""
+        """The thread that runs executions."""
         self._broken: deque[BaseException] = deque()
         self._pool: ThreadPoolExecutor | None = None
         self._looked = 0
@@ -73,13 +73,13 @@ class LocalRunner:
         self._news: set[str] = set()
         """Executions that may have changed since their state was cached."""
         self._mine: set[str] = set()
-        """Executions that this process carries out, including their children."""
+        """Executions that this process runs, including their children."""
         self._foreign: set[str] = set()
         self.retain: Callable[[], object] = lambda: None
-        """Forgets what has expired."""
+        """Deletes what has expired."""
         self._retained = 0
         self._serves = False
-        """Whether this process serves the whole store, not only the executions that it was given."""
+        """True if this process serves the whole store, not only its own executions."""
 
     def close(self) -> None:
         """Begin nothing more. Commands in progress are left to their leases."""
@@ -87,18 +87,19 @@ class LocalRunner:
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
 
-    # --- carrying out ---------------------------------------------------------------------------------------------------
+    # --- running --------------------------------------------------------------------------------------------------------
 
     def run(self, *executions: str, timeout_s: float | None = None) -> bool:
-        """Carry out executions until all have ended or cannot continue. Returns False if `timeout_s` passes first.
+        """Run executions until all have ended or cannot continue.
 
-        Raises `Interrupted` after another thread has called `leave`, and `StorageFailed` when the store cannot be written.
+        Return False if `timeout_s` passes first. Raises `Interrupted` after another thread has called `leave`, and
+        `StorageFailed` if the store cannot be written.
         """
         self._carrier = threading.current_thread()
         try:
             return self._carry_out(set(executions), timeout_s)
         finally:
-            self._store.sync()  # the caller is answered after this
+            self._store.sync()  # the caller gets its answer after this
 
     def _carry_out(self, open_ones: set[str], timeout_s: float | None) -> bool:
         self._news |= open_ones
@@ -121,11 +122,9 @@ class LocalRunner:
         raise Interrupted(self._left)
 
     def serve(self) -> None:
-        """Carry out everything that is due in the store until another thread calls `leave`: triggers, timers, and executions of
-        other processes. A failing execution stops no other.
-
-        Raises `StorageFailed` when the store cannot be written, `UnreadableStore` when it cannot be read.
-        """
+        """Do everything that is due in the store until another thread calls `leave`: triggers, timers, and executions of other
+        processes. A failing execution does not stop others. Raises `StorageFailed` if the store cannot be written,
+        `UnreadableStore` if it cannot be read."""
         self._carrier = threading.current_thread()
         self._serves, self._alone = True, False
         while not self._left:
@@ -135,12 +134,14 @@ class LocalRunner:
             except (StorageFailed, UnreadableStore):
                 raise
             except Exception:  # affects one execution, which remains due
-                log.exception("something could not be done; it is tried again")
+                log.exception("a due action failed; it will be retried")
         self._store.sync()
 
     def leave(self, reason: str) -> None:
         """Shut down: release all runs in progress, so that nobody need wait for their leases, and write nothing afterwards.
-        Called by another thread than that of `run`."""
+
+        Called by a thread other than that of `run`.
+        """
         self._left = reason
         self._worker.leave(reason)
         self._store.closed = True
@@ -154,7 +155,7 @@ class LocalRunner:
         return state.status in HELD and not self._running and not self._wakes
 
     def failed(self, executions: Iterable[str]) -> list[str]:
-        """Return those of the executions that have ended failed, or with warnings: a handler may have been told."""
+        """Return those of the executions that have failed or ended with warnings: they may have a handler."""
         states = {execution_id: self._state(execution_id) for execution_id in executions}
         return [i for i, s in states.items() if s.status == "failed" or (s.status == "completed" and count_of(s))]
 
@@ -172,7 +173,7 @@ class LocalRunner:
                 self._queue.changed.notify_all()
 
     def _act(self) -> bool:
-        """Do one thing that can be done now. Returns False when there is none."""
+        """Do one thing that can be done now. Return False if there is none."""
         if self._broken:
             raise self._broken.popleft()
         if self._wakes:
@@ -193,7 +194,7 @@ class LocalRunner:
         elif self._alone and (
             (self._running == 0 and self._queue.next_at() is None) or self._worker.runs_inline(delivery.command)
         ):
-            self._handle(delivery)  # nothing else is to do, or it ends at once: no thread needed
+            self._handle(delivery)  # nothing else to do, or it ends at once: no thread needed
         else:
             self._submit(delivery)
         return True
@@ -237,7 +238,7 @@ class LocalRunner:
         try:
             handled = self._worker.handle(delivery.command)
         except StorageFailed:
-            raise  # somebody must act first
+            raise  # someone must act first
         except Unavailable:
             self._queue.put_back(delivery, 1)
             return
@@ -246,7 +247,7 @@ class LocalRunner:
             self._queue.put_back(delivery, min(handled.seconds, HELD_LOOK_S))
 
     def _idle(self, until: int | None) -> None:
-        """Reconcile stalled executions, then wait for news or for the next timer."""
+        """Reconcile stalled executions, then wait for a commit or for the next timer."""
         self._store.sync()
         now = self._clock.now()
         if now - self._looked >= IDLE_LOOK_S * SECOND:
@@ -272,8 +273,11 @@ class LocalRunner:
     # --- sharing the store ----------------------------------------------------------------------------------------------
 
     def _is_mine(self, execution_id: str) -> bool:
-        """Return whether this process carries out the execution. Other processes handle theirs, and their unfinished executions
-        wait for `adopt`, because a new `noetl run` must not continue older executions."""
+        """Return whether this process runs the execution.
+
+        Other processes handle theirs, and their unfinished executions wait for `adopt`, because a new `noetl run` must not
+        continue older executions.
+        """
         if execution_id in self._mine or execution_id.startswith(DUE):
             return True  # all processes handle limits
         if execution_id in self._foreign:
@@ -293,8 +297,10 @@ class LocalRunner:
                 self._news.discard(execution_id)
 
     def _others_acted(self) -> bool:
-        """Return whether another process wrote to an execution of this one, such as a signal, a pause or a cancel. The effects
-        are carried out here."""
+        """Return whether another process wrote to an execution of this one, such as a signal, a pause or a cancel.
+
+        The effects are carried out here.
+        """
         acted = False
         for execution_id in list(self._mine):
             known = self._states.get(execution_id)
@@ -306,11 +312,8 @@ class LocalRunner:
 
     def adopt(self, execution_id: str) -> None:
         """Continue an execution of another process, at the request of a person: route unrouted boundaries, and send the commands
-        of all open runs again.
-
-        A run that a live process holds stays with it; one whose process has ended is taken over at once, regardless of earlier
-        takeovers. Raises `NotFound`.
-        """
+        of all open runs again. A run that a live process holds stays with it; one whose process has died is taken over at once,
+        regardless of earlier takeovers. Raises `NotFound`."""
         self._take_up(execution_id, asked=True)
 
     def _take_up(self, execution_id: str, *, asked: bool = False) -> None:

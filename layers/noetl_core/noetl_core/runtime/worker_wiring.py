@@ -1,4 +1,4 @@
-"""The wiring of the worker on AWS. Only the worker function imports this, so that no other loads the worker and its tools."""
+"""Wires the worker on AWS. Only the worker function imports this, so that no other loads the worker and its tools."""
 
 from __future__ import annotations
 
@@ -93,8 +93,10 @@ def _asker(clock: Clock) -> Asker | None:
 
 
 def _spread_rule() -> SpreadRule:
-    """Return the rule for handing over loops. Workers of an emulator share the processors of one machine, so more of them are not
-    faster."""
+    """Return the rule for distributing loops.
+
+    Workers of an emulator share the processors of one machine, so more of them are not faster.
+    """
     return SpreadRule(busy=inf) if os.environ.get("AWS_ENDPOINT_URL") else SpreadRule()
 
 

@@ -1,5 +1,7 @@
-"""Answers requests of the HTTP API: operations, and the rights of callers. It loads no operation itself, because a function that
-serves only some of them starts sooner."""
+"""Answers requests of the HTTP API: operations, and the rights of callers.
+
+It loads no operation itself, because a function with only some of them starts sooner.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Service:
-    """Answers the requests of the HTTP API. The first fields are those of `Operations`. `rights` says whether a caller has a
-    right; None: that is not known."""
+    """Answers the requests of the HTTP API. The first fields are those of `Operations`.
+
+    `rights` returns whether a caller has a right; None if that is not known.
+    """
 
     control: Callable[[], Control]
     cursor_key: Callable[[], bytes]
@@ -31,21 +35,23 @@ class Service:
     secrets: Callable[[], Secrets] | None = None
     rights: Callable[[Caller, str], bool | None] = field(default_factory=Rights)
     paths_required: bool = False
-    """Each credential names the playbooks that may use it: on a stack."""
+    """If true, each credential must name the playbooks that may use it. True on a stack."""
     user: str = ""
     """The caller, if the API authenticates nobody: the user of this machine."""
 
     @property
     def operations(self) -> Operations:
-        """The operations, on behalf of nobody."""
+        """Return the operations, on behalf of nobody."""
         return self._operations(lambda: None)
 
     def _operations(self, by: Callable[[], By | None], *, registers: bool = True) -> Operations:
         return Operations(self.control, self.cursor_key, self.facts, self.secrets, by, self.paths_required, registers)
 
     def answer(self, request: Request[Any], event: Mapping[str, Any]) -> Any:
-        """Return the answer to a request, which came in a proxy event. The text of a playbook becomes a version of its path only
-        if the caller is known to have the right to register it."""
+        """Return the answer to a request from a proxy event.
+
+        The text of a playbook becomes a version of its path only if the caller is known to have the right to register it.
+        """
         registers = self.rights(event.get("requestContext") or {}, WRITES) is True
         return self._operations(lambda: author_of(event, self.user), registers=registers).call(request)
 
@@ -61,5 +67,5 @@ class Service:
 
 
 def nothing_here() -> NoReturn:
-    """Stand in for a control plane if there is none. Raises `NoRoute`."""
-    raise NoRoute("this function serves credentials alone")
+    """Stand in for a missing control plane. Raises `NoRoute`."""
+    raise NoRoute("this function only serves credentials")

@@ -1,4 +1,4 @@
-"""One operation on many executions, a page at a time: what it would be done to, or what came of it for each."""
+"""Does one operation on many executions, a page at a time: previews which ones, or returns the result of each."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ if TYPE_CHECKING:
     from noetl_core.api.shapes import following as following_shapes
 
 Action = Literal["cancel", "pause", "resume", "redrive"]
-FITS: Final[dict[str, frozenset[str]]] = {
+ELIGIBLE_STATUSES: Final[dict[str, frozenset[str]]] = {
     "cancel": frozenset({"running", "paused", "cancelling", "stuck"}),
     "pause": frozenset({"running"}),
     "resume": frozenset({"paused", "stuck"}),
     "redrive": frozenset({"failed", "cancelled"}),
 }
-"""Statuses of heads to which an action is done. Who wants it for others names their ids."""
-DONE: Final = 50
-MAX_DONE: Final = 100
-"""Executions of one request: an operation takes some milliseconds, an API call ends after 29 seconds."""
-LISTED: Final = 200
-"""Heads that one request looks through."""
+"""Statuses that a filtered batch acts on. For others, pass ids."""
+DEFAULT_LIMIT: Final = 50
+MAX_LIMIT: Final = 100
+"""Maximum number of executions in one request: an operation takes some milliseconds, and an API call ends after 29 seconds."""
+MAX_HEADS: Final = 200
+"""Maximum number of heads that one request examines."""
 
 
 @frozen
 class Selection:
-    """Which executions: those with these ids, or of a status, a playbook, a time, with labels."""
+    """Selects executions: by ids, or by status, playbook, time and labels."""
 
     ids: Sequence[str] | None = None
     status: str | None = None
@@ -51,7 +51,7 @@ class Selection:
 
 @frozen
 class Arguments:
-    """What the operation is given."""
+    """The arguments of the operation."""
 
     reason: str | None = None
     compensate: bool | None = None
@@ -63,27 +63,29 @@ def batch(
     key: Callable[[], bytes],
     which: Selection,
     action: Action,
-    given: Arguments,
+    arguments: Arguments,
     *,
     preview: bool = False,
-    limit: int = DONE,
+    limit: int = DEFAULT_LIMIT,
     cursor: str | None = None,
 ) -> following_shapes.Batch:
-    """Do `action` to a page of executions; with `preview` only say to which. What is refused of one says so and stops no other.
-    Raises `BadRequest`, `BadCursor`."""
+    """Do `action` to a page of executions; with `preview`, only return which.
+
+    A refusal is part of the result and does not stop the others. Raises `BadRequest`, `BadCursor`.
+    """
     if not any((which.ids, which.status, which.path, which.since, which.until, which.label)):
-        raise BadRequest("a batch names its executions", "body.filter", "ids, status, path, since, until or label")
+        raise BadRequest("a batch must select its executions", "body.filter", "ids, status, path, since, until or label")
     if which.ids and which.label:
-        raise BadRequest("ids and label name two sets of executions", "body.filter.label", "one of them")
-    wanted = labels.asked(which.label, "body.filter.label")
+        raise BadRequest("ids and label cannot be combined", "body.filter.label", "one of them")
+    wanted = labels.parse_label_filter(which.label, "body.filter.label")
     found: list[dict[str, Any]] = []
     last: str | None = None
     heads = list(_heads(control, key, which, cursor))
     fit = [head for head in heads if which.ids or (labels.has(head.labels, wanted) and _fits(head, which, action))]
-    said = doing(control, fit) if which.status in DOING and not which.ids else {}
+    activities = doing(control, fit) if which.status in DOING and not which.ids else {}
     for head in fit:
-        if not said or said[head.execution_id].status == which.status:
-            found.append(_one(control, head, said.get(head.execution_id), action, given, preview))
+        if not activities or activities[head.execution_id].status == which.status:
+            found.append(_one(control, head, activities.get(head.execution_id), action, arguments, preview))
         if len(found) >= limit:
             last = head.execution_id
             break
@@ -95,8 +97,8 @@ def batch(
 
 def _heads(control: Control, key: Callable[[], bytes], which: Selection, cursor: str | None) -> Iterator[Head]:
     if which.ids:
-        if len(which.ids) > MAX_DONE:
-            raise BadRequest(f"a batch has {MAX_DONE} ids at most", "body.filter.ids")
+        if len(which.ids) > MAX_LIMIT:
+            raise BadRequest(f"a batch has {MAX_LIMIT} ids at most", "body.filter.ids")
         for execution_id in dict.fromkeys(which.ids):
             head = control.index.head(execution_id)
             yield head or Head(execution_id, "unknown", "", 0, "", 0, 0)
@@ -109,40 +111,40 @@ def _heads(control: Control, key: Callable[[], bytes], which: Selection, cursor:
 
 
 def _looked_at(which: Selection) -> int:
-    return STATES_READ if which.status in DOING else LISTED
+    return STATES_READ if which.status in DOING else MAX_HEADS
 
 
 def _fits(head: Head, which: Selection, action: Action) -> bool:
     if which.until is not None and head.started_at > instant(which.until):
         return False
-    return head.status in FITS[action]
+    return head.status in ELIGIBLE_STATUSES[action]
 
 
-def _one(control: Control, head: Head, does: Doing | None, action: Action, given: Arguments, preview: bool) -> dict[str, Any]:
+def _one(control: Control, head: Head, does: Doing | None, action: Action, arguments: Arguments, preview: bool) -> dict[str, Any]:
     status = head.status if does is None else does.status
     about: dict[str, Any] = {
         "execution_id": head.execution_id,
         "playbook": {"path": head.path, "version": head.version, "digest": head.digest},
     }
     if preview:
-        fits = head.status in FITS[action] or (action, head.status) == ("redrive", "completed")
+        fits = head.status in ELIGIBLE_STATUSES[action] or (action, head.status) == ("redrive", "completed")
         return {**about, "status": status, "outcome": "would" if fits else "refused"}
     try:
-        state = _done(control, head.execution_id, action, given)
-    except Exception as error:  # what is refused of one is said of it; what is a bug is logged with its traceback
-        said = refusal(error, head.execution_id).body["error"]
-        return {**about, "status": status, "outcome": "refused", "error": {k: said[k] for k in ("code", "message")}}
+        state = _done(control, head.execution_id, action, arguments)
+    except Exception as error:  # refusals are part of the result; bugs are logged with their traceback
+        error_body = refusal(error, head.execution_id).body["error"]
+        return {**about, "status": status, "outcome": "refused", "error": {k: error_body[k] for k in ("code", "message")}}
     return {**about, "status": executions.status_of(state), "outcome": "done"}
 
 
-def _done(control: Control, execution_id: str, action: Action, given: Arguments) -> State:
+def _done(control: Control, execution_id: str, action: Action, arguments: Arguments) -> State:
     match action:
         case "cancel":
-            return operate.cancel(control, execution_id, given.reason or "", compensate=bool(given.compensate))
+            return operate.cancel(control, execution_id, arguments.reason or "", compensate=bool(arguments.compensate))
         case "pause":
             return operate.pause(control, execution_id)
         case "resume":
             return operate.resume(control, execution_id)
         case "redrive":
-            begin = None if given.begin is None else From.parse(given.begin)
+            begin = None if arguments.begin is None else From.parse(arguments.begin)
             return redrive(control, execution_id, Redrive(begin, {}, {})).state

@@ -1,7 +1,7 @@
-"""What has changed in an execution since a cursor: for those who watch it, and ask every second.
+"""Returns what changed in an execution since a cursor, for clients that poll every second.
 
-An answer has a tag, made from the place it reaches. Whoever gives the tag back is told that nothing has changed, which costs a
-read of the control stream and one of each open run, and no fold.
+An answer has a tag, computed from the position it reaches. For a client that sends the tag of the newest answer, one read of the
+control stream and one of each open run show that nothing changed; no event is folded.
 """
 
 from __future__ import annotations
@@ -49,28 +49,31 @@ ENVELOPE_KEYS: Final = (
     "data",
 )
 EVENTS: Final = 100
-"""Events of an answer, unless the caller says how many."""
+"""Events of an answer, unless the caller sets a limit."""
 MAX_WATCHED: Final = 50
-"""Open runs whose streams are looked at, to say that nothing has changed. What others write is news when they end or suspend."""
+"""Maximum number of open runs whose streams are checked for new commits.
+
+Of other runs, only the end or a suspension counts as a change.
+"""
 
 
 def tag_of(cursor: str) -> str:
-    """Return the tag of an answer that reaches as far as `cursor`."""
+    """Return the tag of an answer that ends at `cursor`."""
     return hashlib.sha256(cursor.encode()).hexdigest()[:32]
 
 
 def unchanged(control: Control, execution_id: str, after: str, key: bytes) -> bool:
-    """Return whether nothing was written behind the cursor `after`. Raises `BadCursor`."""
+    """Return whether nothing was recorded after the cursor `after`. Raises `BadCursor`."""
     position = Position.open(after, execution_id, key)
     watched = [(None, position.control), *position.runs.items()][: MAX_WATCHED + 1]
     if any(at.taken for _, at in watched):
-        return False  # it ends within a commit
+        return False  # the cursor is inside a commit
 
-    def written(stream: tuple[str | None, StreamPosition]) -> bool:
+    def has_commits(stream: tuple[str | None, StreamPosition]) -> bool:
         run, at = stream
         return len(control.store.read(StreamId(execution_id, run), after=at.seq - 1, limit=1)) > 0
 
-    return not any(at_once(written, watched))
+    return not any(at_once(has_commits, watched))
 
 
 def changes(
@@ -82,8 +85,10 @@ def changes(
     limit: int = EVENTS,
     fields: Container[str] | None = None,
 ) -> following_shapes.Changes:
-    """Return the state of an execution and what came after a cursor; without one all steps, and the last events. Raises
-    `NotFound`, `BadCursor`."""
+    """Return the state of an execution and its events after a cursor; without a cursor, all steps and the last events.
+
+    Raises `NotFound`, `BadCursor`.
+    """
     state = executions.load(control, execution_id)
     ends = ends_of(control.store, state)
     if after is None or limit == 0:
@@ -119,7 +124,7 @@ def changes(
 
 
 def _steps(state: State, ends: Mapping[str, Commit], about: Collection[str] | None) -> dict[str, Any]:
-    """Return what steps stand at: those that news are `about`, or all."""
+    """Return the progress of steps: those that the new events are `about`, or all."""
     found = standings(state)
     return {name: _step(step, ends) for name, step in found.items() if about is None or name in about}
 
@@ -143,16 +148,16 @@ def _step(step: Standing, ends: Mapping[str, Commit]) -> dict[str, Any]:
 
 
 def named_fields(text: str | None) -> frozenset[str] | None:
-    """Return the keys of events that a caller asks for, separated by commas. Raises `BadRequest`."""
+    """Return the event keys in a comma-separated list. Raises `BadRequest`."""
     if text is None:
         return None
-    asked = [part.strip() for part in text.split(",")]
-    for name in asked:
+    fields = [part.strip() for part in text.split(",")]
+    for name in fields:
         if name not in ENVELOPE_KEYS:
             raise BadRequest(f"events have no key {name!r}", "query.fields", nearest(name, ENVELOPE_KEYS))
-    return frozenset(asked)
+    return frozenset(fields)
 
 
 def trimmed(envelope: dict[str, Any], fields: Container[str] | None) -> dict[str, Any]:
-    """Return an envelope with these keys only, and its id."""
+    """Return an envelope with only these keys, and its id."""
     return envelope if fields is None else {k: v for k, v in envelope.items() if k == "event_id" or k in fields}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from noetl_core.dsl.kinds import WAITING_KINDS
 from noetl_core.dsl.model import Playbook
-from noetl_core.engine.eager_dispatch.asks import only_waits
+from noetl_core.engine.dispatch.asks import only_waits
 from noetl_core.engine.loops import SpreadRule
 from noetl_core.engine.records import Ask, Command, Event, StreamId
 from noetl_core.events.event import BoundaryEvent, new

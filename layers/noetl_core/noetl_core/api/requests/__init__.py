@@ -1,5 +1,5 @@
-"""The operations of the API, each a request class, by subject: `service`, `catalog`, `executions`, `operating`, `callbacks`,
-`triggers`, `credentials`, `views` and `about` (the API itself). Nothing here answers: `service.operations` does."""
+"""States the operations of the API, each as a request class, by subject: `service`, `catalog`, `executions`, `operating`,
+`callbacks`, `triggers`, `credentials`, `views` and `about` (the API itself). Nothing here answers: `service.operations` does."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ class GetDocument(Request[dict[str, Any]]):
 
 
 class GetDocs(Request[str]):
-    """This document, to read."""
+    """This document as a page."""
 
     http = Http("GET", "/api/docs", media=(HTML,))
 

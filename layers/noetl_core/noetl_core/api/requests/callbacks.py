@@ -25,7 +25,7 @@ ERROR_TYPES: Final[Mapping[str, tuple[type, ...]]] = {
     "retryable": (bool,),
     "details": (),
 }
-"""What an error may say, and of which types (none: any)."""
+"""Keys of an error and their types (none: any)."""
 _NAMES: Final = {str: "string", int: "integer", bool: "boolean"}
 _NULL: Final = {"type": "null"}
 ERROR_SCHEMA: Final = {
@@ -44,9 +44,9 @@ ERROR_SCHEMA: Final = {
 }
 Data = Annotated[Any, "the task's result"]
 Status = Annotated[Literal["ok", "error"] | None, "ok, or error: then the task fails with `error`"]
-Error = Annotated[Any, Field("{kind, message, code, retryable, details}, or the message", schema=ERROR_SCHEMA)]
-Heartbeat = Annotated[bool | None, "true, and nothing else: whoever is to answer is alive"]
-BodyToken = Annotated[str | None, f"the callback's token, unless the header {HEADER} or the path says it"]
+Error = Annotated[Any, Field("{kind, message, code, retryable, details}, or the message alone", schema=ERROR_SCHEMA)]
+Heartbeat = Annotated[bool | None, "true, and nothing else: the answerer is alive"]
+BodyToken = Annotated[str | None, f"the callback's token, unless the header {HEADER} or the path contains it"]
 HeaderToken = Annotated[str | None, Field("as `token` in the body", HEADER, place="header")]
 
 
@@ -64,7 +64,7 @@ class AnswerCallback(Request["executions_shapes.CallbackReply"]):
 
 
 class AnswerCallbackByLink(Request["executions_shapes.CallbackReply"]):
-    """The same with the token in the path, e.g. from a link."""
+    """Answer a callback, or keep it alive, with the token in the path, e.g. from a link."""
 
     http = Http(
         "POST", "/api/callbacks/{token}", ANSWERS, HTTPStatus.ACCEPTED, (403, 404, 409, 410, 422), body="Answer", optional=True
@@ -75,14 +75,14 @@ class AnswerCallbackByLink(Request["executions_shapes.CallbackReply"]):
     status: Status = None
     error: Error = None
     heartbeat: Heartbeat = None
-    token: Annotated[str | None, Field(f"the callback's token, unless the header {HEADER} or the path says it", place="body")] = (
-        None
-    )
+    token: Annotated[
+        str | None, Field(f"the callback's token, unless the header {HEADER} or the path contains it", place="body")
+    ] = None
     header_token: HeaderToken = None
 
 
 class AnswerWait(Request["executions_shapes.CallbackReply"]):
-    """Answer a callback that waits, or keep it alive, without its token."""
+    """Answer a waiting callback, or keep it alive, without its token."""
 
     http = Http(
         "POST", f"{EXECUTION}/callbacks/{{wait_id}}", ANSWERS, HTTPStatus.ACCEPTED, (410, 422), body="Said", optional=True
@@ -97,20 +97,22 @@ class AnswerWait(Request["executions_shapes.CallbackReply"]):
 
 
 class ListCallbacks(Request["executions_shapes.OpenCallbacks"]):
-    """Callbacks that wait, with their tokens."""
+    """Waiting callbacks of an execution, with their tokens."""
 
     http = Http("GET", f"{EXECUTION}/callbacks", right=ANSWERS)
     execution_id: ExecutionId
 
 
 class ListWaiting(Request["following_shapes.WaitingCallbacks"]):
-    """Callbacks that wait, over all executions, without their tokens."""
+    """Waiting callbacks of all executions, without their tokens."""
 
     http = Http("GET", "/api/callbacks", right=READS)
     _: KW_ONLY
-    status: Annotated[Literal["waiting"], "those that wait; there are no others"] = "waiting"
-    path: Annotated[str | None, "of this playbook"] = None
-    limit: Annotated[int | None, number("about so many; those of one execution stay together", 1, MAX_PAGE)] = None
+    status: Annotated[Literal["waiting"], "waiting callbacks; there are no others"] = "waiting"
+    path: Annotated[str | None, "only those of this playbook"] = None
+    limit: Annotated[int | None, number("approximate maximum number; callbacks of one execution stay together", 1, MAX_PAGE)] = (
+        None
+    )
     cursor: Cursor = None
 
 

@@ -20,7 +20,7 @@ PATH = "/api/playbooks/{path+}"
 
 
 class RegisterPlaybook(Request["catalog_shapes.RegisteredPlaybook"]):
-    """Register. A playbook as YAML or JSON, or `{playbook: text}`."""
+    """Register a playbook. A playbook as YAML or JSON, or `{playbook: text}`."""
 
     http = Http("POST", "/api/playbooks", right=WRITES, status=HTTPStatus.CREATED, refuses=(410, 422))
     source: Source
@@ -30,14 +30,14 @@ class ListPlaybooks(Request["catalog_shapes.Playbooks"]):
     """Registered playbooks."""
 
     http = Http("GET", "/api/playbooks", right=SEES)
-    prefix: Annotated[str | None, "whose path begins so"] = None
+    prefix: Annotated[str | None, "only paths with this prefix"] = None
     _: KW_ONLY
-    tag: Annotated[str | None, "that have this tag"] = None
-    deleted: Annotated[bool | None, switch("true: those that are deleted")] = None
+    tag: Annotated[str | None, "only playbooks with this tag"] = None
+    deleted: Annotated[bool | None, switch("true: deleted playbooks")] = None
 
 
 class ValidatePlaybook(Request["catalog_shapes.Validation"]):
-    """Validate. A playbook as YAML or JSON, or `{playbook: text}`."""
+    """Validate a playbook. A playbook as YAML or JSON, or `{playbook: text}`."""
 
     http = Http("POST", "/api/playbooks/validate", right=SEES, also=(HTTPStatus.UNPROCESSABLE_ENTITY,))
     source: Source
@@ -47,18 +47,18 @@ class ValidatePlaybook(Request["catalog_shapes.Validation"]):
 
 
 class GraphPlaybook(Request["views_shapes.PlaybookGraph"]):
-    """Steps and arcs of a text, as they would be drawn. A playbook as YAML or JSON, or `{playbook: text}`."""
+    """Steps and arcs of a playbook's text, with their positions. A playbook as YAML or JSON, or `{playbook: text}`."""
 
     http = Http("POST", "/api/playbooks/graph", right=SEES, refuses=(422,))
     source: Source
     _: KW_ONLY
-    layout: Annotated[bool | None, switch("1: with where steps and arcs are drawn", "0", "1", "false", "true", place="query")] = (
-        None
-    )
+    layout: Annotated[
+        bool | None, switch("1: include the positions of steps and arcs", "0", "1", "false", "true", place="query")
+    ] = None
 
 
 class Backfill(Request["catalog_shapes.BackfillStarted"]):
-    """Run a playbook for the occurrences of its schedule in the past."""
+    """Run a playbook for past occurrences of its schedule."""
 
     http = Http(
         "POST",
@@ -69,27 +69,25 @@ class Backfill(Request["catalog_shapes.BackfillStarted"]):
         body="AskedBackfill",
     )
     path: PlaybookPath
-    begin: Annotated[str, Field("the first instant; without a zone it is of the schedule's", "from")]
-    end: Annotated[str, Field("the instant before which the last one is", "to")]
+    begin: Annotated[str, Field("the first instant (inclusive); without a time zone, that of the schedule", "from")]
+    end: Annotated[str, Field("the last instant (exclusive)", "to")]
     _: KW_ONLY
-    version: Annotated[Version, version_of_body("of the playbook, a number or an alias; the latest by default")] = None
-    trigger: Annotated[str | None, "the schedule, where the playbook has several"] = None
-    parallel: Annotated[int | None, "how many run at a time, 1 by default"] = None
-    again: Annotated[str | None, "another word makes another backfill of the same occurrences"] = None
-    preview: Annotated[bool | None, "only say what would run"] = None
+    version: Annotated[Version, version_of_body("version of the playbook, a number or an alias; the latest by default")] = None
+    trigger: Annotated[str | None, "name of the schedule, if the playbook has several"] = None
+    parallel: Annotated[int | None, "maximum number of concurrent runs, 1 by default"] = None
+    again: Annotated[str | None, "run the same occurrences again, as a new backfill with this name"] = None
+    preview: Annotated[bool | None, "only list what would run"] = None
 
 
 class SetAlias(Request["catalog_shapes.AboutPlaybook"]):
-    """Let an alias stand for a version, or split it between some."""
+    """Set the version of an alias, or split it between versions."""
 
     http = Http("POST", f"{PATH}/aliases", right=WRITES, refuses=(422,), body="Alias")
     path: PlaybookPath
     name: Annotated[str, Field("the alias, such as prod", filled=True)]
     _: KW_ONLY
-    version: Annotated[int | None, "the version that it stands for"] = None
-    weights: Annotated[
-        Mapping[str, int] | None, 'the versions that it stands for, each with its weight: `{"7": 90, "8": 10}`'
-    ] = None
+    version: Annotated[int | None, "its version"] = None
+    weights: Annotated[Mapping[str, int] | None, 'its versions, each with its weight: `{"7": 90, "8": 10}`'] = None
     remove: Annotated[bool | None, "true removes the alias"] = None
 
 
@@ -103,21 +101,21 @@ class TagPlaybook(Request["catalog_shapes.AboutPlaybook"]):
 
 
 class UndeletePlaybook(Request["catalog_shapes.AboutPlaybook"]):
-    """Let a deleted playbook start again."""
+    """Restore a deleted playbook."""
 
     http = Http("POST", f"{PATH}/undelete", right=WRITES)
     path: PlaybookPath
 
 
 class DeletePlaybook(Request["catalog_shapes.AboutPlaybook"]):
-    """Let nothing new start from a playbook; what runs goes on, and its versions stay."""
+    """Delete a playbook: nothing new starts from it. Executions in progress continue, and its versions stay."""
 
     http = Http("DELETE", PATH, right=WRITES)
     path: PlaybookPath
 
 
 class AboutPlaybook(Request["catalog_shapes.AboutPlaybook"]):
-    """Aliases, tags, deletion, and who changed what."""
+    """Aliases, tags, deletion and changes of a playbook."""
 
     http = Http("GET", f"{PATH}/about", right=SEES)
     path: PlaybookPath
@@ -131,7 +129,7 @@ class ListVersions(Request["catalog_shapes.PlaybookVersions"]):
 
 
 class GetPlaybook(Request["catalog_shapes.PlaybookSource"]):
-    """One playbook with its text."""
+    """A playbook with its text."""
 
     http = Http("GET", PATH, right=SEES)
     path: PlaybookPath
@@ -154,7 +152,7 @@ class CatalogApi(Caller):
     backfill = Operation(Backfill)
 
     def set_alias(self, path: str, name: str, weights: Mapping[int, int] | None) -> catalog_shapes.AboutPlaybook:
-        """Point an alias to versions, each with its weight; None removes it."""
+        """Set the versions of an alias, each with its weight; None removes it."""
         if weights is None:
             return self.call(SetAlias(path, name, remove=True))
         return self.call(SetAlias(path, name, weights={str(version): weight for version, weight in weights.items()}))

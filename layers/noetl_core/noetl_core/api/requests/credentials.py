@@ -19,35 +19,35 @@ Name = Annotated[str, "of the credential; it may have slashes in it"]
 
 
 class ListCredentials(Request["service_shapes.Credentials"]):
-    """Credentials, and which playbooks they are for."""
+    """Credentials, and the playbooks that may use them."""
 
     http = Http("GET", "/api/credentials", right=CREDENTIALS_READ)
-    prefix: Annotated[str | None, "that begin so"] = None
+    prefix: Annotated[str | None, "only names with this prefix"] = None
 
 
 class PutCredential(Request["service_shapes.Credential"]):
-    """Keep a credential, in place of the one of that name."""
+    """Store a credential; an existing one of that name is replaced."""
 
     http = Http("POST", "/api/credentials", right=CREDENTIALS_WRITE, status=HTTPStatus.CREATED, refuses=(422,), body="Kept")
-    name: Annotated[str, Field("by which playbooks refer to it", filled=True)]
+    name: Annotated[str, Field("its name in playbooks", filled=True)]
     data: Annotated[Mapping[str, Any], Field("its fields", filled=True)]
     _: KW_ONLY
     type: Annotated[str | None, "postgres, http, ..."] = None
     description: Annotated[str | None, "for people"] = None
     paths: Annotated[
         Sequence[str] | None,
-        "patterns of the paths of the playbooks it is for (`reports/*`), needed on a stack, where `*` is every registered"
+        "patterns of the paths of playbooks that may use it (`reports/*`); required on a stack, where `*` is every registered"
         " playbook; elsewhere every playbook by default",
     ] = None
 
 
 class GetCredential(Request["service_shapes.Credential"]):
-    """Type and fields of a credential, not what they hold."""
+    """Type and fields of a credential, not their values."""
 
     http = Http("GET", NAME, right=CREDENTIALS_READ)
     name: Name
     _: KW_ONLY
-    include_data: Annotated[bool | None, switch("true: what they hold, for callers who may read secrets")] = None
+    include_data: Annotated[bool | None, switch("true: include the values, for callers who may read secrets")] = None
 
     def also_needs(self) -> Iterator[str]:
         if self.include_data:
@@ -55,7 +55,7 @@ class GetCredential(Request["service_shapes.Credential"]):
 
 
 class DeleteCredential(Request["service_shapes.Deleted"]):
-    """Forget a credential."""
+    """Delete a credential."""
 
     http = Http("DELETE", NAME, right=CREDENTIALS_WRITE)
     name: Name

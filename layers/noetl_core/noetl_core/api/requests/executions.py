@@ -1,4 +1,4 @@
-"""Operations that start executions, look at them and follow them."""
+"""States the operations that start, read and follow executions."""
 
 from __future__ import annotations
 
@@ -19,21 +19,18 @@ if TYPE_CHECKING:
     from noetl_core.api.shapes import following as following_shapes
 
 EXECUTION = "/api/executions/{execution_id}"
-Limit = Annotated[int | None, number("at most so many", 1, MAX_PAGE)]
-Cursor = Annotated[str | None, "go on after the page that gave this cursor"]
+Limit = Annotated[int | None, number("maximum number of results", 1, MAX_PAGE)]
+Cursor = Annotated[str | None, "continue after the page that returned this cursor"]
 
 
 class ParentOf(TypedDict):
-    """An execution that another one belongs to."""
+    """The execution that another one belongs to."""
 
     execution_id: str
 
 
 class StartExecution(Request["executions_shapes.Started"]):
-    """Start an execution.
-
-    It is one of the registered playbook `path` (and `version`) or `playbook_id`, or of the text `playbook`.
-    """
+    """Start an execution. It runs the registered playbook `path` (and `version`) or `playbook_id`, or the text `playbook`."""
 
     http = Http("POST", "/api/executions", right=STARTS, status=HTTPStatus.ACCEPTED, refuses=(404, 409, 410, 422), body="Start")
     _: KW_ONLY
@@ -46,7 +43,7 @@ class StartExecution(Request["executions_shapes.Started"]):
     idempotency_key: Annotated[
         str | None,
         Field(
-            "the same key and body start one execution; the Idempotency-Key header says the same",
+            "the same key and body start one execution; the Idempotency-Key header is equivalent",
             header="Idempotency-Key",
             header_about="as `idempotency_key` in the body",
         ),
@@ -55,21 +52,21 @@ class StartExecution(Request["executions_shapes.Started"]):
         ParentOf | None, "{execution_id}: the execution this one belongs to, for lists; it shares nothing with it"
     ] = None
     trace_id: Annotated[str | None, "shown in every event"] = None
-    labels: Annotated[
-        Mapping[str, str] | None, "key: value, 20 at most, by which lists find it; keys of A-Z, a-z, 0-9 and ._/-"
-    ] = None
+    labels: Annotated[Mapping[str, str] | None, "labels for lists, as key: value, at most 20; keys of A-Z, a-z, 0-9 and ._/-"] = (
+        None
+    )
     priority: Annotated[
         float | None,
         Field(
-            "among those that wait for a limit, the higher ones first; before `priority` of the playbook",
+            "among waiters for a limit, higher ones come first; overrides `priority` of the playbook",
             least=-MAX_PRIORITY,
             most=MAX_PRIORITY,
         ),
     ] = None
     strict: Annotated[
         bool | None,
-        "true: undefined values in templates, and errors that no rule matches, are failures; otherwise as the playbook and the"
-        " stack say",
+        "true: undefined values in templates, and errors that no rule matches, are failures; by default as the playbook"
+        " and the stack say",
     ] = None
 
     def also_needs(self) -> Iterator[str]:
@@ -82,16 +79,18 @@ class ListExecutions(Request["executions_shapes.Executions"]):
 
     http = Http("GET", "/api/executions", right=READS)
     _: KW_ONLY
-    status: Annotated[str | None, Field("of this status", schema=ListedStatus)] = None
-    path: Annotated[str | None, "of this playbook"] = None
-    since: Annotated[str | None, "started at this instant (ISO 8601) or later"] = None
+    status: Annotated[str | None, Field("only executions with this status", schema=ListedStatus)] = None
+    path: Annotated[str | None, "only executions of this playbook"] = None
+    since: Annotated[str | None, "only executions started at this instant (ISO 8601) or later"] = None
     limit: Limit = None
     cursor: Cursor = None
     search: Annotated[
-        str | None, "with these search attributes, as a query has them: `customer=acme&total=12`, encoded once more"
+        str | None, "only executions with these search attributes, as in a query (`customer=acme&total=12`), encoded once more"
     ] = None
-    label: Annotated[str | None, "with this label, key:value or key; with all of several, separated by commas"] = None
-    q: Annotated[str | None, "whose id begins so, or whose playbook's path has this in it"] = None
+    label: Annotated[
+        str | None, "only executions with this label, key:value or key; several, separated by commas, must all match"
+    ] = None
+    q: Annotated[str | None, "only executions whose id begins with this text, or whose playbook's path contains it"] = None
 
 
 class GetExecution(Request["executions_shapes.Execution"]):
@@ -109,13 +108,15 @@ class ListEvents(Request["executions_shapes.Events"]):
     _: KW_ONLY
     after: Annotated[str | None, "a cursor, or the id of an event"] = None
     before: Annotated[str | None, "the id of an event: the page ends before it"] = None
-    at: Annotated[str | None, "the page begins with it: the id of an event, an instant, or a number from 0"] = None
-    tail: Annotated[int | None, number("the last ones, so many", 1, MAX_PAGE)] = None
-    name: Annotated[str | None, "of these names, StepDone or step.done, separated by commas"] = None
-    step: Annotated[str | None, "of this step"] = None
-    task: Annotated[str | None, "of this task"] = None
-    status: Annotated[str | None, Field("of this status", schema=Literal["in_progress", "success", "error", "paused"])] = None
-    iteration: Annotated[str | None, "of this iteration and those in it, 617 or 3.5"] = None
+    at: Annotated[str | None, "the beginning of the page: the id of an event, an instant, or a number from 0"] = None
+    tail: Annotated[int | None, number("number of events from the end", 1, MAX_PAGE)] = None
+    name: Annotated[str | None, "only events with these names, StepDone or step.done, separated by commas"] = None
+    step: Annotated[str | None, "only events of this step"] = None
+    task: Annotated[str | None, "only events of this task"] = None
+    status: Annotated[
+        str | None, Field("only events with this status", schema=Literal["in_progress", "success", "error", "paused"])
+    ] = None
+    iteration: Annotated[str | None, "only events of this iteration and those in it, 617 or 3.5"] = None
     fields: Annotated[str | None, "keys of events to show, separated by commas"] = None
     limit: Limit = None
 
@@ -136,16 +137,16 @@ class GetCtx(Request["executions_shapes.Ctx"]):
 
 
 class RenderTemplate(Request["executions_shapes.Rendered"]):
-    """What a template would give, without secrets."""
+    """The value of a template, without secrets."""
 
     http = Http("POST", "/api/context/render", right=READS, refuses=(404, 409, 422), body="Render")
-    execution_id: Annotated[str, Field("whose workload, ctx and steps it reads", filled=True)]
-    template: Annotated[Any, "text with templates, or data that holds such"]
-    step: Annotated[str | None, "whose args and event it reads too"] = None
-    at: Annotated[str | None, "the id of an event: as everything was just after it"] = None
+    execution_id: Annotated[str, Field("the execution whose workload, ctx and steps the template reads", filled=True)]
+    template: Annotated[Any, "text with templates, or data that contains such text"]
+    step: Annotated[str | None, "a step whose args and event the template reads too"] = None
+    at: Annotated[str | None, "the id of an event: evaluate as of just after it"] = None
     _: KW_ONLY
     task: Annotated[str | None, "a task of the step: the names that its templates saw"] = None
-    iteration: Annotated[str | None, "in which iteration: its index, `617`; in nested loops all, `3.5`"] = None
+    iteration: Annotated[str | None, "an iteration: its index, `617`; in nested loops all indexes, `3.5`"] = None
 
 
 class GetStats(Request["following_shapes.Stats"]):
@@ -153,28 +154,30 @@ class GetStats(Request["following_shapes.Stats"]):
 
     http = Http("GET", "/api/executions/stats", right=READS)
     _: KW_ONLY
-    path: Annotated[str | None, "of this playbook"] = None
+    path: Annotated[str | None, "only executions of this playbook"] = None
     since: Annotated[
-        str | None, "started at this instant (ISO 8601) or later; by default any, and of those that have ended the last 24 hours"
+        str | None, "started at this instant (ISO 8601) or later; by default any, and of ended ones the last 24 hours"
     ] = None
-    label: Annotated[str | None, "with this label, key:value or key; several separated by commas"] = None
+    label: Annotated[str | None, "only executions with this label, key:value or key; several separated by commas"] = None
 
 
 class GetChanges(Request["following_shapes.Changes | None"]):
-    """State, and what has happened since a cursor.
-
-    The answer is None if nothing has changed since the answer with the tag `known`.
-    """
+    """State, and events since a cursor. The answer is None if nothing has changed since the answer with the tag `known`."""
 
     http = Http("GET", f"{EXECUTION}/changes", right=READS, also=(HTTPStatus.NOT_MODIFIED,))
     execution_id: ExecutionId
     _: KW_ONLY
-    after: Annotated[str | None, "the cursor of the answer before; without it all steps and the last events"] = None
-    limit: Annotated[int | None, number("events at most; 0: state alone", 0, MAX_PAGE)] = None
+    after: Annotated[str | None, "the cursor of the previous answer; without it, all steps and the last events"] = None
+    limit: Annotated[int | None, number("maximum number of events; 0: state alone", 0, MAX_PAGE)] = None
     fields: Annotated[str | None, "keys of events to show, separated by commas"] = None
     known: Annotated[
         str | None,
-        Field("the ETag of the answer whose cursor is given: is it still so?", "If-None-Match", place="header", quoted=True),
+        Field(
+            "the ETag of the answer whose cursor is passed, to check whether it is current",
+            "If-None-Match",
+            place="header",
+            quoted=True,
+        ),
     ] = None
 
     def success(self, answer: Any) -> int:
@@ -185,7 +188,7 @@ class GetChanges(Request["following_shapes.Changes | None"]):
 
 
 class ExecutionsApi(Caller):
-    """Methods that start executions, look at them and follow them."""
+    """Methods that start, read and follow executions."""
 
     start = Operation(StartExecution)
     executions = Operation(ListExecutions)

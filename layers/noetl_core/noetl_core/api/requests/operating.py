@@ -1,4 +1,4 @@
-"""Operations that change an execution, or many."""
+"""States the operations that change an execution, or many."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ Action = Literal["cancel", "pause", "resume", "redrive"]
 
 
 class CancelExecution(Request["executions_shapes.Operated"]):
-    """Cancel."""
+    """Cancel an execution."""
 
     http = Http("POST", f"{EXECUTION}/cancel", right=OPERATES, status=HTTPStatus.ACCEPTED, body="Cancel", optional=True)
     execution_id: ExecutionId
     _: KW_ONLY
-    reason: Annotated[str | None, "why, for the record"] = None
-    compensate: Annotated[bool | None, "whether finished steps are undone by their `compensate`"] = None
+    reason: Annotated[str | None, "reason to record"] = None
+    compensate: Annotated[bool | None, "true: afterwards, run the `compensate` tasks of finished steps"] = None
 
 
 class PauseExecution(Request["executions_shapes.Operated"]):
-    """Pause."""
+    """Pause an execution."""
 
     http = Http("POST", f"{EXECUTION}/pause", right=OPERATES, status=HTTPStatus.ACCEPTED, body="Nothing", optional=True)
     execution_id: ExecutionId
 
 
 class ResumeExecution(Request["executions_shapes.Operated"]):
-    """Resume."""
+    """Resume an execution."""
 
     http = Http("POST", f"{EXECUTION}/resume", right=OPERATES, status=HTTPStatus.ACCEPTED, body="Nothing", optional=True)
     execution_id: ExecutionId
 
 
 class RedriveExecution(Request["executions_shapes.Redriven"]):
-    """Run what has ended again."""
+    """Run an ended execution again."""
 
     http = Http(
         "POST",
@@ -64,15 +64,17 @@ class RedriveExecution(Request["executions_shapes.Redriven"]):
         str | None,
         Field(
             "`STEP`, `STEP/TASK`, `STEP@3` or `STEP/TASK@0.3`; in a step without a loop, `STEP/TASK@7` is the task's seventh"
-            " visit; by default where it failed",
+            " visit; by default, the failure",
             "from",
         ),
     ] = None
     ctx: Annotated[Mapping[str, Any] | None, "keys of ctx to set; objects merge"] = None
     args: Annotated[Mapping[str, Any] | None, "args of the step to set"] = None
-    playbook: Annotated[str | None, "the text of another version of the playbook; it is registered where the caller may"] = None
+    playbook: Annotated[str | None, "the text of another version of the playbook; it is registered if the caller may do so"] = (
+        None
+    )
     version: Annotated[Version, version_of_body("another version of the playbook, a number or an alias")] = None
-    preview: Annotated[bool | None, "only say what would run again"] = None
+    preview: Annotated[bool | None, "only return what would run again"] = None
 
     def also_needs(self) -> Iterator[str]:
         if self.playbook:
@@ -83,36 +85,36 @@ class RedriveExecution(Request["executions_shapes.Redriven"]):
 
 
 class SendSignal(Request["executions_shapes.Operated"]):
-    """A named signal."""
+    """Send a named signal to an execution."""
 
     http = Http("POST", "/api/events", right=OPERATES, status=HTTPStatus.ACCEPTED, refuses=(404, 409), body="Signal")
-    execution_id: Annotated[str, Field("the execution it is for", filled=True)]
+    execution_id: Annotated[str, Field("the receiving execution", filled=True)]
     name: Annotated[str, Field("what `kind: callback` with `signal: name` waits for", filled=True)]
-    data: Annotated[Any, "what it brings"] = None
-    signal_id: Annotated[str | None, Field("of the same id only the first counts", "id")] = None
+    data: Annotated[Any, "data of the signal"] = None
+    signal_id: Annotated[str | None, Field("idempotency id: of signals with the same id, only the first counts", "id")] = None
 
 
 class Which(TypedDict, total=False):
-    """Which executions a batch is for."""
+    """Selects the executions of a batch."""
 
     ids: Annotated[Sequence[str] | None, Field("these", least=1, most=100)]
-    status: Annotated[str | None, Field("of this status", schema=ListedStatus)]
-    path: Annotated[str | None, "of this playbook"]
-    since: Annotated[str | None, "started at this instant (ISO 8601) or later"]
-    until: Annotated[str | None, "started at this instant or before"]
-    label: Annotated[str | None, "with these labels: `key:value` or `key`, several separated by commas"]
+    status: Annotated[str | None, Field("only executions with this status", schema=ListedStatus)]
+    path: Annotated[str | None, "only executions of this playbook"]
+    since: Annotated[str | None, "only executions started at this instant (ISO 8601) or later"]
+    until: Annotated[str | None, "only executions started at this instant or before"]
+    label: Annotated[str | None, "only executions with these labels: `key:value` or `key`, several separated by commas"]
 
 
 Given = TypedDict(
     "Given",
     {
-        "reason": Annotated[str | None, "of cancelling: why, for the record"],
-        "compensate": Annotated[bool | None, "of cancelling: whether finished steps are undone"],
-        "from": Annotated[str | None, "of redriving: where, as in a redrive of one"],
+        "reason": Annotated[str | None, "reason to record (cancel only)"],
+        "compensate": Annotated[bool | None, "true: undo finished steps (cancel only)"],
+        "from": Annotated[str | None, "start of the redrive, as for a single execution (redrive only)"],
     },
     total=False,
 )
-"""What the operations of a batch are given."""
+"""Arguments of the operation of a batch."""
 
 
 class OperateBatch(Request["following_shapes.Batch"]):
@@ -127,13 +129,13 @@ class OperateBatch(Request["following_shapes.Batch"]):
         refuses=(404, 422),
         body="Batch",
     )
-    filter: Annotated[Which, "which executions: one of its keys at least"]
-    action: Annotated[Action, "what is done"]
+    filter: Annotated[Which, "selection of executions: at least one of its keys"]
+    action: Annotated[Action, "the operation"]
     _: KW_ONLY
-    given: Annotated[Given | None, Field("what it is given", "with")] = None
-    preview: Annotated[bool | None, "only say to which"] = None
-    limit: Annotated[int | None, "executions at most, 50 by default, up to 100"] = None
-    cursor: Annotated[str | None, "go on after the page that gave this cursor"] = None
+    given: Annotated[Given | None, Field("arguments of the operation", "with")] = None
+    preview: Annotated[bool | None, "only return which executions"] = None
+    limit: Annotated[int | None, "maximum number of executions, 50 by default, up to 100"] = None
+    cursor: Annotated[str | None, "continue after the page that returned this cursor"] = None
 
     def success(self, answer: Any) -> int:
         return HTTPStatus.OK if self.preview else HTTPStatus.ACCEPTED
@@ -166,7 +168,7 @@ class OperatingApi(Caller):
         cursor: str | None = None,
     ) -> following_shapes.Batch:
         """Do an operation to the executions of a status, a playbook, a time or with labels (`key:value,key`), or to those with
-        these ids, a page at a time; with `preview` only say to which."""
+        these ids, a page at a time; with `preview`, only return which."""
         which: Which = {"ids": ids, "status": status, "path": path, "since": since, "until": until, "label": label}
         given: Given = {"reason": reason, "compensate": compensate, "from": begin}
         return self.call(OperateBatch(which, action, given=given, preview=preview, limit=limit, cursor=cursor))

@@ -19,7 +19,7 @@ class GetHealth(Request["service_shapes.Health"]):
 
 
 class GetQueue(Request["service_shapes.Backlog"]):
-    """Backlog, in flight and dead letters of every queue."""
+    """Waiting, running and dead messages of every queue."""
 
     http = Http("GET", "/api/queue", right=READS)
 
@@ -34,7 +34,7 @@ class GetLimits(Request["limits_shapes.Limits"]):
     """Limits that executions share."""
 
     http = Http("GET", "/api/limits", right=READS)
-    key: Annotated[str | None, "of one limit, with those that hold and await its places"] = None
+    key: Annotated[str | None, "key of one limit, to include its holders and waiters"] = None
 
 
 class ServiceApi(Caller):

@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from noetl_core.api.shapes import triggers as triggers_shapes
 
 TRIGGER = "/api/triggers/{path+}/{trigger}"
-TriggerName = Annotated[str, Field("of the trigger", "trigger")]
-RefusedId = Annotated[str, Field("of what was refused", "refused")]
+TriggerName = Annotated[str, Field("name of the trigger", "trigger")]
+RefusedId = Annotated[str, Field("id of the refused start", "refused")]
 
 
 class ListTriggers(Request["triggers_shapes.Triggers"]):
-    """What starts playbooks by itself."""
+    """Triggers of playbooks."""
 
     http = Http("GET", "/api/triggers", right=SEES)
-    path: Annotated[str | None, "of this playbook"] = None
-    kind: Annotated[str | None, "of this source"] = None
+    path: Annotated[str | None, "only those of this playbook"] = None
+    kind: Annotated[str | None, "only triggers with this source"] = None
 
 
 class GetTrigger(Request["triggers_shapes.TriggerDetails"]):
-    """One trigger, what it did, and when it does next."""
+    """A trigger with its past and next firings."""
 
     http = Http("GET", TRIGGER, right=SEES)
     path: PlaybookPath
@@ -37,7 +37,7 @@ class GetTrigger(Request["triggers_shapes.TriggerDetails"]):
 
 
 class EnableTrigger(Request["triggers_shapes.Trigger"]):
-    """Switch a trigger on."""
+    """Enable a trigger."""
 
     http = Http("POST", f"{TRIGGER}/enable", right=WRITES, body="Nothing", optional=True)
     path: PlaybookPath
@@ -45,7 +45,7 @@ class EnableTrigger(Request["triggers_shapes.Trigger"]):
 
 
 class DisableTrigger(Request["triggers_shapes.Trigger"]):
-    """Switch a trigger off."""
+    """Disable a trigger."""
 
     http = Http("POST", f"{TRIGGER}/disable", right=WRITES, body="Nothing", optional=True)
     path: PlaybookPath
@@ -53,7 +53,7 @@ class DisableTrigger(Request["triggers_shapes.Trigger"]):
 
 
 class FireTrigger(Request["triggers_shapes.Firing"]):
-    """Start what a trigger starts."""
+    """Fire a trigger."""
 
     http = Http("POST", f"{TRIGGER}/fire", right=STARTS, status=HTTPStatus.ACCEPTED, body="Fire", optional=True)
     path: PlaybookPath
@@ -61,12 +61,12 @@ class FireTrigger(Request["triggers_shapes.Firing"]):
     _: KW_ONLY
     at: Annotated[str | None, "one of its occurrences (ISO 8601), by default now"] = None
     event: Annotated[
-        Mapping[str, Any] | None, "what an event, queue or webhook trigger reads as `trigger.event`, in place of a delivery"
+        Mapping[str, Any] | None, "the `trigger.event` of an event, queue or webhook trigger, in place of a delivery"
     ] = None
     idempotency_key: Annotated[
         str | None,
         Field(
-            "the same key fires it once; the Idempotency-Key header says the same",
+            "the same key fires it once; the Idempotency-Key header is equivalent",
             header="Idempotency-Key",
             header_about="as `idempotency_key` in the body",
         ),
@@ -74,15 +74,15 @@ class FireTrigger(Request["triggers_shapes.Firing"]):
 
 
 class ListRefused(Request["triggers_shapes.RefusedDeliveries"]):
-    """What triggers could not start, newest first."""
+    """Refused starts of triggers, newest first."""
 
     http = Http("GET", "/api/refused", right=READS)
-    path: Annotated[str | None, "of this playbook"] = None
+    path: Annotated[str | None, "only those of this playbook"] = None
     limit: Limit = None
 
 
 class FireRefused(Request["triggers_shapes.Firing"]):
-    """Try again to start it."""
+    """Retry a refused start."""
 
     http = Http(
         "POST",
@@ -97,7 +97,7 @@ class FireRefused(Request["triggers_shapes.Firing"]):
 
 
 class ForgetRefused(Request["triggers_shapes.Forgotten"]):
-    """Forget it."""
+    """Delete a refused start."""
 
     http = Http("DELETE", "/api/refused/{refused}", right=OPERATES)
     id: RefusedId

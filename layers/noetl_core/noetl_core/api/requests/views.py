@@ -1,4 +1,4 @@
-"""Operations that show an execution's log as something else: spans, a graph, costs, iterations, causes, decisions taken again."""
+"""States the operations that show views of an execution's log: spans, a graph, costs, iterations, causes, repeated decisions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 STEP = f"{EXECUTION}/steps/{{step}}"
 MEDIA = {"json": JSON, "mermaid": "text/plain", "dot": "text/plain", "svg": "image/svg+xml"}
 Drawn = Literal["mermaid", "dot", "svg"]
-After = Annotated[str | None, Field("the cursor of the answer before: positions up to it were replayed", place="query")]
+After = Annotated[str | None, Field("the cursor of the previous answer: positions up to it were replayed", place="query")]
 
 
 class GetTimeline(Request["views_shapes.Timeline"]):
@@ -28,25 +28,27 @@ class GetTimeline(Request["views_shapes.Timeline"]):
 
     http = Http("GET", f"{EXECUTION}/timeline", right=READS)
     execution_id: ExecutionId
-    limit: Annotated[int | None, number("spans of tasks and iterations at most", 1, MAX_SPANS)] = None
+    limit: Annotated[int | None, number("maximum number of spans of tasks and iterations", 1, MAX_SPANS)] = None
     _: KW_ONLY
     rows: Annotated[
-        int | None, number("runs at most: those that failed or are open first, then the slowest; all by default", 1, MAX_RUNS)
+        int | None, number("maximum number of runs: failed and open ones first, then the slowest; all by default", 1, MAX_RUNS)
     ] = None
-    step: Annotated[str | None, "runs of this step"] = None
-    begin: Annotated[str | None, Field("runs at this instant or later; or milliseconds from the beginning", "from")] = None
-    end: Annotated[str | None, Field("runs up to this instant; or milliseconds from the beginning", "to")] = None
+    step: Annotated[str | None, "only runs of this step"] = None
+    begin: Annotated[str | None, Field("only runs at this instant or later; or milliseconds from the beginning", "from")] = None
+    end: Annotated[str | None, Field("only runs up to this instant; or milliseconds from the beginning", "to")] = None
 
 
 class GetGraph(Request["views_shapes.Graph | str"]):
-    """Steps and arcs with what they came to."""
+    """Steps and arcs with their progress."""
 
     http = Http("GET", f"{EXECUTION}/graph", right=READS, media=tuple(dict.fromkeys(MEDIA.values())))
     execution_id: ExecutionId
     _: KW_ONLY
-    format: Annotated[Literal["json", "mermaid", "dot", "svg"], "as what; data by default"] = "json"
-    layout: Annotated[bool | None, switch("of data: 1, with where steps and arcs are drawn", "0", "1", "false", "true")] = None
-    at: Annotated[str | None, "of data: the id of an event: as it was just after it"] = None
+    format: Annotated[Literal["json", "mermaid", "dot", "svg"], "the format; data by default"] = "json"
+    layout: Annotated[
+        bool | None, switch("1: include the positions of steps and arcs (json only)", "0", "1", "false", "true")
+    ] = None
+    at: Annotated[str | None, "the id of an event: the graph just after it (json only)"] = None
 
     def content_type(self) -> str:
         return MEDIA[self.format]
@@ -65,7 +67,7 @@ class GetStepSummary(Request["views_shapes.StepAggregates"]):
     http = Http("GET", f"{STEP}/summary", right=READS)
     execution_id: ExecutionId
     step: StepName
-    buckets: Annotated[int | None, number("also neighbouring iterations together, in so many cells at most", 1, MAX_CELLS)] = None
+    buckets: Annotated[int | None, number("group neighbouring iterations into at most this many cells", 1, MAX_CELLS)] = None
 
 
 class ListIterations(Request["steps_shapes.Iterations"]):
@@ -75,10 +77,10 @@ class ListIterations(Request["steps_shapes.Iterations"]):
     execution_id: ExecutionId
     step: StepName
     _: KW_ONLY
-    status: Annotated[str | None, Field("of this status", schema=Literal["ok", "error", "running"])] = None
-    q: Annotated[str | None, "with this text in kind, code or message of the error; a number: of this index"] = None
-    begin: Annotated[int | None, number("begin about with this index", 0, MAX_OFFSET, "from")] = None
-    after: Annotated[str | None, "the cursor of the answer before"] = None
+    status: Annotated[str | None, Field("only iterations with this status", schema=Literal["ok", "error", "running"])] = None
+    q: Annotated[str | None, "only iterations with this text in kind, code or message of the error; a number is an index"] = None
+    begin: Annotated[int | None, number("the approximate first index", 0, MAX_OFFSET, "from")] = None
+    after: Annotated[str | None, "the cursor of the previous answer"] = None
     limit: Limit = None
 
 
@@ -92,17 +94,17 @@ class GetIteration(Request["steps_shapes.IterationDetail"]):
 
 
 class ExplainExecution(Request["why_shapes.Why"]):
-    """Why a step ran or did not; without one, why the execution came to what it did."""
+    """Why a step ran or did not; without a step, why the execution has its status."""
 
     http = Http("GET", f"{EXECUTION}/why", right=READS)
     execution_id: ExecutionId
     step: Annotated[str | None, "the step"] = None
     _: KW_ONLY
-    at: Annotated[str | None, "the id of an event: by what was decided up to it"] = None
+    at: Annotated[str | None, "the id of an event: explain decisions up to it"] = None
 
 
 class CompareExecutions(Request["why_shapes.Diff"]):
-    """What two executions differ in, step by step."""
+    """Differences between two executions, step by step."""
 
     http = Http("GET", f"{EXECUTION}/diff", right=READS)
     execution_id: ExecutionId
@@ -110,20 +112,20 @@ class CompareExecutions(Request["why_shapes.Diff"]):
 
 
 class GetObject(Request["views_shapes.ObjectPiece"]):
-    """A piece of a stored value that a reference leads to."""
+    """A piece of a stored value to which a reference points."""
 
     http = Http("GET", f"{EXECUTION}/object", right=READS)
     execution_id: ExecutionId
-    key: Annotated[str, "of the reference"]
-    start: Annotated[int | None, number("the byte to begin with: `next` of the piece before", 0, MAX_OFFSET)] = None
+    key: Annotated[str, "key of the reference"]
+    start: Annotated[int | None, number("the first byte: `next` of the previous piece", 0, MAX_OFFSET)] = None
 
 
 class GetPageResult(Request["views_shapes.PageResult"]):
-    """What one chunk of a loop gave, as the manifest of its results says."""
+    """The results of one chunk of a loop, to which the manifest of its results points."""
 
     http = Http("GET", f"{EXECUTION}/pages", right=READS)
     execution_id: ExecutionId
-    run: Annotated[str, "of the chunk"]
+    run: Annotated[str, "run of the chunk"]
     seq: Annotated[int, number("its position", 0, MAX_OFFSET)]
 
 
@@ -133,15 +135,15 @@ class ListLogs(Request["views_shapes.Logs"]):
     http = Http("GET", f"{EXECUTION}/logs", right=READS)
     execution_id: ExecutionId
     _: KW_ONLY
-    step: Annotated[str | None, "of this step"] = None
-    task: Annotated[str | None, "of this task"] = None
-    full: Annotated[bool | None, switch("true: all that was kept, not its end")] = None
-    after: Annotated[str | None, "the cursor of the answer before"] = None
-    limit: Annotated[int | None, number("attempts at most", 1, MAX_PAGE)] = None
+    step: Annotated[str | None, "only logs of this step"] = None
+    task: Annotated[str | None, "only logs of this task"] = None
+    full: Annotated[bool | None, switch("true: everything that was kept, not only the end")] = None
+    after: Annotated[str | None, "the cursor of the previous answer"] = None
+    limit: Annotated[int | None, number("maximum number of attempts", 1, MAX_PAGE)] = None
 
 
 class ReplayExecution(Request["views_shapes.Replay"]):
-    """Every control decision taken again: where they differ."""
+    """Repeat every control decision and return differences."""
 
     http = Http("GET", f"{EXECUTION}/replay", right=READS)
     execution_id: ExecutionId
@@ -149,7 +151,7 @@ class ReplayExecution(Request["views_shapes.Replay"]):
 
 
 class ReplayWithPlaybook(Request["views_shapes.Replay"]):
-    """What another playbook would have decided: the first difference."""
+    """Repeat the control decisions with another playbook and return the first difference."""
 
     http = Http("POST", f"{EXECUTION}/replay", right=READS, refuses=(422,), body="Other")
     execution_id: ExecutionId
@@ -158,7 +160,7 @@ class ReplayWithPlaybook(Request["views_shapes.Replay"]):
 
 
 class ViewsApi(Caller):
-    """Methods that show an execution's log as something else."""
+    """Methods that show views of an execution's log."""
 
     timeline = Operation(GetTimeline)
     cost = Operation(GetCost)
@@ -172,7 +174,7 @@ class ViewsApi(Caller):
     logs = Operation(ListLogs)
 
     def graph(self, execution_id: str, *, layout: bool | None = None, at: str | None = None) -> views_shapes.Graph:
-        """Return steps and arcs, now or just after the event `at`; with `layout` also where they are drawn."""
+        """Return steps and arcs, now or just after the event `at`; with `layout`, also their positions."""
         return cast("views_shapes.Graph", self.call(GetGraph(execution_id, layout=layout, at=at)))
 
     def drawing(self, execution_id: str, form: Drawn) -> str:
@@ -180,7 +182,7 @@ class ViewsApi(Caller):
         return cast("str", self.call(GetGraph(execution_id, format=form)))
 
     def replay(self, execution_id: str, *, after: str | None = None, playbook: str | None = None) -> views_shapes.Replay:
-        """Take every control decision again, as it was or by another playbook."""
+        """Repeat every control decision, with the same or another playbook."""
         if playbook is None:
             return self.call(ReplayExecution(execution_id, after))
         return self.call(ReplayWithPlaybook(execution_id, playbook, after))

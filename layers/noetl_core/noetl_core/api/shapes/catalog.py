@@ -16,8 +16,11 @@ class PlaybookVersion(TypedDict):
 
 
 class RegisteredPlaybook(PlaybookVersion):
-    """A playbook that was registered now, or earlier with the same text. `warnings` say what does not work here: a trigger to
-    which nothing comes, a payload that a registered playbook does not take."""
+    """A playbook that was registered now, or earlier with the same text.
+
+    `warnings` name what does not work here, such as a trigger that can never fire or a payload that a registered playbook does
+    not take.
+    """
 
     name: str
     warnings: list[str]
@@ -55,8 +58,8 @@ class PathChange(TypedDict):
 
 
 class AboutPlaybook(TypedDict):
-    """The state of a path as a whole: its latest version, its aliases (with the weight of each version), its tags, since when
-    it has been deleted (null: it is not), and its last changes, the newest first."""
+    """The state of a path: its latest version, its aliases (with the weight of each version), its tags, the time of its deletion
+    (null: not deleted), and its last changes, the newest first."""
 
     path: str
     latest: int
@@ -73,7 +76,7 @@ class PlaybookVersions(TypedDict):
 
 
 class BackfillStarted(TypedDict):
-    """What a backfill runs, and its execution, unless it was only a preview; `created` is false if the same backfill was
+    """The occurrences of a backfill, and its execution, unless it was only a preview; `created` is false if the same backfill was
     requested before."""
 
     playbook: PlaybookVersion
@@ -99,7 +102,7 @@ class Diagnostic(TypedDict):
 
 
 class Validation(TypedDict):
-    """Whether a playbook is valid, and what was found in it; `warnings` as where it is registered."""
+    """The validity of a playbook, and the diagnostics; `warnings` as for a registration."""
 
     valid: bool
     diagnostics: list[Diagnostic]

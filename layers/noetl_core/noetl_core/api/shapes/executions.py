@@ -38,7 +38,7 @@ class Parent(TypedDict):
 
 
 class Failure(TypedDict):
-    """Why an execution failed."""
+    """The failure of an execution."""
 
     kind: str
     message: str
@@ -68,7 +68,7 @@ class StepSummary(TypedDict):
 
 
 class Wait(TypedDict):
-    """What an execution waits for."""
+    """A wait of an execution."""
 
     kind: str
     wait_id: str
@@ -107,18 +107,18 @@ class Execution(TypedDict):
     trigger: NotRequired[Triggered]
     labels: NotRequired[dict[str, str]]
     priority: NotRequired[float]
-    """That of its request."""
+    """The trace id of its request."""
     warnings: NotRequired[Warnings]
-    """What went wrong without failing anything, if there is any."""
+    """Errors that were tolerated, if there are any."""
     strict: NotRequired[bool]
-    """Undefined values in templates, and errors that no rule matches, are failures."""
+    """True if undefined values in templates, and errors that no rule matches, are failures."""
     by: NotRequired[dict[Literal["start", "pause", "resume", "cancel", "redrive", "answer"], By]]
-    """Who started it, and who last did each operation on it."""
+    """The starter, and the last author of each operation on it."""
     on_failure: NotRequired[Handled]
     search: NotRequired[dict[str, Any]]
     """Its search attributes."""
     search_left_out: NotRequired[dict[str, str]]
-    """Values that could not be an attribute, and why."""
+    """Values that could not be an attribute, with the reasons."""
 
 
 class WarningGroup(TypedDict):
@@ -147,7 +147,7 @@ class Warnings(TypedDict):
 
 
 class Handled(TypedDict):
-    """How the failure of an execution was handled: its handler's execution, or why that could not be started."""
+    """The outcome of a failure's handling: the handler's execution, or why that could not be started."""
 
     epoch: int
     handler: str
@@ -184,7 +184,7 @@ class ListedExecution(TypedDict):
     warnings: int
     """The number of its warnings."""
     waiting_for: NotRequired[list[Wait]]
-    """What it waits for, of several the first; of kind `retry` is the next attempt of a task."""
+    """Its wait, or the first of several; kind `retry` is the next attempt of a task."""
 
 
 class TriggerName(TypedDict):
@@ -237,7 +237,7 @@ class Events(TypedDict):
 
 
 class EventParts(TypedDict):
-    """As `Events`; of each event only the requested `fields`, if any were given."""
+    """A page of a history like `Events`; each event has only the requested `fields`, if any."""
 
     events: list[Event | dict[str, Any]]
     cursor: str | None
@@ -266,7 +266,7 @@ class RunState(TypedDict):
 
 
 class StepState(TypedDict):
-    """How often a step ran."""
+    """The number of runs of a step."""
 
     status: str | None
     runs: int
@@ -337,13 +337,13 @@ class RunAgain(TypedDict):
     tasks: NotRequired[list[str]]
     kept_tasks: NotRequired[list[str]]
     kept_visits: NotRequired[dict[str, int]]
-    """By kept task, how many visits are kept, where a task has several: `tasks` begins with the visit after them."""
+    """The number of kept visits of each kept task that has several: `tasks` begins with the visit after them."""
     iterations: NotRequired[list[str]]
     kept_iterations: NotRequired[int]
 
 
 class RedrivePlan(TypedDict):
-    """What a redrive runs again, and what it keeps."""
+    """The parts that a redrive runs again, and those it keeps."""
 
     epoch: int
     again: list[RunAgain]
@@ -360,8 +360,8 @@ class Redriven(Operated):
 
 
 class CallbackReply(TypedDict):
-    """The effect of an answer or a heartbeat: it was given to the waiting task, is kept for it, had been given before, or was a
-    heartbeat."""
+    """The effect of an answer or a heartbeat: it was delivered to the waiting task, is kept for it, had been recorded before, or
+    was a heartbeat."""
 
     execution_id: str
     callback: Literal["answered", "early", "recorded", "alive"]

@@ -92,9 +92,11 @@ class PathStats(TypedDict):
 
 
 class Stats(TypedDict):
-    """Executions by status and by playbook: those that began since an instant; by default all that have not ended, and of the
-    others those that began since then. `exact` false: there are more of a status than were
-    counted, or more are running than were examined; those count as running."""
+    """Executions by status and by playbook: those that began since an instant.
+
+    By default, all in progress, and the ended ones that began since then. `exact` false: a status has more executions than were
+    counted, or more are running than were examined; those count as running.
+    """
 
     since: str
     counts: StatusCounts
@@ -103,7 +105,7 @@ class Stats(TypedDict):
 
 
 class BatchError(TypedDict):
-    """Why an operation was refused."""
+    """The reason why an operation was refused."""
 
     code: str
     message: str

@@ -8,17 +8,17 @@ from typing_extensions import TypedDict
 
 
 class LimitHolder(TypedDict):
-    """Who holds a place in a limit, or waits for one: an execution, or a run of one of its steps."""
+    """A holder of a place in a limit, or a waiter: an execution, or a run of one of its steps."""
 
     execution_id: str
     holder: str
     since: NotRequired[str]
     displaced_by: NotRequired[str]
-    """The execution that came instead: this one is about to end."""
+    """The execution that displaced it: this one is about to end."""
 
 
 class LimitInUse(TypedDict):
-    """A limit on how many run at a time. `max` is that of the last request."""
+    """A limit on the number of concurrent runs. `max` is that of the last request."""
 
     key: str
     held: int

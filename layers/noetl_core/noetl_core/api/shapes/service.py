@@ -1,4 +1,4 @@
-"""Answers about the service itself and credentials, and refusals, as typed dictionaries."""
+"""Answers about the service itself and credentials, and error responses, as typed dictionaries."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 
 
 class Wiring(TypedDict, total=False):
-    """Where the service runs."""
+    """The deployment of the service."""
 
     name: str
     stack: str
@@ -43,7 +43,7 @@ class Backlog(TypedDict):
 
 
 class Runtime(Wiring):
-    """Where work runs, and which kinds are available."""
+    """The pools that run work, and the available kinds."""
 
     version: str
     kinds: list[str]
@@ -54,7 +54,7 @@ class Runtime(Wiring):
 
 
 class By(TypedDict):
-    """Who asked for something, and by which way: `api`, `cli`, `console`, ..."""
+    """The author of a request, and the client: `api`, `cli`, `console`, ..."""
 
     principal: str
     source: str
@@ -70,7 +70,7 @@ class Credential(TypedDict):
     fields: NotRequired[list[str]]
     paths: NotRequired[list[str] | None]
     by: NotRequired[By]
-    """Who stored it."""
+    """The author of its current value."""
     data: NotRequired[dict[str, Any]]
 
 
@@ -91,7 +91,7 @@ class Deleted(TypedDict):
 
 
 class Detail(TypedDict):
-    """One thing that is wrong: where, what, and what to do. For a playbook, it also has the keys of a diagnostic."""
+    """An error of a request: location, message and hint. For a playbook, it also has the keys of a diagnostic."""
 
     loc: str
     message: str
@@ -104,7 +104,7 @@ class Detail(TypedDict):
 
 
 class Refusal(TypedDict):
-    """Why a request was refused; `request_id` identifies it in the service's log."""
+    """The reason why a request was refused; `request_id` identifies it in the service's log."""
 
     code: str
     message: str

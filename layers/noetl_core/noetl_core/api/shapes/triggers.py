@@ -15,8 +15,11 @@ class LastOccurrence(TypedDict):
 
 
 class Trigger(TypedDict):
-    """Starts a playbook automatically. `source` says when; `starts` which version, if another one; `deleted_at` since when its
-    playbook has been deleted; `stopped` why the engine has switched it off; `unreached` why nothing comes to it."""
+    """Starts a playbook automatically.
+
+    `source` has its settings; `starts` is the version, if it is not the registered one; `deleted_at` the time since which its
+    playbook has been deleted; `stopped` why the engine has disabled it; `unreached` why it can never fire.
+    """
 
     path: str
     name: str
@@ -34,8 +37,10 @@ class Trigger(TypedDict):
 
 
 class Firing(TypedDict):
-    """The outcome of an occurrence, or of a delivery. `refused` is the id under which what could not start is kept, for two
-    weeks, to be tried again or deleted."""
+    """The outcome of an occurrence, or of a delivery.
+
+    `refused` is the id of a refused start, which is kept for two weeks, to be retried or deleted.
+    """
 
     id: str
     at: str
@@ -80,7 +85,7 @@ class RefusedDeliveries(TypedDict):
 
 
 class Forgotten(TypedDict):
-    """What was deleted."""
+    """The deleted entry."""
 
     id: str
     deleted: bool

@@ -75,8 +75,11 @@ class Span(TypedDict):
 
 
 class Rows(TypedDict):
-    """The number of runs of the requested step and time, and how many of them are shown. `kept`: the history is too long to be
-    read for it; the runs shown were chosen from the open ones and from those kept because they failed or took longest."""
+    """The number of runs of the requested step and time, and how many of them are shown.
+
+    `kept`: the history is too long to be read for it. The runs shown were chosen from the open ones and from those kept because
+    they failed or took longest.
+    """
 
     total: int
     shown: int
@@ -84,8 +87,11 @@ class Rows(TypedDict):
 
 
 class EndedCells(TypedDict):
-    """When runs ended. Each of `cells` is `[number, ended, failed, mean_ms, max_ms]`: of the runs that ended between
-    `number * width_ms` and `(number + 1) * width_ms` from the beginning. Cells in which none ended are left out."""
+    """The times at which runs ended.
+
+    Each of `cells` is `[number, ended, failed, mean_ms, max_ms]`: of the runs that ended between `number * width_ms` and `(number
+    + 1) * width_ms` from the beginning. Cells in which none ended are left out.
+    """
 
     width_ms: int
     cells: list[list[float]]
@@ -179,7 +185,7 @@ class Durations(TypedDict):
 
 
 class DurationGroup(TypedDict):
-    """How many took less than `below_ms` milliseconds, and at least half of that."""
+    """The number of durations below `below_ms` milliseconds, and of at least half of that."""
 
     below_ms: float
     count: int
@@ -242,27 +248,27 @@ class StepAggregates(TypedDict):
 
 
 class Metered(TypedDict):
-    """Units by their name, and what they cost at list prices."""
+    """Units by their name, and their cost at list prices."""
 
     units: dict[str, float]
     cost: float
 
 
 class MeteredStep(Metered):
-    """What a step used."""
+    """The usage of a step."""
 
     runs: int
 
 
 class Sample(TypedDict):
-    """How many commits an execution has, and of how many what all of them cost was estimated."""
+    """The number of commits of an execution, and the number from which the total cost was estimated."""
 
     commits: int
     read: int
 
 
 class Cost(TypedDict):
-    """What an execution used; `estimated` where its history is too long to be read for that."""
+    """The usage of an execution; `estimated` if its history is too long to be read for that."""
 
     execution_id: str
     status: ExecutionStatus

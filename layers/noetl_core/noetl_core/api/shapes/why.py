@@ -1,5 +1,5 @@
-"""The API's answers about causes, as typed dictionaries: why a step ran or did not, why an execution ended as it did, and how
-two executions differ."""
+"""The API's answers about causes, as typed dictionaries: why a step ran or did not, why an execution ended, and how two
+executions differ."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Read(TypedDict):
 
 
 class Guard(TypedDict):
-    """A condition, whether it holds (null: unknown, see `error`), and what it read."""
+    """A condition, its value (null: unknown, see `error`), and the values it read."""
 
     when: str
     holds: bool | None
@@ -103,8 +103,10 @@ class Cause(TypedDict):
 
 
 class PartlyRead(TypedDict):
-    """How much of a long control stream was read: of so many `commits`. `unevaluated` conditions lie too far from what is read;
-    what they decided is said all the same."""
+    """The amount of a long control stream that was read, of `commits` in total.
+
+    `unevaluated` conditions are too far from what was read; their recorded results are stated.
+    """
 
     commits: int
     read: int
@@ -112,8 +114,10 @@ class PartlyRead(TypedDict):
 
 
 class Why(TypedDict):
-    """Why a step ran or did not, or why an execution ended as it did: `causes` of its failure, the root first, and `facts`.
-    `more` visits of the step are not shown. `partial`: the log is long, and parts of it were read."""
+    """The explanation of a step, or of an execution's end: `causes` of its failure, the root first, and `facts`.
+
+    `more` visits of the step are not shown. `partial`: the log is long, and parts of it were read.
+    """
 
     execution_id: str
     status: ExecutionStatus
@@ -145,7 +149,7 @@ class Compared(TypedDict):
 
 
 class VisitDurations(TypedDict):
-    """How long a visit of a step took in both executions; null: it did not end there."""
+    """The duration of a visit of a step in both executions; null: it did not end there."""
 
     step: str
     visit: int
@@ -154,7 +158,7 @@ class VisitDurations(TypedDict):
 
 
 class StepTotals(TypedDict):
-    """What all visits of a step came to; durations are those of visits that have ended."""
+    """The outcomes of all visits of a step; durations are those of visits that have ended."""
 
     visits: int
     failed: int
@@ -172,8 +176,10 @@ class StepCompared(TypedDict):
 
 
 class PartlyCompared(TypedDict):
-    """How much of two long executions was compared one by one: of so many `visits` of steps that both have. `steps` has what
-    all of them came to."""
+    """The part of two long executions that was compared one by one, of `visits` of steps that both have.
+
+    `steps` has the outcomes of all visits.
+    """
 
     visits: int
     compared: int
@@ -181,8 +187,11 @@ class PartlyCompared(TypedDict):
 
 
 class Diff(TypedDict):
-    """How two executions differ; durations do not count. `more`: these are the first differences. `partial`: of a long execution
-    some visits are compared one by one, and the others by their counts."""
+    """The differences between two executions; durations do not count.
+
+    `more`: these are the first differences. `partial`: of a long execution some visits are compared one by one, and the others by
+    their counts.
+    """
 
     a: Compared
     b: Compared

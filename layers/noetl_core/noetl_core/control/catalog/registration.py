@@ -1,4 +1,4 @@
-"""Registering playbooks: versions in the catalog, and the triggers of what is the latest version of its path."""
+"""Registers playbooks: stores versions in the catalog, and installs the triggers of the latest version of each path."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from noetl_core.engine.ids import trigger_id
 from noetl_core.engine.schedules.schedules import ScheduleState, due_at, installed, schedule_of
 from noetl_core.ports import NotFound, PlaybookVersion, TriggerRecord, retry_conflicts
 
-"""The most conflicts of one write before the caller is told to try again."""
+"""Maximum number of conflicts of one write before the caller has to try again."""
 
 
 def register(control: Control, source: str, name: str = "<playbook>") -> tuple[Playbook, PlaybookVersion]:
-    """Validate a playbook and register it under its `metadata.path`, with what it uses of others pinned; its triggers fire from
-    now on. Raises `InvalidPlaybook`, `Deleted`."""
+    """Validate a playbook and register it under its `metadata.path`, with the versions of the playbooks it uses pinned.
+
+    Its triggers fire from now on. Raises `InvalidPlaybook`, `Deleted`.
+    """
     source = control.playbook.pinned(source)
     playbook = control.playbook.parse(source, name)
     check_not_deleted(control, playbook.path)
@@ -38,8 +40,11 @@ def pin(control: Control, source: str) -> PlaybookVersion:
 
 
 def install(control: Control, playbook: Playbook, version: PlaybookVersion) -> None:
-    """Let the triggers of a version replace those of earlier versions of its path, by name: a switch that somebody has moved
-    stays, and so does what a trigger is at. It is safe to repeat, and does nothing where a later version was installed."""
+    """Replace the triggers of earlier versions of the path, by name.
+
+    Triggers that an operator enabled or disabled stay so, and triggers keep their progress. Repeating it is safe. It does nothing
+    if a later version is installed.
+    """
     stored = {record.name: record for record in control.triggers.triggers(version.path)}
     for trigger in playbook.executor.triggers:
         _install(control, trigger, version)
@@ -52,7 +57,7 @@ def install(control: Control, playbook: Playbook, version: PlaybookVersion) -> N
 
 
 def _follow(control: Control, version: PlaybookVersion) -> None:
-    """Install what was registered meanwhile: its own installation may have run before this one."""
+    """Install versions that were registered in the meantime: their own installation may have run before this one."""
     try:
         latest = control.catalog.get(version.path)
     except NotFound:
@@ -69,10 +74,10 @@ def _install(control: Control, trigger: Trigger, version: PlaybookVersion) -> No
         if stored is not None and stored.version > version.version:
             return True
         if stored is not None and (stored.version, stored.digest) == (version.version, version.digest):
-            set_due(control, stored)  # the same text again: whoever wrote it may have died before this
+            set_due(control, stored)  # same text again: the first writer may have died before this
             return True
         now = control.clock.now()
-        control.due_soon(key, now)  # should this process end behind the write, the sweeper finds the trigger
+        control.due_soon(key, now)  # if this process dies after the write, the sweeper finds the trigger
         record = TriggerRecord(
             version.path,
             trigger.name,
@@ -105,12 +110,12 @@ def _remove(control: Control, record: TriggerRecord, version: PlaybookVersion) -
 
 
 def source_of(trigger: Trigger) -> Mapping[str, Any]:
-    """Return the source of a trigger as it is stored."""
+    """Return the stored form of a trigger's source."""
     return asdict(trigger.source)
 
 
 def _state(trigger: Trigger, stored: TriggerRecord | None, now: int) -> Mapping[str, Any]:
-    """Return what the trigger is at under its new version."""
+    """Return the progress of the trigger under its new version."""
     same = stored if stored is not None and stored.kind == trigger.kind else None
     if not isinstance(trigger.source, Schedule):
         return {} if same is None else same.state
@@ -120,7 +125,7 @@ def _state(trigger: Trigger, stored: TriggerRecord | None, now: int) -> Mapping[
 
 
 def set_due(control: Control, record: TriggerRecord) -> None:
-    """Let the sweeper look at the trigger when it next wants that: never, where it is switched off or comes from outside."""
+    """Schedule the trigger's next visit by the sweeper; never if it is disabled or fires on deliveries."""
     key = trigger_id(record.path, record.name)
     at = None
     if record.enabled and record.kind == Schedule.kind:

@@ -1,8 +1,8 @@
-"""Which version of a playbook starts, and what may be changed about a path: aliases, tags, deletion (docs/catalog.md).
+"""Resolves which version of a playbook starts, and changes aliases, tags and deletion of paths (docs/catalog.md).
 
-An alias stands for one version, or is split between several by weights: then the id of the execution decides, so whoever asks
-again for the same execution gets the same answer. What an execution was started with is pinned in its log by its digest, so a
-change reaches what starts afterwards only.
+An alias refers to one version, or is split between several by weights. The id of the execution then selects the version, so
+repeated requests for one execution get the same answer. An execution pins its playbook's digest in its log, so a change only
+affects later starts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from noetl_core.values.instants import to_rfc3339
 
 MAX_ALIASES: Final = 50
 MAX_SPLIT: Final = 5
-"""The most versions that one alias stands for."""
+"""Maximum number of versions of one alias."""
 MAX_WEIGHT: Final = 1000
 MAX_TAGS: Final = 20
 TAG: Final = re.compile(r"[\w][\w.:=/\-]{0,63}\Z")
@@ -30,39 +30,39 @@ KEPT_CHANGES: Final = 50
 
 
 class Playbooks(Protocol):
-    """The registered playbooks, and what decides how they start: what is read before an execution begins."""
+    """The registered playbooks, and the settings that decide how they start: everything read before an execution begins."""
 
     @property
     def catalog(self) -> PlaybookCatalog: ...
 
     @property
     def playbook(self) -> PlaybookCache:
-        """The parsed playbook of a digest."""
+        """Return the parsed playbook of a digest."""
         ...
 
     @property
     def strict(self) -> bool:
-        """Whether executions are strict whose playbooks say nothing about it."""
+        """Return whether executions are strict if their playbooks do not say."""
         ...
 
 
 class Deleted(NotFound):
-    """The playbook is deleted: nothing new starts from it (HTTP 410). Who acts: the caller, or whoever brings it back."""
+    """The playbook is deleted: nothing new starts from it (HTTP 410). Who acts: the caller, or whoever restores it."""
 
 
 class BadLabel(ValueError):
-    """An alias, its weights or a tag cannot be like that (HTTP 422). Who acts: the caller."""
+    """An alias, its weights or a tag is invalid (HTTP 422). Who acts: the caller."""
 
 
 def resolve(control: Playbooks, path: str, version: Version, execution_id: str | None = None) -> PlaybookVersion:
-    """Return the version that `path@version` means for the execution `execution_id`; without one, an alias must stand for one
-    version alone. Raises `NotFound`, `Unavailable`."""
+    """Return the version that `path@version` selects for the execution `execution_id`; without an id, the alias must refer to a
+    single version. Raises `NotFound`, `Unavailable`."""
     if not isinstance(version, str):
         return control.catalog.get(path, version)
     aliases = control.catalog.about(path).aliases
     weights = aliases.get(version)
     if weights is None:
-        control.catalog.get(path)  # without the playbook there is no alias to look for
+        control.catalog.get(path)  # without the playbook there is no alias to search
         hint = suggest(version, aliases) or (f"it has: {', '.join(sorted(aliases))}" if aliases else "it has no alias")
         raise NotFound(f"playbook {path} has no alias {version!r} ({hint})")
     if len(weights) > 1 and execution_id is None:
@@ -71,8 +71,10 @@ def resolve(control: Playbooks, path: str, version: Version, execution_id: str |
 
 
 def check_not_deleted(control: Playbooks, path: str) -> None:
-    """Raise `Deleted` if nothing may start from `path`. What somebody else deleted some seconds ago may still start; what
-    somebody has just brought back does."""
+    """Raise `Deleted` if nothing may start from `path`.
+
+    A deletion by another process takes effect after some seconds; restoring takes effect at once.
+    """
     if control.catalog.about(path, fresh=False).deleted_at is None:
         return
     deleted_at = control.catalog.about(path).deleted_at
@@ -82,14 +84,14 @@ def check_not_deleted(control: Playbooks, path: str) -> None:
 
 
 def split_text(weights: Mapping[int, int]) -> str:
-    """Return the weights of an alias as a person reads them: `7`, or `7=90 8=10`."""
+    """Return the weights of an alias for people: `7`, or `7=90 8=10`."""
     if len(weights) == 1:
         return str(next(iter(weights)))
     return " ".join(f"{version}={weight}" for version, weight in sorted(weights.items()))
 
 
 def set_alias(control: Control, path: str, name: str, weights: Mapping[int, int] | None, by: str = "") -> PathRecord:
-    """Let the alias stand for these versions, each with its weight; None removes it. Raises `BadLabel`, `NotFound`."""
+    """Set the versions of an alias, each with its weight; None removes the alias. Raises `BadLabel`, `NotFound`."""
     if weights is not None:
         _check_alias(control, path, name, weights)
     shares = {version: weight for version, weight in (weights or {}).items() if weight}
@@ -97,19 +99,19 @@ def set_alias(control: Control, path: str, name: str, weights: Mapping[int, int]
 
     def change(record: PathRecord) -> tuple[PathRecord, str]:
         before = record.aliases.get(name)
-        said = "none" if before is None else split_text(before)
+        previous = "none" if before is None else split_text(before)
         if weights is None:
             if before is None:
                 hint = suggest(name, record.aliases) or f"it has: {', '.join(sorted(record.aliases)) or 'none'}"
                 raise NotFound(f"playbook {path} has no alias {name!r} ({hint})")
             return replace(
                 record, aliases={k: v for k, v in record.aliases.items() if k != name}
-            ), f"alias {name}: {said} -> none"
+            ), f"alias {name}: {previous} -> none"
         if before == wanted:
             return record, ""
         if before is None and len(record.aliases) >= MAX_ALIASES:
-            raise BadLabel(f"playbook {path} has {MAX_ALIASES} aliases, which is all it may have: remove one")
-        return replace(record, aliases={**record.aliases, name: wanted}), f"alias {name}: {said} -> {split_text(wanted)}"
+            raise BadLabel(f"playbook {path} has {MAX_ALIASES} aliases, the maximum: remove one")
+        return replace(record, aliases={**record.aliases, name: wanted}), f"alias {name}: {previous} -> {split_text(wanted)}"
 
     return _changed(control, path, change, by)
 
@@ -120,12 +122,12 @@ def _check_alias(control: Control, path: str, name: str, weights: Mapping[int, i
             f"{name[:80]!r} cannot be an alias: it begins with a letter, has up to 64 of a-z 0-9 _ . - and is not latest"
         )
     if not 0 < len(weights) <= MAX_SPLIT:
-        raise BadLabel(f"an alias stands for one to {MAX_SPLIT} versions, not {len(weights)}")
+        raise BadLabel(f"an alias refers to one to {MAX_SPLIT} versions, not {len(weights)}")
     for version, weight in weights.items():
         if not 0 <= weight <= MAX_WEIGHT:
-            raise BadLabel(f"the weight of version {version} is {weight}: it is a whole number from 0 to {MAX_WEIGHT}")
+            raise BadLabel(f"the weight of version {version} is {weight}: it must be a whole number from 0 to {MAX_WEIGHT}")
         if not 0 < version <= MAX_VERSION:
-            raise BadLabel(f"{version} is no version: they are numbered from 1")
+            raise BadLabel(f"{version} is not a version: versions are numbered from 1")
         control.catalog.get(path, version)
     if not any(weights.values()):
         raise BadLabel("all weights are 0: one of the versions must be started")
@@ -150,7 +152,10 @@ def set_tags(control: Control, path: str, add: Iterable[str], remove: Iterable[s
 
 
 def delete(control: Control, path: str, by: str = "") -> PathRecord:
-    """Let nothing new start from the playbook. What runs goes on, and its versions stay. Deleting again changes nothing."""
+    """Prevent new starts from the playbook.
+
+    Executions in progress continue, and its versions stay. Deleting again changes nothing.
+    """
     now = control.clock.now()
     return _changed(control, path, lambda r: (r, "") if r.deleted_at is not None else (replace(r, deleted_at=now), "deleted"), by)
 
@@ -161,13 +166,15 @@ def undelete(control: Control, path: str, by: str = "") -> PathRecord:
 
 
 def record_change(control: Control, path: str, what: str) -> None:
-    """Record that whoever the control plane acts for has changed something of a path that exists. Raises `Unavailable`."""
+    """Record that the current principal changed something about an existing path. Raises `Unavailable`."""
     _put_change(control, path, lambda record: (record, what), "")
 
 
 def _changed(control: Control, path: str, change: Callable[[PathRecord], tuple[PathRecord, str]], by: str) -> PathRecord:
-    """Apply a change to what is said about a path, and record it; an empty change is not recorded. Raises `NotFound` where
-    nothing is registered under the path."""
+    """Apply a change to the record of a path, and record the change; an empty change is not recorded.
+
+    Raises `NotFound` if nothing is registered under the path.
+    """
     control.catalog.get(path)
     return _put_change(control, path, change, by)
 
@@ -178,8 +185,8 @@ def _put_change(control: Control, path: str, change: Callable[[PathRecord], tupl
         after, what = change(before)
         if not what:
             return before
-        told = PathChange(control.clock.now(), by or ("" if control.by is None else control.by["principal"]), what)
-        after = replace(after, revision=before.revision + 1, changes=(told, *before.changes)[:KEPT_CHANGES])
+        recorded = PathChange(control.clock.now(), by or ("" if control.by is None else control.by["principal"]), what)
+        after = replace(after, revision=before.revision + 1, changes=(recorded, *before.changes)[:KEPT_CHANGES])
         control.catalog.put_about(after)
         return after
 

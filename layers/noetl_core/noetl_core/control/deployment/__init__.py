@@ -1,2 +1,2 @@
-"""Warnings about this deployment: `inbound_sources` finds triggers that nothing reaches, `worker_tools` tasks that its workers
-cannot run. Nothing here stops a playbook: they are warnings."""
+"""Warns about this deployment: `inbound_sources` finds triggers that can never fire, `worker_tools` tasks that its workers cannot
+run. Nothing here stops a playbook."""

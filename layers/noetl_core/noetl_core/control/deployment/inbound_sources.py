@@ -1,5 +1,4 @@
-"""What comes in from outside, as the stack's parameters name it. A trigger on anything else, or on what no event has, would wait
-for ever, and says so."""
+"""Warns about triggers that can never fire: no stack parameter names their source, or no event can match their pattern."""
 
 from __future__ import annotations
 
@@ -22,35 +21,35 @@ KEYS: Final[Mapping[str, frozenset[str]]] = {
         {"version", "id", "detail-type", "source", "account", "time", "region", "resources", "detail", "replay-name"}
     ),
 }
-"""What events have, by their source."""
+"""Keys that events have, by their source."""
 
 
 @frozen
-class WaysIn:
-    """The queues that are read, whose events come, and the buckets that tell of their objects, beside the inbox bucket."""
+class InboundSources:
+    """The queues that are read, the sources of events, and the buckets that announce their objects, beside the inbox bucket."""
 
     queues: frozenset[str] = frozenset()
     event_bus: str = ""
     event_sources: tuple[str, ...] = ()
-    """None of them: all that the bus has."""
+    """An empty tuple: all sources on the bus."""
     buckets: frozenset[str] = frozenset()
 
     @classmethod
-    def named(cls, environment: Mapping[str, str]) -> WaysIn:
-        """Return what the variables of a function name."""
+    def named(cls, environment: Mapping[str, str]) -> InboundSources:
+        """Return the sources that a function's environment variables name."""
         sources, buckets = (_listed(environment.get(name, "")) for name in ("EVENT_SOURCES", "UPLOAD_BUCKETS"))
         inbox = _listed(environment.get("INBOX_BUCKET", ""))
         queues = frozenset(arn.rpartition(":")[2] for arn in _listed(environment.get("TRIGGER_QUEUES", "")))
         return cls(queues, environment.get("EVENT_BUS", ""), sources, frozenset((*buckets, *inbox)))
 
-    def unreached(self, kind: str, source: Mapping[str, Any]) -> str | None:
-        """Return why nothing comes to a trigger, and which parameter would change that, or why nothing that comes matches; None
-        where something may."""
+    def why_unreachable(self, kind: str, source: Mapping[str, Any]) -> str | None:
+        """Return why a trigger can never fire: the stack parameter that lacks its source, or why no delivery matches; None if it
+        may fire."""
         why = self._outside(kind, source)
         return f"no {COMES[kind]} comes: {why}" if why is not None else _unmatched(kind, source)
 
     def _outside(self, kind: str, source: Mapping[str, Any]) -> str | None:
-        """Return what is not named."""
+        """Return the missing stack parameter."""
         if kind == Messages.kind and source["queue"] not in self.queues:
             near = suggest(source["queue"], self.queues)
             return f"none of the stack's parameters {QUEUES} names queue {source['queue']}" + (f" ({near})" if near else "")
@@ -69,39 +68,39 @@ class WaysIn:
         return any(matches({"source": pattern["source"]}, {"source": source}) for source in self.event_sources)
 
 
-class OnThisMachine(WaysIn):
-    """Of a local store: nothing comes but requests to webhooks."""
+class OnThisMachine(InboundSources):
+    """The sources of a local store: webhook requests only."""
 
     __slots__ = ()
 
     def _outside(self, kind: str, source: Mapping[str, Any]) -> str | None:
-        return f"{COMES[kind]}s come to a stack alone" if kind in COMES else None
+        return f"{COMES[kind]}s reach deployed stacks only" if kind in COMES else None
 
 
 def _unmatched(kind: str, source: Mapping[str, Any]) -> str | None:
-    """Return which key of a pattern no event has, so that none matches; None where one may."""
+    """Return which key of a pattern no event has, so that none matches; None if one may match."""
     wanted = source.get("pattern" if kind == Events.kind else "match")
     if kind not in KEYS or not wanted:
         return None
     if (key := _missing(wanted, KEYS[kind])) is not None:
         near = suggest(key, KEYS[kind]) or f"it has: {', '.join(sorted(KEYS[kind]))}"
-        return f"nothing that comes matches: no event has {key} ({near})"
+        return f"no delivery matches: no event has {key} ({near})"
     headers = wanted.get("headers")
     if kind == Webhook.kind and isinstance(headers, Mapping) and (name := _missing(headers, headers_of(source))) is not None:
-        return f"nothing that comes matches: no event has the header {name} (list it in `headers` of the webhook)"
+        return f"no delivery matches: no event has the header {name} (list it in `headers` of the webhook)"
     return None
 
 
 def _missing(wanted: Mapping[str, Any], known: Collection[str]) -> str | None:
-    """Return the first key that must be there, and is not among those that are known."""
+    """Return the first required key that is not among the known ones."""
     return next((key for key in wanted if key != EITHER and key not in known and not matches({key: wanted[key]}, {})), None)
 
 
-def warnings(ways: WaysIn | None, playbook: Playbook) -> list[str]:
-    """Return what is to be said of the triggers of a playbook to which nothing comes; nothing where `ways` are not known."""
+def warnings(ways: InboundSources | None, playbook: Playbook) -> list[str]:
+    """Return warnings about triggers of a playbook that can never fire; none if `ways` are not known."""
     if ways is None:
         return []
-    found = ((t.name, ways.unreached(t.kind, asdict(t.source))) for t in playbook.executor.triggers)
+    found = ((t.name, ways.why_unreachable(t.kind, asdict(t.source))) for t in playbook.executor.triggers)
     return [f"trigger {name}: {why}" for name, why in found if why is not None]
 
 

@@ -1,4 +1,4 @@
-"""Warns about tasks that the workers of this stack cannot run: kinds and packages that need a layer, and commands of a shell."""
+"""Warns about tasks that the workers of this stack cannot run: kinds and packages that need a layer, and shell commands."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ class WorkerTools:
     """The parameters of the stack that decide which tools its workers have."""
 
     layers: bool
-    """Whether `ToolLayers` names layers; their content is not known."""
+    """True if `ToolLayers` names layers; their content is not known."""
     shell: bool
 
     @classmethod
     def named(cls, environment: Mapping[str, str]) -> WorkerTools:
-        """Return what the variables of a function name."""
+        """Return the tools that a function's environment variables name."""
         return cls(bool(environment["TOOL_LAYERS"]), environment.get("ALLOW_SHELL", "no") != "no")
 
     def lacking(self, playbook: Playbook) -> Iterator[str]:
-        """Yield a warning for each thing that no worker has."""
+        """Yield a warning for each tool that no worker has."""
         if not self.layers:
             for task in _each_kind(playbook):
                 if task.kind in PLUGINS:

@@ -1,2 +1,2 @@
-"""Operations on existing executions: `operate` (cancel, pause, resume, signal), `redrive`, and `backfill`, which makes up for
-missed occurrences. Starting is not here (`admit`)."""
+"""Operates on existing executions: `operate` (cancel, pause, resume, signal), `redrive`, and `backfill`, which runs missed
+occurrences. Starting is not here (`admit`)."""

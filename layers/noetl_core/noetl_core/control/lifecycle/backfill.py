@@ -1,7 +1,8 @@
-"""Backfill: a playbook run for each occurrence of one of its schedules in the past (docs/backfill.md).
+"""Runs backfills: a playbook for each past occurrence of one of its schedules (docs/backfill.md).
 
-It is an execution of its own, of a playbook whose loop calls the other one for each occurrence: so it is seen, resumed and
-cancelled as any other, and each occurrence is a child that starts once. The same backfill asked for again is that execution.
+A backfill is an execution of its own, of a playbook whose loop calls the other one for each occurrence. So it is observed,
+resumed and cancelled like any other, and each occurrence is a child that starts once. A repeated request for the same backfill
+returns that execution.
 """
 
 from __future__ import annotations
@@ -27,22 +28,24 @@ from noetl_core.expr import Scope, TemplateError, render
 from noetl_core.values.frozen import frozen
 from noetl_core.values.instants import SECOND, in_microseconds, to_rfc3339
 
-MOST: Final = 10_000
-"""Occurrences of one backfill."""
-MOST_AT_ONCE: Final = 100
-LAST: Final = datetime(9000, 1, 1, tzinfo=UTC)
-"""Before it instants are: no calendar ends between an occurrence and the next."""
-FOR: Final = "noetl/backfill"
+MAX_OCCURRENCES: Final = 10_000
+"""Maximum number of occurrences of one backfill."""
+MAX_PARALLEL: Final = 100
+LAST_INSTANT: Final = datetime(9000, 1, 1, tzinfo=UTC)
+"""The latest instant: no calendar ends between an occurrence and the next."""
+BACKFILL_PATH: Final = "noetl/backfill"
 
 
 class BadBackfill(ValueError):
-    """There is nothing to run like that (HTTP 422). Who acts: the caller."""
+    """The backfill would run nothing, or is invalid (HTTP 422). Who acts: the caller."""
 
 
 @frozen
 class Backfill:
-    """What is asked for: the occurrences of a schedule from `begin` to before `end`, `parallel` at a time. `again` tells a
-    repetition that is meant from one that is not."""
+    """A requested backfill: the occurrences of a schedule from `begin` to before `end`, `parallel` at a time.
+
+    `again` distinguishes an intended repetition.
+    """
 
     path: str
     begin: str
@@ -55,56 +58,58 @@ class Backfill:
 
 @frozen
 class Planned:
-    """The occurrences that a backfill runs, in order, with what each is given."""
+    """The occurrences that a backfill runs, in order, each with its input."""
 
     version: int
     trigger: str
     occurrences: Sequence[Mapping[str, Any]]
     period: tuple[str, str]
-    """From when on, and before when, as instants in UTC."""
+    """The begin (inclusive) and the end (exclusive), as instants in UTC."""
 
 
-def plan(control: Control, asked: Backfill) -> Planned:
-    """Return what a backfill runs. Raises `NotFound`, `BadBackfill`."""
-    version = resolve(control, asked.path, asked.version)
-    check_not_deleted(control, asked.path)
+def plan(control: Control, backfill: Backfill) -> Planned:
+    """Return the occurrences that a backfill runs. Raises `NotFound`, `BadBackfill`."""
+    version = resolve(control, backfill.path, backfill.version)
+    check_not_deleted(control, backfill.path)
     playbook = control.playbook(version.digest)
     check_pools(control, playbook)
-    trigger = _scheduled(playbook, asked.trigger)
+    trigger = _scheduled(playbook, backfill.trigger)
     schedule = trigger.source
     assert isinstance(schedule, Schedule)
-    if not 1 <= asked.parallel <= MOST_AT_ONCE:
-        raise BadBackfill(f"parallel is a number from 1 to {MOST_AT_ONCE}, not {asked.parallel}")
-    begin, end = (_instant(word, text, schedule) for word, text in (("from", asked.begin), ("to", asked.end)))
+    if not 1 <= backfill.parallel <= MAX_PARALLEL:
+        raise BadBackfill(f"parallel must be a number from 1 to {MAX_PARALLEL}, not {backfill.parallel}")
+    begin, end = (_instant(word, text, schedule) for word, text in (("from", backfill.begin), ("to", backfill.end)))
     for word, at in (("from", begin), ("to", end)):
-        if not 0 <= at < in_microseconds(LAST):
+        if not 0 <= at < in_microseconds(LAST_INSTANT):
             raise BadBackfill(f"{word} is between 1970 and 9000")
     if begin >= end:
-        raise BadBackfill(f"from ({asked.begin}) is not before to ({asked.end})")
-    found = list(islice(takewhile(lambda at: at < end, occurrences(schedule, begin - 1)), MOST + 1))
+        raise BadBackfill(f"from ({backfill.begin}) is not before to ({backfill.end})")
+    found = list(islice(takewhile(lambda at: at < end, occurrences(schedule, begin - 1)), MAX_OCCURRENCES + 1))
     if not found:
         raise BadBackfill(
-            f"trigger {trigger.name} of {asked.path} has no occurrence from {name_of(begin)} to before {name_of(end)}"
+            f"trigger {trigger.name} of {backfill.path} has no occurrence from {name_of(begin)} to before {name_of(end)}"
         )
-    if len(found) > MOST:
-        raise BadBackfill(f"these are more than {MOST:,} occurrences: ask for a part of the time")
+    if len(found) > MAX_OCCURRENCES:
+        raise BadBackfill(f"these are more than {MAX_OCCURRENCES:,} occurrences: choose a shorter period")
     listed = [_occurrence(trigger, schedule, at) for at in found]
     return Planned(version.version, trigger.name, listed, (to_rfc3339(begin), to_rfc3339(end)))
 
 
-def start_backfill(control: Control, asked: Backfill, planned: Planned) -> Started:
-    """Start what was planned, or return the backfill that was asked for before, in whatever words. Raises as `admit`."""
+def start_backfill(control: Control, backfill: Backfill, planned: Planned) -> Started:
+    """Start the planned backfill, or return an equal one that was started before. Raises the errors of `admit`."""
     payload = {
-        "path": asked.path,
+        "path": backfill.path,
         "version": planned.version,
         "trigger": planned.trigger,
-        "parallel": asked.parallel,
+        "parallel": backfill.parallel,
         "occurrences": planned.occurrences,
     }
-    keys = [_key(asked, planned, period) for period in (planned.period, (asked.begin, asked.end))]  # once its words were compared
+    keys = [
+        _key(backfill, planned, period) for period in (planned.period, (backfill.begin, backfill.end))
+    ]  # older keys contain the period as text
     for key in keys:
         known = control.load(ids.execution_id_from_key(key))
-        if known.seq >= 0:  # how many run at a time makes no other backfill of it
+        if known.seq >= 0:  # the degree of parallelism does not distinguish backfills
             payload["parallel"] = known.payload.get("parallel")
             break
     else:
@@ -113,12 +118,12 @@ def start_backfill(control: Control, asked: Backfill, planned: Planned) -> Start
     return admit(control, StartRequest(playbook=text, payload=payload, idempotency_key=key, derived_key=True, registers=False))
 
 
-def _key(asked: Backfill, planned: Planned, period: tuple[str, str]) -> str:
-    return f"{ids.BACKFILL}{json.dumps((asked.path, planned.version, planned.trigger, *period, asked.again))}"
+def _key(backfill: Backfill, planned: Planned, period: tuple[str, str]) -> str:
+    return f"{ids.BACKFILL}{json.dumps((backfill.path, planned.version, planned.trigger, *period, backfill.again))}"
 
 
 def _scheduled(playbook: Playbook, name: str | None) -> Trigger:
-    """Return the schedule that is meant: the one of that name, or the only one."""
+    """Return the schedule of that name, or the only one."""
     schedules = {trigger.name: trigger for trigger in playbook.executor.triggers if isinstance(trigger.source, Schedule)}
     if not schedules:
         raise BadBackfill(f"playbook {playbook.path} has no schedule among executor.spec.triggers")
@@ -131,7 +136,7 @@ def _scheduled(playbook: Playbook, name: str | None) -> Trigger:
 
 
 def _instant(word: str, text: str, schedule: Schedule) -> int:
-    """Return an instant; a text without a zone is of the zone of the schedule."""
+    """Return an instant. Text without a time zone is in the zone of the schedule."""
     try:
         found = datetime.fromisoformat(text)
         zone = UTC if schedule.timezone == "UTC" else ZoneInfo(schedule.timezone)
@@ -142,7 +147,7 @@ def _instant(word: str, text: str, schedule: Schedule) -> int:
 
 
 def _occurrence(trigger: Trigger, schedule: Schedule, at: int) -> dict[str, Any]:
-    """Return one occurrence: what its execution sees as `trigger`, and its payload."""
+    """Return one occurrence: its `trigger` and its payload."""
     seen: Triggered = {"kind": "backfill", "name": trigger.name, "id": name_of(at), "scheduled_at": name_of(at)}
     before = previous_occurrence(schedule, at)
     if before is not None:
@@ -157,7 +162,7 @@ def _occurrence(trigger: Trigger, schedule: Schedule, at: int) -> dict[str, Any]
 PLAYBOOK: Final[Mapping[str, Any]] = {
     "apiVersion": "noetl.io/v2",
     "kind": "Playbook",
-    "metadata": {"name": "backfill", "path": FOR},
+    "metadata": {"name": "backfill", "path": BACKFILL_PATH},
     "executor": {
         "spec": {
             "search": {"path": "{{ workload.path }}", "trigger": "{{ workload.trigger }}"},
@@ -212,4 +217,4 @@ PLAYBOOK: Final[Mapping[str, Any]] = {
         },
     ],
 }
-"""Of this playbook a backfill is an execution."""
+"""The playbook that a backfill executes."""

@@ -1,9 +1,8 @@
-"""Operations on an execution: cancel, pause, resume, signal. Each is first a fact in the control stream; its effects follow
-from that.
+"""Operates on an execution: cancel, pause, resume, signal.
 
-An operation is acknowledged if the log has its fact, or shows that it is true already; otherwise it is refused (`NotNow`), also
-where another operation came in between. What two operations leave apart, such as a paused child of a parent that was resumed
-meanwhile, the reconciler aligns (`align_child`).
+Each operation is first a fact in the control stream; its effects follow from that. An operation is acknowledged if the log has
+its fact, or shows that it is already true. Otherwise it is refused (`NotNow`), also if another operation came in between. The
+reconciler aligns what two operations leave inconsistent, such as a paused child of a resumed parent (`align_child`).
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import Any, Literal
 from noetl_core.control.core import Control
 from noetl_core.control.fence import fence_runs
 from noetl_core.control.unreadable_logs import close
-from noetl_core.engine.effects import end_of
+from noetl_core.engine.dispatch.effects import end_of
 from noetl_core.engine.heads import head_of
 from noetl_core.engine.state import State
 from noetl_core.engine.statuses import HELD
@@ -28,7 +27,10 @@ from noetl_core.ports import CorruptLog, Gate, NotFound
 
 Mode = Literal["run", "pause", "stop"]
 MAX_GATES = 5
-"""Writes of a gate by one operation, each because another operation came in between; the reconciler writes it after that."""
+"""Maximum number of writes of a gate by one operation: each conflicts with another operation.
+
+After that, the reconciler writes it.
+"""
 
 
 class NotNow(Exception):
@@ -43,18 +45,18 @@ def _alive(state: State, execution_id: str) -> None:
 
 
 def cancel(control: Control, execution_id: str, reason: str = "", *, compensate: bool = False) -> State:
-    """Cancel an execution and its children: nothing new starts, and every open run is ended. With `compensate`, finished
-    steps are compensated afterwards; without it, compensations that are in progress stop too.
+    """Cancel an execution and its children: nothing new starts, and every open run is ended.
 
-    To cancel again changes nothing. An execution whose log cannot be read is closed in its head. Raises `NotFound`, and
-    `NotNow` for an execution that has ended in another way.
+    With `compensate`, finished steps are compensated afterwards; without it, compensations in progress stop too. Cancelling again
+    changes nothing. An execution whose log cannot be read is closed in its head. Raises `NotFound`, and `NotNow` for an execution
+    that has ended in another way.
     """
     try:
         return _cancelled(control, execution_id, reason, compensate)
     except CorruptLog:
         head = close(control, execution_id, reason)
         if head.status != "cancelled":
-            raise NotNow(f"execution {execution_id} has already ended ({head.status}), though its log does not read") from None
+            raise NotNow(f"execution {execution_id} has already ended ({head.status}), and its log is unreadable") from None
         return State(execution_id, status="cancelled")
 
 
@@ -64,24 +66,26 @@ def _cancelled(control: Control, execution_id: str, reason: str, compensate: boo
         return state
     _alive(state, execution_id)
     control.due_soon(execution_id)
-    given: ExecutionCancelled = {"by": control.by}
+    details: ExecutionCancelled = {"by": control.by}
     if reason:
-        given["reason"] = reason
+        details["reason"] = reason
     if compensate:
-        given["compensate"] = True
-    state, _ = control.record(execution_id, fact(ExecutionCancelled, **given))
+        details["compensate"] = True
+    state, _ = control.record(execution_id, fact(ExecutionCancelled, **details))
     if state.finished and state.status != "cancelled":
         _alive(state, execution_id)
     undo = state.undo
     state = complete_operation(control, state)
     if compensate and not undo:
-        raise NotNow(f"execution {execution_id} is cancelled without compensation; that was asked for first, or after this")
+        raise NotNow(f"execution {execution_id} is cancelled without compensation, as another request demanded")
     return state
 
 
 def complete_operation(control: Control, state: State) -> State:
-    """Carry out what an operation, or the failure of the whole, requires beyond its event: gate, open runs, children. It is
-    safe to repeat: the sweeper does so for an operation that was interrupted."""
+    """Carry out the effects of an operation, or of the failure of the execution, beyond its event: gate, open runs, children.
+
+    Repeating it is safe: the sweeper does so after an interruption.
+    """
     state = _gated(control, state)
     if state.finished:
         return state
@@ -97,8 +101,10 @@ def complete_operation(control: Control, state: State) -> State:
 
 
 def _gated(control: Control, state: State) -> State:
-    """Let the gate of an execution say what its log says, and return its state. Two operations at once may write the gate in
-    another order than the log; the one that writes last reads the log after that."""
+    """Set the gate of an execution as its log says, and return its state.
+
+    Concurrent operations may write the gate in another order than the log. So the last writer reads the log after its write.
+    """
     for _ in range(MAX_GATES):
         wanted: Mode = _GATES.get(state.status, "run")
         if state.finished:
@@ -112,13 +118,13 @@ def _gated(control: Control, state: State) -> State:
 
 
 def _align_soon(control: Control, state: State) -> None:
-    """Have an execution reconciled at once if it was paused or resumed while its children were resumed or paused."""
+    """Reconcile an execution at once if it was paused or resumed while its children were resumed or paused."""
     if control.load(state.execution_id).status != state.status:
         control.index.set_due(state.execution_id, control.clock.now())
 
 
 def align_child(control: Control, parent: State, child: State) -> None:
-    """Pause a child that goes on under a paused parent, and resume one that was paused with its parent, which goes on."""
+    """Pause a running child of a paused parent. Resume a child that was paused with its parent if the parent runs again."""
     if _aligned(parent, child):
         return
     parent = control.load(parent.execution_id)  # it may have been paused or resumed since
@@ -142,14 +148,14 @@ _GATES: Mapping[str, Mode] = {"paused": "pause", "cancelling": "stop"}
 
 
 def fence_all(control: Control, execution_id: str, error: Failure) -> State:
-    """End every open run, route the boundaries with which they end, and cancel open children. Compensations go on."""
+    """End every open run, route the boundaries with which they end, and cancel open children. Compensations continue."""
     while True:
         state = control.load(execution_id)
         kept = {
             r.id for r in state.runs.values() if r.undoes is not None and (state.compensates or r.undoes.get("stops") is True)
         }
-        for child, asked in list(state.children.items()):
-            if asked.run not in kept:
+        for child, request in list(state.children.items()):
+            if request.run not in kept:
                 control.children.end(control, end_of(state, child, f"parent {execution_id} ended", compensate=state.undo))
         chunks = [r for r in state.runs.values() if r.parent is not None]
         runs = chunks or [r for r in state.runs.values() if r.id not in kept and (r.loop is None or not r.loop.open)]
@@ -162,11 +168,9 @@ def fence_all(control: Control, execution_id: str, error: Failure) -> State:
 
 
 def pause(control: Control, execution_id: str, *, parent: str | None = None) -> State:
-    """Pause an execution and its children: nothing new starts, no timer fires, and running pipelines suspend at their next
-    task boundary. `parent` is the execution with which it is paused, and resumed.
-
-    To pause again changes nothing. Raises `NotFound`, `NotNow`.
-    """
+    """Pause an execution and its children: nothing new starts, no timer fires, and running pipelines suspend at their next task
+    boundary. `parent` is the execution with which it is paused, and resumed. Pausing again changes nothing. Raises `NotFound`,
+    `NotNow`."""
     state = control.load(execution_id)
     if state.status == "paused":
         return state
@@ -184,14 +188,15 @@ def pause(control: Control, execution_id: str, *, parent: str | None = None) -> 
 
 
 def resume(control: Control, execution_id: str) -> State:
-    """Continue after a pause, or after `stuck`, with the children. What became due meanwhile happens now.
+    """Continue after a pause, or after `stuck`, with the children.
 
-    To resume a running execution changes nothing but its children that are paused. Raises `NotFound`, `NotNow`.
+    Timers that became due in the meantime fire now. Resuming a running execution only resumes its paused children. Raises
+    `NotFound`, `NotNow`.
     """
     state = control.load(execution_id)
     if state.status == "running":
         control.index.set_due(execution_id, control.clock.now())
-        control.index.put_head(head_of(state))  # where the log did not read, lists called it stuck
+        control.index.put_head(head_of(state))  # lists call an execution with an unreadable log stuck
         _resume_children(control, state)
         return state
     _alive(state, execution_id)
@@ -202,7 +207,7 @@ def resume(control: Control, execution_id: str) -> State:
     was_stuck = state.status == "stuck"
     state, resumed = control.record(execution_id, fact(ExecutionResumed, by=control.by))
     if was_stuck:
-        control.queue.wake(execution_id)  # boundaries that came meanwhile are in their streams alone
+        control.queue.wake(execution_id)  # boundaries recorded in the meantime are in their streams alone
     state = _gated(control, state)
     if not resumed and state.status != "running":
         _alive(state, execution_id)
@@ -221,11 +226,11 @@ def _resume_children(control: Control, state: State) -> None:
 
 def _children(state: State) -> list[str]:
     """Return the open children that were created and are not detached."""
-    return [child for child, asked in state.children.items() if not asked.request.get("detach")]
+    return [child for child, request in state.children.items() if not request.request.get("detach")]
 
 
 def signal(control: Control, execution_id: str, name: str, data: Any, signal_id: str | None = None) -> State:
-    """Record a named signal; it is matched to a wait of that name, now or later. Raises `NotFound`, `NotNow`."""
+    """Record a named signal. A wait of that name takes it, now or later. Raises `NotFound`, `NotNow`."""
     _alive(control.load(execution_id), execution_id)
     control.due_soon(execution_id)
     id = signal_id or control.clock.nonce()

@@ -1,9 +1,6 @@
-"""Redriving an execution that has ended: from its failure, or from any step, task or iteration (docs/redriving.md;
-`engine.redrive.plan` plans it).
-
-The due item and the gate are written first, then the one commit that makes the execution run again. If the process dies in
-between, the execution is still ended and is reconciled once more.
-"""
+"""Redrives ended executions: from their failure, or from any step, task or iteration (docs/redriving.md; `engine.redrive.plan`
+plans it). The due item and the gate are written first, then the one commit that makes the execution run again. If the process
+dies in between, the execution is still ended and is reconciled once more."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from typing import Any
 from noetl_core.control.admit import check_pools, loading, pin, register, settled_inputs
 from noetl_core.control.catalog.versions import resolve
 from noetl_core.control.core import Control
-from noetl_core.control.lifecycle.backfill import FOR
+from noetl_core.control.lifecycle.backfill import BACKFILL_PATH
 from noetl_core.control.lifecycle.operate import NotNow
 from noetl_core.dsl.model import Playbook
 from noetl_core.dsl.versions import Version
@@ -34,50 +31,50 @@ from noetl_core.values.frozen import frozen
 from noetl_core.values.instants import DAY_S, SECOND
 
 SHOWN = 50
-"""Ranges of iterations that a preview lists."""
+"""Maximum number of ranges of iterations in a preview."""
 
 
 @frozen
 class Redriven:
-    """The execution after a redrive, or unchanged after a preview; and what is run again, in words for people and programs."""
+    """The execution after a redrive, or unchanged after a preview; and a description of what runs again,
+    for people and programs."""
 
     state: State
-    shown: dict[str, Any]
+    description: dict[str, Any]
 
 
 def redrive(
     control: Control,
     execution_id: str,
-    asked: Redrive,
+    selection: Redrive,
     *,
     source: str | None = None,
     version: Version = None,
     preview: bool = False,
     registers: bool = True,
 ) -> Redriven:
-    """Run an ended execution again, with the playbook `source`, or `version` of its playbook, if one is given. `registers` is
-    as in `StartRequest`.
+    """Run an ended execution again, with the playbook `source`, or `version` of its playbook, if there is one.
 
-    `preview` writes nothing. Raises `NotFound`, `UnknownPool`, `NotNow` (it has not ended, or its log ends soon),
-    `BadRedrive`, `BadWorkload`, `InvalidPlaybook`.
+    `registers` is as in `StartRequest`. `preview` writes nothing. Raises `NotFound`, `UnknownPool`, `NotNow` (it has not ended,
+    or its log ends soon), `BadRedrive`, `BadWorkload`, `InvalidPlaybook`.
     """
     state = control.load(execution_id)
     if state.seq < 0:
         raise NotFound(f"there is no execution {execution_id}")
     if not state.finished:
-        raise NotNow(f"execution {execution_id} is {state.status}; only what has ended can be redriven (cancel it first)")
+        raise NotNow(f"execution {execution_id} is {state.status}; only ended executions can be redriven (cancel it first)")
     if state.expires_at and state.expires_at - control.clock.now() // SECOND < DAY_S:
         raise NotNow(f"the log of execution {execution_id} is about to expire; start it anew")
     old = control.playbook(state.digest)
     new, number = _playbook(control, state, old, source, version, preview=preview, registers=registers)
     check_pools(control, new)
     lineage = lineage_of(control.store.read(StreamId(execution_id)))
-    if state.path == FOR and state.version == 0:
-        asked = replace(asked, iterations=True)  # it fails behind its loop, of whose iterations some have
-    planned = plan(state, lineage, old, new, asked)
-    shown = _shown(control, state, planned, old, new)
+    if state.path == BACKFILL_PATH and state.version == 0:
+        selection = replace(selection, iterations=True)  # it failed after its loop, some of whose iterations failed
+    planned = plan(state, lineage, old, new, selection)
+    description = _description(control, state, planned, old, new)
     if preview:
-        return Redriven(state, shown)
+        return Redriven(state, description)
     data = planned.data.copy()
     data["by"] = control.by
     if number is not None:
@@ -91,15 +88,15 @@ def redrive(
     after, redriven = control.record(execution_id, fact(ExecutionRedriven, **data))
     if not redriven:
         raise NotNow(
-            f"execution {execution_id} was redriven by somebody else at the same time; look at it before redriving it again"
+            f"execution {execution_id} was redriven by another request at the same time; inspect it before redriving it again"
         )
-    return Redriven(after, shown)
+    return Redriven(after, description)
 
 
 def _playbook(
     control: Control, state: State, old: Playbook, source: str | None, version: Version, *, preview: bool, registers: bool
 ) -> tuple[Playbook, int | None]:
-    """Return the playbook with which to continue, and its version when it is a different one."""
+    """Return the playbook with which to continue, and its version if it is a different one."""
     if source is None and version is None:
         return old, None
     if source is None:
@@ -113,11 +110,11 @@ def _playbook(
     return new, (register(control, source)[1] if registers else pin(control, source)).version
 
 
-# --- what it would do ---------------------------------------------------------------------------------------------------
+# --- preview ---------------------------------------------------------------------------------------------------------
 
 
-def _shown(control: Control, state: State, planned: Plan, old: Playbook, new: Playbook) -> dict[str, Any]:
-    """Return what is run again and what is kept. Raises `BadRedrive` when the new playbook cannot keep what ran."""
+def _description(control: Control, state: State, planned: Plan, old: Playbook, new: Playbook) -> dict[str, Any]:
+    """Return a description of what runs again and what is kept. Raises `BadRedrive` if the new playbook cannot keep what ran."""
     again = [_rerun(control, state.execution_id, planned, run, spec, old, new) for run, spec in planned.reruns]
     taken = {run.step for run, _ in planned.reruns} | {run.step for run in planned.followers}
     tokens = [token.data["step"] for token in planned.put_back] + [arcs["step"] for arcs in planned.data.get("arcs", ())]
@@ -134,7 +131,7 @@ def _shown(control: Control, state: State, planned: Plan, old: Playbook, new: Pl
 def _rerun(
     control: Control, execution_id: str, planned: Plan, run: RunLineage, spec: Rerun | None, old: Playbook, new: Playbook
 ) -> dict[str, Any]:
-    """Return for one run the tasks, or the iterations, that run again, and those that are kept: as the worker will find them."""
+    """Return for one run the tasks, or the iterations, that run again, and those that are kept, as the worker will find them."""
     out: dict[str, Any] = {"step": run.step, "run": run.id}
     tasks = [t.name for t in new.by_name[run.step].tasks]
     if spec is None:
@@ -177,13 +174,13 @@ def _check_visit(step: str, spec: Rerun, visits: int) -> None:
 
 
 def _same_places(step: str, kept: set[str], old: Playbook, new: Playbook) -> None:
-    """Check that the tasks that are kept have the same places in the new pipeline, because it continues after them."""
+    """Check that kept tasks have the same places in the new pipeline, because the run continues after them."""
     before = [t.name for t in old.by_name[step].tasks] if step in old.by_name else []
     now = [t.name for t in new.by_name[step].tasks]
     for name in sorted(kept):
         if name not in now or name not in before or now.index(name) != before.index(name):
             raise BadRedrive(
-                f"task {name!r} of step {step!r} ran and does not stand in its place in this version, so it cannot be kept;"
+                f"task {name!r} of step {step!r} ran and has another place in this version, so it cannot be kept;"
                 f" --from {step} runs all of the step"
             )
 

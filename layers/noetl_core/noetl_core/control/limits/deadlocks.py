@@ -1,8 +1,6 @@
-"""Executions that wait for places in limits in a circle: found, and ended for the newest of those that wait (docs/limits.md).
-
-What waits for a place waits until one of its holders ends; an execution ends after all that it waits for, a run after its
-children. Looked at is what is reachable from there, and no further than to a holder that goes on by itself.
-"""
+"""Detects deadlocks between executions that wait for each other's places in limits, and refuses the newest waiter its place
+(docs/limits.md). A waiter waits until a holder of the limit ends. An execution ends after everything it waits for, a run after
+its children. A search visits what is reachable from one limit, and stops at holders that progress by themselves."""
 
 from __future__ import annotations
 
@@ -21,15 +19,15 @@ from noetl_core.values.frozen import frozen
 
 log = logging.getLogger(__name__)
 
-MOST: Final = 100
-"""Executions that are looked at. Of a circle that is longer nothing is said."""
+MAX_EXECUTIONS: Final = 100
+"""Maximum number of executions examined. Longer cycles are not detected."""
 REMEDY: Final = "ask for limits in the same order everywhere"
 
 
 def end_deadlock(control: Control, places: LimitPlaces, key: str) -> None:
-    """Refuse the place to the newest of those that wait for each other, as seen from a limit for which somebody waits.
+    """Refuse the newest waiter of a cycle its place, seen from a limit with waiters.
 
-    Logs and limits are read one after the other. What was so at both of two looks was so in between, all of it at the same time.
+    Logs and limits cannot be read atomically. A deadlock found twice in a row existed in between.
     """
     found = _find(control, places, key)
     if found is not None and found == _find(control, places, key):
@@ -40,7 +38,7 @@ def end_deadlock(control: Control, places: LimitPlaces, key: str) -> None:
 
 @frozen
 class _Deadlock:
-    """Who is refused its place, why, and what waits for what."""
+    """The refused waiter, the reason, and the wait-for graph."""
 
     holder: str
     reason: str
@@ -62,7 +60,7 @@ def _find(control: Control, places: LimitPlaces, key: str) -> _Deadlock | None:
 
 
 class _Waits:
-    """What waits for what, by names: `key K`, `wait H` (a holder that waits for its place), `place H`, `execution E`."""
+    """The wait-for graph, by names: `key K`, `wait H` (a holder that waits for its place), `place H`, `execution E`."""
 
     def __init__(self, control: Control, places: LimitPlaces) -> None:
         self._control, self._places = control, places
@@ -72,7 +70,7 @@ class _Waits:
         self._states: dict[str, State | None] = {}
 
     def look(self, key: str) -> None:
-        """Look at a limit, and at all that is reachable from it."""
+        """Add a limit, and everything reachable from it, to the graph."""
         ahead = self._limit(f"key {key}", key)
         while ahead:
             execution_id = ahead.pop()
@@ -80,15 +78,15 @@ class _Waits:
                 ahead += self._execution(execution_id)
 
     def _limit(self, node: str, key: str) -> list[str]:
-        """Look at what waits for a place in a limit: at its holders. Return their executions."""
+        """Add the holders of a limit as needs of a waiter. Return their executions."""
         if key not in self._limits:
             self._limits[key] = self._places.read(key), self._places.waiters(key, 1)
         record, first = self._limits[key]
         if not first or len(record.holders) < first[0].most:
-            return []  # the first in line gets its place, and nobody overtakes it
+            return []  # the first waiter gets its place, and no other overtakes it
         for holder in record.holders:
             if holder in record.displaced or not self._needs_of(holder):
-                return []  # it leaves, or goes on and frees its place
+                return []  # the holder leaves, or continues and frees its place
         for holder in record.holders:
             self.needs[f"place {holder}"] = Need(tuple(self._needs_of(holder)))
         self.needs[node] = Need(tuple(f"place {holder}" for holder in record.holders), any_frees=True)
@@ -100,13 +98,13 @@ class _Waits:
         execution_id = execution_of(execution_id)
         state = self._state(execution_id)
         if state is None or holder not in state.limits or not state.limits[holder].held:
-            return []  # of one that has not heard of its place yet: it is about to go on
+            return []  # the holder does not know of its place yet: it is about to continue
         if not run:
             return [f"execution {execution_id}"] if waits(state) else []
         return [f"execution {child}" for child in _children(state, run)]
 
     def _execution(self, execution_id: str) -> list[str]:
-        """Look at an execution: it ends after all its places were there, and all its children have ended."""
+        """Add an execution: it ends after it got all its places and all its children have ended."""
         state = self._state(execution_id)
         if state is None or state.status != "running":
             return []
@@ -123,8 +121,8 @@ class _Waits:
         return ahead + children
 
     def _state(self, execution_id: str) -> State | None:
-        """Return the state; None of one that is over, does not read, or is one too many."""
-        if execution_id not in self._states and len(self._states) < MOST:
+        """Return the state; None if the execution has ended, its log is unreadable, or the maximum is reached."""
+        if execution_id not in self._states and len(self._states) < MAX_EXECUTIONS:
             try:
                 state = self._control.load(execution_id)
             except PortError:
@@ -133,20 +131,20 @@ class _Waits:
         return self._states.get(execution_id)
 
     def words(self, way: Sequence[str]) -> str:
-        """Return a circle in words, which begins with what waits for a place."""
+        """Describe a cycle for people, beginning with a waiter for a place."""
         first = execution_of(way[0].removeprefix("wait "))
-        said, at = [f"execution {first}"], first
+        parts, at = [f"execution {first}"], first
         for node in (*way, f"execution {first}"):
             kind, _, name = node.partition(" ")
             if kind == "wait":
-                said.append(f"{', which' if len(said) > 1 else ''} waits for limit {self.uses[node].key}")
+                parts.append(f"{', which' if len(parts) > 1 else ''} waits for limit {self.uses[node].key}")
             elif kind == "place":
                 at = execution_of(name)
-                said.append(f", held by execution {at}")
+                parts.append(f", held by execution {at}")
             elif name != at:
-                said.append(f", which waits for its child {name}")
+                parts.append(f", which waits for its child {name}")
                 at = name
-        return "".join(said)
+        return "".join(parts)
 
 
 def waits(state: State) -> bool:

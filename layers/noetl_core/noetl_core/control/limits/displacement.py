@@ -1,9 +1,8 @@
-"""Places that are taken from the oldest for those that come later (`on_limit: cancel_oldest`, docs/limits.md).
+"""Implements `on_limit: cancel_oldest`: a newcomer displaces the oldest holder or waiter (docs/limits.md).
 
-Who is displaced by whom is decided by one conditional write of the limit's record, so nobody is displaced for two, and nobody
-displaces two. It is carried out afterwards, by whoever looks at the newcomer again and by the sweep of the limit, as often as
-somebody dies in between. A run is ended as by a deadline: its stream's next position is taken. Where the run was first, its own
-end stands.
+One conditional write of the limit's record decides the pair, so no holder is displaced twice and no newcomer displaces two. The
+next visit of the newcomer or the sweep of the limit carries it out, and repeats it after crashes. A run is ended as by a
+deadline: by a commit at the next position of its stream. If the run commits first, its own end stands.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import Final, Protocol
 from noetl_core.control.core import Control
 from noetl_core.control.fence import fence_runs
 from noetl_core.control.lifecycle.operate import NotNow, cancel
-from noetl_core.engine.effects import ReleasePlace
+from noetl_core.engine.dispatch.effects import ReleasePlace
 from noetl_core.engine.routing.limit_requests import asked_at, execution_of
 from noetl_core.engine.state import LimitUse, State
 from noetl_core.events.event import fact
@@ -37,21 +36,20 @@ from noetl_core.ports import (
 log = logging.getLogger(__name__)
 
 MOST_WAITING: Final = 1_000
-"""How many of those that wait are looked at."""
+"""Maximum number of waiters examined."""
 
 
 class Release(Protocol):
-    """Frees a place, or leaves the line."""
+    """Frees a place, or leaves the queue of waiters."""
 
     def __call__(self, control: Control, freed: ReleasePlace) -> None: ...
 
 
 def displace_oldest(control: Control, places: LimitPlaces, use: LimitUse, mine: LimitWaiter, release: Release) -> None:
-    """Displace the oldest of those that hold a place or wait for one, if there are too many with the one that waits as `mine`:
-    that one itself, should others have asked after it.
+    """Displace the oldest holder or waiter if there are too many with the newcomer, which waits as `mine`.
 
-    Whom is written down. Who is chosen now is displaced when the newcomer is looked at again, which is due at once: what follows
-    for the displaced one may ask for a place in turn, and must not do so within this call.
+    That may be the newcomer itself, if others came later. The victim is recorded first and displaced on the next visit of the
+    newcomer, which is due at once. The effects of the displacement may need a place in turn, and must not do so within this call.
     """
     victim, is_new = mine.cancels, False
     if victim is None:
@@ -59,7 +57,7 @@ def displace_oldest(control: Control, places: LimitPlaces, use: LimitUse, mine: 
         if victim is None:
             return
         if not places.replace(use.key, replace(mine, cancels=victim)):
-            is_new = True  # it has left the line meanwhile, with its place or without one: its execution finds out which
+            is_new = True  # it has left the queue in the meantime: its execution finds out whether it got a place
     if is_new:
         execution_id = execution_of(use.holder)
         control.index.set_due(execution_id, control.clock.now())
@@ -69,7 +67,7 @@ def displace_oldest(control: Control, places: LimitPlaces, use: LimitUse, mine: 
 
 
 def _chosen(control: Control, places: LimitPlaces, use: LimitUse) -> tuple[str | None, bool]:
-    """Return who is displaced for a newcomer, None for nobody, and whether that is decided just now."""
+    """Return the holder to displace for a newcomer (None: nobody), and whether this call decided it."""
 
     def attempt() -> tuple[str | None, bool] | None:
         record = places.read(use.key)
@@ -80,23 +78,23 @@ def _chosen(control: Control, places: LimitPlaces, use: LimitUse) -> tuple[str |
         if len(stay) <= use.max:
             return None, False
         victim, by = stay[0], use.holder if stay[0] != use.holder else stay[-1]
-        written = places.write(replace(record, displaced={**record.displaced, victim: by}), control.clock.now())
-        return (victim, True) if written else None
+        recorded = places.write(replace(record, displaced={**record.displaced, victim: by}), control.clock.now())
+        return (victim, True) if recorded else None
 
     return retry_conflicts(attempt, f"limit {use.key}")
 
 
 def _staying(control: Control, use: LimitUse, record: LimitRecord, waiting: Sequence[LimitWaiter]) -> list[str]:
-    """Return those that hold places or wait, in the order in which they asked, without those that are to leave.
+    """Return holders and waiters in the order of their requests, without those that are leaving.
 
-    What has its place since before this one asked, asked before. Of others the log says when: this one may be late, because the
-    process that asked for it has died.
+    A holder that got its place before the newcomer's request came first. For other holders, the log has the time of the request:
+    this newcomer may be late, because the process that requested its place died.
     """
-    asked = {waiter.holder: asked_at(waiter.place) for waiter in waiting}
+    requested_at = {waiter.holder: asked_at(waiter.place) for waiter in waiting}
     for holder, since in record.holders.items():
-        asked[holder] = since if since <= use.asked_at else _asked_at(control, holder, since)
-    stay = [holder for holder in asked if holder not in record.displaced]
-    return sorted(stay, key=lambda holder: (asked[holder], holder not in record.holders, holder))
+        requested_at[holder] = since if since <= use.asked_at else _asked_at(control, holder, since)
+    stay = [holder for holder in requested_at if holder not in record.displaced]
+    return sorted(stay, key=lambda holder: (requested_at[holder], holder not in record.holders, holder))
 
 
 def _asked_at(control: Control, holder: str, since: int) -> int:
@@ -108,8 +106,8 @@ def _asked_at(control: Control, holder: str, since: int) -> int:
 
 
 def displace(control: Control, key: str, victim: str, by: str, release: Release) -> None:
-    """End a holder of a place, or one that waits for it, because `by` came: an execution is cancelled, a run of a step fails with
-    kind `limit` and code `displaced`. It is safe to repeat. Raises `Unavailable`."""
+    """End a holder or waiter because `by` came: an execution is cancelled, a run of a step fails with kind `limit` and code
+    `displaced`. Repeating it is safe. Raises `Unavailable`."""
     execution_id, newcomer = execution_of(victim), execution_of(by)
     who = "another run of this execution" if newcomer == execution_id else f"execution {newcomer}"
     reason = f"limit {key}: {who} takes its place"
@@ -125,11 +123,11 @@ def displace(control: Control, key: str, victim: str, by: str, release: Release)
             return
         _end_run(control, state, victim, {"kind": "limit", "code": "displaced", "message": reason, "retryable": False})
     except CorruptLog:
-        log.exception("limit %s: %s cannot be displaced, its log does not read", key, victim)
+        log.exception("limit %s: %s cannot be displaced, its log is unreadable", key, victim)
 
 
 def _end_run(control: Control, state: State, victim: str, error: Failure) -> None:
-    """Let a run fail, whether it is under way or has not begun. Chunks of its loop that begin meanwhile are ended, too."""
+    """Fail a run, in progress or not yet begun. Chunks of its loop that begin in the meantime are ended too."""
     execution_id, run_id = state.execution_id, victim.partition("/")[2]
     control.due_soon(execution_id)
     for _ in range(MAX_ATTEMPTS):

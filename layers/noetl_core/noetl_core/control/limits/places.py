@@ -1,14 +1,14 @@
-"""Places in limits that executions share: who gets one, who waits, and who is next (docs/limits.md).
+"""Grants places in limits that executions share (docs/limits.md).
 
-A limit has a record of those that hold a place, and those that wait stand in order beside it. Whoever frees a place gives it to
-the next and wakes it, so nobody asks again while it waits. Two rules let no place be lost, whoever dies when:
+A limit has a record of its holders; its waiters are stored in order beside it. The process that frees a place grants it to the
+next waiter and wakes it, so waiters need not ask again. Two rules prevent lost places, whichever process dies, and whenever:
 
-* Who waits is written down before `waiting` of the record is read, and `waiting` is cleared only on the record that was read
-  before nobody was found. So of one that frees a place and one that begins to wait, the later one sees the other.
-* Who got a place is removed from those that wait only after it was woken. So where a process died in between, the next one to
-  look finds a waiter that holds a place, and wakes it again.
+* A waiter is recorded before `waiting` of the record is read. `waiting` is cleared only on the record that was read before no
+  waiter was found. So of a process that frees a place and one that begins to wait, the later one sees the other.
+* A waiter that got a place is removed only after it was woken. So if a process died in between, the next one finds a waiter that
+  holds a place, and wakes it again.
 
-The limit has a due item while somebody waits: the sweeper frees places whose holders are over.
+The limit has a due item while it has waiters: the sweeper frees places whose holders have ended.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Final
 from noetl_core.control.core import Control, Limits
 from noetl_core.control.limits.deadlocks import end_deadlock, waits
 from noetl_core.control.limits.displacement import MOST_WAITING, displace, displace_oldest
-from noetl_core.engine.effects import RECONCILE_EVERY_S, AcquirePlace, ReleasePlace, caller_run
+from noetl_core.engine.dispatch.effects import RECONCILE_EVERY_S, AcquirePlace, ReleasePlace, caller_run
 from noetl_core.engine.routing.limit_requests import execution_of, run_holder
 from noetl_core.engine.state import LimitUse
 from noetl_core.events.event import fact
@@ -32,18 +32,18 @@ from noetl_core.values.instants import SECOND
 log = logging.getLogger(__name__)
 
 DUE: Final = "limit:"
-"""What the ids of due items of limits begin with; ids of executions are numbers."""
+"""Prefix of the ids of limits' due items; ids of executions are numbers."""
 LOOK: Final = 50
-"""How many of those that wait are read at a time."""
+"""Waiters that are read at a time."""
 CHECKED: Final = 25
-"""How many holders one sweep of a limit looks at."""
+"""Maximum number of holders that one sweep of a limit examines."""
 GRACE_S: Final = 60
-"""How long a holder is not looked at: it may be about to hear of its place."""
+"""A sweep skips holders newer than this: they may not know of their place yet."""
 MAX_DEPTH: Final = 20
 
 
 class SharedLimits(Limits):
-    """`Limits` over the records of limits."""
+    """Implements `Limits` with the records of limits."""
 
     def __init__(self, places: LimitPlaces, rates: RateLimits) -> None:
         self._places, self._rates = places, rates
@@ -54,13 +54,13 @@ class SharedLimits(Limits):
 
     @property
     def rates(self) -> RateLimits:
-        """Rates, which workers keep and lists show."""
+        """Return the rates, which workers keep and lists show."""
         return self._rates
 
-    # --- asking ---------------------------------------------------------------------------------------------------------
+    # --- requests -------------------------------------------------------------------------------------------------------
 
     def acquire(self, control: Control, execution_id: str, wanted: AcquirePlace) -> None:
-        """As `Limits.acquire`. Without anybody waiting: one read and one write."""
+        """Grant a place or begin to wait, as `Limits.acquire`. Without waiters, this takes one read and one write."""
         use = wanted.use
         shared = _held_above(control, wanted)
         if shared is not None:
@@ -75,12 +75,12 @@ class SharedLimits(Limits):
             self._closes_circle(control, wanted)
 
     def _closes_circle(self, control: Control, wanted: AcquirePlace) -> None:
-        """End the deadlock that this wait has brought about, if it has. What others may wait for is all that can."""
+        """End the deadlock that this wait has caused, if any. Only a wait that others may depend on can cause one."""
         if wanted.holds:
             end_deadlock(control, self.places, wanted.use.key)
 
     def _taken(self, control: Control, use: LimitUse) -> bool:
-        """Return whether it has a place, maybe since just now."""
+        """Return whether the execution has a place, perhaps a new one."""
 
         def attempt() -> bool | None:
             record = self.places.read(use.key)
@@ -107,7 +107,10 @@ class SharedLimits(Limits):
             displace_oldest(control, self.places, use, mine, self.release)
 
     def _begin(self, control: Control, execution_id: str, use: LimitUse) -> None:
-        """Tell an execution that it has its place. Whom it displaced may wait still, as another has left its place to it."""
+        """Tell an execution that it has its place.
+
+        The execution that it displaced may still wait, if another one has left its place to it.
+        """
         control.route(execution_id, facts=[fact(LimitGranted, holder=use.holder)])
         if use.on_limit == "cancel_oldest":
             for victim, by in self.places.read(use.key).displaced.items():
@@ -117,7 +120,7 @@ class SharedLimits(Limits):
     # --- freeing --------------------------------------------------------------------------------------------------------
 
     def release(self, control: Control, freed: ReleasePlace) -> None:
-        """As `Limits.release`. Without anybody waiting: one read and one write."""
+        """Free a place, as `Limits.release`. Without waiters, this takes one read and one write."""
 
         def attempt() -> LimitRecord | None:
             record = self.places.read(freed.key)
@@ -125,40 +128,40 @@ class SharedLimits(Limits):
                 return record
             left = {holder: since for holder, since in record.holders.items() if holder != freed.holder}
             displaced = {holder: by for holder, by in record.displaced.items() if holder != freed.holder}
-            written = self.places.write(replace(record, holders=left, displaced=displaced), control.clock.now())
-            return record if written else None
+            recorded = self.places.write(replace(record, holders=left, displaced=displaced), control.clock.now())
+            return record if recorded else None
 
         if retry_conflicts(attempt, f"limit {freed.key}").waiting:
             self.places.dequeue(freed.key, freed.place)
             self._grant(control, freed.key)
 
     def _grant(self, control: Control, key: str, but: str = "") -> Sequence[str]:
-        """Give free places to those that wait, in order, and wake all but `but`. Returns who has one now."""
+        """Give free places to waiters, in order, and wake all but `but`. Return the new holders."""
         got: list[str] = []
 
         def attempt() -> Sequence[str] | None:
             record, waiting = self.places.read(key), self.places.waiters(key, LOOK)
             now = control.clock.now()
-            given, holders = _next(record, waiting, now)
+            chosen, holders = _next(record, waiting, now)
             after = replace(record, holders=holders, waiting=bool(waiting), most=waiting[0].most if waiting else record.most)
             changed = after != record
             if changed and not self.places.write(after, now):
                 return None
-            for waiter in given:
+            for waiter in chosen:
                 if waiter.holder != but:
                     execution_id = execution_of(waiter.holder)
                     control.index.set_due(execution_id, now)
                     control.queue.wake(execution_id)
                 self.places.dequeue(key, waiter.place)
                 got.append(waiter.holder)
-            return got if not given or len(given) < len(waiting) else None  # None: the next of those that wait
+            return got if not chosen or len(chosen) < len(waiting) else None  # None: continue with the next waiters
 
         return retry_conflicts(attempt, f"limit {key}")
 
     # --- sweeping -------------------------------------------------------------------------------------------------------
 
     def sweep(self, control: Control, key: str) -> None:
-        """As `Limits.sweep`: a few reads, and the logs of some holders."""
+        """Free places of ended holders, as `Limits.sweep`: a few reads, and the logs of some holders."""
         now, record = control.clock.now(), self.places.read(key)
         old = sorted(holder for holder, since in record.holders.items() if since < now - GRACE_S * SECOND)
         first = now // (RECONCILE_EVERY_S * SECOND) * CHECKED % len(old) if len(old) > CHECKED else 0
@@ -167,10 +170,10 @@ class SharedLimits(Limits):
             use, over, blocked = _standing(control, holder)
             goes_on = goes_on or not blocked
             if over:
-                log.warning("limit %s: the place of %s is freed, which is over", key, holder)
+                log.warning("limit %s: the place of %s is freed, because it has ended", key, holder)
                 self.release(control, ReleasePlace(key, holder, "" if use is None else use.place))
             elif use is not None and not use.held:
-                control.queue.wake(execution_of(holder))  # it has not heard of it
+                control.queue.wake(execution_of(holder))  # it does not know of its place yet
         for victim, by in list(record.displaced.items())[:CHECKED]:
             displace(control, key, victim, by, self.release)
         self._grant(control, key)
@@ -184,9 +187,11 @@ class SharedLimits(Limits):
 
 
 def _next(record: LimitRecord, waiting: Sequence[LimitWaiter], now: int) -> tuple[list[LimitWaiter], dict[str, int]]:
-    """Return who is next, those included that have a place already and were perhaps not woken; and who holds places then. The
-    first that finds no place keeps those behind it from overtaking; one that is to leave does not."""
-    holders, given = dict(record.holders), []
+    """Return the next waiters, including those that have a place already and were perhaps not woken, and the new holders.
+
+    The first waiter without a place keeps later ones from overtaking it; a waiter that is leaving does not.
+    """
+    holders, chosen = dict(record.holders), []
     for waiter in waiting:
         if waiter.holder not in holders:
             if waiter.holder in record.displaced:
@@ -194,13 +199,15 @@ def _next(record: LimitRecord, waiting: Sequence[LimitWaiter], now: int) -> tupl
             if len(holders) >= waiter.most:
                 break
             holders[waiter.holder] = now
-        given.append(waiter)
-    return given, holders
+        chosen.append(waiter)
+    return chosen, holders
 
 
 def _held_above(control: Control, wanted: AcquirePlace) -> str | None:
-    """Return the place that a parent, or its run that calls the child, has in the same limit: the child shares it, for they wait
-    for the child. The places of other runs are theirs: they end without it."""
+    """Return the place that a parent, or its run that calls the child, has in the same limit.
+
+    The child shares it, because they wait for the child. Places of other runs are not shared: those runs end without the child.
+    """
     parent, run = wanted.parent, wanted.run
     for _ in range(MAX_DEPTH):
         if parent is None:
@@ -217,10 +224,11 @@ def _held_above(control: Control, wanted: AcquirePlace) -> str | None:
 
 
 def _standing(control: Control, holder: str) -> tuple[LimitUse | None, bool, bool]:
-    """Return what a holder's execution says of its place, whether it is over, and whether it waits for what may not come."""
+    """Return a holder's place according to its execution's log, whether it is over, and whether it waits for an input that may
+    never come."""
     try:
         state = control.load(execution_of(holder))
     except PortError:
-        return None, False, False  # a log that does not read says nothing: somebody must act, and `cancel` closes it
+        return None, False, False  # an unreadable log says nothing: someone must act, and `cancel` closes it
     use = state.limits.get(holder)
     return use, state.seq < 0 or state.finished or use is None, waits(state)

@@ -1,2 +1,2 @@
-"""The sweeper: `sweep` finds what is due, `reconcile` repairs one execution from its log, `dead_letters` handles messages that
-a queue gave up. Nothing here decides: it routes what the log already says."""
+"""Repairs what stopped: `sweep` finds what is due, `reconcile` repairs one execution from its log, `dead_letters` handles
+messages that a queue gave up. Nothing here decides: it routes what is in the log."""

@@ -1,4 +1,4 @@
-"""Dead letters: messages that a queue gave up after repeated failures, and what they mean for their executions."""
+"""Handles dead letters: messages that a queue gave up after repeated failures."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def handle_dead_letter(control: Control, letter: DeadLetter) -> None:
     """Handle a dead letter, after which it may be deleted.
 
     A command that no worker could carry out marks its execution stuck. A duplicate command is ignored: its run has ended, is
-    suspended, or has a commit of a worker at the position where the command was to begin. A dead wake makes its execution
-    due; the sweeper reconciles it and counts attempts that do not end. Raises `Unavailable`: keep the letter.
+    suspended, or has a worker's commit at the position where the command was to begin. A dead wake makes its execution due; the
+    sweeper reconciles it and counts attempts that do not end. Raises `Unavailable`: keep the letter.
     """
     execution_id = letter.execution_id
     try:
@@ -35,7 +35,7 @@ def handle_dead_letter(control: Control, letter: DeadLetter) -> None:
             log.error("execution %s is stuck: %s", execution_id, what)
             mark_stuck(control, execution_id, f"{what}; the functions' logs have the errors")
     except CorruptLog as error:
-        log.error("execution %s is stuck: its log does not read: %s", execution_id, error)
+        log.error("execution %s is stuck: its log is unreadable: %s", execution_id, error)
         mark_head_stuck(control, execution_id, str(error))
         control.index.clear_due(execution_id)
     except NewerLog:
@@ -45,7 +45,7 @@ def handle_dead_letter(control: Control, letter: DeadLetter) -> None:
 
 def _wake(control: Control, execution_id: str) -> None:
     if trigger_of(execution_id) is not None:
-        return  # it stands in the due index all the time
+        return  # its trigger stays in the due index
     head = control.index.head(execution_id)
     if head is None:
         log.error("dead letter of unknown execution %s", execution_id)
@@ -54,7 +54,7 @@ def _wake(control: Control, execution_id: str) -> None:
 
 
 def _is_wanted(control: Control, state: State, letter: DeadLetter) -> bool:
-    """Return whether the run still waits for this command, or for one in its place."""
+    """Return whether the run still waits for this command, or for a replacement."""
     run = state.runs.get(letter.run_id or "")
     if run is None or run.status != "scheduled" or run.expected_seq > letter.expected_seq or state.status != "running":
         return False

@@ -9,9 +9,9 @@ from noetl_core.control.core import Control
 from noetl_core.control.fence import boundary_of, fence_runs
 from noetl_core.control.lifecycle.operate import complete_operation, fence_all
 from noetl_core.dsl.model import Playbook
-from noetl_core.engine.commands import commands_of
-from noetl_core.engine.eager_dispatch.claims import is_claimed
-from noetl_core.engine.effects import (
+from noetl_core.engine.claims import is_claimed
+from noetl_core.engine.dispatch.commands import commands_of
+from noetl_core.engine.dispatch.effects import (
     RECONCILE_AT_LEAST_EVERY_S,
     RECONCILE_EVERY_S,
     end_effects,

@@ -1,7 +1,7 @@
-"""What comes from outside - events, messages, webhooks, uploads - and starts the playbooks whose triggers take it.
+"""Starts playbooks for deliveries from outside: events, messages, webhooks, uploads.
 
-Every delivery has an id of its own, by which it is the same when it comes again: each trigger that takes it starts one execution.
-A trigger that cannot be started keeps no other from it.
+Every delivery has an id that stays the same when it is repeated: each matching trigger starts one execution. A trigger that
+cannot be started does not affect others.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from noetl_core.values.frozen import frozen
 log = logging.getLogger(__name__)
 
 INLINE: Final = 8 * 1024
-"""Bytes of an event up to which it is in the log itself, and in every command. A larger one is stored beside it."""
+"""Maximum size in bytes of an event that is kept in the log and in every command. A larger one is stored beside the log."""
 
 
 @frozen
 class UploadDelivery:
-    """An object that was put into a bucket. `inbox` is where it can be read."""
+    """An object that was put into a bucket. `inbox` reads it."""
 
     kind: ClassVar[str] = "upload"
     upload: Upload
@@ -40,27 +40,26 @@ Delivery = EventDelivery | QueueDelivery | WebhookDelivery | UploadDelivery
 
 
 class NobodyTakes(Exception):
-    """No trigger that is switched on reads the queue, so the message stays in it. Who acts: whoever switched it off."""
+    """No enabled trigger reads the queue, so the message stays there. Who acts: whoever disabled it."""
 
 
 @frozen
 class Deliveries:
-    """Takes what comes. `bucket` is the inbox bucket's name, in which triggers look unless they name another one."""
+    """Takes deliveries. `bucket` is the name of the inbox bucket, the default of triggers for uploads."""
 
     control: Control
     bucket: str = ""
 
     @staticmethod
     def needs_all(delivery: Delivery) -> bool:
-        """Return whether any trigger may take it; a webhook's delivery names the one that does."""
+        """Return whether any trigger may take it; a webhook's delivery names its trigger."""
         return not isinstance(delivery, WebhookDelivery)
 
     def take(self, delivery: Delivery, records: Sequence[TriggerRecord] | None = None) -> list[Firing]:
-        """Start an execution for each trigger that takes `delivery`, and return what became of it. `records`: the triggers, where
-        they have been read a moment ago.
+        """Start an execution for each trigger that takes `delivery`, and return the results.
 
-        It is safe to repeat. Raises `NobodyTakes` for a message that nobody takes; what a trigger raised, after the others had
-        their turn: then the delivery is to come again.
+        `records` are the triggers, if they have just been read. Repeating it is safe. Raises `NobodyTakes` for a message that no
+        trigger takes. Raises the error of a trigger after all triggers were tried: then the delivery must be repeated.
         """
         taking = [record for record in self._records(delivery, records) if self._takes(record, delivery)]
         done: list[Firing] = []
@@ -68,8 +67,8 @@ class Deliveries:
         for record in taking:
             try:
                 done += self._start(record, delivery)
-            except Exception as error:  # whatever keeps one trigger from it must not keep the others
-                log.error("trigger %s of %s: a delivery is to come again: %s", record.name, record.path, error)
+            except Exception as error:  # a failure of one trigger must not affect the others
+                log.error("trigger %s of %s: a delivery must be repeated: %s", record.name, record.path, error)
                 failed.append(error)
         for firing in done:
             log_refusal(firing)
@@ -78,7 +77,7 @@ class Deliveries:
         return done
 
     def _records(self, delivery: Delivery, records: Sequence[TriggerRecord] | None) -> Sequence[TriggerRecord]:
-        """Return the triggers of the delivery's kind that are switched on."""
+        """Return the enabled triggers of the delivery's kind."""
         kind = delivery.kind
         if isinstance(delivery, WebhookDelivery):
             found = self.control.triggers.trigger(delivery.path, delivery.name)
@@ -87,9 +86,7 @@ class Deliveries:
             records = self.control.triggers.delivery_triggers()
         on = [record for record in records if record.kind == kind and record.enabled]
         if isinstance(delivery, QueueDelivery) and not any(record.source["queue"] == delivery.queue for record in on):
-            raise NobodyTakes(
-                f"no trigger that is switched on reads the queue {delivery.queue}: message {delivery.id} stays in it"
-            )
+            raise NobodyTakes(f"no enabled trigger reads the queue {delivery.queue}: message {delivery.id} stays in it")
         return on
 
     def _takes(self, record: TriggerRecord, delivery: Delivery) -> bool:
@@ -110,7 +107,7 @@ class Deliveries:
         occurrence, at = _identity(delivery)
         execution_id = ids.execution_id_from_key(ids.occurrence_key(record.path, record.name, occurrence))
         if isinstance(delivery, UploadDelivery | WebhookDelivery) and self.control.load(execution_id).seq >= 0:
-            return []  # before an object is copied once more; when a request came first is told already
+            return []  # before the object is copied again; started before: recorded already
         if isinstance(delivery, UploadDelivery):
             try:
                 event: Mapping[str, Any] = _uploaded(delivery, execution_id)
@@ -118,7 +115,7 @@ class Deliveries:
                 log.warning("upload %s starts nothing: %s", delivery.upload.key, gone)
                 return []
             except (Forbidden, TooLarge) as error:
-                facts = {"kind": record.kind, "name": record.name, "id": occurrence, "event": _told(delivery.upload)}
+                facts = {"kind": record.kind, "name": record.name, "id": occurrence, "event": _upload_event(delivery.upload)}
                 code = "forbidden" if isinstance(error, Forbidden) else "too_large"
                 return [refuse(self.control, record, occurrence, at, facts, code, str(error))]
         else:
@@ -130,13 +127,13 @@ class Deliveries:
 
 
 def small(control: Control, event: Mapping[str, Any], execution_id: str) -> Mapping[str, Any]:
-    """Return an event as the log takes it: itself, or a reference to it among the objects of its execution."""
+    """Return an event in the form of the log: itself, or a reference to it among the objects of its execution."""
     body = json.dumps(event, separators=(",", ":"), ensure_ascii=False).encode()
     return event if len(body) <= INLINE else control.results.put(f"{execution_id}/trigger/event.json", body)
 
 
 def _identity(delivery: Delivery) -> tuple[str, int]:
-    """Return the id of a delivery, and when it happened (microseconds)."""
+    """Return the id of a delivery, and its time (microseconds)."""
     match delivery:
         case EventDelivery() | QueueDelivery() | WebhookDelivery():
             return short_id(delivery.id), delivery.at
@@ -148,8 +145,8 @@ def _uploaded(delivery: UploadDelivery, execution_id: str) -> Mapping[str, Any]:
     upload = delivery.upload
     if upload.size > MAX_UPLOAD:
         raise TooLarge(f"an upload has {MAX_UPLOAD // 1024**3} GB at most, this object {upload.size} bytes")
-    return {**_told(upload), "object": copied(delivery.inbox, upload, execution_id)}
+    return {**_upload_event(upload), "object": copied(delivery.inbox, upload, execution_id)}
 
 
-def _told(upload: Upload) -> dict[str, Any]:
+def _upload_event(upload: Upload) -> dict[str, Any]:
     return {"bucket": upload.bucket, "key": upload.key, "size": upload.size, "etag": upload.etag, "version_id": upload.version_id}

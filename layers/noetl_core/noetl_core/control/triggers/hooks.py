@@ -1,7 +1,8 @@
-"""Requests to webhooks: what is signed is handed on, everything else hears the same and leaves nothing (docs/triggers.md).
+"""Answers requests to webhooks.
 
-A webhook that does not exist is answered as a wrong signature is, and with the same work: its trigger is read, a secret is read,
-the body is signed. So neither the answer nor its time tells which webhooks there are.
+Signed requests are passed on; all others get the same answer and leave nothing (docs/triggers.md). A request to a webhook that
+does not exist is handled like a wrong signature, with the same work: its trigger is read, a secret is read, the body is signed.
+So neither the answer nor its duration reveals which webhooks exist.
 """
 
 from __future__ import annotations
@@ -44,22 +45,22 @@ from noetl_core.values.instants import SECOND
 log = logging.getLogger(__name__)
 
 ROUTE: Final = "/api/hooks/"
-"""Below it is the address of each webhook: its playbook's path and its name."""
+"""Prefix of webhook addresses; a playbook's path and a webhook's name follow."""
 MAX_BODY: Final = 4 * 1024 * 1024
-"""Bytes of a request's body: what reaches a function through API Gateway when a third of it is the cost of base64."""
+"""Maximum size of a request's body in bytes: API Gateway's limit, less a third for base64."""
 MAX_PART: Final = 512
-"""Bytes of a path, which is as long as playbooks' may be, and of a name."""
+"""Maximum size in bytes of a path (the limit for playbooks) and of a name."""
 TOO_LARGE: Final = f"a body has {MAX_BODY // 1024**2} MB ({MAX_BODY:,} bytes) at most"
 MAX_AGE_S: Final = 60
-"""How long a secret is used that was read: one that was replaced is in use after a minute."""
+"""Maximum age of a cached secret: a replacement is in use after a minute."""
 MISSING_AGE_S: Final = 5
-"""How long it is remembered that the credential of a webhook is missing: somebody may be about to put it there."""
+"""Maximum age of a cached miss of a credential: the credential may be created soon."""
 MOST_SECRETS: Final = 3
-"""Of one webhook, while they are changed."""
+"""Maximum number of secrets of a webhook: two or more only while they are changed."""
 MOST_KEPT: Final = 1_000
-"""Webhooks whose secrets a process keeps, those that do not exist among them."""
+"""Maximum number of webhooks whose secrets a process caches, including those that do not exist."""
 RATE: Final = 20.0
-"""Signed requests per second of one webhook, where nothing else is said."""
+"""Signed requests per second of one webhook, by default."""
 NOBODY: Final = {"code": "unauthorized", "message": "no webhook has this address and this signature"}
 
 
@@ -68,18 +69,18 @@ Find = Callable[[str, str], TriggerRecord | None]
 
 
 Check = Callable[[TriggerRecord, WebhookDelivery], Mapping[str, Any] | None]
-"""Returns the error for a request with which a playbook cannot start; None where it can."""
+"""Returns the error for a request with which a playbook cannot start; None if it can."""
 
 
 class About(Protocol):
-    """Returns what is said about a path; not `fresh`: as it was some seconds ago is good enough."""
+    """Returns the record of a path; with `fresh=False`, possibly a few seconds old."""
 
     def __call__(self, path: str, *, fresh: bool = True) -> PathRecord: ...
 
 
 @frozen
 class Answer:
-    """What a sender is told."""
+    """The answer to a sender."""
 
     status: int
     body: Mapping[str, Any]
@@ -108,20 +109,20 @@ class Hooks:
     rate: float = RATE
     """Signed requests per second of a webhook that says nothing else."""
     paths_required: bool = False
-    """A credential without paths is for no webhook: on a stack."""
+    """If true, webhooks may not use a credential without paths. True on a stack."""
     _kept: LRUCache[tuple[str, str], _Kept] = field(default_factory=lambda: LRUCache(MOST_KEPT))
-    """Webhook -> its secrets. The key is the webhook and not the credential, so that one that does not exist is read as often."""
+    """Secrets by webhook. The key is the webhook and not the credential, so that webhooks that do not exist are read as often."""
     _lock: Lock = field(default_factory=Lock)
 
     def answer(self, path: str, name: str, headers: Mapping[str, str], body: bytes) -> Answer:
-        """Answer a request; never raises for what a sender or a service does. `headers` have names in any case."""
+        """Answer a request; never raises for errors of a sender or a service. `headers` have names in any case."""
         if len(body) > MAX_BODY:
             return _refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large", TOO_LARGE)
         lower = {key.lower(): value for key, value in headers.items()}
         try:
             return self._answer(path, name, lower, body)
         except Unavailable as error:
-            log.error("webhook %s of %s is not answered now: %s", name[:200], path[:200], error)
+            log.error("webhook %s of %s cannot be answered now: %s", name[:200], path[:200], error)
             return _refused(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", "try again later")
         except TooLarge:
             return _refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large", f"the request is too large: {TOO_LARGE}")
@@ -139,19 +140,19 @@ class Hooks:
         if wait_s:
             return _over_rate(hook, wait_s)
         event = event_of(hook.source, headers, body)
-        asked = challenge_of(hook.source, event)
-        if asked is not None:
-            return Answer(HTTPStatus.OK, asked)
+        challenge = challenge_of(hook.source, event)
+        if challenge is not None:
+            return Answer(HTTPStatus.OK, challenge)
         if self._is_deleted(path):
             return _refused(HTTPStatus.GONE, "deleted", f"the playbook {path} is deleted: nothing starts from it")
         if not hook.enabled:
-            return _refused(HTTPStatus.CONFLICT, "disabled", f"the trigger {name} of {path} is switched off")
+            return _refused(HTTPStatus.CONFLICT, "disabled", f"the trigger {name} of {path} is disabled")
         wanted = hook.source["match"]
         if wanted and not matches(wanted, event):
             return Answer(HTTPStatus.ACCEPTED, {"status": "ignored"})
         delivery = WebhookDelivery(path, name, delivery_id(hook.source, headers, event, body), event, self.clock.now())
         if hook.source.get("respond") == "validated" and (wrong := self.check(hook, delivery)) is not None:
-            log.warning("webhook %s of %s refuses %s: %s", name, path, delivery.id, wrong["code"])  # no part of the body
+            log.warning("webhook %s of %s refuses %s: %s", name, path, delivery.id, wrong["code"])  # not part of the body
             return Answer(HTTPStatus.UNPROCESSABLE_ENTITY, {"error": wrong})
         self.sink.forward(delivery)
         started = ids.execution_id_from_key(ids.occurrence_key(path, name, delivery.id))
@@ -165,14 +166,17 @@ class Hooks:
         return ceil(wait / SECOND)
 
     def _is_deleted(self, path: str) -> bool:
-        """Return whether nothing starts from a playbook. What was deleted some seconds ago may still start; what was just brought
-        back does, because some senders never try again what is answered as gone."""
+        """Return whether nothing starts from a playbook.
+
+        A playbook deleted some seconds ago may still start. A restored one starts at once, because some senders never retry after
+        the answer "gone".
+        """
         return self.about(path, fresh=False).deleted_at is not None and self.about(path).deleted_at is not None
 
     def _secrets(self, path: str, name: str, hook: TriggerRecord | None) -> Sequence[bytes]:
-        """Return the secrets of a webhook, none where its credential is missing or is no secret, as read in the last
-        `MAX_AGE_S`. A webhook that does not exist asks for a credential that nobody has, as often as one that exists and has its
-        credential."""
+        """Return the secrets of a webhook, read within the last `MAX_AGE_S`; none if its credential is missing or contains no
+        secret. For a webhook that does not exist, a credential that does not exist is read, as often as the credential of one
+        that exists."""
         key, now = (path, name), self.clock.now()
         wanted = _nobodys(path, name) if hook is None else str(hook.source["credential"])
         with self._lock:
@@ -183,20 +187,22 @@ class Hooks:
                 return kept.secrets
         try:
             if not wanted.startswith(CREDENTIALS):
-                raise NotFound(f"credential {wanted!r} is for no webhook: its name begins with {CREDENTIALS}")
+                raise NotFound(f"credential {wanted!r} is not for webhooks: its name begins with {CREDENTIALS}")
             found = secrets_of(wanted, self.secrets.get(wanted), path, paths_required=self.paths_required)
         except (NotFound, Forbidden) as error:
             found = []
             if hook is not None:
-                log.error("webhook %s of %s refuses everybody: %s", name, path, error)
+                log.error("webhook %s of %s rejects every request: %s", name, path, error)
         with self._lock:
             self._kept[key] = _Kept(now, wanted, found)
         return found
 
 
 def secrets_of(name: str, credential: Mapping[str, Any], path: str, *, paths_required: bool = False) -> list[bytes]:
-    """Return the secrets in a credential for webhooks of the playbook `path`: `data.secret`, one or a list, of which
-    each is right. Raises `NotFound` for another shape, `Forbidden` where it is kept for other playbooks."""
+    """Return the secrets in a credential for webhooks of the playbook `path`: `data.secret`, one or a list of alternatives.
+
+    Raises `NotFound` for another shape, `Forbidden` if it is for other playbooks.
+    """
     paths = credential.get("paths")
     if paths is None and paths_required:
         remedy = f"noetl credentials put {name} --data @FILE --paths {path} --on stack"
@@ -204,11 +210,13 @@ def secrets_of(name: str, credential: Mapping[str, Any], path: str, *, paths_req
     if paths is not None and not (isinstance(paths, list) and any(isinstance(p, str) and fnmatchcase(path, p) for p in paths)):
         raise Forbidden(f"credential {name!r} is kept for other playbooks")
     data = credential.get("data", credential)
-    given = data.get("secret") if isinstance(data, Mapping) else None
-    listed = given if isinstance(given, list) else [given]
+    secret = data.get("secret") if isinstance(data, Mapping) else None
+    listed = secret if isinstance(secret, list) else [secret]
     texts = [text for text in listed if isinstance(text, str) and text]
     if not texts or len(texts) < len(listed) or len(texts) > MOST_SECRETS:
-        raise NotFound(f"credential {name!r} holds no secret: its field secret is a text, or a list of at most {MOST_SECRETS}")
+        raise NotFound(
+            f"credential {name!r} contains no secret: its field secret must be a text, or a list of at most {MOST_SECRETS}"
+        )
     return [text.encode() for text in texts]
 
 
@@ -221,14 +229,17 @@ def _over_rate(hook: TriggerRecord, wait_s: int) -> Answer:
 
 
 def _short(text: str) -> str:
-    """Return a part of an address as a key may hold it: what no path or name can be is its digest, which none is."""
+    """Return a part of an address as a cache key.
+
+    An invalid path or name is replaced by its digest, which is not a valid one either.
+    """
     body = text.encode("utf-8", "surrogatepass")
     whole = len(body) <= MAX_PART and body == text.encode("utf-8", "replace")
     return text if whole else sha256(body).hexdigest()
 
 
 def _nobodys(path: str, name: str) -> str:
-    """The name of a credential that nobody has: other webhooks ask for others, as those that exist do."""
+    """Return the name of a credential that does not exist. It differs by webhook, as names of existing credentials do."""
     return f"{CREDENTIALS}none-{sha256(f'{path}:{name}'.encode()).hexdigest()[:32]}"
 
 

@@ -1,4 +1,5 @@
-"""What lies in the inbox queue, and in queues that triggers read: notifications of S3, events of EventBridge, messages."""
+"""Parses messages of the inbox queue and of queues that triggers read: notifications of S3, events of EventBridge, other
+messages."""
 
 from __future__ import annotations
 
@@ -12,12 +13,12 @@ from noetl_core.values.frozen import frozen
 from noetl_core.values.instants import from_text, in_microseconds, to_rfc3339
 
 ENVELOPE: Final = frozenset({"id", "source", "detail-type", "detail", "time"})
-"""What every event of EventBridge has."""
+"""Keys that every event of EventBridge has."""
 CREATED: Final = ("aws.s3", "Object Created")
 PUT: Final = "ObjectCreated:"
-"""What the names of S3's notifications about puts begin with; some emulators write `s3:` before it."""
+"""Prefix of the names of S3's notifications about puts; some emulators write `s3:` before it."""
 TEST: Final = "s3:TestEvent"
-"""What S3 sends to a queue when a bucket's notifications are set up."""
+"""The event that S3 sends to a queue when a bucket's notifications are set up."""
 
 
 @frozen
@@ -33,7 +34,7 @@ class EventDelivery:
 
     @property
     def at(self) -> int:
-        """When it happened (microseconds), as the event says."""
+        """Return the time of the event (microseconds)."""
         return _instant(self.event["time"])
 
 
@@ -45,21 +46,23 @@ class QueueDelivery:
     queue: str
     """The queue's name."""
     id: str
-    """SQS's own, which stays the same when the message comes again."""
+    """The id that SQS assigns; it stays the same when the message is repeated."""
     event: Mapping[str, Any]
-    """`body`, `attributes`, and what SQS says of it: `message_id`, `sent_at`, `queue`; of a FIFO queue `group` and
+    """`body`, `attributes`, and metadata of SQS: `message_id`, `sent_at`, `queue`; for a FIFO queue also `group` and
     `deduplication_id`."""
     at: int
-    """When it was sent (microseconds)."""
+    """The time it was sent (microseconds)."""
 
 
 class NoNotification(ValueError):
-    """It is nothing that the inbox queue is for. Who acts: whoever sent it."""
+    """The message is not for the inbox queue. Who acts: the sender."""
 
 
 def uploads_in(message: Any) -> list[Upload]:
-    """Return the puts in a notification of S3, or in an event about a put. What S3 says of deletions, tags and the like is about
-    no put. Raises `NoNotification`."""
+    """Return the puts in a notification of S3, or in an event about a put.
+
+    Notifications about deletions, tags and the like contain none. Raises `NoNotification`.
+    """
     try:
         if is_event(message):
             created = (message["source"], message["detail-type"]) == CREATED
@@ -68,7 +71,7 @@ def uploads_in(message: Any) -> list[Upload]:
             return []
         return [_upload(record) for record in message["Records"] if _is_put(record)]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise NoNotification(f"it reads neither as a notification of S3 nor as an event of EventBridge: {error!r}") from None
+        raise NoNotification(f"it is neither a notification of S3 nor an event of EventBridge: {error!r}") from None
 
 
 def is_event(message: Any) -> bool:
@@ -77,7 +80,7 @@ def is_event(message: Any) -> bool:
 
 
 def queue_delivery(record: Mapping[str, Any]) -> QueueDelivery:
-    """Return what a record of SQS brings, as Lambda hands it over. Its body is the value of JSON, or text."""
+    """Return the delivery in a record of SQS, as Lambda receives it. Its body is the value of JSON, or text."""
     attributes = record.get("attributes", {})
     at = int(attributes.get("SentTimestamp", 0)) * 1_000
     queue = str(record["eventSourceARN"]).rpartition(":")[2]
@@ -96,15 +99,15 @@ def queue_delivery(record: Mapping[str, Any]) -> QueueDelivery:
 
 
 def value_of(text: str) -> Any:
-    """Return the value of JSON, and of what is no such text the text."""
+    """Return the value of JSON text, or the text itself if it is not JSON."""
     try:
         return strict_json.loads(text)
     except ValueError:
         return text
 
 
-def _attributes(given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    for name, attribute in given.items():
+def _attributes(attributes: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, attribute in attributes.items():
         kind = str(attribute.get("dataType", "String")).partition(".")[0]
         text = attribute.get("binaryValue" if kind == "Binary" else "stringValue")
         number = value_of(text) if kind == "Number" and isinstance(text, str) else text
@@ -112,7 +115,7 @@ def _attributes(given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _instant(text: Any) -> int:
-    """Return what a text says in microseconds, 0 where it says no instant."""
+    """Return an instant in microseconds; 0 if the text is not an instant."""
     try:
         return in_microseconds(from_text(str(text)))
     except (ValueError, OverflowError):
@@ -125,29 +128,29 @@ def _is_put(record: Mapping[str, Any]) -> bool:
 
 def _upload(record: Mapping[str, Any]) -> Upload:
     s3 = record["s3"]
-    told = s3["object"]
+    stored = s3["object"]
     return Upload(
         bucket=str(s3["bucket"]["name"]),
-        key=unquote_plus(told["key"]),
-        size=int(told.get("size", 0)),
-        etag=str(told.get("eTag", "")),
-        version_id=told.get("versionId"),
-        sequencer=told.get("sequencer"),
+        key=unquote_plus(stored["key"]),
+        size=int(stored.get("size", 0)),
+        etag=str(stored.get("eTag", "")),
+        version_id=stored.get("versionId"),
+        sequencer=stored.get("sequencer"),
         at=_instant(record.get("eventTime")),
         by=str((record.get("userIdentity") or {}).get("principalId", "")),
     )
 
 
 def _created(detail: Mapping[str, Any], at: int) -> Upload:
-    """EventBridge has the key as it is, where a notification has it encoded."""
-    told = detail["object"]
+    """Return the upload. EventBridge has the plain key; a notification has it encoded."""
+    stored = detail["object"]
     return Upload(
         bucket=str(detail["bucket"]["name"]),
-        key=str(told["key"]),
-        size=int(told.get("size", 0)),
-        etag=str(told.get("etag", "")),
-        version_id=told.get("version-id"),
-        sequencer=told.get("sequencer"),
+        key=str(stored["key"]),
+        size=int(stored.get("size", 0)),
+        etag=str(stored.get("etag", "")),
+        version_id=stored.get("version-id"),
+        sequencer=stored.get("sequencer"),
         at=at,
         by=str(detail.get("requester", "")),
     )

@@ -1,4 +1,4 @@
-"""What people do with triggers: look at them, switch them on and off, fire them, and fire again what could not start."""
+"""Operates on triggers: lists them, enables and disables them, fires them, and fires again what could not start."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 SHOWN_FIRINGS: Final = 20
 SHOWN_OCCURRENCES: Final = 5
 MOST_REFUSED: Final = 100
-LOOKED_AT: Final = 1_000
-"""Firings among which one of a key is looked for, from the newest on."""
+MAX_FIRINGS_SEARCHED: Final = 1_000
+"""Maximum number of firings, from the newest, searched for one with the same key."""
 
 
 def found(control: Control, path: str, name: str) -> TriggerRecord:
-    """Return a trigger. Raises `NotFound`, which says which ones there are."""
+    """Return a trigger. Raises `NotFound`, with the names of the existing ones."""
     record = control.triggers.trigger(path, name)
     if record is None:
         others = ", ".join(r.name for r in control.triggers.triggers(path))
@@ -45,11 +45,11 @@ def found(control: Control, path: str, name: str) -> TriggerRecord:
     return record
 
 
-# --- looking ----------------------------------------------------------------------------------------------------------------
+# --- reading ----------------------------------------------------------------------------------------------------------------
 
 
 def listed(control: Control, path: str | None = None, kind: str | None = None) -> list[shapes.Trigger]:
-    """Return the triggers of a playbook, or of all, as lists show them."""
+    """Return the triggers of a playbook, or of all playbooks, in the form of lists."""
     records = control.triggers.triggers(path, kind)
     paths = {record.path for record in records}
     if len(paths) == 1:
@@ -61,8 +61,8 @@ def listed(control: Control, path: str | None = None, kind: str | None = None) -
 
 
 def as_listed(control: Control, record: TriggerRecord, deleted_at: int | None) -> shapes.Trigger:
-    """Return a trigger as lists show it; `deleted_at`, since when its playbook starts nothing."""
-    shown: shapes.Trigger = {
+    """Return a trigger in the form of lists; `deleted_at` is the time since which its playbook starts nothing."""
+    view: shapes.Trigger = {
         "path": record.path,
         "name": record.name,
         "kind": record.kind,
@@ -71,26 +71,26 @@ def as_listed(control: Control, record: TriggerRecord, deleted_at: int | None) -
         "source": {key: value for key, value in record.source.items() if value not in (None, "", 0, [], {})},
     }
     if record.starts is not None:
-        shown["starts"] = record.starts
+        view["starts"] = record.starts
     if deleted_at is not None:
-        shown["deleted_at"] = to_rfc3339(deleted_at)
-    if control.ways_in is not None and (why := control.ways_in.unreached(record.kind, record.source)) is not None:
-        shown["unreached"] = why
+        view["deleted_at"] = to_rfc3339(deleted_at)
+    if control.ways_in is not None and (why := control.ways_in.why_unreachable(record.kind, record.source)) is not None:
+        view["unreached"] = why
     if record.kind != Schedule.kind:
-        return shown
+        return view
     state = ScheduleState.read(record.state)
-    shown["next_at"] = name_of(state.next_at) if state.next_at is not None and record.enabled and deleted_at is None else None
+    view["next_at"] = name_of(state.next_at) if state.next_at is not None and record.enabled and deleted_at is None else None
     if state.last_at is not None and state.execution_id is not None:
-        shown["last"] = {"scheduled_at": name_of(state.last_at), "execution_id": state.execution_id}
+        view["last"] = {"scheduled_at": name_of(state.last_at), "execution_id": state.execution_id}
     if state.waiting:
-        shown["waiting"] = [name_of(at) for at in state.waiting]
+        view["waiting"] = [name_of(at) for at in state.waiting]
     if state.stopped:
-        shown["stopped"] = state.stopped
-    return shown
+        view["stopped"] = state.stopped
+    return view
 
 
 def described(control: Control, path: str, name: str) -> shapes.TriggerDetails:
-    """Return a trigger with its next occurrences, and what became of the last ones. Raises `NotFound`."""
+    """Return a trigger with its next occurrences, and the results of the last ones. Raises `NotFound`."""
     record = found(control, path, name)
     firings = control.triggers.firings(path, name, control.clock.now() // SECOND, SHOWN_FIRINGS)
     deleted_at = control.catalog.about(path).deleted_at
@@ -98,7 +98,7 @@ def described(control: Control, path: str, name: str) -> shapes.TriggerDetails:
         **as_listed(control, record, deleted_at),
         "payload": dict(record.payload),
         "upcoming": _upcoming(record) if record.kind == Schedule.kind and record.enabled and deleted_at is None else [],
-        "firings": [_as_shown(firing) for firing in firings],
+        "firings": [_firing_view(firing) for firing in firings],
     }
 
 
@@ -109,23 +109,26 @@ def _upcoming(record: TriggerRecord) -> list[str]:
     return [name_of(at) for at in islice(occurrences(schedule_of(record.source), state.next_at - 1), SHOWN_OCCURRENCES)]
 
 
-def _as_shown(firing: Firing, refused: str | None = None) -> shapes.Firing:
-    """Return what became of an occurrence as answers show it; `refused` is the id of what could not start, where it is known."""
-    shown: shapes.Firing = {"id": firing.occurrence, "at": to_rfc3339(firing.at), "result": firing.result}
+def _firing_view(firing: Firing, refused: str | None = None) -> shapes.Firing:
+    """Return the result of an occurrence in the form of answers; `refused` is the id of what could not start, if it is known."""
+    view: shapes.Firing = {"id": firing.occurrence, "at": to_rfc3339(firing.at), "result": firing.result}
     if firing.execution_id is not None:
-        shown["execution_id"] = firing.execution_id
+        view["execution_id"] = firing.execution_id
     if firing.reason:
-        shown["reason"] = firing.reason
+        view["reason"] = firing.reason
     if firing.result == "refused":
-        shown["refused"] = refused or refused_id(firing.path, firing.name, firing.occurrence, firing.at)
-    return shown
+        view["refused"] = refused or refused_id(firing.path, firing.name, firing.occurrence, firing.at)
+    return view
 
 
-# --- switching --------------------------------------------------------------------------------------------------------------
+# --- enabling and disabling -------------------------------------------------------------------------------------------------
 
 
 def switch(control: Control, path: str, name: str, *, on: bool) -> shapes.Trigger:
-    """Switch a trigger on or off. What was not started when it is switched off never is. Raises `NotFound`, `Unavailable`."""
+    """Enable or disable a trigger.
+
+    Occurrences that were not started when it is disabled never start. Raises `NotFound`, `Unavailable`.
+    """
 
     def attempt() -> shapes.Trigger:
         record = found(control, path, name)
@@ -135,7 +138,7 @@ def switch(control: Control, path: str, name: str, *, on: bool) -> shapes.Trigge
         state = record.state
         if record.kind == Schedule.kind:
             state = _switched(control, record, on=on).plain()
-        control.due_soon(ids.trigger_id(path, name))  # should this process end behind the write
+        control.due_soon(ids.trigger_id(path, name))  # if this process dies after the write
         new = replace(record, enabled=on, state=state, revision=control.clock.nonce())
         control.triggers.put_trigger(new, record.revision)
         set_due(control, new)
@@ -165,35 +168,35 @@ def fire(
     key: str | None = None,
     event: Mapping[str, Any] | None = None,
 ) -> shapes.Firing:
-    """Start what a trigger starts, whatever runs, whether it is on or off: now, or for one of its occurrences, which starts
-    once; one that waits for deliveries with an `event` of the caller's own, whatever its pattern says. The same `key` fires it
-    once. Raises `NotFound`, `BadRequest`, `Unavailable`."""
+    """Start the playbook of a trigger, even if others run or it is disabled: now, or for one of its occurrences, which starts
+    once. A trigger for deliveries fires with an `event` of the caller, whatever its pattern. The same `key` fires it once. Raises
+    `NotFound`, `BadRequest`, `Unavailable`."""
     record = found(control, path, name)
     if record.kind != Schedule.kind:
-        return _as_shown(_fire_with(control, record, at, key, event))
+        return _firing_view(_fire_with(control, record, at, key, event))
     if event is not None:
         raise BadRequest(f"trigger {name} is a schedule and takes no event", "body.event", "leave it out")
     schedule = schedule_of(record.source)
     if at is not None:
         instant = _occurrence(schedule, at)
-        return _as_shown(start_triggered(control, record, name_of(instant), instant, facts_of(schedule, instant)))
+        return _firing_view(start_triggered(control, record, name_of(instant), instant, facts_of(schedule, instant)))
     occurrence = _fired(control, key)
     if (before := _fired_before(control, record, occurrence, key)) is not None:
-        return _as_shown(before)
+        return _firing_view(before)
     now = control.clock.now() // SECOND * SECOND
-    return _as_shown(start_triggered(control, record, occurrence, now, facts_of(schedule, now)))
+    return _firing_view(start_triggered(control, record, occurrence, now, facts_of(schedule, now)))
 
 
 def _fired(control: Control, key: str | None) -> str:
-    """Return the id of what somebody fires: the same for the same key."""
+    """Return the id of a manual firing: the same for the same key."""
     return short_id(f"fired:{key or control.clock.nonce()}")
 
 
 def _fired_before(control: Control, record: TriggerRecord, occurrence: str, key: str | None) -> Firing | None:
-    """Return what a key has started: as often as it comes, it was fired at the first time."""
+    """Return the firing of a key. A repeated key belongs to its first firing."""
     if key is None:
         return None
-    firings = control.triggers.firings(record.path, record.name, control.clock.now() // SECOND, LOOKED_AT)
+    firings = control.triggers.firings(record.path, record.name, control.clock.now() // SECOND, MAX_FIRINGS_SEARCHED)
     return next((one for one in firings if one.occurrence == occurrence and one.result == "started"), None)
 
 
@@ -202,15 +205,15 @@ def _fire_with(
 ) -> Firing:
     if record.kind == Uploads.kind:
         raise BadRequest(
-            f"trigger {record.name} reads the object that was put: there is nothing to start with",
+            f"trigger {record.name} reads an uploaded object, and there is none",
             "path.trigger",
             "put one there",
         )
     if at is not None:
-        raise BadRequest(f"trigger {record.name} is no schedule and has no occurrences", "body.at", "leave it out")
+        raise BadRequest(f"trigger {record.name} is not a schedule and has no occurrences", "body.at", "leave it out")
     if event is None:
         raise BadRequest(
-            f"trigger {record.name} waits for deliveries, and fires by hand with an event alone",
+            f"trigger {record.name} waits for deliveries; to fire it manually, pass an event",
             "body.event",
             "what its templates read as trigger.event: `--event @FILE`",
         )
@@ -226,26 +229,28 @@ def _occurrence(schedule: Schedule, text: str) -> int:
     try:
         at = in_microseconds(from_text(text))
     except (ValueError, OverflowError):
-        raise BadRequest(f"at is an instant as ISO 8601 text, not {text[:60]!r}", "body.at", "2026-11-22T02:00:00Z") from None
+        raise BadRequest(
+            f"at must be an instant as ISO 8601 text, not {text[:60]!r}", "body.at", "2026-11-22T02:00:00Z"
+        ) from None
     if at < 0 or at >= in_microseconds(datetime(9000, 1, 1, tzinfo=UTC)):
         raise BadRequest("at is between 1970 and 9000", "body.at")
     if next_occurrence(schedule, at - 1) != at:
         near = (previous_occurrence(schedule, at), next_occurrence(schedule, at))
         hint = " and ".join(name_of(one) for one in near if one is not None)
-        raise BadRequest(f"{text} is no occurrence of the schedule", "body.at", f"next to it are {hint}")
+        raise BadRequest(f"{text} is not an occurrence of the schedule", "body.at", f"next to it are {hint}")
     return at
 
 
-# --- what could not start ---------------------------------------------------------------------------------------------------
+# --- refused starts ---------------------------------------------------------------------------------------------------------
 
 
 def list_refused(control: Control, path: str | None = None, limit: int | None = None) -> list[shapes.Refused]:
-    """Return what could not start, newest first."""
+    """Return refused starts, newest first."""
     return [as_refused(one) for one in control.triggers.list_refused(control.clock.now() // SECOND, limit or MOST_REFUSED, path)]
 
 
 def as_refused(refused: RefusedDelivery) -> shapes.Refused:
-    """Return what could not start as answers show it."""
+    """Return a refused start in the form of answers."""
     return {
         "id": refused.id,
         "path": refused.path,
@@ -260,15 +265,17 @@ def as_refused(refused: RefusedDelivery) -> shapes.Refused:
 
 
 def fire_refused(control: Control, id: str) -> shapes.Firing:
-    """Try again to start what could not start, by the trigger as it is now. What starts is no longer listed. Raises `NotFound`,
-    `NotNow`, `Unavailable`."""
+    """Retry a refused start with the trigger's current definition.
+
+    If it starts, it is no longer listed. Raises `NotFound`, `NotNow`, `Unavailable`.
+    """
     refused = control.triggers.refused(id, control.clock.now() // SECOND)
     if refused is None:
-        raise NotFound(f"nothing that was refused has the id {id}")
+        raise NotFound(f"no refused start has the id {id}")
     firing = handle_again(control, refused) if refused.kind == KIND else _fire_again(control, refused)
     if firing.result == "started":
         control.triggers.forget_refused(id)
-    return _as_shown(firing, id)
+    return _firing_view(firing, id)
 
 
 def _fire_again(control: Control, refused: RefusedDelivery) -> Firing:
@@ -277,12 +284,12 @@ def _fire_again(control: Control, refused: RefusedDelivery) -> Firing:
         raise NotNow(f"trigger {refused.name} of {refused.path} is a {record.kind} now, and was a {refused.kind}")
     facts: Mapping[str, Any] = {k: v for k, v in refused.facts.items() if k not in ("kind", "name", "id")}
     if record.kind == Uploads.kind and "object" not in facts["event"]:
-        raise NotNow(f"the object {facts['event']['key'][:200]} could not be read when it was told of: put it there again")
+        raise NotNow(f"the object {facts['event']['key'][:200]} could not be read when it was reported: upload it again")
     return start_triggered(control, record, refused.occurrence, refused.at, facts)
 
 
 def forget_refused(control: Control, id: str) -> None:
-    """Delete what could not start. Raises `NotFound`."""
+    """Delete a refused start. Raises `NotFound`."""
     if control.triggers.refused(id, control.clock.now() // SECOND) is None:
-        raise NotFound(f"nothing that was refused has the id {id}")
+        raise NotFound(f"no refused start has the id {id}")
     control.triggers.forget_refused(id)

@@ -1,8 +1,8 @@
-"""Firing schedules: the shell around `engine.schedules.schedules`.
+"""Fires schedules: the shell around `engine.schedules.schedules`.
 
-A decision is recorded in the trigger before anything of it is done, and what is done is safe to repeat: whoever comes after a
-crash starts what was decided, and nothing twice. When two processes decide at the same time, one of them finds that the trigger
-has moved, and decides again.
+A decision is recorded in the trigger before it is carried out, and carrying it out is safe to repeat. After a crash, the next
+process starts what was decided, and nothing twice. If two processes decide at the same time, one of them finds that the trigger
+has changed, and decides again.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from noetl_core.values.instants import SECOND
 log = logging.getLogger(__name__)
 
 MOST_ROUNDS = 20
-"""Decisions of one look; what is left is looked at again at once."""
+"""Maximum number of decisions of one visit; the rest follows at once in another visit."""
 
 
 def fire_due(control: Control, path: str, name: str) -> None:
-    """Do what the time asks of a trigger, and record when it asks again.
+    """Do what is due for a trigger, and record its next due time.
 
-    It is safe to repeat, and by several processes at the same time. Raises `Unavailable`: then it is to be tried again.
+    Repeating it is safe, also in several processes at the same time. Raises `Unavailable`: try again.
     """
     key = trigger_id(path, name)
     moved = False
@@ -47,7 +47,7 @@ def fire_due(control: Control, path: str, name: str) -> None:
         decided = _decide(control, key, schedule, state)
         if decided.state.plain() == record.state and not decided.skipped:
             break
-        for skipped in decided.skipped:  # before they are forgotten; one that is decided anew is recorded anew
+        for skipped in decided.skipped:  # before they are forgotten; a repeated decision is recorded again
             result: Any = "missed" if skipped.missed else "skipped"
             record_skipped(control, record, skipped.occurrence, result, skipped.reason)
         try:
@@ -59,7 +59,7 @@ def fire_due(control: Control, path: str, name: str) -> None:
         moved = True
         if decided.cancel is not None:
             _cancel(control, decided.cancel, f"trigger {name}: a later occurrence takes its place")
-    _look_again(control, path, name, moved=moved)
+    _set_next_visit(control, path, name, moved=moved)
 
 
 def _decide(control: Control, key: str, schedule: Schedule, state: ScheduleState) -> Decided:
@@ -78,14 +78,14 @@ def _start(control: Control, record: TriggerRecord, schedule: Schedule, state: S
 
 
 def facts_of(schedule: Schedule, occurrence: int) -> dict[str, Any]:
-    """Return what templates read in `trigger` of one occurrence."""
+    """Return the `trigger` that templates of one occurrence read."""
     before = previous_occurrence(schedule, occurrence)
     facts = {"scheduled_at": name_of(occurrence)}
     return facts if before is None else {**facts, "previous_at": name_of(before)}
 
 
 def _is_alive(control: Control, execution_id: str) -> bool:
-    """Return whether an execution goes on; one whose log has expired, or does not read, does not."""
+    """Return whether an execution is in progress; False if its log has expired or is unreadable."""
     head = control.index.head(execution_id)
     if head is not None and head.status in TERMINAL:
         return False
@@ -100,12 +100,15 @@ def _cancel(control: Control, execution_id: str, reason: str) -> None:
     try:
         cancel(control, execution_id, reason)
     except (NotFound, NotNow):
-        log.info("execution %s has ended by itself", execution_id)
+        log.info("execution %s has ended in the meantime", execution_id)
 
 
-def _look_again(control: Control, path: str, name: str, *, moved: bool) -> None:
-    """Record when to look at the trigger next. Who has moved it also sends itself a wake, if queues allow so long a delay: with
-    it an occurrence starts at its second, without it at the next sweep. Nobody else sends one, so that wakes do not multiply."""
+def _set_next_visit(control: Control, path: str, name: str, *, moved: bool) -> None:
+    """Record when to visit the trigger next.
+
+    The process that changed the trigger also sends a wake, if queues allow so long a delay: with it an occurrence starts at its
+    second, without it at the next sweep. No other process sends one, so that wakes do not multiply.
+    """
     record = control.triggers.trigger(path, name)
     if record is None:
         control.index.clear_due(trigger_id(path, name))
@@ -120,8 +123,10 @@ def _look_again(control: Control, path: str, name: str, *, moved: bool) -> None:
 
 
 def give_up(control: Control, path: str, name: str, reason: str) -> None:
-    """Switch a trigger off that no process comes to an end with, so that it holds up nothing else. What was starting is kept
-    among what could not start."""
+    """Disable a trigger whose visits never finish, so that it does not delay others.
+
+    What was starting is kept among the refused starts.
+    """
 
     def attempt() -> bool:
         record = control.triggers.trigger(path, name)

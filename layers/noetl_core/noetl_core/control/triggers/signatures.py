@@ -1,7 +1,7 @@
-"""Signatures of webhooks: whether a request was signed with one of the secrets of its sender (docs/triggers.md, "Webhooks").
+"""Verifies signatures of webhooks with the secrets of the sender (docs/triggers.md, "Webhooks").
 
 All forms are an HMAC of the raw body, most of them with the instant of signing before it; they differ in their headers. A request
-without a signature, one of another secret, and one that was signed too long ago are the same here: not signed.
+without a signature, one with another secret, and one signed too long ago count equally as unsigned.
 """
 
 from __future__ import annotations
@@ -15,30 +15,30 @@ from typing import Any, Final
 from noetl_core.values.frozen import frozen
 
 TOLERANCE_S: Final = 300
-"""How old a signature may be, and how far ahead of this clock: what Stripe and Slack recommend."""
+"""Maximum age of a signature, and maximum lead over this clock, as Stripe and Slack recommend."""
 STAMPED, BARE = "{timestamp}.{body}", "{body}"
 _PLACES: Final = re.compile(r"(\{timestamp\}|\{body\})")
 MOST_PRESENTED: Final = 10
-"""Signatures of one request that are looked at: a sender that changes its secret signs with two."""
+"""Maximum number of signatures checked for one request: a sender that changes its secret signs with two."""
 
 
 @frozen
 class Scheme:
-    """How a sender signs. Names of headers are in lower case."""
+    """The signature scheme of a sender. Names of headers are in lower case."""
 
     header: str
-    """Holds the signature."""
+    """The header with the signature."""
     algorithm: str = "sha256"
     prefix: str = ""
-    """Stands before the signature."""
+    """The prefix of the signature."""
     encoding: str = "hex"
     timestamp: str | None = None
-    """The header with the instant of signing, in seconds since 1970; None where nothing says it."""
+    """The header with the instant of signing, in seconds since 1970; None if there is none."""
     tolerance_s: float = TOLERANCE_S
     signed: str = BARE
-    """What is signed: text with `{timestamp}` and `{body}`."""
+    """The signed text, with `{timestamp}` and `{body}`."""
     pairs: bool = False
-    """Whether the header holds `t=SECONDS,v1=SIGNATURE,...`."""
+    """True if the header has the form `t=SECONDS,v1=SIGNATURE,...`."""
 
 
 FORMS: Final[Mapping[str, Scheme]] = {
@@ -47,11 +47,11 @@ FORMS: Final[Mapping[str, Scheme]] = {
     "slack": Scheme("x-slack-signature", prefix="v0=", timestamp="x-slack-request-timestamp", signed="v0:{timestamp}:{body}"),
 }
 DECOY: Final = Scheme("x-signature")
-"""What a request to a webhook that does not exist is checked by, so that its answer takes as long as others."""
+"""The scheme for requests to webhooks that do not exist, so that their answer takes as long as others."""
 
 
 def scheme_of(source: Mapping[str, Any]) -> Scheme:
-    """Return how the sender of a webhook signs; `source` is a trigger's (`dsl.sources.Webhook`)."""
+    """Return the signature scheme of a webhook's sender; `source` is a trigger's (`dsl.sources.Webhook`)."""
     known = FORMS.get(source["form"])
     if known is not None:
         return known
@@ -68,8 +68,10 @@ def scheme_of(source: Mapping[str, Any]) -> Scheme:
 
 
 def is_signed(scheme: Scheme, headers: Mapping[str, str], body: bytes, secrets: Sequence[bytes], now_s: float) -> bool:
-    """Return whether one of `secrets` signed `body` within the tolerance. `headers` have names in lower case. The time this takes
-    tells nothing of the secrets, nor which of several fits."""
+    """Return whether one of `secrets` signed `body` within the tolerance.
+
+    `headers` have names in lower case. The duration reveals neither the secrets nor which of them matches.
+    """
     timestamp, presented = _presented(scheme, headers)
     content = b"".join(_content(scheme.signed, timestamp, body))
     right = False
@@ -82,7 +84,7 @@ def is_signed(scheme: Scheme, headers: Mapping[str, str], body: bytes, secrets: 
 
 
 def _presented(scheme: Scheme, headers: Mapping[str, str]) -> tuple[str, list[bytes]]:
-    """Return the text of the instant of signing ("" for none), and the signatures that a request comes with."""
+    """Return the text of the instant of signing ("" if none), and the signatures in a request."""
     text = headers.get(scheme.header, "")
     if not scheme.pairs:
         signature = text[len(scheme.prefix) :] if text.startswith(scheme.prefix) else ""
@@ -103,7 +105,7 @@ def _decoded(scheme: Scheme, texts: Iterable[str]) -> list[bytes]:
 
 
 def _content(signed: str, timestamp: str, body: bytes) -> Iterable[bytes]:
-    """Yield the parts of what is signed. A body that has the word `{timestamp}` in it stays as it is."""
+    """Yield the parts of the signed text. A body that contains the word `{timestamp}` stays unchanged."""
     for part in _PLACES.split(signed):
         yield body if part == BARE else timestamp.encode() if part == "{timestamp}" else part.encode()
 

@@ -1,4 +1,4 @@
-"""Starting the playbook of a trigger, once for each occurrence or delivery."""
+"""Starts the playbook of a trigger, once for each occurrence or delivery."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ from noetl_core.values.instants import DAY_S, SECOND
 log = logging.getLogger(__name__)
 
 FIRINGS_KEPT_S: Final = 7 * DAY_S
-"""How long it is known what became of an occurrence."""
+"""Retention of the result of an occurrence."""
 SOURCES: Final = {"webhook": "hook", "upload": "s3"}
-"""Sources of `by` that are not the kind of the trigger."""
+"""Sources in `by` that differ from the kind of the trigger."""
 NEVER = (BadWorkload, InvalidPlaybook, UnknownPool, NotFound, TemplateError, TooLarge)
-"""Trying again does not help: somebody must act first."""
+"""Errors that a retry does not remedy: someone must act first."""
 
 
 def start_triggered(control: Control, record: TriggerRecord, occurrence: str, at: int, facts: Mapping[str, Any]) -> Firing:
-    """Start what a trigger starts for one occurrence or delivery, and record what became of it.
+    """Start the playbook of a trigger for one occurrence or delivery, and record the result.
 
-    `at` is when it was to happen (microseconds), and `facts` is what templates read in `trigger` beside its kind, name and id,
-    large values as references to objects of the execution; both are the same however often the occurrence comes, and it starts
-    one execution, whatever version was registered meanwhile. What can never start is kept on the list of refused deliveries.
-    Raises `Unavailable`: then it is to be tried again.
+    `at` is its due time (microseconds). `facts` is what templates read in `trigger` beside its kind, name and id, with large
+    values as references to objects of the execution. Both are the same for each repetition of the occurrence. It starts one
+    execution, even if another version is registered in the meantime. What can never start is kept on the list of refused
+    deliveries. Raises `Unavailable`: try again.
     """
     trigger = cast("Triggered", {"kind": record.kind, "name": record.name, "id": occurrence, **facts})
     key = ids.occurrence_key(record.path, record.name, occurrence)
@@ -60,8 +60,8 @@ def start_triggered(control: Control, record: TriggerRecord, occurrence: str, at
         execution_id = admit(control, request).execution_id
     except KeyReused:  # by an earlier version of the trigger
         execution_id = ids.execution_id_from_key(key)
-    except Deleted as gone:  # it may be brought back, and then later occurrences start
-        if record.kind != Schedule.kind:  # what came does not come again, as times do
+    except Deleted as gone:  # the playbook may be restored; later occurrences then start
+        if record.kind != Schedule.kind:  # deliveries do not recur; schedules do
             return refuse(control, record, occurrence, at, trigger, code_of(gone), str(gone))
         return record_firing(control, record, occurrence, at, "skipped", reason=str(gone))
     except NEVER as error:
@@ -70,7 +70,7 @@ def start_triggered(control: Control, record: TriggerRecord, occurrence: str, at
 
 
 def payload_of(playbooks: Playbooks, record: TriggerRecord, trigger: Triggered, resolve: Resolve) -> dict[str, Any]:
-    """Return the payload of what a trigger starts. Raises `TemplateError`, `NotFound`, `InvalidPlaybook`."""
+    """Return the payload for the playbook of a trigger. Raises `TemplateError`, `NotFound`, `InvalidPlaybook`."""
     strict = strict_by_default(playbooks, playbooks.playbook(record.digest))
     payload: dict[str, Any] = render(record.payload, Scope({"trigger": trigger_seen(trigger)}, resolve=resolve, strict=strict))
     return payload
@@ -82,14 +82,14 @@ def started_version(record: TriggerRecord) -> Version:
 
 
 def by_trigger(record: TriggerRecord) -> By:
-    """Return who starts what nobody fires by hand: the trigger."""
+    """Return the trigger as starter of executions that are not fired manually."""
     return {"principal": f"{record.path}/{record.name}"[:MAX_PRINCIPAL], "source": SOURCES.get(record.kind, record.kind)}
 
 
 def refuse(
     control: Control, record: TriggerRecord, occurrence: str, at: int, trigger: Mapping[str, Any], code: str, reason: str
 ) -> Firing:
-    """Keep what can never start, for people to look at and to fire again."""
+    """Keep a start that can never succeed, for people to inspect and to fire again."""
     expires_at = control.clock.now() // SECOND + REFUSED_KEPT_S
     refused = RefusedDelivery(
         refused_id(record.path, record.name, occurrence, at),
@@ -108,7 +108,7 @@ def refuse(
 
 
 def log_refusal(firing: Firing) -> None:
-    """Log what could not start, where nobody asked for it and is answered."""
+    """Log a refused start for which no caller waits."""
     if firing.result == "refused":
         log.error("trigger %s of %s: %s cannot start: %s", firing.name, firing.path, firing.occurrence, firing.reason)
 
@@ -123,7 +123,7 @@ def record_firing(
     execution_id: str | None = None,
     reason: str = "",
 ) -> Firing:
-    """Record what became of an occurrence."""
+    """Record the result of an occurrence."""
     expires_at = control.clock.now() // SECOND + FIRINGS_KEPT_S
     firing = Firing(record.path, record.name, occurrence, at, result, execution_id, reason, expires_at)
     control.triggers.put_firing(firing)
@@ -131,7 +131,7 @@ def record_firing(
 
 
 def record_skipped(control: Control, record: TriggerRecord, at: int, result: Any, reason: str) -> None:
-    """Record that an occurrence of a schedule does not start, unless somebody has started it by hand."""
+    """Record that an occurrence of a schedule is skipped, unless someone has started it manually."""
     occurrence = name_of(at)
     execution_id = ids.execution_id_from_key(ids.occurrence_key(record.path, record.name, occurrence))
     try:
@@ -145,6 +145,6 @@ def record_skipped(control: Control, record: TriggerRecord, at: int, result: Any
 
 
 def refused_id(path: str, name: str, occurrence: str, at: int) -> str:
-    """Return the id of a refused delivery: of its instant, so that later ones come later, and of its occurrence."""
+    """Return the id of a refused delivery. It begins with its instant, for the order, and contains its occurrence."""
     mark = blake2b(ids.occurrence_key(path, name, occurrence).encode(), digest_size=6).hexdigest()
     return f"{at // SECOND:010d}-{mark}"

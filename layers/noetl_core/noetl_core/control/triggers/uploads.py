@@ -28,11 +28,11 @@ from noetl_core.values.result_refs import FORMAT_OF_SUFFIX
 log = logging.getLogger(__name__)
 
 MAX_UPLOAD = 20 * 1024**3
-"""The most bytes of an upload: they are copied well within the time of the function."""
+"""Maximum size of an upload in bytes: copying it takes well under the time limit of the function."""
 
 
 class Refused(Exception):
-    """The upload cannot be accepted, however often it is tried. Who acts: whoever put it there."""
+    """The upload cannot be accepted, however often it is tried. Who acts: the uploader."""
 
     def __init__(self, code: str, message: str, details: list[dict[str, Any]] | None = None) -> None:
         super().__init__(message)
@@ -40,20 +40,20 @@ class Refused(Exception):
 
 
 def is_of_a_path(upload: Upload, bucket: str) -> bool:
-    """Return whether an upload is for the playbook, or the registration, that its key names: in the inbox bucket (`bucket`, empty
-    where there is no other), and not in the folder of triggers."""
+    """Return whether the key of an upload names a playbook or a registration: it is in the inbox bucket (`bucket`, empty if there
+    is no other), and not in the folder of triggers."""
     return bucket in ("", upload.bucket) and not upload.key.startswith(UPLOADS)
 
 
 def put_by(upload: Upload) -> By:
-    """Return who put an object."""
+    """Return the uploader of an object."""
     return {"principal": (upload.by or f"{upload.bucket}/{upload.key}")[:MAX_PRINCIPAL], "source": "s3"}
 
 
 def take_upload(control: Control, upload: Upload, inbox: Inbox) -> str:
-    """Start or register what was uploaded, and return what was done. However often the notification comes, it is done once.
+    """Start or register the upload, and return what was done.
 
-    Raises `Unavailable`: then the notification comes again.
+    Repeated notifications do it once. Raises `Unavailable`: then the notification is repeated.
     """
     folder, _, rest = upload.key.partition("/")
     control = control.on_behalf_of(put_by(upload))
@@ -74,7 +74,7 @@ def take_upload(control: Control, upload: Upload, inbox: Inbox) -> str:
 
 def _register(control: Control, upload: Upload, rest: str, inbox: Inbox) -> str:
     if upload.size > MAX_BYTES:
-        raise Refused("too_large", f"a playbook has {MAX_BYTES // 1024**2} MB at most, this object {upload.size} bytes")
+        raise Refused("too_large", f"a playbook has at most {MAX_BYTES // 1024**2} MB, this object {upload.size} bytes")
     try:
         source = inbox.read(upload).decode()
     except UnicodeDecodeError as error:
@@ -115,7 +115,7 @@ def _start(control: Control, upload: Upload, rest: str, inbox: Inbox) -> str:
     except Deleted as error:
         raise Refused("deleted", str(error)) from None
     except KeyReused:
-        return "started before"  # the path's latest version has moved since the first delivery
+        return "started before"  # the path's latest version has changed since the first delivery
 
 
 def copied(inbox: Inbox, upload: Upload, execution_id: str) -> Mapping[str, Any]:
@@ -127,7 +127,7 @@ def copied(inbox: Inbox, upload: Upload, execution_id: str) -> Mapping[str, Any]
 
 
 def _playbook_of(control: Control, rest: str, execution_id: str) -> PlaybookVersion:
-    """Return the playbook with the longest path with which the key begins, in the version that `path@prod` names for this
+    """Return the playbook with the longest path that is a prefix of the key, in the version that `path@prod` names for this
     execution; the last part of the key is the name of the file. Raises `Refused`."""
     parts = rest.split("/")
     why = ""
@@ -139,4 +139,4 @@ def _playbook_of(control: Control, rest: str, execution_id: str) -> PlaybookVers
         except (BadVersion, NotFound) as error:
             if "@" in parts[end - 1]:
                 why = why or f": {error}"
-    raise Refused("not_found", f"no playbook is registered under any beginning of {rest!r}{why}")
+    raise Refused("not_found", f"no playbook is registered under any prefix of {rest!r}{why}")

@@ -1,6 +1,6 @@
 """Checks whether a webhook's request can start its playbook, before it is answered (`respond: validated`).
 
-It reads what admission reads, and writes nothing. Only webhooks that ask for it load this module: it parses playbooks and
+It reads what admission reads, and writes nothing. Only webhooks with this option load this module: it parses playbooks and
 evaluates templates.
 """
 
@@ -23,7 +23,7 @@ from noetl_core.ports import PlaybookCatalog, TriggerRecord, WebhookDelivery
 
 @dataclass
 class RegisteredPlaybooks:
-    """`Playbooks` of a catalog, where there is no control plane."""
+    """`Playbooks` of a catalog, without a control plane."""
 
     catalog: PlaybookCatalog
     strict: bool = False
@@ -38,7 +38,7 @@ class _StoredElsewhere(Exception):
 
 
 def why_it_cannot_start(playbooks: Playbooks, record: TriggerRecord, delivery: WebhookDelivery) -> Mapping[str, Any] | None:
-    """Return the error with which a request is refused; None where its playbook can start. Raises `Unavailable`."""
+    """Return the error with which a request is rejected; None if its playbook can start. Raises `Unavailable`."""
     trigger = cast(
         "Triggered",
         {"kind": record.kind, "name": record.name, "id": short_id(delivery.id), "event": delivery.event},

@@ -1,7 +1,6 @@
-"""What came in a signed webhook: its event, as `trigger.event` shows it, and the id by which it is the same when it comes again.
+"""Extracts the event of a signed webhook (`trigger.event`), and its id, which stays the same when it is repeated.
 
-Of the headers, an event has those that a form or its author names; the signature and whatever proves who sends are never among
-them.
+Events contain the headers that a form or its author names; never the signature or other credentials of the sender.
 """
 
 from __future__ import annotations
@@ -17,30 +16,32 @@ from noetl_core.dsl.sources import BODY, headers_of
 from noetl_core.values import strict_json
 
 MOST_FIELDS: Final = 1_000
-"""Fields of a form in a body."""
+"""Maximum number of form fields in a body."""
 _ID: Final = re.compile(r"[A-Za-z0-9_.:=+@-]{1,128}", re.ASCII)
 
 
 def event_of(source: Mapping[str, Any], headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
-    """Return the event of a request: `headers` and `body`. `headers` have names in lower case.
+    """Return the event of a request: `headers` and `body`.
 
-    The body is the value of JSON, the fields of a form (of a form with one field `payload`, as GitHub and Slack send it, the
-    value of that), or text. One that is not UTF-8 is base64, and `encoding` says so.
+    `headers` have names in lower case. The body is the value of JSON, the fields of a form, or text. A form with the single field
+    `payload`, as GitHub and Slack send it, yields the value of that field. A body that is not UTF-8 is base64, with `encoding`.
     """
-    shown = {name: headers[name] for name in headers_of(source) if name in headers}
+    passed = {name: headers[name] for name in headers_of(source) if name in headers}
     try:
         read = _body(headers.get("content-type", ""), body.decode())
         if source["form"] == "slack" and isinstance(read, dict):
-            read.pop("token", None)  # who has it can pass for Slack wherever it is still looked at
-        return {"headers": shown, "body": read}
+            read.pop("token", None)  # its holder could impersonate Slack wherever it is still checked
+        return {"headers": passed, "body": read}
     except UnicodeDecodeError:
-        return {"headers": shown, "body": b64encode(body).decode(), "encoding": "base64"}
+        return {"headers": passed, "body": b64encode(body).decode(), "encoding": "base64"}
 
 
 def delivery_id(source: Mapping[str, Any], headers: Mapping[str, str], event: Mapping[str, Any], body: bytes) -> str:
-    """Return the sender's own id of the delivery: GitHub's and a plain form's is in a header, Stripe's and Slack's in the body.
-    Where there is none, the id is made of the body, and of the instant of signing if one is signed, so that the same request is
-    the same delivery."""
+    """Return the sender's own id of the delivery: in a header for GitHub and plain forms, in the body for Stripe and Slack.
+
+    If there is none, derive the id from the body, and from the instant of signing if it is signed. So the same request is the
+    same delivery.
+    """
     found: Any = None
     inside = event["body"] if isinstance(event["body"], Mapping) else {}
     match source["form"]:
@@ -59,7 +60,7 @@ def delivery_id(source: Mapping[str, Any], headers: Mapping[str, str], event: Ma
 
 
 def challenge_of(source: Mapping[str, Any], event: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return what Slack wants to be answered before it sends events to an address; None of anything else."""
+    """Return the challenge that Slack expects back before it sends events to an address; None for anything else."""
     body = event["body"]
     if source["form"] != "slack" or not isinstance(body, Mapping) or body.get("type") != "url_verification":
         return None
@@ -67,12 +68,12 @@ def challenge_of(source: Mapping[str, Any], event: Mapping[str, Any]) -> dict[st
 
 
 def short_id(text: str) -> str:
-    """Return an id as keys may hold it: the text itself, or its digest where it is long or has other characters."""
+    """Return an id that fits keys: the text itself, or its digest if it is long or has other characters."""
     return text if _ID.fullmatch(text) else digest_of(text.encode())
 
 
 def digest_of(*parts: bytes) -> str:
-    """Return the digest of parts, of which none runs into the next."""
+    """Return the digest of parts, unambiguous about their boundaries."""
     made = sha256()
     for part in parts:
         made.update(len(part).to_bytes(8))

@@ -3,8 +3,9 @@ is read.
 
 * `variants` replaces accepted spellings in template text; `edits` changes a document and records what it changed; `noetl
   migrate` makes the recorded changes in the text.
-* `flow` rewrites steps and routers, `roots` the other sections, `tasks` one task: `spellings` the inputs of single kinds,
-  `programs` names that Python code reads, `key_values` a task of another service that `kv` stands for.
+* `flow` rewrites steps and routers, `roots` the other sections, `tasks` one task: `spellings` the inputs of single kinds, with
+  `parameters` of SQL and `shell_lines`; `programs` names that Python code reads, and `code_templates` in it; `key_values` a task
+  of another service that `kv` stands for.
 * `retries` and `assertions` make rules of a policy (`policies`) of what stands beside a task, with `conditions` and `scalars` for
   what is written there; `writes` decides where `set` without a scope writes, `outputs` what names of parts of results mean.
 

@@ -76,6 +76,10 @@ def _commands(e: Edits, task: Node, what: str) -> None:
         if not {"script", "command"} & task.value.keys():
             e.put(task, "script", ":", task)  # nothing more is reported of it
         return
+    if any(is_template(line) and line not in e.r.reads for line in lines):  # reported as what it is
+        e.move(task, "cmds", task, "script")
+        e.put(task, "script", ":", (task, "script"))
+        return
     text = "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
     names: dict[str, str] = {}
     try:

@@ -34,6 +34,9 @@ _BUILT_IN: Final = frozenset(dir(builtins))
 _EXPRESSION: Final = re.compile(r"\{\{-?\s*((?:workload|ctx|iter|args|steps|keychain|job|_prev|_task)\b[^{}\n]{0,80}?)\s*-?\}\}")
 _KEY: Final = re.compile(r"""\s*(?:\[\s*|\.\s*get\s*\(\s*)(['"])(\w+)\1\s*[\]),]""")
 _MEANT: Final = re.compile(r"""\bworkload(?:\.(\w+)|\[['"](\w+)['"]\])""")
+PARTS: Final = words("execution_id step task task_run_id attempt workload ctx")
+"""The parts of `context`."""
+_TAKES_CONTEXT: Final = re.compile(r"\bdef\s+\w+\s*\([^()]*\bcontext\b")
 _CONTEXT: Final = re.compile(r"\bcontext\b")
 _FORMATTED: Final = re.compile(r"""\br?fr?['"]""", re.IGNORECASE)
 _PARAMETER: Final = re.compile(r"\bdef\s+\w+\s*\([^()]*\Z")
@@ -113,6 +116,8 @@ def _check(lint: Lint, task: Node, code: Node, given: set[str], *, own: bool) ->
         return
     if own:
         _arguments(lint, task, code, known)
+        if "context" in read or _TAKES_CONTEXT.search(code.value):
+            _context(lint, task, code)
     for name, (line, column) in sorted(read.items(), key=lambda place: place[1]):
         if name in known:
             continue
@@ -127,6 +132,25 @@ def _check(lint: Lint, task: Node, code: Node, given: set[str], *, own: bool) ->
             message = f"code reads {name}, which it neither has as an argument nor defines"
             hint = near or f"give it as an argument: args: {{ {name}: ... }}"
             lint.r.report_at("W526", place_in_code(lint.r.loaded, code, line, column), code.path, message, hint)
+
+
+def _context(lint: Lint, task: Node, code: Node) -> None:
+    """W526: a part of `context` that it does not have."""
+    args = task.get("args") or task.get("input")
+    own = args.get("context") if args is not None else None
+    if own is not None and not (own.rewritten and isinstance(own.value, dict)):
+        return  # an argument of the author's
+    has = PARTS if own is None else PARTS | own.value.keys()
+    for place in _CONTEXT.finditer(code.value):
+        part = _KEY.match(code.value, place.end())
+        if part is None or part[2] in has:
+            continue
+        line = code.value.count("\n", 0, place.start()) + 1
+        column = place.start() - code.value.rfind("\n", 0, place.start())
+        names = {step.name for step in lint.playbook.steps} | lint.playbook.workload.keys()
+        hint = suggest(part[2], has | names) or "it has the steps, the workload and ctx by their names, if the playbook has them"
+        message = f"code reads {part[2]} of context, which nothing gives it"
+        lint.r.report_at("W526", place_in_code(lint.r.loaded, code, line, column), code.path, message, hint)
 
 
 def _arguments(lint: Lint, task: Node, code: Node, known: set[str]) -> None:

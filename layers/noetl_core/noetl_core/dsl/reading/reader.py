@@ -168,10 +168,17 @@ class Reader:
             return "null"
         return "text" if isinstance(value, str) else _KIND_WORDS[node.kind]
 
-    def keys(self, node: Node, allowed: Iterable[str], what: str, legacy: Mapping[str, str] | None = None) -> dict[str, Node]:
+    def keys(
+        self,
+        node: Node,
+        allowed: Iterable[str],
+        what: str,
+        legacy: Mapping[str, str] | None = None,
+        elsewhere: Mapping[str, str] | None = None,
+    ) -> dict[str, Node]:
         """Return the known entries of a mapping; unknown keys are reported (resolution 19), `x-` keys are left out.
 
-        `legacy`: keys of the legacy dialects -> what replaces them.
+        `legacy`: keys of the legacy dialects -> what replaces them. `elsewhere`: keys of other engines -> what does their work.
         """
         known = frozenset(allowed)
         out = {}
@@ -184,7 +191,8 @@ class Reader:
                 message = f'"{key}" in {what} belongs to a legacy dialect: {legacy[key]}'
                 self.report("E120", (node, key), message, MIGRATE)
             else:
-                hint = suggest_word(key, known) or (f"known: {', '.join(sorted(known))}" if len(known) <= 8 else "")
+                near = (elsewhere or {}).get(key) or suggest_word(key, known)
+                hint = near or (f"known: {', '.join(sorted(known))}" if len(known) <= 8 else "")
                 self.report("E110", (node, key), f'unknown key "{key}" in {what}', hint)
         return out
 

@@ -26,7 +26,9 @@ def check_called(r: Reader, entries: Mapping[str, Node], what: str) -> None:
                     "E115",
                     said,
                     f'path of {what}: "{path[:60]}" is no path of a playbook',
-                    "names separated by /, like team/flow",
+                    "a playbook is called by the path in its metadata, not by its file"
+                    if path.endswith((".yaml", ".yml"))
+                    else "names separated by /, like team/flow",
                 )
             elif (word := mixed_word(path)) is not None:
                 r.report("E115", said, f"path of {what} mixes scripts in the word {ascii(word)[:60]}", "letters of one script")

@@ -134,6 +134,24 @@ def named_task(r: Reader, node: Node, default: str, scope: TaskScope) -> Task | 
     return finish(r, raw_task(r, node, name, scope, at=own or node), scope)
 
 
+_KEYS_ELSEWHERE: Final[Mapping[str, Mapping[str, str]]] = {
+    "container": {
+        "image": "the task definition has the image: task_definition names it",
+        "args": "command has the program and its arguments",
+        "namespace": "cluster says where the task runs",
+        "resources": "cpu and memory",
+    }
+}
+"""Kind -> keys of other engines -> what does their work here."""
+_KINDS_ELSEWHERE: Final = {
+    "agent": "kind: playbook calls another playbook, kind: llm asks a model",
+    "ducklake": "kind: duckdb, whose tables are those of one execution; kind: postgres for tables that last",
+    "script": "kind: python, with script: { uri: ... }",
+    "subscription": "triggers of the root start an execution for each message; a loop with cursor: { kind: sqs } reads a queue",
+}
+"""Kinds of other engines -> what does their work here."""
+
+
 def raw_task(
     r: Reader, node: Node, name: str, scope: TaskScope, *, labelled: bool = False, at: Node | tuple[Node, str] | None = None
 ) -> RawTask | None:
@@ -146,7 +164,8 @@ def raw_task(
         return None
     known = KINDS.get(kind)
     if known is None and not scope.extensions:
-        hint = suggest(kind, KINDS) or "executor.spec.extensions: true allows kinds that are installed beside the engine"
+        hint = _KINDS_ELSEWHERE.get(kind) or suggest(kind, KINDS)
+        hint = hint or "executor.spec.extensions: true allows kinds that are installed beside the engine"
         r.report("E118", node.value["kind"], f'"{kind}" is not a tool kind', hint)
         return None
     inputs, task_ref = _inputs(r, node, kind, what, labelled, scope.extensions)
@@ -168,7 +187,7 @@ def _inputs(r: Reader, node: Node, kind: str, what: str, labelled: bool, extensi
     if known is None:
         entries = {k: v for k, v in node.value.items() if not k.startswith("x-")}
     else:
-        entries = r.keys(node, TASK_FIELDS[kind], what, LEGACY_TASK)
+        entries = r.keys(node, TASK_FIELDS[kind], what, LEGACY_TASK, _KEYS_ELSEWHERE.get(kind))
     inputs: dict[str, Any] = {}
     idle = () if known is None else (*known.idle, *({OUTPUT.name} - known.accepted))
     r.no_effect(node, idle, what)

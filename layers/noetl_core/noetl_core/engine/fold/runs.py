@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from noetl_core.engine.claims import mark_asked
 from noetl_core.engine.done_chunks import DoneChunks, Origin
-from noetl_core.engine.eager_dispatch.claims import mark_asked
 from noetl_core.engine.fold.table import Folds
 from noetl_core.engine.records import ControlEvent
 from noetl_core.engine.state import LoopState, Run, State

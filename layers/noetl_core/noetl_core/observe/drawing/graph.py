@@ -1,5 +1,7 @@
-"""A playbook as a graph of its steps and arcs: as data, as Mermaid, as DOT (`observe.drawing.svg` draws it). For an execution
-it also shows what happened at each step and arc."""
+"""Converts a playbook to a graph of its steps and arcs: as data, as Mermaid, as DOT (`observe.drawing.svg` draws it).
+
+For an execution, it also shows the status of each step and arc.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +23,13 @@ FILL = {
     "waiting": "#fdf0c8",
     "skipped": "#e9e9ec",
 }
-"""Of a step, by its status: after Okabe and Ito, whose colours differ for those too who see few of them."""
+"""Colours of steps by status, after Okabe and Ito: readers with colour blindness can distinguish them too."""
 LINE = {"ok": "#00795a", "error": "#c04a00", "running": "#0063a0", "waiting": "#8a6a00", "skipped": "#77777f"}
 MARKS = {"ok": "✓", "error": "✗", "running": "▶", "waiting": "◷", "skipped": "–"}
-"""Before the word of a status."""
+"""Symbols before the word of a status."""
 PLAIN_FILL, PLAIN_LINE = "#ffffff", "#55555f"
 LABEL = 40
-"""Characters of an arc's condition that are shown."""
+"""Maximum number of characters of an arc's condition that are shown."""
 
 
 @frozen
@@ -52,11 +54,11 @@ class Edge:
     when: str | None = None
     fired: int | None = None
     otherwise: bool = False
-    """It has no condition and stands behind others of which one is chosen."""
+    """True if it has no condition and follows others of which one is chosen."""
 
     @property
     def condition(self) -> str:
-        """The condition without its braces, or `else`; empty where it has none."""
+        """Return the condition without its braces, or `else`; empty if there is none."""
         return _bare(self.when) if self.when is not None else "else" if self.otherwise else ""
 
     @property
@@ -74,7 +76,7 @@ class Graph:
     edges: tuple[Edge, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """`{title, nodes: [{step, entry, status, runs, ...}], edges: [{source, target, arc, when, fired}]}`."""
+        """Return `{title, nodes: [{step, entry, status, runs, ...}], edges: [{source, target, arc, when, fired}]}`."""
         return {
             "title": self.title,
             "nodes": [{"step": n.step, "entry": n.entry, "status": n.status, "runs": n.runs, **n.facts} for n in self.nodes],
@@ -85,7 +87,7 @@ class Graph:
 
 
 def graph_of(playbook: Playbook, state: State | None = None) -> Graph:
-    """Return the graph of `playbook`; with an execution's `state` also what happened."""
+    """Return the graph of `playbook`; with an execution's `state`, also its progress."""
     found = None if state is None else standings(state)
     stands = None if found is None else {step.name: found.get(step.name, Standing()) for step in playbook.steps}
     nodes = tuple(_node(playbook, step, None if stands is None else stands[step.name]) for step in playbook.steps)

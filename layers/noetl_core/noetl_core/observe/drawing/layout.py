@@ -1,5 +1,5 @@
-"""Where the steps and arcs of a graph are drawn: steps in layers below the entry step, arcs as curves between them (the layered
-layout of Sugiyama, simplified). `observe.drawing.svg` draws it, the API gives it to those who draw themselves."""
+"""Computes the positions of a graph's steps and arcs: steps in layers below the entry step, arcs as curves between them (the
+layered layout of Sugiyama, simplified). `observe.drawing.svg` draws it; the API returns it to clients that draw themselves."""
 
 from __future__ import annotations
 
@@ -15,21 +15,23 @@ GAP_X, GAP_Y, MARGIN = 28.0, 26.0, 24.0
 CHAR, LINE_HEIGHT, PADDING = 7.4, 17.0, 12.0
 NARROWEST = 110.0
 SELF = 22.0
-"""How far the arc of a step to itself reaches out."""
+"""Width of the arc from a step to itself."""
 SWEEPS, LARGE_SWEEPS, LARGE = 8, 3, 4_000
-"""How often rows are put in order; of a graph with more boxes than `LARGE` less often."""
+"""Number of times that rows are put in order; lower for a graph with more boxes than `LARGE`."""
 MAX_PASSED = 20_000
-"""Places that arcs pass through, at most: the shortest arcs get theirs first. The others go straight to their target, across
-what lies between."""
-COMES_TO, COUNTS, FIRED = "waiting, 10 runs", "10000/10000 iterations", 100
-"""What a step and an arc may say once they have run."""
+"""Maximum number of points that arcs pass through.
+
+The shortest arcs get theirs first; the others go straight to their target, across boxes in between.
+"""
+WIDEST_STATUS, WIDEST_COUNTS, WIDEST_FIRED = "waiting, 10 runs", "10000/10000 iterations", 100
+"""The widest texts of a step and of an arc that has run."""
 Point = tuple[float, float]
 
 
 @dataclass(slots=True, eq=False)
 class Box:
-    """A place in a layer: a step, or (`node` None) a point through which an arc passes; the first such point is wide enough
-    for its label. `beside` is the space that is kept free to its right, `middle` the x of its centre."""
+    """A place in a layer: a step, or (`node` None) a point through which an arc passes; the first such point is wide enough for
+    its label. `beside` is the space that is kept free to its right, `middle` the x of its centre."""
 
     layer: int
     width: float
@@ -48,11 +50,14 @@ class Box:
 
 
 class Layout:
-    """Layers by the longest path from the entry step, order by the mean of the neighbours. Steps are in even layers, so that
-    every arc passes through a place for its label. Back arcs are laid out as if they led down."""
+    """Layers by the longest path from the entry step, order by the mean of the neighbours.
+
+    Steps are in even layers, so that every arc passes through a place for its label. Back arcs are laid out in the reverse
+    direction.
+    """
 
     def __init__(self, graph: Graph, most: int | None = None) -> None:
-        """`most`: characters of a text in a box that are shown."""
+        """`most` is the maximum number of characters of a text in a box."""
         self._graph = graph
         self._backward = _backward(graph)
         layers = self._layers()
@@ -61,7 +66,7 @@ class Layout:
         for box in self.boxes.values():
             self._rows[box.layer].append(box)
         ends: list[tuple[Box, Box] | None] = []
-        """Of each arc, the upper box and the lower one; None: it leads to its own step."""
+        """The upper and the lower box of each arc; None if it leads to its own step."""
         for number, edge in enumerate(graph.edges):
             one, other = self.boxes[edge.source], self.boxes[edge.target]
             if one is other:
@@ -106,7 +111,7 @@ class Layout:
         return layers
 
     def place(self) -> tuple[float, float]:
-        """Give every box its place; return the size of the drawing."""
+        """Place every box; return the size of the drawing."""
         for row in self._rows:
             _pack(row)
         sweeps = SWEEPS if self.count <= LARGE else LARGE_SWEEPS
@@ -137,16 +142,16 @@ class Layout:
 
     @property
     def count(self) -> int:
-        """How many boxes there are, those too through which arcs pass."""
+        """Return the number of boxes, including those through which arcs pass."""
         return sum(map(len, self._rows))
 
     @property
     def layers(self) -> int:
-        """How many layers of steps there are."""
+        """Return the number of layers of steps."""
         return (len(self._rows) + 1) // 2
 
     def clear(self) -> None:
-        """Forget which boxes are neighbours: they know each other, so nothing else would free them soon."""
+        """Forget the neighbours of boxes: they refer to each other, so memory would be freed late."""
         for row in self._rows:
             for box in row:
                 box.above, box.below = [], []
@@ -173,7 +178,7 @@ def _wanted(box: Box) -> float:
 
 
 def _pack(row: list[Box]) -> None:
-    """Place the boxes of a row side by side, each with its centre as near to where it is wanted as its neighbours allow."""
+    """Place the boxes of a row side by side, each with its centre as close to the wanted position as its neighbours allow."""
     x, shift = float("-inf"), 0.0
     for box in row:
         half = box.width / 2
@@ -187,7 +192,7 @@ def _pack(row: list[Box]) -> None:
 
 
 def _long(ends: Sequence[tuple[Box, Box] | None]) -> set[int]:
-    """Return the arcs, by number, that there are no more places for: the longest ones."""
+    """Return the arcs, by number, for which no more points are left: the longest ones."""
     left, long = MAX_PASSED, set()
     spans = [(both[1].layer - both[0].layer, number) for number, both in enumerate(ends) if both is not None]
     for span, number in sorted(spans):
@@ -198,8 +203,8 @@ def _long(ends: Sequence[tuple[Box, Box] | None]) -> set[int]:
 
 
 def _backward(graph: Graph) -> set[int]:
-    """Return the back arcs by number: those that lead to a step on the current path of a depth-first search from the entry
-    (no recursion)."""
+    """Return the back arcs by number: those that lead to a step on the current path of a depth-first search from the entry (no
+    recursion)."""
     ahead: dict[str, list[tuple[int, str]]] = {n.step: [] for n in graph.nodes}
     for number, edge in enumerate(graph.edges):
         ahead[edge.source].append((number, edge.target))
@@ -234,7 +239,7 @@ def _box(node: Node, layer: int, most: int | None) -> Box:
 
 @frozen
 class Places:
-    """Where the steps and arcs of a graph are drawn, in its order, in whole pixels."""
+    """Positions of the steps and arcs of a graph, in its order, in whole pixels."""
 
     steps: tuple[Mapping[str, int], ...]
     arcs: tuple[Mapping[str, Any], ...]
@@ -242,7 +247,7 @@ class Places:
 
 
 def places_of(graph: Graph, most: int) -> Places:
-    """Return the places of steps and arcs; texts in boxes have at most `most` characters."""
+    """Return the positions of steps and arcs; texts in boxes have at most `most` characters."""
     layout = Layout(graph, most)
     width, height = layout.place()
     boxes = [layout.boxes[node.step] for node in graph.nodes]
@@ -258,7 +263,7 @@ def _arc(points: list[Point], label: Point) -> dict[str, Any]:
 
 
 def placed(graph: Graph, places: Places) -> dict[str, Any]:
-    """Return the graph as data, with the places of its steps and arcs."""
+    """Return the graph as data, with the positions of its steps and arcs."""
     found = graph.as_dict()
     for node, place in zip(found["nodes"], places.steps, strict=True):
         node |= place
@@ -269,6 +274,6 @@ def placed(graph: Graph, places: Places) -> dict[str, Any]:
 
 
 def with_room(graph: Graph) -> Graph:
-    """Return the graph of a playbook with what its boxes and arcs may say once it runs, so that no step moves then."""
-    nodes = [replace(n, lines=(*n.lines, COMES_TO, *([COUNTS] if "loop" in n.facts else []))) for n in graph.nodes]
-    return replace(graph, nodes=tuple(nodes), edges=tuple([replace(e, fired=FIRED) for e in graph.edges]))
+    """Return the graph of a playbook with the widest texts of its boxes and arcs, so that no step moves when it runs."""
+    nodes = [replace(n, lines=(*n.lines, WIDEST_STATUS, *([WIDEST_COUNTS] if "loop" in n.facts else []))) for n in graph.nodes]
+    return replace(graph, nodes=tuple(nodes), edges=tuple([replace(e, fired=WIDEST_FIRED) for e in graph.edges]))

@@ -1,4 +1,4 @@
-"""Where the graphs of playbooks are drawn. That depends on the text alone, so a process computes it once for each."""
+"""Caches the layouts of playbooks' graphs. A layout depends on the text alone, so a process computes it once for each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from noetl_core.observe.drawing.layout import Places
 
 MAX_ARCS: Final = 60_000
-"""Arcs of all layouts that a process keeps, some 500 bytes each."""
+"""Maximum number of arcs in all layouts that a process keeps, some 500 bytes each."""
 
 
 class Layouts:
@@ -24,7 +24,7 @@ class Layouts:
 
     def __call__(self, digest: str, make: Callable[[], Places]) -> Places:
         """Return the layout of `digest`, which `make` computes."""
-        with self._lock:  # two that ask at the same time do not compute the same
+        with self._lock:  # concurrent callers do not compute the same layout
             found = self._kept.get(digest)
             if found is None:
                 self._kept[digest] = found = make()
@@ -32,5 +32,5 @@ class Layouts:
 
 
 def _arcs(places: Places) -> int:
-    """Return what a layout takes of the cache: the largest all of it."""
+    """Return the cache size of a layout: the largest takes all of it."""
     return min(max(1, len(places.arcs)), MAX_ARCS)

@@ -1,4 +1,4 @@
-"""A graph as SVG, drawn where `observe.drawing.layout` places it."""
+"""Draws a graph as SVG, where `observe.drawing.layout` places it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DARK_LINE: Final = {"ok": "#4fd1a5", "error": "#ff9a5c", "running": "#7cc0f5", "
 
 
 TARGET: Final = ".step:target rect{stroke-width:4}"
-"""A step that a link has led to."""
+"""Highlights a step to which a link has led."""
 
 
 def _style(page: str, ink: str, soft: str, line: str, fills: Mapping[str, str], lines: Mapping[str, str]) -> str:
@@ -35,7 +35,7 @@ STYLE: Final = (
     + "}"
     + TARGET
 )
-"""Light, and dark where the reader's system is."""
+"""Rules for light mode, and for dark mode where the reader's system is dark."""
 
 
 def svg(graph: Graph) -> str:

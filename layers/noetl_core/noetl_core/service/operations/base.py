@@ -1,4 +1,4 @@
-"""The API in this process."""
+"""Serves the API in this process."""
 
 from __future__ import annotations
 
@@ -19,8 +19,11 @@ if TYPE_CHECKING:
 
 
 def cursor_key(control: Callable[[], Control]) -> Callable[[], bytes]:
-    """Return a function that returns the key of cursors, which is derived from the one that the deployment, or the local store,
-    generated. It is read when the first cursor is, once per process."""
+    """Return a function that returns the key of cursors.
+
+    It is derived from the key that the deployment, or the local store, generated, and read once per process, for the first
+    cursor.
+    """
 
     def key() -> bytes:
         generated = control().callback_key
@@ -38,15 +41,15 @@ class Operations(Api):
     plane: Callable[[], Control]
     cursor_key: Callable[[], bytes]
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """What only the wiring knows: where it runs, its pools and their limits."""
+    """Facts of the deployment: where it runs, its pools and their limits."""
     stored: Callable[[], Secrets] | None = None
-    """Stored credentials; None: another function serves them, and this one has no access to them."""
+    """Stored credentials; None if another function serves them, and this one has no access to them."""
     by: Callable[[], By | None] = lambda: None
     """The caller, if known."""
     paths_required: bool = False
-    """Each credential names the playbooks that may use it: on a stack."""
+    """If true, each credential must name the playbooks that may use it. True on a stack."""
     registers: bool = True
-    """A playbook that comes as text becomes a version of its path (`StartRequest.registers`)."""
+    """If true, a playbook passed as text becomes a version of its path (`StartRequest.registers`)."""
 
     def call(self, request: Request[Answer]) -> Answer:
         check_numbers(request)

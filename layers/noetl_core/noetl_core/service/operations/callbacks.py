@@ -1,4 +1,4 @@
-"""Answers that show and answer callbacks."""
+"""Shows and answers callbacks."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ def _by_token(on: Operations, request: AnswerCallback | AnswerCallbackByLink, to
 
 
 def _token(*places: str | None) -> str:
-    """Return the token, which may stand in several places of a request. Raises `BadRequest`."""
+    """Return the token, which may be in several places of a request. Raises `BadRequest`."""
     tokens = {token for token in places if token}
     if len(tokens) != 1:
-        wrong = "says two different tokens" if tokens else "says no token"
-        raise BadRequest(f"the request {wrong}", "body.token", f"give it once: as `token`, or in the header {HEADER}")
+        wrong = "contains two different tokens" if tokens else "says no token"
+        raise BadRequest(f"the request {wrong}", "body.token", f"pass it once: as `token`, or in the header {HEADER}")
     return tokens.pop()
 
 
@@ -74,7 +74,7 @@ def _is_heartbeat(request: AnswerCallback | AnswerCallbackByLink | AnswerWait) -
     if request.heartbeat is None:
         return False
     if not request.heartbeat or not (request.data is request.status is request.error is None):
-        raise BadRequest("a heartbeat is {heartbeat: true} and nothing else", "body.heartbeat")
+        raise BadRequest("a heartbeat must be {heartbeat: true} and nothing else", "body.heartbeat")
     return True
 
 
@@ -84,16 +84,16 @@ def _error(request: AnswerCallback | AnswerCallbackByLink | AnswerWait) -> dict[
     error = request.error
     if (request.status or ("ok" if error is None else "error")) == "ok":
         if error is not None:
-            raise BadRequest("an answer with an error has status: error", "body.error")
+            raise BadRequest("an answer with an error must have status: error", "body.error")
         return None
     if request.data is not None:
-        raise BadRequest("an answer has data or an error", "body.data", "details of an error stand in error.details")
+        raise BadRequest("an answer has data or an error, not both", "body.data", "details of an error stand in error.details")
     if error is None:
         return {}
     if isinstance(error, str):
         return {"message": error}
     if not isinstance(error, Mapping):
-        raise BadRequest("error is {kind, message, code, retryable, details}, or a text", "body.error")
+        raise BadRequest("error must be {kind, message, code, retryable, details}, or a text", "body.error")
     for key, value in error.items():
         if key not in ERROR_TYPES:
             raise BadRequest(f"unknown key {key!r}", f"body.error.{key}", nearest(key, ERROR_TYPES))

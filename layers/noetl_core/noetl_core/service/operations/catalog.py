@@ -1,4 +1,4 @@
-"""Answers about the catalog: playbooks, their versions, and the records of their paths."""
+"""Answers requests about the catalog: playbooks, their versions, and the records of their paths."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def undelete_playbook(on: Operations, request: UndeletePlaybook) -> shapes.About
 
 @Backfill.answered
 def start_backfill(on: Operations, request: Backfill) -> shapes.BackfillStarted:
-    """Run a playbook for the occurrences of its schedule from `begin` to before `end`; with `preview` only list them."""
+    """Run a playbook for the occurrences of its schedule from `begin` to before `end`; with `preview`, only list them."""
     control = on.control()
     path, version = path_and_version(request.path, request.version)
     parallel = 1 if request.parallel is None else request.parallel
@@ -156,10 +156,10 @@ def path_and_version(path: str, version: object) -> tuple[str, Version]:
 
 
 def _weights(request: SetAlias) -> dict[int, int] | None:
-    """Return the versions that an alias stands for, with their weights; None: it is removed. Raises `BadRequest`."""
+    """Return the versions of an alias, with their weights; None to remove it. Raises `BadRequest`."""
     passed = [value for value in (request.version, request.weights, request.remove) if value is not None and value is not False]
     if len(passed) != 1:
-        raise BadRequest("an alias stands for a version, or for weights, or is removed", "body", "give one of the three")
+        raise BadRequest("pass exactly one of version, weights and remove", "body", "give one of the three")
     if request.weights is not None:
         return {_number(version): weight for version, weight in request.weights.items()}
     return None if request.version is None else {request.version: 1}
@@ -171,12 +171,12 @@ def _number(version: str) -> int:
     except BadVersion as error:
         raise BadRequest(str(error), "body.weights") from None
     if not isinstance(number, int):
-        raise BadRequest(f"{version[:80]!r} is no number of a version", "body.weights")
+        raise BadRequest(f"{version[:80]!r} is not a version number", "body.weights")
     return number
 
 
 def _warnings(control: Control, playbook: Playbook) -> list[str]:
-    """Return what this stack lacks for a playbook."""
+    """Return warnings about what this stack lacks for a playbook."""
     tools = control.worker_tools
     return warnings(control.ways_in, playbook) + ([] if tools is None else list(tools.lacking(playbook)))
 

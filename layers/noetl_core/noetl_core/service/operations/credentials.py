@@ -1,4 +1,4 @@
-"""Answers about credentials."""
+"""Answers requests about credentials."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers that start executions, look at them and follow them."""
+"""Starts, reads and follows executions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from noetl_core.views import changes
 from noetl_core.views.executions import executions, labels, listing, statistics
 from noetl_core.views.history import event_pages, pages
 from noetl_core.views.steps.render import render_context
-from noetl_core.views.steps.task_names import Asked
+from noetl_core.views.steps.task_names import TaskSelector
 
 if TYPE_CHECKING:
     from noetl_core.api.shapes import executions as shapes
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 @StartExecution.answered
 def start_execution(on: Operations, request: StartExecution) -> shapes.Started:
-    """Start an execution. Raises what `admit` raises."""
+    """Start an execution. Raises the errors of `admit`."""
     if not (request.path or request.playbook or request.playbook_id):
-        raise BadRequest("a request names a playbook", "body.path", "give path (and version), playbook_id, or playbook")
+        raise BadRequest("a request must name a playbook", "body.path", "give path (and version), playbook_id, or playbook")
     control = on.control()
     path, version = request.path, request.version
     if path is not None:
@@ -113,7 +113,7 @@ def list_events(on: Operations, request: ListEvents) -> shapes.Events:
 
 @GetChanges.answered
 def get_changes(on: Operations, request: GetChanges) -> Changes | None:
-    """Return the state, and what has happened since the cursor `after`; None: nothing has changed since the answer with the tag
+    """Return the state and the events since the cursor `after`; None if nothing has changed since the answer with the tag
     `known`, which returned that cursor."""
     control, key = on.control(), on.cursor_key()
     limit = changes.EVENTS if request.limit is None else request.limit
@@ -135,19 +135,19 @@ def get_ctx(on: Operations, request: GetCtx) -> shapes.Ctx:
 
 @RenderTemplate.answered
 def render_template(on: Operations, request: RenderTemplate) -> shapes.Rendered:
-    """Evaluate a template. With `task` or `iteration` it reads the names that the task saw; an event of the task as `at` names
+    """Evaluate a template. With `task` or `iteration`, it reads the names that the task saw; an event of the task as `at` selects
     both, and the step."""
     if request.template is None:
-        raise BadRequest("template is missing", "body.template", "text with templates, or data that holds such")
+        raise BadRequest("template is missing", "body.template", "text with templates, or data that contains such text")
     execution = execution_id(request.execution_id)
     path = None if request.iteration is None else iteration_path(request.iteration, "body.iteration")
-    found = render_context(on.control(), execution, request.template, Asked(request.step, request.task, path), request.at)
+    found = render_context(on.control(), execution, request.template, TaskSelector(request.step, request.task, path), request.at)
     if len(json.dumps(found["value"], default=str)) > pages.MAX_PAGE_BYTES:
-        raise TooLarge(f"what the template gives exceeds {pages.MAX_PAGE_BYTES} bytes")
+        raise TooLarge(f"the value of the template exceeds {pages.MAX_PAGE_BYTES} bytes")
     return found
 
 
 @GetStats.answered
 def get_stats(on: Operations, request: GetStats) -> Stats:
     since = None if request.since is None else listing.instant(request.since)
-    return statistics.stats(on.control(), path=request.path, since=since, wanted=labels.asked(request.label))
+    return statistics.stats(on.control(), path=request.path, since=since, wanted=labels.parse_label_filter(request.label))

@@ -1,4 +1,4 @@
-"""Answers that change an execution, or many."""
+"""Changes one execution, or many."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def resume_execution(on: Operations, request: ResumeExecution) -> Operated:
 
 @RedriveExecution.answered
 def redrive_execution(on: Operations, request: RedriveExecution) -> Redriven:
-    """Run what has ended again. Raises what `redrive` raises."""
+    """Redrive an ended execution. Raises the errors of `redrive`."""
     _, version = path_and_version("", request.version)
     begin = None if request.begin is None else From.parse(request.begin)
     done = redrive(
@@ -58,12 +58,12 @@ def redrive_execution(on: Operations, request: RedriveExecution) -> Redriven:
         preview=bool(request.preview),
         registers=on.registers,
     )
-    return {**operated(done.state), "redrive": cast("RedrivePlan", done.shown)}
+    return {**operated(done.state), "redrive": cast("RedrivePlan", done.description)}
 
 
 @OperateBatch.answered
 def operate_batch(on: Operations, request: OperateBatch) -> Batch:
-    which, given = request.filter, request.given or {}
+    which, options = request.filter, request.given or {}
     ids = which.get("ids")
     selection = batch.Selection(
         None if ids is None else [execution_id(each) for each in ids],
@@ -73,8 +73,8 @@ def operate_batch(on: Operations, request: OperateBatch) -> Batch:
         which.get("until"),
         which.get("label"),
     )
-    arguments = batch.Arguments(given.get("reason"), given.get("compensate"), given.get("from"))
-    limit = batch.DONE if request.limit is None else within("limit", request.limit, 1, batch.MAX_DONE)
+    arguments = batch.Arguments(options.get("reason"), options.get("compensate"), options.get("from"))
+    limit = batch.DEFAULT_LIMIT if request.limit is None else within("limit", request.limit, 1, batch.MAX_LIMIT)
     return batch.batch(
         on.control(),
         on.cursor_key,

@@ -1,4 +1,4 @@
-"""Answers about the service itself."""
+"""Answers requests about the service itself."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def get_health(on: Operations, _: GetHealth) -> Health:
 
 @GetQueue.answered
 def get_queue(on: Operations, _: GetQueue) -> Backlog:
-    """Numbers are SQS's approximations on a stack; of a local store they are this process's own."""
+    """Return the backlog. On a stack, numbers are SQS's approximations; on a local store, they are this process's own."""
     return cast("Backlog", asdict(on.control().queue.backlog()))
 
 
@@ -34,7 +34,8 @@ def get_limits(on: Operations, request: GetLimits) -> Limits:
 
 @GetRuntime.answered
 def get_runtime(on: Operations, _: GetRuntime) -> Runtime:
-    """There are no standing workers: a pool is its queue, and the number of commands of it that may run concurrently."""
+    """Return the pools. There are no standing workers: a pool is its queue, and the number of its commands that may run
+    concurrently."""
     return {**_wiring(on), "version": __version__, "kinds": sorted(KINDS), "pools": dict(on.facts.get("pools", {}))}
 
 

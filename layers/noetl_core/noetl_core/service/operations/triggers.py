@@ -1,4 +1,4 @@
-"""Answers about triggers."""
+"""Answers requests about triggers."""
 
 from __future__ import annotations
 

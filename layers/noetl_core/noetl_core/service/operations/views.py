@@ -1,4 +1,4 @@
-"""Answers that show an execution's log as something else."""
+"""Answers requests for views of an execution's log."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def get_graph(on: Operations, request: GetGraph) -> Graph | str:
     if request.format == "json":
         return answers.graph(on.control(), request.execution_id, layout=bool(request.layout), at=request.at)
     if request.layout or request.at is not None:
-        raise BadRequest("layout and at are for format=json", "query.format")
+        raise BadRequest("layout and at require format=json", "query.format")
     return answers.drawing(on.control(), request.execution_id, request.format)
 
 
@@ -88,7 +88,7 @@ def get_iteration(on: Operations, request: GetIteration) -> IterationDetail:
 
 @ExplainExecution.answered
 def explain_execution(on: Operations, request: ExplainExecution) -> Why:
-    from noetl_core.views.explain.why import why  # 12 ms: short runs ask for no explanation
+    from noetl_core.views.explain.why import why  # 12 ms: short runs request no explanation
 
     return why(on.control(), request.execution_id, request.step, request.at)
 

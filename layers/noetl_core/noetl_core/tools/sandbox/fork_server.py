@@ -10,6 +10,9 @@ Its control socket takes frames (`runner.send`) of one JSON object each:
   `killed: true` when it had to).
 * `{op: "drop", pid, scratch}` has no answer. It kills the process and removes its folder.
 
+A runner whose sockets are brokered has two more processes: the broker, a child of the server, and the lender, a child of the
+runner that the server adopts when the runner has ended.
+
 The processes end with the server, and the server ends with its parent (end of file on the control socket).
 """
 

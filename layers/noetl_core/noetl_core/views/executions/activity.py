@@ -1,5 +1,8 @@
-"""What executions do whose heads say `running`: they run, wait, or try a task again. Heads are written at the start, at changes
-of status and at the end alone; what lies between is in the state, which is read for those that are listed or counted."""
+"""Divides executions in progress into running, waiting and retrying.
+
+Heads are recorded at the start, at the end and at changes of status only. Finer states come from the state, which is read for
+executions that are listed or counted.
+"""
 
 from __future__ import annotations
 
@@ -19,27 +22,30 @@ from noetl_core.views.executions import executions
 from noetl_core.views.executions.shared_limits import awaited_by, waiting_executions
 
 DOING: Final = ("running", "waiting", "retrying")
-"""What an execution may do whose head says `running`."""
+"""Statuses of an execution whose head has the status `running`."""
 STATES_READ: Final = 100
-"""Executions whose states one page, batch or count reads."""
+"""Maximum number of states read for one page, batch or count."""
 RUNS: Final = 10
-"""Open runs of an execution that are looked at."""
+"""Maximum number of open runs examined for each execution."""
 WAITS: Final = 5
-"""Waits of an execution that are shown."""
+"""Maximum number of waits shown for each execution."""
 ATTEMPT: Final = ("TaskStarted", "TaskRetried", "TaskProcessed")
 
 
 @frozen
 class Doing:
-    """What an execution does, and what it waits for."""
+    """The activity of an execution, and its waits."""
 
     status: str
     waiting_for: Sequence[Mapping[str, Any]] = ()
 
 
 def doing(control: Control, heads: Sequence[Head], most: int | None = None) -> dict[str, Doing]:
-    """Return what those of `heads` do that say `running`, by execution. The states of `most` are read (`STATES_READ` by default);
-    the others run, as far as is known, or wait for a limit."""
+    """Return the activity of each execution of `heads` whose status is `running`.
+
+    At most `most` states are read (`STATES_READ` by default); the other executions count as running, or as waiting if they wait
+    for a limit.
+    """
     most = STATES_READ if most is None else most
     running = [head for head in heads if head.status == "running"]
     looked = list(at_once(lambda head: _looked_at(control, head), running[:most]))
@@ -49,11 +55,11 @@ def doing(control: Control, heads: Sequence[Head], most: int | None = None) -> d
     if len(running) > most:
         found |= {id: Doing("waiting") for id in waiting_executions(control) if id in found}
     for head, (state, waits) in zip(running, looked, strict=False):
-        found[head.execution_id] = Doing("running") if state is None else _said(state, waits, limits)
+        found[head.execution_id] = Doing("running") if state is None else _doing(state, waits, limits)
     return found
 
 
-def _said(state: State, waits: Sequence[Mapping[str, Any]], limits: Mapping[str, Sequence[Mapping[str, Any]]]) -> Doing:
+def _doing(state: State, waits: Sequence[Mapping[str, Any]], limits: Mapping[str, Sequence[Mapping[str, Any]]]) -> Doing:
     status = "retrying" if any(wait["kind"] == "retry" for wait in waits) else executions.status_of(state)
     if status not in DOING[1:]:
         return Doing(status)
@@ -61,7 +67,7 @@ def _said(state: State, waits: Sequence[Mapping[str, Any]], limits: Mapping[str,
 
 
 def _looked_at(control: Control, head: Head) -> tuple[State | None, list[Mapping[str, Any]]]:
-    """Return the state, and what open runs wait for; None: of a log that does not read nothing can be said."""
+    """Return the state and the waits of open runs; None and no waits if the log is unreadable."""
     try:
         state = control.load(head.execution_id)
         return state, list(_waits(control, state))
@@ -70,7 +76,7 @@ def _looked_at(control: Control, head: Head) -> tuple[State | None, list[Mapping
 
 
 def _waits(control: Control, state: State) -> list[Mapping[str, Any]]:
-    """Return what open runs wait for, the next attempts of tasks first."""
+    """Return the waits of open runs, the next attempts of tasks first."""
     retries: list[Mapping[str, Any]] = []
     waits: list[Mapping[str, Any]] = []
     for run in islice(state.runs.values(), RUNS):
@@ -78,18 +84,18 @@ def _waits(control: Control, state: State) -> list[Mapping[str, Any]]:
         if last is None:
             continue
         since = {"step": run.step, "since": to_rfc3339(last.ts)}
-        shown = [executions.shown_wait(wait) for wait in run.waits]
+        waits_of_run = [executions.shown_wait(wait) for wait in run.waits]
         retried = _retried(last.events)
         if retried is None:
-            waits += [{**wait, **since} for wait in shown]
+            waits += [{**wait, **since} for wait in waits_of_run]
         else:
-            timer = next((wait for wait in shown if wait["kind"] == "timer"), {"wait_id": run.id})
+            timer = next((wait for wait in waits_of_run if wait["kind"] == "timer"), {"wait_id": run.id})
             retries.append({**timer, "kind": "retry", "task": retried, **since})
     return [*retries, *waits]
 
 
 def _retried(events: Sequence[AnyEvent]) -> str | None:
-    """Return the task that is tried again, where that is what a run did last, or for which it waits."""
+    """Return the task that is being retried: a retry is the last event of the run, or the run waits for one."""
     for event in reversed(events):
         if event.name in ATTEMPT:
             return event.data["task"] if event.name == "TaskRetried" else None

@@ -1,4 +1,4 @@
-"""Reads of executions: summary, lists, state (docs/looking.md); `pages` reads histories."""
+"""Reads executions: summary, lists, state (docs/looking.md). `pages` reads histories."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ __all__ = ["BadCursor", "error_of", "head_as_dict", "load", "shown_wait", "state
 
 WAITING_FOR = ("kind", "signal", "child", "limit", "task", "iteration", "description", "wait_id")
 BEGINNING_BYTES = 2_000
-"""How much of an error's large details a summary shows."""
+"""Bytes of an error's large details that a summary shows."""
 
 
 def load(control: Control, execution_id: str) -> State:
-    """Return the state. Raises `NotFound`."""
+    """Return the state of an execution. Raises `NotFound`."""
     state = control.load(execution_id)
     if state.seq < 0:
         raise NotFound(f"there is no execution {execution_id}")
@@ -44,7 +44,7 @@ def load(control: Control, execution_id: str) -> State:
 
 
 def status_of(state: State) -> str:
-    """Return the status; a running execution whose open runs are all suspended is `waiting`, and one that waits for a limit."""
+    """Return the status. A running execution is `waiting` if all its open runs are suspended, or if it waits for a limit."""
     runs = [r for r in state.runs.values() if r.loop is None]
     if state.status == "running" and (runs or state.awaits_limit) and all(r.status == "suspended" for r in runs):
         return "waiting"
@@ -60,10 +60,10 @@ def summary(control: Control, execution_id: str) -> dict[str, Any]:
     values = Values(control.store, control.results, execution_id)
     status = status_of(state)
     if status == "cancelling" and (head := control.index.head(execution_id)) is not None and head.status in TERMINAL:
-        state = load(control, execution_id)  # a head ends after the log does, unless it was closed by itself
+        state = load(control, execution_id)  # the head is updated after the log, unless the execution was closed alone
         status = status_of(state)
         if not state.finished:
-            return unreadable_logs.summary(control, execution_id, "the log of one of its runs does not read")
+            return unreadable_logs.summary(control, execution_id, "the log of one of its runs is unreadable")
     finished = state.finished_at
     out: dict[str, Any] = {
         "execution_id": execution_id,
@@ -106,31 +106,33 @@ def summary(control: Control, execution_id: str) -> dict[str, Any]:
 
 
 def waiting_for(state: State) -> list[dict[str, Any]]:
-    """Return what the open runs wait for."""
+    """Return the waits of open runs."""
     return [shown_wait(wait) for run in state.runs.values() for wait in run.waits]
 
 
 def shown_wait(wait: Wait) -> dict[str, Any]:
-    """Return a wait as readers see it."""
-    said: Mapping[str, Any] = wait
+    """Return a wait without its internal keys."""
+    fields: Mapping[str, Any] = wait
     until = {"until": to_rfc3339(wait["at"])} if wait.get("at") else {}
-    return {key: said[key] for key in WAITING_FOR if key in said} | until
+    return {key: fields[key] for key in WAITING_FOR if key in fields} | until
 
 
 def error_of(control: Control, state: State, values: Values) -> dict[str, Any] | None:
-    """Return why the execution failed, or what could not be undone."""
+    """Return the error with which the execution failed, or what could not be undone."""
     if state.failure is None and not state.not_undone:
         return None
     failure = state.failure or {"kind": "cancelled", "message": state.cancelled_for or "the execution was cancelled"}
-    shown: dict[str, Any] = {k: failure[k] for k in ("kind", "message", "step", "task", "code", "retryable") if k in failure}
+    error: dict[str, Any] = {k: failure[k] for k in ("kind", "message", "step", "task", "code", "retryable") if k in failure}
     if failure.get("details") is not None:
-        shown["details"] = _details(control, failure["details"], values)
-    return {**shown, "not_undone": state.not_undone} if state.not_undone else shown
+        error["details"] = _details(control, failure["details"], values)
+    return {**error, "not_undone": state.not_undone} if state.not_undone else error
 
 
 def _details(control: Control, details: Any, values: Values) -> Any:
-    """Return the details of an error; of details that are stored outside the log, their beginning and a reference to all of
-    it."""
+    """Return the details of an error.
+
+    Of details that are stored outside the log, return their beginning and a reference to the whole.
+    """
     if not is_reference(details) or not values.family.owns(details):
         return details
     try:
@@ -141,7 +143,7 @@ def _details(control: Control, details: Any, values: Values) -> Any:
 
 
 def _steps(state: State, values: Values) -> dict[str, dict[str, Any]]:
-    """Return every step for the summary; several results are read at the same time."""
+    """Return every step for the summary. Results are read in parallel."""
     open_runs: dict[str, list[Run]] = {}
     for run in state.runs.values():
         if run.parent is None:
@@ -166,7 +168,7 @@ def _step(step: StepState, open_runs: list[Run], result: Any) -> dict[str, Any]:
 
 
 def head_as_dict(head: Head) -> dict[str, Any]:
-    """Return a head as lists show it."""
+    """Return a head in the form of lists."""
     return {
         "execution_id": head.execution_id,
         "status": head.status,
@@ -184,13 +186,15 @@ def head_as_dict(head: Head) -> dict[str, Any]:
 
 
 def version_as_dict(v: PlaybookVersion) -> catalog_shapes.PlaybookVersion:
-    """Return a version of a playbook as answers show it."""
+    """Return a version of a playbook in the form of answers."""
     return {"path": v.path, "version": v.version, "digest": v.digest}
 
 
 def playbook_source(control: Control, version: PlaybookVersion) -> catalog_shapes.PlaybookSource:
-    """Return a version with its text, and with its inputs: the defaults of the workload, and their schema. One that an older
-    version took, and this one does not read, is its text alone."""
+    """Return a version with its text and its inputs: the defaults and the schema of the workload.
+
+    If this version of NoETL rejects a text that an older one accepted, return the text alone.
+    """
     found: catalog_shapes.PlaybookSource = {
         "path": version.path,
         "version": version.version,
@@ -207,9 +211,10 @@ def playbook_source(control: Control, version: PlaybookVersion) -> catalog_shape
 
 
 def state_at(control: Control, execution_id: str, event_id: str | None = None) -> dict[str, Any]:
-    """Return ctx, status, tokens and open runs, now or just after the event `event_id`. Raises `NotFound`, `BadCursor`.
+    """Return ctx, status, tokens and open runs, now or just after the event `event_id`.
 
-    For an event of a run it is the state of the control plane at that time; `run` says how far the run was.
+    Raises `NotFound`, `BadCursor`. For an event of a run, it is the state of the control plane at that time; `run` has the
+    progress of the run.
     """
     state, where = state_just_after(control, execution_id, event_id)
     if where is None or where.run is None:
@@ -218,8 +223,10 @@ def state_at(control: Control, execution_id: str, event_id: str | None = None) -
 
 
 def state_just_after(control: Control, execution_id: str, event_id: str | None) -> tuple[State, EventPlace | None]:
-    """Return the state of the control plane just after an event, and where that is; without one as it is now. Raises `NotFound`,
-    `BadCursor`."""
+    """Return the state of the control plane just after an event, and the event's position; without an event, the current state.
+
+    Raises `NotFound`, `BadCursor`.
+    """
     if event_id is None:
         return load(control, execution_id), None
     where = place_of(event_id, execution_id)

@@ -1,4 +1,4 @@
-"""Lists of executions: pages of heads, newest first."""
+"""Lists executions: pages of heads, newest first."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 LISTED = 50
 LOOKED_AT = 500
-"""Heads of which one page looks at labels and paths."""
+"""Maximum number of heads that one page examines when it filters by label or path."""
 
 
 def page(
@@ -38,11 +38,12 @@ def page(
     label: str | None = None,
     text: str | None = None,
 ) -> Executions:
-    """A page of heads; of those that say `running`, with what the executions do (`views.executions.activity`). With a status
-    among these,
-    `label` (`key:value` or `key`) or `text` (the beginning of an id, or a part of a path) pages may be short before the last.
-    `key` signs cursors. Raises `BadRequest`, `BadCursor`."""
-    wanted = labels.asked(label)
+    """Return a page of heads; those with the status `running` include their activity (`views.executions.activity`).
+
+    With `label` (`key:value` or `key`), `text` (the beginning of an id, or a part of a path) or one of these activities as
+    `status`, pages before the last may be short. `key` signs cursors. Raises `BadRequest`, `BadCursor`.
+    """
+    wanted = labels.parse_label_filter(label)
     if status is not None and status not in LISTED_STATUSES:
         raise BadRequest(f"there is no status {status!r}", "query.status", f"known: {', '.join(LISTED_STATUSES)}")
     chosen = status in DOING
@@ -62,19 +63,23 @@ def page(
         if labels.has(head.labels, wanted) and (text is None or head.execution_id.startswith(text) or text in head.path)
     ]
     looked = fit[: STATES_READ if chosen else limit]
-    said = doing(control, looked, None if chosen or limit <= STATES_READ else 0)  # thousands of heads are asked for to find an id
-    shown = [
-        _entry(head, said.get(head.execution_id)) for head in looked if not chosen or said[head.execution_id].status == status
+    activities = doing(
+        control, looked, None if chosen or limit <= STATES_READ else 0
+    )  # a search for an id lists thousands of heads
+    entries = [
+        _entry(head, activities.get(head.execution_id))
+        for head in looked
+        if not chosen or activities[head.execution_id].status == status
     ]
     last = None
-    if len(shown) >= limit:
-        last = shown[limit - 1]["execution_id"]
+    if len(entries) >= limit:
+        last = entries[limit - 1]["execution_id"]
     elif len(looked) < len(fit):
         last = looked[-1].execution_id
     elif len(heads) == most:
         last = heads[-1].execution_id
     onward = None if last is None else sign(last, key())
-    return {"executions": shown[:limit], "cursor": onward}
+    return {"executions": entries[:limit], "cursor": onward}
 
 
 def attributes(search: str) -> dict[str, str]:
@@ -91,7 +96,7 @@ def attributes(search: str) -> dict[str, str]:
 
 
 def before(cursor: str, key: bytes) -> str:
-    """The execution the page before ended with. Raises `BadCursor`."""
+    """Return the last execution of the previous page. Raises `BadCursor`."""
     last = unsign(cursor, key)
     if not isinstance(last, str):
         raise BadCursor("the cursor is one of a history")
@@ -108,7 +113,7 @@ def _entry(head: Head, doing: Doing | None) -> ListedExecution:
 
 
 def instant(text: str) -> int:
-    """The instant that `since` says. Raises `BadRequest`."""
+    """Return the instant of `since`. Raises `BadRequest`."""
     try:
         return in_microseconds(from_text(text))
     except ValueError as error:

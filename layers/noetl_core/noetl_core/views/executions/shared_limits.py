@@ -1,4 +1,4 @@
-"""What readers see of limits: who holds places, who waits for whom, and how far rates are reserved."""
+"""Shows limits to readers: holders of places, waiters, and reserved rates."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from noetl_core.api.shapes import limits as limit_shapes
 
 SHOWN: Final = 100
-"""How many of those that wait are shown."""
+"""Maximum number of waiters shown."""
 COUNTED: Final = 1_000
-"""How many of those that wait are counted, to say which one an execution is."""
+"""Maximum number of waiters counted to find the position of an execution."""
 
 
 def limits(control: Control, key: str | None) -> limit_shapes.Limits:
-    """Return all limits in use; with `key`, who holds and awaits places in that one."""
+    """Return all limits in use; with `key`, also the holders and waiters of that one."""
     if control.limits is None:
         return {"limits": [], "rates": []}
     places, now = control.limits.places, control.clock.now()
@@ -45,7 +45,7 @@ def limits(control: Control, key: str | None) -> limit_shapes.Limits:
 
 def _limit(control: Control, record: LimitRecord, *, whole: bool) -> limit_shapes.LimitInUse:
     assert control.limits is not None
-    shown: limit_shapes.LimitInUse = {
+    view: limit_shapes.LimitInUse = {
         "key": record.key,
         "held": len(record.holders),
         "max": record.most,
@@ -53,48 +53,49 @@ def _limit(control: Control, record: LimitRecord, *, whole: bool) -> limit_shape
     }
     if whole:
         oldest = sorted(record.holders.items(), key=lambda held: held[1])
-        shown["holders"] = [{**_who(record, h), "since": to_rfc3339(at)} for h, at in oldest]
+        view["holders"] = [{**_who(record, h), "since": to_rfc3339(at)} for h, at in oldest]
         waiting = control.limits.places.waiters(record.key, SHOWN + 1)
-        shown["waiters"] = [_who(record, w.holder) for w in waiting[:SHOWN]]
-        shown["more"] = len(waiting) > SHOWN
-    return shown
+        view["waiters"] = [_who(record, w.holder) for w in waiting[:SHOWN]]
+        view["more"] = len(waiting) > SHOWN
+    return view
 
 
 def _who(record: LimitRecord, holder: str) -> limit_shapes.LimitHolder:
-    shown: limit_shapes.LimitHolder = {"execution_id": execution_of(holder), "holder": holder}
+    view: limit_shapes.LimitHolder = {"execution_id": execution_of(holder), "holder": holder}
     if (by := record.displaced.get(holder)) is not None:
-        shown["displaced_by"] = execution_of(by)
-    return shown
+        view["displaced_by"] = execution_of(by)
+    return view
 
 
 def awaited(control: Control, state: State) -> Iterator[dict[str, Any]]:
-    """Yield the limits that a live execution waits for: with how many hold places, who they are, and which one it is of those
-    that wait."""
+    """Yield the limits that a live execution waits for, each with its number of holders, the holders, and the position among the
+    waiters.
+    """
     if control.limits is None or state.finished:
         return
     for use in state.limits.values():
         if use.held:
             continue
-        shown = _awaited(control.limits.places.read(use.key), use)
+        view = _awaited(control.limits.places.read(use.key), use)
         waiting = control.limits.places.waiters(use.key, COUNTED)
         before = next((n for n, waiter in enumerate(waiting, 1) if waiter.holder == use.holder), None)
         if before is not None:
-            shown["position"] = before
-        yield shown
+            view["position"] = before
+        yield view
 
 
 def awaited_by(control: Control, states: Mapping[str, State]) -> dict[str, list[dict[str, Any]]]:
-    """Return the limits that executions wait for, by execution, as `awaited` without their positions: each limit is read once."""
+    """Return the limits that executions wait for, by execution: as `awaited`, without positions. Each limit is read once."""
     uses = {x: [use for use in state.limits.values() if not use.held] for x, state in states.items() if not state.finished}
     if control.limits is None:
         return {}
-    keys = list(dict.fromkeys(use.key for asked in uses.values() for use in asked))
+    keys = list(dict.fromkeys(use.key for uses_of_one in uses.values() for use in uses_of_one))
     records = dict(zip(keys, at_once(control.limits.places.read, keys), strict=True))
-    return {x: [_awaited(records[use.key], use) for use in asked] for x, asked in uses.items() if asked}
+    return {x: [_awaited(records[use.key], use) for use in uses_of_one] for x, uses_of_one in uses.items() if uses_of_one}
 
 
 def waiting_executions(control: Control) -> set[str]:
-    """Return the executions that wait as a whole for a place in a limit; of each limit the first that wait."""
+    """Return the executions that wait as a whole for a place in a limit: the first waiters of each limit."""
     if control.limits is None:
         return set()
     places = control.limits.places
@@ -105,7 +106,7 @@ def waiting_executions(control: Control) -> set[str]:
 
 def _awaited(record: LimitRecord, use: LimitUse) -> dict[str, Any]:
     oldest = sorted(record.holders, key=lambda holder: record.holders[holder])
-    shown: dict[str, Any] = {
+    view: dict[str, Any] = {
         "kind": "limit",
         "wait_id": use.holder,
         "limit": use.key,
@@ -115,5 +116,5 @@ def _awaited(record: LimitRecord, use: LimitUse) -> dict[str, Any]:
         "held_by": [execution_of(holder) for holder in oldest[:5]],
     }
     if use.step is not None:
-        shown["step"] = use.step
-    return shown
+        view["step"] = use.step
+    return view

@@ -1,4 +1,4 @@
-"""How many executions there are of each status, over all and by playbook; of a bounded number of them."""
+"""Counts executions by status and by playbook, up to `COUNTED` per status."""
 
 from __future__ import annotations
 
@@ -18,35 +18,37 @@ if TYPE_CHECKING:
     from noetl_core.api.shapes import following as following_shapes
 
 COUNTED: Final = 1_000
-"""Executions of a status that are counted."""
+"""Maximum number of executions counted for each status."""
 PATHS: Final = 100
 DAY_S: Final = 24 * 3600
 
 
 def stats(
-    control: Control, *, path: str | None = None, since: int | None = None, wanted: labels.Asked | None = None
+    control: Control, *, path: str | None = None, since: int | None = None, wanted: labels.LabelFilter | None = None
 ) -> following_shapes.Stats:
-    """Return counts of the executions that began at `since` or later; by default of all that have not ended, and of those that
-    ended and began within a day."""
+    """Return counts of the executions that began at `since` or later.
+
+    By default, return counts of all in progress, and of those that began and ended within a day.
+    """
     begin = control.clock.now() - DAY_S * SECOND if since is None else since
-    kinds = [status for status in STATUSES if status != "waiting"]  # no head says that
+    kinds = [status for status in STATUSES if status != "waiting"]  # activities are not in heads
 
     def of(status: str) -> Sequence[Head]:
         return control.index.heads(status, path, begin if since is not None or status in TERMINAL else None, limit=COUNTED)
 
-    def asked(heads: Sequence[Head]) -> Sequence[Head]:
+    def matching(heads: Sequence[Head]) -> Sequence[Head]:
         return [head for head in heads if labels.has(head.labels, wanted or {})]
 
     counted = dict(zip(kinds, at_once(of, kinds), strict=True))
-    by_status = {status: asked(heads) for status, heads in counted.items()}
+    by_status = {status: matching(heads) for status, heads in counted.items()}
     running = by_status.get("running", ())
-    said = doing(control, running)
+    activities = doing(control, running)
     total: Counter[str] = Counter()
     paths: dict[str, Counter[str]] = {}
     newest: dict[str, int] = {}
     for status, heads in by_status.items():
         for head in heads:
-            word = said[head.execution_id].status if status == "running" else status
+            word = activities[head.execution_id].status if status == "running" else status
             total[word] += 1
             paths.setdefault(head.path, Counter())[word] += 1
             newest[head.path] = max(newest.get(head.path, 0), head.started_at)

@@ -1,5 +1,7 @@
-"""Callbacks that wait, over all executions, for those who may see that they do. Tokens are not among it: whoever may answer names
-the execution and the wait."""
+"""Lists the callbacks that wait, over all executions.
+
+Tokens are not shown: a caller who may answer names the execution and the wait.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +21,17 @@ if TYPE_CHECKING:
     from noetl_core.api.shapes import following as following_shapes
 
 LOOKED_AT: Final = 100
-"""Running executions that one page looks at: whether one waits is in its state."""
+"""Maximum number of running executions that one page examines: callbacks are in their states."""
 SHOWN: Final = 100
 
 
 def waiting_callbacks(
     control: Control, key: Callable[[], bytes], *, path: str | None = None, limit: int = SHOWN, cursor: str | None = None
 ) -> following_shapes.WaitingCallbacks:
-    """Return a page of the callbacks for which running executions wait, the newest execution first. All of one execution are on
-    one page. Raises `BadCursor`."""
+    """Return a page of the callbacks for which running executions wait, the newest execution first.
+
+    All callbacks of one execution are on one page. Raises `BadCursor`.
+    """
     heads = control.index.heads("running", path, limit=LOOKED_AT, before=None if cursor is None else before(cursor, key()))
     found: list[dict[str, Any]] = []
     last: Head | None = None
@@ -46,7 +50,7 @@ def _of(control: Control, head: Head) -> list[dict[str, Any]]:
     try:
         state = control.load(head.execution_id)
     except (CorruptLog, NewerLog):
-        return []  # of it nothing can be said, and of the others it can
+        return []  # unreadable log: skip it, list the others
     about = {
         "execution_id": head.execution_id,
         "playbook": {"path": state.path, "version": state.version, "digest": state.digest},
@@ -58,12 +62,12 @@ def _of(control: Control, head: Head) -> list[dict[str, Any]]:
 def answer_wait(
     control: Control, execution_id: str, wait_id: str, data: Any = None, error: Mapping[str, Any] | None = None
 ) -> Reply:
-    """Answer the callback that waits under `wait_id`. Raises `NotFound`, and what `callbacks.answer` raises."""
+    """Answer the callback that waits under `wait_id`. Raises `NotFound`, and the errors of `callbacks.answer`."""
     return answer(control, _token(control, execution_id, wait_id), data, error)
 
 
 def wait_heartbeat(control: Control, execution_id: str, wait_id: str) -> Reply:
-    """Record that whoever is to answer is at work. Raises `NotFound`, and what `callbacks.heartbeat` raises."""
+    """Record that the answerer is still at work. Raises `NotFound`, and the errors of `callbacks.heartbeat`."""
     return heartbeat(control, _token(control, execution_id, wait_id))
 
 

@@ -1,2 +1,4 @@
-"""Explanations of executions: `why`, `diff` (over `visits` of steps), `timelines`, `cost`, and `replay`, which takes every
-decision again. `answers` has the views that read a complete log. Nothing here decides for an execution."""
+"""Explains executions: `why`, `diff` (over `visits` of steps), `timelines`, `cost`, and `replay`, which repeats every decision.
+
+`answers` has the views that read a complete log. Nothing here decides for an execution.
+"""

@@ -1,6 +1,6 @@
-"""Views that read an execution's log as something else: decisions taken again, spans, a graph, costs, task logs.
+"""Views that derive something else from a log: repeated decisions, spans, a graph, costs, task logs.
 
-Each takes the control plane and gives what the API answers.
+Each takes the control plane and returns the answer of the API.
 """
 
 from __future__ import annotations
@@ -26,17 +26,19 @@ if TYPE_CHECKING:
 
 LOGS = 100
 NAME = 28
-"""Characters of a text that a step of a graph with places has room for."""
+"""Maximum number of characters in a label of a drawn step."""
 TASK_ENDS = frozenset({"TaskProcessed"})
-"""The events that say what tasks wrote."""
+"""Events that contain the output of tasks."""
 
 
 def replayed(control: Control, execution_id: str, after: str | None = None, source: str | None = None) -> view_shapes.Replay:
-    """Replay from position `after`, by the playbook `source` if it is given; a caller goes on with the `cursor` until there is
-    none. Raises `BadRequest`, `NotFound`, `InvalidPlaybook`."""
+    """Replay from position `after`, with the playbook `source` if there is one.
+
+    The caller continues with `cursor` until it is None. Raises `BadRequest`, `NotFound`, `InvalidPlaybook`.
+    """
     after = after or "-1"
     if after != "-1" and not (after.isascii() and after.isdecimal() and len(after) < 10):
-        raise BadRequest("after is the position of a control commit", "query.after")
+        raise BadRequest("after must be the position of a control commit", "query.after")
     playbook = None if source is None else control.playbook.parse(source, "<body.playbook>")
     try:
         done = replay(control, execution_id, playbook, after=int(after), until=control.clock.now() + BUSY_S * SECOND)
@@ -56,27 +58,28 @@ def replayed(control: Control, execution_id: str, after: str | None = None, sour
 
 
 def graph(control: Control, execution_id: str, *, layout: bool = False, at: str | None = None) -> view_shapes.Graph:
-    """The playbook's steps and arcs, with what they came to in this execution, now or just after the event `at`; with `layout`
-    also where they are drawn."""
+    """Return the playbook's steps and arcs with their progress in this execution, now or just after the event `at`; with
+    `layout`, also with their coordinates.
+    """
     with collection_paused():
         status, digest, drawn = _graph(control, execution_id, at)
-        shown = _placed(control, digest, drawn) if layout else drawn.as_dict()
-    return cast("view_shapes.Graph", {"execution_id": execution_id, "status": status, **shown})
+        view = _placed(control, digest, drawn) if layout else drawn.as_dict()
+    return cast("view_shapes.Graph", {"execution_id": execution_id, "status": status, **view})
 
 
 def playbook_graph(control: Control, source: str, *, layout: bool = False) -> view_shapes.PlaybookGraph:
-    """The steps and arcs of a playbook that need not be registered. Raises `InvalidPlaybook`."""
+    """Return the steps and arcs of a playbook that need not be registered. Raises `InvalidPlaybook`."""
     from noetl_core.observe.drawing.graph import graph_of  # 3 ms, as below
 
     playbook = control.playbook.parse(control.playbook.pinned(source), "<body>")
     with collection_paused():
         drawn = graph_of(playbook)
-        shown = _placed(control, playbook.digest, drawn) if layout else drawn.as_dict()
-    return cast("view_shapes.PlaybookGraph", shown)
+        view = _placed(control, playbook.digest, drawn) if layout else drawn.as_dict()
+    return cast("view_shapes.PlaybookGraph", view)
 
 
 def _placed(control: Control, digest: str, drawn: Graph) -> dict[str, Any]:
-    """Return a graph with its places, which are those of the playbook, whatever has come of it."""
+    """Return a graph with coordinates. They depend on the playbook alone, not on progress."""
     from noetl_core.observe.drawing.graph import graph_of  # 3 ms, as below
     from noetl_core.observe.drawing.layout import placed, places_of, with_room  # 2 ms, as below
 
@@ -85,7 +88,7 @@ def _placed(control: Control, digest: str, drawn: Graph) -> dict[str, Any]:
 
 
 def drawing(control: Control, execution_id: str, form: Drawn) -> str:
-    """The same as a text of that form."""
+    """Return the graph as text in the format `form`."""
     from noetl_core.observe.drawing.graph import dot, mermaid  # 3 ms, as above
 
     _, _, drawn = _graph(control, execution_id)
@@ -114,7 +117,7 @@ def logs(
     after: str | None = None,
     limit: int = LOGS,
 ) -> view_shapes.Logs:
-    """What tasks wrote, a page at a time; with `full`, all that was kept of it."""
+    """Return a page of task logs; with `full`, everything that was kept of them."""
     reading = pages.since(control, execution_id, after, key, names=TASK_ENDS, examined=pages.MAX_EXAMINED)
     entries = task_logs(reading.envelopes, step, task)
     whole = (_whole(control, entry) for entry in entries) if full else entries
@@ -128,13 +131,13 @@ def logs(
     }
     if control.output is not None and not more:
         tasks = control.output.of(execution_id)
-        shown = [t for t in tasks if (step is None or t["step"] == step) and (task is None or t["task"] == task)]
-        out["running"] = cast("list[view_shapes.RunningLog]", shown)
+        matching = [t for t in tasks if (step is None or t["step"] == step) and (task is None or t["task"] == task)]
+        out["running"] = cast("list[view_shapes.RunningLog]", matching)
     return out
 
 
 def _whole(control: Control, entry: dict[str, Any]) -> dict[str, Any]:
-    """The entry with all that was kept in place of the ends; as it is when the object has expired."""
+    """Return the entry with its complete text in place of the ends; unchanged if the object has expired."""
     more = entry.get("more")
     if more is None:
         return entry

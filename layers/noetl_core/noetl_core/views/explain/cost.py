@@ -1,5 +1,7 @@
-"""What an execution costs (`observe.cost`). The log of a short one is metered whole. Of a longer one parts of its streams are,
-at equal distances, and stand for the rest: how many commits that is, the state says."""
+"""Computes the cost of an execution (`observe.cost`).
+
+Short logs are metered whole. Longer logs are sampled at equal distances and scaled by the commit counts in the state.
+"""
 
 from __future__ import annotations
 
@@ -21,18 +23,18 @@ if TYPE_CHECKING:
     from noetl_core.observe.cost import Units
 
 READ = 1_000
-"""Commits that are metered, at most."""
+"""Maximum number of commits metered."""
 PARTS, PART = 12, 8
-"""Parts of a stream that are metered, and commits of each; of one that is not much longer, all."""
+"""Parts of a stream that are metered, and commits of each part. Slightly longer streams are metered whole."""
 RUNS, RUNS_OF_STEP = 96, 24
-"""Runs whose streams are metered: in all, and of one step."""
+"""Maximum number of runs whose streams are metered: in total, and for each step."""
 RUN_PARTS = 4
 """Parts of a run's stream that are metered between its beginning and its end."""
 
 
 @frozen
 class Part:
-    """Commits of a stream from `first` up to and without `end`, which stand for `weight` times as many."""
+    """Commits of a stream from `first` up to `end` (exclusive); they represent `weight` times as many."""
 
     first: int
     end: int
@@ -40,8 +42,9 @@ class Part:
 
 
 def parts_of(length: int, most: int) -> Sequence[Part]:
-    """Return the beginning and the end of a stream of that length, and `most` parts between them at equal distances; all of it
-    where that is no more."""
+    """Return the beginning and the end of a stream of length `length`, and at most `most` parts between them at equal distances;
+    the whole stream if that is no longer.
+    """
     if length <= (most + 2) * PART:
         return (Part(0, length),)
     left = length - 2 * PART
@@ -52,7 +55,7 @@ def parts_of(length: int, most: int) -> Sequence[Part]:
 
 def cost(control: Control, execution_id: str, worker_mb: int | None = None) -> view_shapes.Cost:
     """Return metered units and list prices, by step; `worker_mb` is the memory of a worker. Raises `NotFound`."""
-    from noetl_core.observe.cost import WORKER_MB, Meter, priced  # 3 ms: short runs ask for no view
+    from noetl_core.observe.cost import WORKER_MB, Meter, priced  # 3 ms: short runs request no view
 
     state = counted(control.store, executions.load(control, execution_id))
     memory = worker_mb or WORKER_MB
@@ -62,7 +65,7 @@ def cost(control: Control, execution_id: str, worker_mb: int | None = None) -> v
         meter = Meter(execution_id, worker_mb=memory)
         meter.observe(history(control.recent, execution_id))
         return cast("view_shapes.Cost", {**found, **meter.as_dict()})
-    by_step = sample.units()  # before what it read is said
+    by_step = sample.units()  # before `commits` is read
     runs = {name: step.visits for name, step in state.steps.items()}
     counts = {"commits": sample.commits, "read": sample.read}
     return cast("view_shapes.Cost", {**found, **priced(by_step, runs), "estimated": counts})
@@ -74,11 +77,11 @@ class Sampled:
     def __init__(self, control: Control, state: State, worker_mb: int) -> None:
         self._control, self._state, self._worker_mb = control, state, worker_mb
         self.read = 0
-        """Commits that were metered."""
+        """The number of metered commits."""
         self._runs: dict[str, tuple[str, int]] = {}
-        """Runs that may be metered: the step, and how many commits the stream has."""
+        """Runs that may be metered: the step, and the number of commits in the stream."""
         self._behind: dict[str, int] = {}
-        """Commits of open runs behind the newest boundaries that were routed, by step."""
+        """Commits of open runs after the newest boundaries that were routed, by step."""
         looked_at = list(state.runs.values())[:RUNS]
         ends = ends_of(control.store, state, [run.id for run in looked_at])
         for run in looked_at:
@@ -89,14 +92,14 @@ class Sampled:
 
     @property
     def commits(self) -> int:
-        """How many commits the execution has; of very many open runs, about."""
-        return self._state.seq + 1 + sum(self._written(name) for name in self._state.steps)
+        """Return the number of commits in the execution; an estimate if very many runs are open."""
+        return self._state.seq + 1 + sum(self._commit_count(name) for name in self._state.steps)
 
-    def _written(self, step: str) -> int:
+    def _commit_count(self, step: str) -> int:
         return self._state.steps[step].commits + self._behind.get(step, 0)
 
     def units(self) -> Mapping[str, Units]:
-        """Return what the execution used by step, going by the sample."""
+        """Return the usage of the execution by step, scaled from the sample."""
         from noetl_core.observe.cost import EXECUTION, Units  # 3 ms, as above
 
         found = self._of_control_stream()
@@ -107,11 +110,11 @@ class Sampled:
         opened = sum(step.opened for step in self._state.steps.values())
         for name, step in self._state.steps.items():
             own, count = (of_runs[name], metered[name]) if metered.get(name) else (every, all_metered)
-            by_step[name] = routing.times(step.opened / max(opened, 1)).plus(own.times(self._written(name) / max(count, 1)))
+            by_step[name] = routing.times(step.opened / max(opened, 1)).plus(own.times(self._commit_count(name) / max(count, 1)))
         return by_step
 
     def _of_control_stream(self) -> dict[str, Units]:
-        """Return what routing used, by step. The runs whose boundaries the sample has may be metered."""
+        """Return the usage of routing, by step. Runs whose boundaries are in the sample become eligible for metering."""
         stream = StreamId(self._state.execution_id)
         found: dict[str, Units] = {}
         parts = parts_of(self._state.seq + 1, PARTS)
@@ -123,7 +126,7 @@ class Sampled:
         return found
 
     def _of_runs(self) -> tuple[dict[str, Units], dict[str, int]]:
-        """Return what some runs used, by step, and how many commits they have."""
+        """Return the usage of some runs by step, and their numbers of commits."""
         found: dict[str, Units] = {}
         metered: dict[str, int] = {}
         taken: dict[str, int] = {}
@@ -138,12 +141,12 @@ class Sampled:
         return found, metered
 
     def _read(self, stream: StreamId, part: Part) -> Sequence[Commit]:
-        """Return the commits of a part, and of a run's the one before."""
+        """Return the commits of a part; for a run, also the commit before it."""
         before = 1 if stream.run_id is not None and part.first > 0 else 0
         return self._control.recent.read(stream, after=part.first - before - 1, limit=part.end - part.first + before)
 
     def _meter(self, found: dict[str, Units], part: Part, commits: Sequence[Commit]) -> None:
-        """Add what a part used, as often as it stands for."""
+        """Add the usage of a part, multiplied by its weight."""
         from noetl_core.observe.cost import Meter, Units  # 3 ms, as above
 
         meter = Meter(self._state.execution_id, self._worker_mb)

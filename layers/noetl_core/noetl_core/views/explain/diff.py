@@ -1,5 +1,7 @@
-"""Compares two executions (`observe.diff`) by their logs. In long logs, some visits are compared one by one, and all by what the
-states count."""
+"""Compares two executions (`observe.diff`) by their logs.
+
+In long logs, some visits are compared one by one; all are compared by the counts in the states.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,9 @@ if TYPE_CHECKING:
     from noetl_core.api.shapes import why as why_shapes
 
 MOST: Final = 1_000
-"""Differences, and durations, of one answer."""
+"""Maximum number of differences, and of durations, in one answer."""
 MOST_COMPARED: Final = 400
-"""Visits that are compared if not all were found: those that failed and those at the beginning, and as many at the end."""
+"""Maximum number of visits compared if not all were found: failed ones, then as many from the beginning as from the end."""
 
 
 def diff(control: Control, execution_id: str, other: str) -> why_shapes.Diff:
@@ -50,8 +52,9 @@ def diff(control: Control, execution_id: str, other: str) -> why_shapes.Diff:
 
 
 def _common(one: Visits, other: Visits) -> tuple[Numbered, Numbered]:
-    """Return what is known of visits of both executions, and of those that only one of them has; `MOST_COMPARED` at most, unless
-    both logs were read whole."""
+    """Return visits that both executions have, and visits that only one has; at most `MOST_COMPARED`, unless both logs were read
+    whole.
+    """
     runs_of = one.runs(), other.runs()
     sides: list[dict[str, dict[int, RunAccount]]] = [{}, {}]
     at: dict[tuple[str, int], tuple[bool, Moment]] = {}
@@ -61,7 +64,7 @@ def _common(one: Visits, other: Visits) -> tuple[Numbered, Numbered]:
             for number in found:
                 well = known[number].error is None and at.get((step, number), (True,))[0]
                 at[step, number] = well, known[number].at
-    chosen = sorted(at, key=lambda each: at[each])  # those that failed come first
+    chosen = sorted(at, key=lambda each: at[each])  # failed visits first
     if len(chosen) > MOST_COMPARED and not (one.complete and other.complete):
         chosen = chosen[: MOST_COMPARED // 2] + chosen[-MOST_COMPARED // 2 :]
     for step, number in sorted(chosen):
@@ -99,7 +102,7 @@ def _compared(state: State) -> why_shapes.Compared:
 
 
 def _is_whole(totals: Totals) -> bool:
-    """Return whether all visits of a step that both have were compared."""
+    """Return whether all common visits of a step were compared."""
     return totals.compared == min(totals.a["visits"], totals.b["visits"])
 
 

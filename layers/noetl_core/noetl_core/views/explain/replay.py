@@ -1,7 +1,6 @@
-"""Replay: take every decision of the control plane again from the recorded news, and report any difference (docs/looking.md).
-
-Each control commit records the boundaries and facts it took, and its events have the time of the decision. So the same
-playbook must give the same events. Another playbook shows what it would have decided.
+"""Replays an execution: repeats every decision of the control plane from the recorded input and reports any difference
+(docs/looking.md). Each control commit records the boundaries and facts it took, and its events have the time of the decision. So
+the same playbook must produce the same events. Another playbook shows what it would have decided.
 """
 
 from __future__ import annotations
@@ -24,9 +23,12 @@ from noetl_core.ports import NotFound
 from noetl_core.values.frozen import frozen
 
 MAX_KNOWN = 10_000
-"""The most values that are cached while replaying; further ones are loaded again when they are read."""
+"""Maximum number of values cached while replaying; further ones are loaded again when they are read."""
 CHECKPOINT_EVERY = 64
-"""The most commits to fold again when a decision asked for values, or came out differently, and so spoilt its state."""
+"""Maximum number of commits to fold again.
+
+This is necessary when a decision requested values or came out differently, and so spoilt its state.
+"""
 
 
 @frozen
@@ -40,7 +42,7 @@ class Difference:
 
 @frozen
 class Missing:
-    """A control commit that cannot be decided again, because a value it read no longer exists or is no data."""
+    """A control commit that cannot be decided again, because a value it read no longer exists or is not data."""
 
     seq: int
     reasons: tuple[str, ...]
@@ -48,10 +50,10 @@ class Missing:
 
 @frozen
 class Replay:
-    """How many control commits were decided again, and where they differ (with another playbook: the first difference).
+    """The number of control commits decided again, and their differences (with another playbook: the first difference).
 
-    `missing` are the commits that cannot be decided again. `last` is the position of the last commit; `over` says whether
-    that was the end of the log or the time limit.
+    `missing` are the commits that cannot be decided again. `last` is the position of the last commit. `over` is true at the end
+    of the log, false at the time limit.
     """
 
     commits: int
@@ -69,11 +71,10 @@ def replay(
     after: int = -1,
     until: int | None = None,
 ) -> Replay:
-    """Decide the control commits of an execution after position `after` again, until `until` (microseconds on the control
-    clock).
+    """Decide the control commits of an execution after position `after` again, until `until` (microseconds on the control clock).
 
-    With another `playbook` the replay ends at the first difference, because later commits cannot be compared. Raises
-    `NotFound`, `CorruptLog`, and `Unfit` for a playbook that cannot continue from `after`.
+    With another `playbook` the replay ends at the first difference, because later commits cannot be compared. Raises `NotFound`,
+    `CorruptLog`, and `Unfit` for a playbook that cannot continue from `after`.
     """
     commits = control.store.read(StreamId(execution_id))
     if not commits:
@@ -106,7 +107,7 @@ def replay(
 
 
 def _take_unread(known: dict[Need, Any]) -> tuple[str, ...]:
-    """Return why values for the newest decision could not be read; the next decision that needs them asks again."""
+    """Return why values for the newest decision could not be read. The next decision that needs them requests them again."""
     unread = {need: value.reason for need, value in known.items() if isinstance(value, Unreadable)}
     for need in unread:
         del known[need]
@@ -122,12 +123,15 @@ def _fits(playbook: Playbook, before: _StateBefore) -> None:
     steps = {r.step for r in state.runs.values()} | {t.step for t in state.tokens.values()}
     missing = sorted(steps - set(playbook.by_name))
     if missing:
-        raise Unfit(f"the playbook has no step {missing[0]!r}, which is under way at that position")
+        raise Unfit(f"the playbook has no step {missing[0]!r}, which is in progress at that position")
 
 
 class _StateBefore:
-    """The state before each commit in turn. A decision that matched the record has already folded its commit; otherwise the
-    state is folded again from a copy that is kept every `CHECKPOINT_EVERY` commits."""
+    """The state before each commit in turn.
+
+    A decision that matched the record has already folded its commit. Otherwise, the state is folded again from a copy made every
+    `CHECKPOINT_EVERY` commits.
+    """
 
     def __init__(self, execution_id: str, commits: Sequence[Commit], seq: int) -> None:
         self._commits, self._seq = commits, seq
@@ -159,8 +163,10 @@ def _decided_again(
     values: Values,
     known: dict[Need, Any],
 ) -> Decision:
-    """Decide one commit again. `first` decides the first commit; `chosen`, if given, decides all commits, otherwise the
-    pinned playbook does."""
+    """Decide one commit again.
+
+    `first` decides the first commit. `chosen`, if any, decides all commits; otherwise the pinned playbook does.
+    """
     now = commit.events[0].ts
     boundaries = list(_boundaries(commit, values))
     if len(known) > MAX_KNOWN:
@@ -208,7 +214,7 @@ def _boundaries(commit: Commit, values: Values) -> Iterator[Boundary]:
 
 def _facts(commit: Commit) -> Iterator[Fact]:
     for place, event in enumerate(commit.events):
-        if is_fact(event) and (place == 0 or event.name != "ExecutionFailing"):  # behind others it was decided by the pass
+        if is_fact(event) and (place == 0 or event.name != "ExecutionFailing"):  # otherwise the routing pass decided it
             yield event
 
 
@@ -221,7 +227,7 @@ def _plain(events: Sequence[AnyEvent]) -> tuple[dict[str, Any], ...]:
 
 
 OF_ASKS = {"StepScheduled": ("claim",), "BoundaryRouted": ("asked",)}
-"""Keys that say who was answered with a decision (`engine.eager_dispatch.claims`)."""
+"""Keys that say who was answered with a decision (`engine.claims`)."""
 
 
 ADDED = {
@@ -230,7 +236,7 @@ ADDED = {
     "NextEvaluated": ("undefined",),
     "WorkflowFinished": ("undefined",),
 }
-"""Keys that events have now and that older logs do not have."""
+"""Keys of today's events that older logs lack."""
 
 
 def _as_known_then(decided: tuple[dict[str, Any], ...], recorded: tuple[dict[str, Any], ...]) -> tuple[dict[str, Any], ...]:
@@ -244,5 +250,5 @@ def _as_known_then(decided: tuple[dict[str, Any], ...], recorded: tuple[dict[str
 
 
 def _undated(events: tuple[dict[str, Any], ...]) -> tuple[dict[str, Any], ...]:
-    """Remove the digest of the playbook, which is always different for another playbook."""
+    """Remove the digest of the playbook, which always differs for another playbook."""
     return tuple({**e, "data": {k: v for k, v in e["data"].items() if k != "digest"}} for e in events)

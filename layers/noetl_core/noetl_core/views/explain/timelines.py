@@ -1,6 +1,8 @@
-"""Timelines: an execution as spans of time. Of a short one all of its history; of a longer one the runs that its control stream
-tells; of one whose control stream is long, too, those that the state keeps (`engine.fold.ended_runs`), and all of a shorter
-time."""
+"""Builds timelines. Short histories are shown in full, longer ones by run.
+
+If the control stream is long too, only runs kept in the state (`engine.fold.ended_runs`) are shown, or all runs of a shorter time
+range.
+"""
 
 from __future__ import annotations
 
@@ -28,17 +30,17 @@ if TYPE_CHECKING:
 SPANS = MAX_RUNS
 ROWS = 1_000
 WHOLE = 20_000
-"""Events of a history that is read for all that is in it. The runs of a longer one are shown as rows."""
+"""Maximum number of events of a history that is shown in full. Longer histories are shown as rows of runs."""
 OPEN = 200
-"""Open runs whose streams are looked at to know how long a history is."""
+"""Maximum number of open runs whose streams are read to compute the length of a history."""
 READ = 1_000
-"""Commits of a control stream that are read for its rows; and runs that it may have opened."""
+"""Maximum number of commits of a control stream read for rows, and of runs these may have opened."""
 BEFORE = 200
-"""Commits before a time that are read with it: what goes on at its beginning has mostly begun there."""
+"""Commits read before a time range: runs in progress at its beginning mostly started there."""
 DETAILED = 200
-"""Events of a run whose tasks and iterations are shown with its row, at most."""
+"""Maximum number of events of a run whose tasks and iterations are shown with its row."""
 STREAMS = 32
-"""Streams of runs that are read at the same time."""
+"""Maximum number of run streams read in parallel."""
 
 
 def timeline(
@@ -51,9 +53,11 @@ def timeline(
     end: str | None = None,
     limit: int = SPANS,
 ) -> view_shapes.Timeline:
-    """Return spans of step runs, with tasks and iterations as far as the limit goes; of a long history, or where `rows`, a `step`
-    or a time is asked for, of at most so many runs: those that failed or are open, then the slowest. Raises `NotFound`,
-    `BadRequest`."""
+    """Return spans of step runs, with tasks and iterations up to `limit`.
+
+    For long histories, or if `rows`, `step`, `begin` or `end` is passed, return at most `rows` runs: failed and open ones first,
+    then the slowest. Raises `NotFound`, `BadRequest`.
+    """
     state = counted(control.store, executions.load(control, execution_id))
     first, last = _instant(begin, "from", state.started_at), _instant(end, "to", state.started_at)
     if rows is None and step is None and first is None and last is None and _length(control, state) <= WHOLE:
@@ -62,28 +66,28 @@ def timeline(
 
 
 def _length(control: Control, state: State) -> int:
-    """Return how many events the history has; more than `WHOLE` where more runs are open than are looked at."""
+    """Return the number of events in the history; more than `WHOLE` if more than `OPEN` runs are open."""
     if len(state.runs) > OPEN:
         return WHOLE + 1
     ends = ends_of(control.store, state)
-    written = ((state.runs[run].events, last) for run, last in ends.items())
-    return state.events + sum(_written(last) - known for known, last in written)
+    newest = ((state.runs[run].events, last) for run, last in ends.items())
+    return state.events + sum(_envelope_count(last) - known for known, last in newest)
 
 
-def _written(last: Commit) -> int:
-    """Return how many envelopes the stream that a commit ends has; those of a stream without counts are not known."""
+def _envelope_count(last: Commit) -> int:
+    """Return the number of envelopes in the stream that a commit ends. Streams without counts are estimated."""
     return WHOLE if last.tally is None else last.tally.events
 
 
 def _whole(control: Control, state: State, limit: int) -> view_shapes.Timeline:
-    from noetl_core.observe.timeline import Timeline  # 2 ms: short runs ask for no view
+    from noetl_core.observe.timeline import Timeline  # 2 ms: short runs request no view
 
     line, position = Timeline(limit), Position(trace_id=state.trace_id)
     line.observe(envelopes(history(control.recent, state.execution_id), state.execution_id, position))
-    return _shown(control, state, line)
+    return _timeline_view(control, state, line)
 
 
-def _shown(control: Control, state: State, line: Timeline, **more: Any) -> view_shapes.Timeline:
+def _timeline_view(control: Control, state: State, line: Timeline, **more: Any) -> view_shapes.Timeline:
     found = {"execution_id": state.execution_id, **line.as_dict(control.clock.now() / SECOND), **more}
     return cast("view_shapes.Timeline", found)
 
@@ -96,20 +100,19 @@ def _rows(
     found = _read_rows(control, state, first, last)
     kept = found is None
     found = kept_rows(state) if found is None else found
-    shown, total = found.chosen(rows, step, first, last)
-    counts: dict[str, int] = {"total": total, "shown": len(shown)}
+    chosen, total = found.chosen(rows, step, first, last)
+    counts: dict[str, int] = {"total": total, "shown": len(chosen)}
     if kept:
         counts["kept"] = len(state.ended.slowest) + len(state.ended.failed)
         counts["total"] = _opened(state, step) if first is None and last is None else max(total, _ended_in(state, first, last))
-    line = timeline_of(found, shown, limit)
+    line = timeline_of(found, chosen, limit)
     if not kept:
-        _detail(control, state.execution_id, line, shown)
-    return _shown(control, state, line, rows=counts, ended=cells_of(state))
+        _detail(control, state.execution_id, line, chosen)
+    return _timeline_view(control, state, line, rows=counts, ended=cells_of(state))
 
 
 def _read_rows(control: Control, state: State, first: int | None, last: int | None) -> Rows | None:
-    """Return the rows of a time as the control stream tells them; None where that would take more than `READ` commits, or there
-    are more than so many runs."""
+    """Return the rows of a time range from the control stream; None if that would take more than `READ` commits or runs."""
     from noetl_core.observe.timeline_rows import Rows, kept_rows  # 3 ms, as above
 
     stream = StreamId(state.execution_id)
@@ -133,7 +136,7 @@ def _read_rows(control: Control, state: State, first: int | None, last: int | No
 
 
 def _begin_earlier(control: Control, execution_id: str, found: Rows) -> None:
-    """Let runs of which only the end was read begin when their streams do."""
+    """Set the start of runs of which only the end was read to the start of their streams."""
     runs = list(found.begun_earlier)
     first = at_once(lambda run: control.recent.read(StreamId(execution_id, run), limit=1), runs)
     for run, commits in zip(runs, first, strict=True):
@@ -141,12 +144,12 @@ def _begin_earlier(control: Control, execution_id: str, found: Rows) -> None:
 
 
 def _opened(state: State, step: str | None) -> int:
-    """Return how many runs, chunks and compensations there were, of a step if it is given."""
+    """Return the number of runs, chunks and compensations opened, by one step or in total."""
     return sum(known.opened for name, known in state.steps.items() if step in (None, name))
 
 
 def _ended_in(state: State, first: int | None, last: int | None) -> int:
-    """Return about how many ended in a time, as far as cells tell, and how many are open."""
+    """Return roughly how many runs ended in a time range, according to cells, and how many are open."""
     cells, began = state.ended.cells, state.started_at
     width = 1_000 << cells["bits"]
     inside = (
@@ -157,16 +160,16 @@ def _ended_in(state: State, first: int | None, last: int | None) -> int:
     return sum(inside) + len(state.runs)
 
 
-def _detail(control: Control, execution_id: str, line: Timeline, shown: list[Row]) -> None:
-    """Add what short runs did, as far as the limit of the timeline goes."""
-    short = [row for row in shown if row.written <= DETAILED]
+def _detail(control: Control, execution_id: str, line: Timeline, chosen: list[Row]) -> None:
+    """Add the tasks and iterations of short runs, up to the limit of the timeline."""
+    short = [row for row in chosen if row.envelopes <= DETAILED]
 
     def stream_of(row: Row) -> Iterator[dict[str, Any]]:
         expand = Expander(execution_id, None, {row.run: row.step})
         found, events = [], 0
         for commit in commits_of(control.recent, StreamId(execution_id, row.run)):
             events += sum(envelopes_of(event) for event in commit.events)
-            if events > DETAILED:  # an open run, of which only the stream says how much it wrote
+            if events > DETAILED:  # the size of an open run is in its stream only
                 return iter(())
             found.append(commit)
         return (envelope for commit in found for envelope in expand(commit))
@@ -179,7 +182,7 @@ def _detail(control: Control, execution_id: str, line: Timeline, shown: list[Row
 
 
 def _instant(text: str | None, name: str, began: int) -> int | None:
-    """Return an instant, which is written as one, or as milliseconds from the beginning."""
+    """Return an instant, from RFC 3339 text or milliseconds since the beginning."""
     if text is None:
         return None
     if text.isascii() and text.isdecimal() and len(text) <= 15:
@@ -188,5 +191,5 @@ def _instant(text: str | None, name: str, began: int) -> int | None:
         return in_microseconds(from_text(text))
     except ValueError:
         raise BadRequest(
-            f"{name} is no instant: {text!r}", f"query.{name}", "RFC 3339, or milliseconds from the beginning"
+            f"{name} is not an instant: {text!r}", f"query.{name}", "RFC 3339, or milliseconds from the beginning"
         ) from None

@@ -1,5 +1,6 @@
-"""Finds the visits of steps by which two executions are compared: all of a short log; of a long one those at its beginning and
-end, those at the end of the shorter log, and some that failed.
+"""Finds the visits of steps by which two executions are compared: all visits in short logs.
+
+In longer logs: those at the beginning and end, those at the end of the shorter log, and some that failed.
 """
 
 from __future__ import annotations
@@ -17,20 +18,20 @@ from noetl_core.views.reading.log_search import LogSearch
 ENDS: Final = 250
 """Commits at the beginning of a long control stream, and at its end, whose visits are compared."""
 FAILED: Final = 5
-"""Failed visits of each execution that are compared: those that ended last."""
+"""Maximum number of failed visits of each execution that are compared: the last to end."""
 
 Numbered = Mapping[str, Mapping[int, RunAccount]]
 """Visits by step and number, from 1."""
 
 
 class Visits:
-    """The visits of one execution, as far as they are found."""
+    """The visits of one execution that were found."""
 
     def __init__(self, control: Control, state: State, playbook: Playbook) -> None:
         self._state = state
         self._log = LogReader(control, state, ENDS)
         self.complete = self._log.complete
-        """Whether all of them were found."""
+        """True if all visits were found."""
         self._search = LogSearch(self._log, playbook)
         self.counts = {step: known.visits for step, known in state.steps.items() if known.visits}
         self._found: dict[str, dict[int, str]] = {}
@@ -54,7 +55,7 @@ class Visits:
             self._search.visit(step, number, found)
 
     def failed(self) -> Iterator[tuple[str, int]]:
-        """Yield step and number of failed visits, those that ended last first."""
+        """Yield step and number of failed visits, the last to end first."""
         rows = [row for row in self._state.ended.failed if row.kind == "run"]
         for row in sorted(rows, key=lambda row: row.began + row.us, reverse=True)[:FAILED]:
             numbers = {run: number for number, run in self._found.get(row.step, {}).items()}
@@ -65,7 +66,7 @@ class Visits:
                 yield row.step, numbers[row.run]
 
     def runs(self) -> Numbered:
-        """Return the visits that were found, with what became of them."""
+        """Return the visits that were found, with their outcomes."""
         runs = self._known(self._search.account())
         unread = [run for known in runs.values() for run in known.values() if run.status == UNREAD]
         for run in unread:
@@ -83,7 +84,7 @@ class Visits:
 
 
 def align(one: Visits, other: Visits) -> None:
-    """Find the same visits in both: those of the other one's ends, and the failed ones."""
+    """Find the same visits in both executions: those at the ends of the other one, and the failed ones."""
     for a, b in ((one, other), (other, one)):
         for step, number in [*a.failed()]:
             if number <= b.counts.get(step, 0):

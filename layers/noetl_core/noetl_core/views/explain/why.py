@@ -1,5 +1,6 @@
-"""Why a step ran or did not, and why an execution came to what it did: the facts of `observe.why` and `observe.causes`, with the
-log, results and text that they are made from."""
+"""Explains why a step ran or did not, and how an execution got its status: the facts of `observe.why` and `observe.causes`, with
+the log, results and text they come from.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from noetl_core.engine.routing.passes import RoutingPass
 
 GENERATIONS: Final = 5
-"""How many executions down the root of a failure is searched: a child of a child ..."""
+"""Maximum depth of child executions searched for the root of a failure."""
 Planned = TypeVar("Planned")
 
 END: Final = 32
@@ -41,13 +42,16 @@ END: Final = 32
 
 
 def why(control: Control, execution_id: str, step: str | None = None, at: str | None = None) -> why_shapes.Why:
-    """Explain a step; without one, the execution. With `at`, an event, by what was decided up to it: the decision that it belongs
-    to, or for an event of a run the last one before it. Raises `NotFound`, `BadCursor`."""
+    """Explain a step, or without one the execution.
+
+    With `at`, an event, explain what was decided up to it: up to its own decision, or for an event of a run up to the last
+    decision before it. Raises `NotFound`, `BadCursor`.
+    """
     return _Reading(control, execution_id, at).why(step)
 
 
 class _Reading:
-    """One execution's log, as far as the answer needs it; with `at`, only what was decided up to that event."""
+    """One execution's log, as far as the answer needs it; with `at`, only decisions up to that event."""
 
     def __init__(self, control: Control, execution_id: str, at: str | None = None) -> None:
         self._control, self._execution_id = control, execution_id
@@ -60,7 +64,7 @@ class _Reading:
         self._account = self._search.account()
 
     def _planned(self, plan: Callable[[Account], Planned]) -> Planned:
-        """Plan from what was read, and again each time that more was."""
+        """Plan from the commits read so far, and again after each further read."""
         found = plan(self._account)
         while self._search.search_for([*self._account.missing]):
             self._account = self._search.account()
@@ -75,7 +79,7 @@ class _Reading:
         unput = self._evaluate(explanation.questions, explanation.at_the_end)
         self._name_retries(explanation)
         self._name_holders(explanation)
-        facts = explanation.told()
+        facts = explanation.stated_facts()
         if step is None:
             facts = [*self._whole(self._state), *facts]
         found: why_shapes.Why = {
@@ -143,12 +147,12 @@ class _Reading:
         return self._control.store.read(StreamId(self._execution_id, run), after=max(-1, seq - END), limit=END + 1)
 
     def _failed_chunk(self, lead: RunAccount) -> str | None:
-        """Return the chunk of a loop that failed first, as the state keeps it."""
+        """Return the first failed chunk of a loop, from the state."""
         chunks = () if self._account.complete else [each for each in self._state.ended.failed if each.parent == lead.id]
         return min(chunks, key=lambda each: each.began + each.us).run if chunks else None
 
     def _place_of_guard(self, failed: Failed, found: Any) -> None:
-        """Let an error of arcs stand where the guard that failed does."""
+        """Replace the place of an arcs error by the place of the failed guard."""
         run = failed.run
         step = None if run is None else self._playbook.by_name.get(run.step)
         if run is None or run.next is None or step is None or step.router is None:
@@ -164,7 +168,7 @@ class _Reading:
         self._evaluate({run.next: [ask]})
 
     def _of_child(self, failed: Failed, generation: int) -> list[why_shapes.Cause]:
-        """Return the causes in the child whose failure it was."""
+        """Return the causes in the child execution that failed."""
         if failed.run is None or failed.by_arcs or generation >= GENERATIONS:
             return []
         for child in self._failed_children(failed.run):
@@ -178,7 +182,10 @@ class _Reading:
         return []
 
     def _failed_children(self, run: RunAccount) -> Iterator[str]:
-        """Yield the failed children of a run; if only parts of the log were read, those that the end of its stream waits for."""
+        """Yield the failed children of a run.
+
+        If only parts of the log were read, yield those that the end of its stream waits for.
+        """
         if self._account.complete:
             ends = self._account.children
             requested = [child for child, by in self._account.requested.items() if by == run.id]
@@ -191,7 +198,7 @@ class _Reading:
                         yield wait["child"]
 
     def _name_retries(self, explanation: Explanation) -> None:
-        """Say of runs that wait for their next attempt what failed."""
+        """Add the failed attempt to runs that wait for their next attempt."""
         for fact in explanation.facts:
             wait = fact.get("wait")
             if fact["fact"] != "wait" or wait is None or wait["kind"] != "timer":
@@ -202,24 +209,24 @@ class _Reading:
                 fact["fact"], fact["text"] = "retry", f"{run.step}: {found}"
 
     def _name_holders(self, explanation: Explanation) -> None:
-        """Say of what waits for a limit who holds its places. What waits is said once, whatever was asked for is behind it."""
-        found, said = {wait["wait_id"]: wait for wait in awaited(self._control, self._state)}, set[str]()
+        """Add the holders of places to waits for a limit. A wait that several steps share is described once."""
+        found, described = {wait["wait_id"]: wait for wait in awaited(self._control, self._state)}, set[str]()
         for fact in explanation.facts:
             if fact["fact"] != "limit" or "wait" not in fact:
                 continue
             wait_id = fact["wait"]["wait_id"]
-            if wait_id in said:
+            if wait_id in described:
                 fact["text"] = ""
             elif wait_id in found:
                 fact["wait"] = found[wait_id]
                 fact["text"] = f"{fact['wait'].get('step', 'the execution')} {sentences.limit(fact['wait'])}"
-            said.add(wait_id)
+            described.add(wait_id)
 
     def _whole(self, state: State) -> list[why_shapes.Fact]:
-        """Return what the state says of the execution as a whole."""
+        """Return the state's facts about the execution as a whole."""
         out: list[why_shapes.Fact] = []
-        if said := findings.status(state):
-            out.append({"fact": "status", "text": said, "depth": 0})
+        if status := findings.status(state):
+            out.append({"fact": "status", "text": status, "depth": 0})
         for step, text in findings.iterations(state.steps):
             fact: why_shapes.Fact = {"fact": "iterations", "text": text, "depth": 0, "step": step}
             where = self._text.of(self._playbook.by_name[step].path, "loop")
@@ -231,7 +238,7 @@ class _Reading:
         return out
 
     def _placed(self, fact: why_shapes.Fact, name: str | None, task_name: str | None) -> why_shapes.Fact:
-        """Return the fact with its step, and with the place of the task, or else the step."""
+        """Return the fact with its step, and the place of the task or of the step."""
         step = None if name is None else self._playbook.by_name.get(name)
         if step is None:
             return fact
@@ -242,7 +249,7 @@ class _Reading:
 
 
 def _decided(control: Control, execution_id: str, at: str) -> int:
-    """Return the last commit of the control stream at an event. What a commit decided was decided at once."""
+    """Return the last control commit at an event. Events of one commit were decided together."""
     where = place_of(at, execution_id)
     if where.run is None:
         held = control.store.read(StreamId(execution_id), after=where.seq - 1, limit=1)

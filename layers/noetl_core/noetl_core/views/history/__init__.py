@@ -1,2 +1,4 @@
-"""Histories of executions: `pages` in order, `event_pages` from a position, and stored `objects`. Nothing here interprets
-events (`explain`)."""
+"""Reads histories of executions: `pages` in order, `event_pages` from a position, and stored `objects`.
+
+Nothing here interprets events (`explain`).
+"""

@@ -1,5 +1,6 @@
-"""Pages of a history for those who look at parts of it: from an event, an instant or a number on, before an event, the last ones;
-of a step, a task, an iteration."""
+"""Pages through parts of a history: from an event, an instant or a number, before an event, or the last events; filtered by step,
+task or iteration.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ STATUSES: Final = ("in_progress", "success", "error", "paused")
 
 @frozen
 class Filter:
-    """Which events are shown. None: all."""
+    """Selects events. None selects all."""
 
     names: frozenset[str] | None = None
     step: str | None = None
@@ -47,8 +48,11 @@ class Filter:
 
 @frozen
 class Page:
-    """Events in causal order. `back` is the event before which the page before ends, None: there is none; `position` the number
-    of the first event, where that was asked."""
+    """Events in causal order.
+
+    `back` is the event before which the previous page ends; None if there is none. `position` is the number of the first event,
+    if the request was by number.
+    """
 
     events: list[dict[str, Any]]
     cursor: str | None
@@ -58,7 +62,7 @@ class Page:
 
 
 def named(text: str | None) -> frozenset[str] | None:
-    """Return the names that a list of names and dotted forms, separated by commas, selects."""
+    """Return the names that a comma-separated list of names and dotted forms selects."""
     if text is None:
         return None
     return frozenset().union(*(pages.named(part.strip()) or () for part in text.split(",")))
@@ -68,7 +72,7 @@ def page(
     control: Control,
     execution_id: str,
     key: bytes,
-    shown: Filter,
+    event_filter: Filter,
     *,
     after: str | None = None,
     before: str | None = None,
@@ -76,21 +80,31 @@ def page(
     tail: int | None = None,
     limit: int = pages.MAX_PAGE,
 ) -> Page:
-    """Return a page. At most one of `after`, `before`, `at` and `tail` is given. Raises `NotFound`, `BadCursor`, `BadRequest`."""
-    given = [name for name, value in (("after", after), ("before", before), ("at", at), ("tail", tail)) if value is not None]
-    if len(given) > 1:
+    """Return a page. At most one of `after`, `before`, `at` and `tail` may be passed.
+
+    Raises `NotFound`, `BadCursor`, `BadRequest`.
+    """
+    origins = [name for name, value in (("after", after), ("before", before), ("at", at), ("tail", tail)) if value is not None]
+    if len(origins) > 1:
         raise BadRequest(
-            f"{given[0]} and {given[1]} say two places", f"query.{given[1]}", "give one of after, before, at and tail"
+            f"{origins[0]} and {origins[1]} cannot be combined", f"query.{origins[1]}", "give one of after, before, at and tail"
         )
     if tail is not None:
-        return _last(control, execution_id, key, shown, tail)
+        return _last(control, execution_id, key, event_filter, tail)
     if before is not None:
-        return _before(control, execution_id, shown, before, limit)
+        return _before(control, execution_id, event_filter, before, limit)
     start, number = _start(control, execution_id, after, at, key)
     reading = pages.since(
-        control, execution_id, after, key, names=shown.names, step=shown.step, examined=pages.MAX_EXAMINED, position=start
+        control,
+        execution_id,
+        after,
+        key,
+        names=event_filter.names,
+        step=event_filter.step,
+        examined=pages.MAX_EXAMINED,
+        position=start,
     )
-    found, over = pages.page_of((e for e in reading.envelopes if shown.takes(e)), limit)
+    found, over = pages.page_of((e for e in reading.envelopes if event_filter.takes(e)), limit)
     cursor, more = pages.onward(control, execution_id, reading, over, key)
     return Page(found, cursor, more, _back(found, execution_id), number)
 
@@ -98,7 +112,7 @@ def page(
 def _start(
     control: Control, execution_id: str, after: str | None, at: str | None, key: bytes
 ) -> tuple[Position | None, int | None]:
-    """Return where a page begins that `at` says, and the number of its first event where that is known."""
+    """Return the position that `at` selects, and the number of its first event if it is known."""
     if at is None:
         return None, None
     first = control.recent.read(StreamId(execution_id), limit=1)
@@ -116,30 +130,31 @@ def _start(
     try:
         instant: datetime = from_text(at)
     except ValueError:
-        raise BadRequest(f"{at!r} is no place in a history", "query.at", "the id of an event, an instant, or a number") from None
+        raise BadRequest(f"invalid at: {at!r}", "query.at", "the id of an event, an instant, or a number") from None
     return position_of_instant(control, execution_id, in_microseconds(instant), trace_id), None
 
 
-def _last(control: Control, execution_id: str, key: bytes, shown: Filter, count: int) -> Page:
+def _last(control: Control, execution_id: str, key: bytes, event_filter: Filter, count: int) -> Page:
     state = executions.load(control, execution_id)
     ends = ends_of(control.store, state)
-    found, back = _collected(control, last_commits(control.recent, state, ends), state, shown, count)
+    found, back = _collected(control, last_commits(control.recent, state, ends), state, event_filter, count)
     cursor = position_at_end(state, ends).sign(execution_id, key)
     return Page(found, None if state.finished else cursor, False, back)
 
 
-def _before(control: Control, execution_id: str, shown: Filter, event_id: str, count: int) -> Page:
+def _before(control: Control, execution_id: str, event_filter: Filter, event_id: str, count: int) -> Page:
     state = executions.load(control, execution_id)
     commits = commits_before(control, state, place_of(event_id, execution_id))
-    found, back = _collected(control, commits, state, shown, count, event_id)
+    found, back = _collected(control, commits, state, event_filter, count, event_id)
     return Page(found, found[-1]["event_id"] if found else event_id, True, back)
 
 
 def _collected(
-    control: Control, commits: Iterable[Commit], state: State, shown: Filter, count: int, end: str | None = None
+    control: Control, commits: Iterable[Commit], state: State, event_filter: Filter, count: int, end: str | None = None
 ) -> tuple[list[dict[str, Any]], str | None]:
-    """Return the last `count` events of commits in reverse order, those before `end`, and the event before which there may be
-    more; None: these were all."""
+    """Return the last `count` matching events before `end` of commits in reverse order, and the event before which there may be
+    more (None: these were all).
+    """
     parts: list[list[dict[str, Any]]] = []
     bounded = pages.Bounded(iter(commits), control, pages.MAX_EXAMINED)
     size, reached = 0, end
@@ -148,7 +163,7 @@ def _collected(
             part = part[: next((n for n, e in enumerate(part) if e["event_id"] == end), len(part))]
             end = None
         reached = part[0]["event_id"] if part else reached
-        parts.append([e for e in part if shown.takes(e)])
+        parts.append([e for e in part if event_filter.takes(e)])
         size += len(parts[-1])
         if size > count:
             break

@@ -1,4 +1,4 @@
-"""Stored objects of an execution, in pieces that fit an answer: what a reference in its values leads to."""
+"""Reads stored objects of an execution in pieces that fit an answer. References in its values point to them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from noetl_core.api.shapes import views as view_shapes
 
 PIECE: Final = 3 * 1024 * 1024
-"""Bytes of an object in one answer: four thirds of it as text, and Lambda answers at most 6 MB."""
+"""Bytes of an object in one answer. Base64 text is a third longer, and Lambda answers at most 6 MB."""
 NO_VALUES: Final = ("commits", "logs")
-"""Folders with something else than values."""
+"""Folders that contain no values."""
 
 
 def object_piece(control: Control, execution_id: str, key: str, start: int = 0) -> view_shapes.ObjectPiece:
@@ -30,7 +30,7 @@ def object_piece(control: Control, execution_id: str, key: str, start: int = 0) 
 
 
 def page_result(control: Control, execution_id: str, run: str, seq: int) -> view_shapes.PageResult:
-    """Return what one chunk of a loop gave, which the manifest of the loop's results points to. Raises `NotFound`."""
+    """Return the results of one chunk of a loop, to which the manifest of the loop's results points. Raises `NotFound`."""
     executions.load(control, execution_id)
     try:
         return {"result": Values(control.store, control.results, execution_id).boundary(run, seq).get("result")}

@@ -1,5 +1,7 @@
-"""Histories page by page. A page decodes the commits that it shows, and one more at most; its cursor is a position, from which
-the next page goes on."""
+"""Reads histories page by page.
+
+A page decodes the commits that it shows, and at most one more. Its cursor is the position at which the next page begins.
+"""
 
 from __future__ import annotations
 
@@ -19,16 +21,15 @@ from noetl_core.views.reading.cursor import Position, envelopes, history
 from noetl_core.views.reading.positions import position_behind
 
 MAX_PAGE_BYTES = 4 * 1024 * 1024
-"""Lambda answers with 6 MB at most."""
+"""Lambda answers at most 6 MB."""
 BUSY_S = 20
-"""A view reads a log for at most so long: the rest of the 29 seconds of an API call is for the answer."""
+"""Maximum time to read a log for a view: the rest of an API call's 29 seconds is for the answer."""
 MAX_EXAMINED = 6_000
-"""Events that one page looks through at most, in whole commits, when it shows few of them. The next page goes on there."""
+"""Maximum number of events that one page examines when it shows few of them, in whole commits. The next page continues there."""
 
 
 class Bounded(Iterator[Commit]):
-    """The commits that are found within `BUSY_S` seconds, and after `events` events no more; at least one. `partial` says that
-    there are more."""
+    """The commits found within `BUSY_S` seconds and `events` events; at least one commit. `partial` is true if there are more."""
 
     def __init__(self, found: Iterator[Commit], control: Control, events: int | None = None) -> None:
         self._found, self._clock = found, control.clock
@@ -50,7 +51,7 @@ class Bounded(Iterator[Commit]):
 
 @dataclass(slots=True)
 class Reading:
-    """Envelopes of an execution, the position that advances with them, and the commits from which they come."""
+    """Envelopes of an execution, the position that advances with them, and the commits they come from."""
 
     envelopes: Iterator[dict[str, Any]]
     position: Position
@@ -58,15 +59,14 @@ class Reading:
 
     @property
     def partial(self) -> bool:
-        """Whether reading ended at a bound, not at the end of the log."""
+        """Return whether reading ended at a bound, not at the end of the log."""
         return isinstance(self.commits, Bounded) and self.commits.partial
 
 
 def whole(
     control: Control, execution_id: str, *, name: str | None = None, after: str | None = None, key: bytes = b""
 ) -> Iterator[dict[str, Any]]:
-    """Yield all envelopes in causal order, while they are read. Raises `NotFound`, `BadCursor` at
-    once."""
+    """Yield all envelopes in causal order while they are read. Raises `NotFound`, `BadCursor` at once."""
     return since(control, execution_id, after, key, names=named(name), bounded=False).envelopes
 
 
@@ -89,9 +89,11 @@ def since(
     examined: int | None = None,
     position: Position | None = None,
 ) -> Reading:
-    """Read envelopes after a cursor or an event id, or from a `position`, of events called `names` if that is given. When none of
-    them is written in run streams, no run stream is read; with `step` those of its runs alone are. Raises `NotFound`,
-    `BadCursor`."""
+    """Read envelopes after a cursor or an event id, or from a `position`; with `names`, only events with these names.
+
+    Run streams are skipped if none of the names is recorded in them. With `step`, only streams of its runs are read. Raises
+    `NotFound`, `BadCursor`.
+    """
     if position is not None:
         pass
     elif after is not None and not after.startswith(f"{execution_id}."):
@@ -112,9 +114,9 @@ def since(
 
 
 def onward(control: Control, execution_id: str, reading: Reading, over: bool, key: bytes) -> tuple[str | None, bool]:
-    """Return the cursor of a page that ends where `reading` is (None: nothing will follow), and whether there is more now.
-    `over` says that there was nothing more to read. The state is loaded only at the end of the log, because a fold costs
-    time."""
+    """Return the cursor of a page that ends at the position of `reading` (None: nothing will follow), and whether there is more
+    now. `over` is true if the log was read to its end. The state is loaded only at the end of the log, because a fold costs time.
+    """
     over = over and not reading.partial
     if over:
         state = executions.load(control, execution_id)

@@ -1,8 +1,7 @@
-"""Cursors: the position of a reader in a history. A cursor is small however long the history is, and signed, so that it
-cannot be invented.
+"""Cursors: the position of a reader in a history.
 
-Only runs that were open at the control position have an entry. What a closed run wrote comes, in causal order, before the
-control commit that closed it.
+A cursor is small however long the history is, and signed, so that it cannot be invented. Only runs that were open at the control
+position have an entry. In causal order, all commits of a closed run precede the control commit that closed it.
 """
 
 from __future__ import annotations
@@ -79,8 +78,10 @@ class Position:
 
 @frozen
 class EventPlace:
-    """Where an event is: its stream (`run` None: the control stream), its commit and its place in the commit. `derived`: it is
-    the `TaskStarted` just before the event at that place (`...s`)."""
+    """The position of an event: its stream (`run` None: the control stream), its commit and its index in the commit.
+
+    `derived`: it is the `TaskStarted` just before the event at that index (`...s`).
+    """
 
     run: str | None
     seq: int
@@ -88,7 +89,7 @@ class EventPlace:
     derived: bool
 
     def taken(self, commit: Commit) -> int | None:
-        """Return how many envelopes of its commit end with it; None when there is no such event."""
+        """Return the number of envelopes of its commit up to and including it; None if there is no such event."""
         if self.place >= len(commit.events):
             return None
         before = sum(envelopes_of(event) for event in commit.events[: self.place])
@@ -99,11 +100,11 @@ class EventPlace:
 
 
 def place_of(event_id: str, execution_id: str) -> EventPlace:
-    """Return the place that the id of an event says. Raises `BadCursor`."""
+    """Return the position that the id of an event contains. Raises `BadCursor`."""
     parts = event_id.removesuffix("s").split(".")
     numbers = [int(p) for p in parts[2:] if p.isascii() and p.isdecimal() and len(p) < 10]
     if len(parts) != 4 or parts[0] != execution_id or len(numbers) != 2:
-        raise BadCursor(f"{event_id} is no id of an event of execution {execution_id}")
+        raise BadCursor(f"{event_id} is not the id of an event of execution {execution_id}")
     return EventPlace(None if parts[1] == "control" else parts[1], numbers[0], numbers[1], event_id.endswith("s"))
 
 
@@ -118,10 +119,10 @@ def unsign(cursor: str, key: bytes) -> Any:
     try:
         raw = urlsafe_b64decode(cursor[1:] + "=" * (-len(cursor[1:]) % 4))
     except ValueError as error:
-        raise BadCursor("the cursor does not read") from error
+        raise BadCursor("the cursor is unreadable") from error
     signature, body = raw[:SIGNATURE_BYTES], raw[SIGNATURE_BYTES:]
     if cursor[:1] != "c" or not hmac.compare_digest(signature, _signature(body, key)):
-        raise BadCursor("the cursor was not made here")
+        raise BadCursor("the cursor is not signed by this deployment")
     return json.loads(body)
 
 
@@ -132,9 +133,12 @@ def _signature(body: bytes, key: bytes) -> bytes:
 def history(
     store: CommitReader, execution_id: str, since: Position | None = None, *, runs: bool = True, step: str | None = None
 ) -> Iterator[Commit]:
-    """Yield commits in causal order from `since`. The control stream gives the order: the commits of a run up to a boundary
-    come before the control commit that processed it; commits that nothing has processed yet come last. Without `runs`, yield
-    the control stream only; with `step`, of run streams those of its runs."""
+    """Yield commits in causal order from `since`.
+
+    The control stream gives the order. Commits of a run up to a boundary come before the control commit that processed the
+    boundary; unprocessed commits come last. Without `runs`, yield the control stream only; with `step`, only run streams of that
+    step.
+    """
     since = since or Position()
     others = {run for run, at in since.runs.items() if step is not None and at.step != step}
     held: dict[str, Iterator[Commit]] = {}
@@ -174,8 +178,9 @@ def history(
 def envelopes(
     commits: Iterable[Commit], execution_id: str, position: Position, names: Container[str] | None = None
 ) -> Iterator[dict[str, Any]]:
-    """Yield the envelopes of `commits`, which come from `position`, and advance `position` with each of them; with `names` only
-    those of events with these names."""
+    """Yield the envelopes of `commits`, which start at `position`, and advance `position` with each; with `names`, only events
+    with these names.
+    """
     expand = Expander(execution_id, position.trace_id, {run: at.step for run, at in position.runs.items()})
     for commit in commits:
         at = position.at(commit)

@@ -1,4 +1,4 @@
-"""Stored events as envelopes: the public form of events, which the API and the command line show (docs/looking.md)."""
+"""Converts stored events to envelopes: the public form of events in the API and the command line (docs/looking.md)."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from noetl_core.events.table import COUNTS_EVENTS, EventType, event_named
 from noetl_core.values.instants import to_rfc3339
 
 STARTED = frozenset(TaskStarted.__annotations__)
-"""Keys of a task's start, which its outcome has too."""
+"""Keys that a task's start and its outcome share."""
 
 
 class Expander:
-    """Turns commits into envelopes and adds what can be derived: a `TaskStarted` before each task for which none was
-    recorded, and the step of each run. Commits of one stream come in order; `steps` names the steps of runs that were
-    scheduled before."""
+    """Converts commits to envelopes and adds derived data: a `TaskStarted` before each task for which none was recorded, and the
+    step of each run. Commits of one stream come in order; `steps` names the steps of runs that were scheduled before.
+    """
 
     def __init__(self, execution_id: str, trace_id: str | None = None, steps: Mapping[str, str] | None = None) -> None:
         self._execution_id, self._trace_id = execution_id, trace_id
@@ -29,8 +29,9 @@ class Expander:
     def numbered(
         self, commit: Commit, skip: int = 0, names: Container[str] | None = None
     ) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Yield the envelopes of a commit after the first `skip`, each with its place among all of them; with `names` only
-        those of events with these names."""
+        """Yield the envelopes of a commit after the first `skip`, each with its index in the commit; with `names`, only events
+        with these names.
+        """
         stream = commit.stream.run_id
         prefix = f"{self._execution_id}.{stream or 'control'}.{commit.seq}."
         number = -1
@@ -42,8 +43,8 @@ class Expander:
             if event.name == "TaskProcessed" and "started" in event.data:
                 number += 1
                 if number >= skip and (names is None or "TaskStarted" in names):
-                    said = {key: value for key, value in event.data.items() if key in STARTED}
-                    began: Any = Event("TaskStarted", event.data["started"], said)
+                    start = {key: value for key, value in event.data.items() if key in STARTED}
+                    began: Any = Event("TaskStarted", event.data["started"], start)
                     yield number, self._one(began, f"{prefix}{place}s", commit)
             number += 1
             if number >= skip and (names is None or event.name in names):
@@ -70,7 +71,7 @@ def _envelope(
     run = commit.stream.run_id or d.get("run")
     server = not worker or d.pop("source", "") == "server"
     if event.name in COUNTS_EVENTS:
-        d.pop("events", None)  # how many there are is for the summary
+        d.pop("events", None)  # the total number is for the summary
     out: dict[str, Any] = {
         "event_id": event_id,
         "execution_id": execution_id,
@@ -104,7 +105,7 @@ def _envelope(
 
 
 def _status(event: EventType, d: Mapping[str, Any]) -> str:
-    """Return the status that the event's row says, unless the payload contains an error."""
+    """Return the status in the event's row, unless the payload contains an error."""
     if event.status == "paused" or event.name == "TaskRetried":
         return event.status
     if d.get("error") or d.get("unhandled") or d.get("status") in ("error", "failed", "cancelled"):

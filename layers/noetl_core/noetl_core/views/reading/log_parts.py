@@ -1,5 +1,6 @@
-"""Reads a control stream for a view: a short one whole, of a long one its beginning, its end and, within a budget (`READ`), the
-parts between that the view needs.
+"""Reads selected parts of a long control stream: its beginning, its end and, within a budget (`READ`), what a view needs.
+
+Reads short streams whole.
 """
 
 from __future__ import annotations
@@ -18,35 +19,35 @@ from noetl_core.views.reading.newest_first import before_instant
 from noetl_core.views.reading.snapshot_search import newest_before
 
 WHOLE: Final = 1_000
-"""A control stream with at most this many commits is read whole: searching it would cost as much."""
+"""Maximum length of a control stream that is read whole: searching it would cost as much."""
 READ: Final = 1_500
-"""The most commits that are read of a longer one, and of the streams of its runs."""
+"""Maximum number of commits read of a longer control stream and of the streams of its runs."""
 EVALUATED: Final = 600
-"""Of these, the commits that searching leaves for evaluating what was decided there."""
+"""Commits of the budget that searches leave for the evaluation of decisions."""
 TAIL: Final = 128
-"""Commits at the end of a longer one that are always read."""
+"""Commits at the end of a longer stream that are always read."""
 BLOCK: Final = 16
-"""Commits that are read together: near a position are those of the steps before and after it."""
+"""Commits that are read together. The commits near a position are those of the steps before and after it."""
 MOST_TOGETHER: Final = 64
-"""Commits that are read together where many are looked through."""
+"""Commits that are read together in a scan."""
 SCANNED: Final = 400
-"""Commits that are looked through for one event. Snapshots are nearer to each other, unless the state is very large."""
+"""Maximum number of commits scanned for one event. Snapshots are closer together, unless the state is very large."""
 PROBED: Final = 8
-"""A snapshot costs about as much as so many commits."""
+"""The cost of loading a snapshot, in commits."""
 
 Wanted = Callable[[ControlEvent], bool]
 
 
 class LogReader:
-    """The parts of one execution's control stream that were read, up to the position of `end`."""
+    """The parts of one execution's control stream that were read, up to position `end`."""
 
     def __init__(self, control: Control, end: State, ends: int | None = None) -> None:
-        """`ends`: commits at the beginning, and at the end, that are always read."""
+        """`ends` is the number of commits that are always read at the beginning, and at the end."""
         self.end = end
         self.fetched: dict[int, Commit] = {}
         """Commits of the control stream that were read, by position."""
         self.spent = 0
-        """Commits that were read, of whatever stream, and what other reading cost."""
+        """Budget used: commits read from any stream, and the cost of other reads."""
         self._control, self._budget = control, READ
         self._stream, self._last = StreamId(end.execution_id), end.seq
         self.tail = 0 if self._last < WHOLE else max(0, self._last + 1 - (ends or TAIL))
@@ -56,16 +57,16 @@ class LogReader:
 
     @property
     def complete(self) -> bool:
-        """Whether the whole stream was read."""
+        """Return whether the whole stream was read."""
         return len(self.fetched) == self._last + 1
 
     @property
     def searchable(self) -> bool:
-        """Whether the budget allows another search."""
+        """Return whether the budget allows another search."""
         return self.spent < self._budget - EVALUATED
 
     def fetch(self, first: int, end: int) -> None:
-        """Read the commits from `first` up to and without `end` that were not read yet, as far as the bound goes."""
+        """Read the unread commits from `first` up to `end` (exclusive), within the budget."""
         first, end = max(first, 0), min(end, self._last + 1)
         while first < end and self.spent < self._budget:
             if first in self.fetched:
@@ -80,13 +81,13 @@ class LogReader:
             first += len(found)
 
     def events(self, first: int, end: int) -> Iterator[ControlEvent]:
-        """Yield the events from a position up to and without another one, of the commits that were read."""
+        """Yield the events of read commits from `first` up to `end` (exclusive)."""
         for seq in range(max(first, 0), end):
             if seq in self.fetched:
                 yield from control_events(self.fetched[seq])
 
     def commits(self, after: int) -> Iterator[Commit]:
-        """Yield the commits behind a position, as far as the bound goes."""
+        """Yield the commits after a position, within the budget."""
         together = BLOCK
         for seq in range(after + 1, self._last + 1):
             if seq not in self.fetched:
@@ -97,7 +98,7 @@ class LogReader:
             yield self.fetched[seq]
 
     def state(self, upto: int) -> State | None:
-        """Return the state at a position; None where it is too far behind a snapshot."""
+        """Return the state at a position; None if it is too far after a snapshot."""
         state = State(self.end.execution_id)
         if (snap := snapshot_upto(self._control.store, state.execution_id, upto) if upto >= 0 else None) is not None:
             self.spent += PROBED
@@ -108,13 +109,13 @@ class LogReader:
         return fold_commits(state, (self.fetched[seq] for seq in behind)) if all(seq in self.fetched for seq in behind) else None
 
     def commit_of_run(self, run: str, *, last: bool = False) -> Commit | None:
-        """Return the first commit of a run's stream, or its last one."""
+        """Return the first commit of a run's stream, or the last one."""
         self.spent += 1
         stream = StreamId(self.end.execution_id, run)
         return self._control.store.last(stream) if last else next(iter(self._control.store.read(stream, limit=1)), None)
 
     def scan(self, first: int, wanted: Wanted, most: int = SCANNED) -> int | None:
-        """Read from a position on until an event is `wanted`; return where that is."""
+        """Read from a position until an event is `wanted`. Return the position of that event."""
         for commit in self.commits(max(first, 0) - 1):
             if commit.seq >= first + most:
                 return None
@@ -123,7 +124,7 @@ class LogReader:
         return None
 
     def snapshot(self, before: Callable[[Snapshot], bool]) -> Snapshot | None:
-        """Return the newest snapshot that lies `before` something."""
+        """Return the newest snapshot for which `before` is true."""
 
         def counted(snap: Snapshot) -> bool:
             self.spent += PROBED
@@ -132,12 +133,12 @@ class LogReader:
         return newest_before(self._control.store, self.end.execution_id, counted, upto=self._last, near=SNAPSHOT_EVERY)
 
     def search(self, before: Callable[[Snapshot], bool], wanted: Wanted) -> int | None:
-        """Read from the newest snapshot on that lies `before` an event until that is found."""
+        """Scan for an event from the newest snapshot for which `before` is true."""
         snap = self.snapshot(before)
         return self.scan(0 if snap is None else snap.seq + 1, wanted)
 
     def at_instant(self, ts: int, wanted: Wanted) -> int | None:
-        """Look for an event of about an instant."""
+        """Find an event recorded near an instant."""
         self.spent += self._last.bit_length()
         near = before_instant(self._control.recent, self._stream, self._last, ts) + 1
         found = self.scan(near, wanted, 2 * BLOCK)

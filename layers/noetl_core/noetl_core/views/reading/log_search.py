@@ -1,8 +1,6 @@
-"""Where in a long control stream something was decided: runs scheduled or ended, tokens made, the newest visits of a step, dead
-ends, failures.
-
-A place is found without what lies before it: by the first commit of a run's stream, which says where the run was scheduled; by
-the instant at which a run ended; or behind the newest snapshot in which it is still to come.
+"""Finds decisions in a long control stream without reading everything before them: runs scheduled or ended, tokens made, the
+newest visits of a step, dead ends, failures. A search starts at one of three positions: the one recorded in the first commit of a
+run's stream, the instant at which a run ended, or the newest snapshot before the decision.
 """
 
 from __future__ import annotations
@@ -19,11 +17,11 @@ from noetl_core.observe.account import VISITS, Account, Missing, dead_ends_of, l
 from noetl_core.views.reading.log_parts import BLOCK, SCANNED, LogReader, Wanted
 
 MOST_STEPS: Final = 20
-"""Steps, and visits of a step, that are looked at one by one."""
+"""Maximum number of steps, and of visits of a step, that are searched one by one."""
 
 
 class LogSearch:
-    """Reads the parts of a log that an account asks for."""
+    """Reads the parts of a log that an account needs."""
 
     def __init__(self, log: LogReader, playbook: Playbook) -> None:
         self._log, self._end, self._playbook = log, log.end, playbook
@@ -35,14 +33,14 @@ class LogSearch:
             log.search(lambda snap: snap.state["epoch"] < epoch, lambda event: event.name == "ExecutionRedriven")
 
     def account(self) -> Account:
-        """Return what the commits tell that were read."""
+        """Return the account of the commits that were read."""
         fetched = self._log.fetched
         found = Account(self._end, self._log.complete, self._newest, self._unchecked)
         found.observe(fetched[seq] for seq in sorted(fetched))
         return found
 
     def search_for(self, missing: Iterable[Missing]) -> bool:
-        """Read the parts that tell of what is missing, as far as the bound goes. Return whether anything was looked for."""
+        """Read the parts that contain what is missing, within the budget. Return whether anything was searched."""
         looked = False
         for each in missing:
             if each not in self._requested and self._log.searchable:
@@ -78,7 +76,7 @@ class LogSearch:
     # --- runs and tokens --------------------------------------------------------------------------------------------------
 
     def scheduled(self, run: str, seq: int | None = None) -> int | None:
-        """Find where a run was scheduled; `seq` is where it ended, if that is known."""
+        """Find the commit that scheduled a run; `seq` is where the run ended, if that is known."""
 
         def wanted(event: ControlEvent) -> bool:
             return event.name == "StepScheduled" and event.data["run"] == run
@@ -96,17 +94,17 @@ class LogSearch:
         return found if found is not None else log.search(lambda s: s.seq < seq and run not in s.state["runs"], wanted)
 
     def _as_of(self, run: str) -> int | None:
-        """Return where a run was scheduled, as its stream says; None where no worker began it."""
+        """Return the position that scheduled a run, from the run's stream; None if no worker began it."""
         first = self._log.commit_of_run(run)
         return next((event.data["as_of"] for event in first.events if event.name == "StepStarted"), None) if first else None
 
     def _just_before(self, seq: int, wanted: Wanted) -> int | None:
-        """Return where an event is among the commits up to a position."""
+        """Return the position of an event among the commits just before `seq`."""
         self._log.fetch(seq - BLOCK, seq + 1)
         return next((at for at in range(seq, seq - BLOCK, -1) if any(map(wanted, self._log.events(at, at + 1)))), None)
 
     def ended(self, run: str, seq: int) -> int | None:
-        """Find where a run ended, and its arcs were evaluated; it was scheduled at `seq`."""
+        """Find the commit where a run ended and its arcs were evaluated; the run was scheduled at `seq`."""
 
         def wanted(event: ControlEvent) -> bool:
             return closes_run(event) and event.data["run"] == run
@@ -121,7 +119,7 @@ class LogSearch:
         return found if found is not None else log.search(lambda s: s.seq < seq or run in s.state["runs"], wanted)
 
     def _ended_at(self, run: str) -> int | None:
-        """Return about when a run ended: as the state keeps it, or its stream says."""
+        """Return roughly when a run ended, from the state or from the run's stream."""
         ended = self._end.ended
         kept = next((each for each in (*ended.slowest, *ended.failed) if each.run == run), None)
         if kept is not None:
@@ -130,7 +128,7 @@ class LogSearch:
         return None if last is None or not last.wake else last.ts
 
     def _token(self, token: str, seq: int) -> int | None:
-        """Find where a token was made that was there at `seq`."""
+        """Find the commit that made a token which existed at `seq`."""
 
         def wanted(event: ControlEvent) -> bool:
             return event.name == "TokenEnqueued" and event.data["token"] == token
@@ -141,7 +139,7 @@ class LogSearch:
         return self._log.search(lambda s: s.seq < seq and token not in s.state["tokens"], wanted)
 
     def _gone(self, token: str, seq: int) -> None:
-        """Find what became of a token that was made at `seq`."""
+        """Find the end of a token that was made at `seq`."""
 
         def wanted(event: ControlEvent) -> bool:
             match event.name:
@@ -169,7 +167,7 @@ class LogSearch:
         self._newest[step] = newest
 
     def _known_visits(self, step: str, count: int) -> list[str]:
-        """Return the visits of a step where the state names all of them: it keeps open runs and those that took longest."""
+        """Return the visits of a step if the state names all of them: it keeps open runs and the slowest ones."""
         ended, last = self._end.ended, self._step(step).last_run
         known = {r.id for r in self._end.runs.values() if r.step == step and r.parent is None and r.undoes is None}
         known |= {row.run for row in (*ended.slowest, *ended.failed) if row.kind == "run" and row.step == step}
@@ -188,7 +186,7 @@ class LogSearch:
         return [found[number] for number in sorted(found) if number > count - wanted]
 
     def _undone(self, step: str) -> None:
-        """Find the newest compensations of a step: they are the newest of its runs."""
+        """Find the newest compensations of a step: they are its newest runs."""
         count, met = self._step(step).opened, 0
 
         def wanted(event: ControlEvent) -> bool:
@@ -204,7 +202,7 @@ class LogSearch:
         self._log.scan(0 if snap is None else snap.seq + 1, wanted)
 
     def visit(self, step: str, number: int, found: dict[int, str]) -> None:
-        """Find the visit of a step with that number, from 1, and those that are met on the way."""
+        """Find the visit of a step with that number, from 1, and visits found on the way."""
         snap = self._log.snapshot(lambda s: _visits(s, step) < number)
         met = 0 if snap is None else _visits(snap, step)
 
@@ -234,11 +232,13 @@ class LogSearch:
         if seq - first < SCANNED:
             self._log.scan(first, wanted, seq - first + 1)
 
-    # --- what led nowhere -------------------------------------------------------------------------------------------------
+    # --- dead ends --------------------------------------------------------------------------------------------------------
 
     def _left(self, step: str) -> None:
-        """Find tokens of a step that nothing consumed: those that are live; of a step that never ran also the newest along each
-        arc that leads to it, and what became of them; and those with which the execution ended."""
+        """Find tokens of a step that nothing consumed: live ones and those with which the execution ended.
+
+        For a step that never ran, also find the newest token of each incoming arc, and its end.
+        """
         live = [token.id for token in self._end.tokens.values() if token.step == step]
         for token in live[-VISITS:]:
             self._token(token, self._end.seq)
@@ -252,7 +252,7 @@ class LogSearch:
                     self._along(source.name, arc.index, count)
 
     def _along(self, source: str, arc: int, count: int) -> None:
-        """Find the newest token that an arc made, and what became of it."""
+        """Find the newest token that an arc made, and its end."""
         snap = self._log.snapshot(lambda s: _fired(s, source, arc) < count)
         met = 0 if snap is None else _fired(snap, source, arc)
 
@@ -269,7 +269,7 @@ class LogSearch:
                 self._gone(event.data["token"], at)
 
     def _expired(self, step: str | None = None) -> None:
-        """Find where tokens were made that expired at the end, one of each step and reason, or those of a step."""
+        """Find where tokens were made that expired at the end: of one step, or one for each step and reason."""
         fetched = self._log.fetched
         made = {e.data["token"] for seq in fetched for e in self._log.events(seq, seq + 1) if e.name == "TokenEnqueued"}
         expired: dict[int, dict[str, str]] = {}
@@ -288,7 +288,7 @@ class LogSearch:
                     self._token(name, seq)
 
     def _stranded(self) -> None:
-        """Find where tokens were made that are live, one of each step, and those with which the execution ended."""
+        """Find where live tokens were made, one for each step, and those with which the execution ended."""
         first: dict[str, str] = {}
         for token in self._end.tokens.values():
             first.setdefault(token.step, token.id)
@@ -297,7 +297,7 @@ class LogSearch:
         self._expired()
 
     def _dead_ends(self) -> None:
-        """Find the newest run that led nowhere, of each step that may have one."""
+        """Find the newest run that led nowhere, for each step that may have one."""
         looked = 0
         for name, known in self._end.steps.items():
             count = dead_ends_of(known, self._playbook, name)
@@ -326,7 +326,7 @@ class LogSearch:
         return any(e.name == "NextEvaluated" and e.data["run"] == run and not e.data["selected"] for e in events)
 
     def _failure(self) -> None:
-        """Find the decision by which the execution fails."""
+        """Find the decision with which the execution fails."""
         failure, epoch = self._end.failure, self._end.epoch
         if failure is None:
             return

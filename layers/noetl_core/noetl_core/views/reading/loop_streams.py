@@ -1,5 +1,7 @@
-"""Where the iterations of a step's loop are recorded: in the stream of its run, or in those of its chunks. Of a stream of any
-length only the commits are read that a question is about: iterations begin in the order of their indexes."""
+"""Finds the streams with the iterations of a step's loop: the stream of its run, or those of its chunks.
+
+Iterations begin in the order of their indexes, so only the commits that a question needs are read.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +25,15 @@ from noetl_core.ports import NotFound
 from noetl_core.values.frozen import frozen
 
 MAX_PROBES = 40
-"""Commits that a search looks at, at most: twice what halving a stream of a million commits takes."""
+"""Maximum number of commits read in a search: twice what halving a stream of a million commits takes."""
 
 
 @frozen
 class LoopStreams:
-    """The newest run of a step, and where its iterations are. `plan` None: the run carries them out itself. `said`: what the log
-    says of them together."""
+    """The newest run of a step, and the streams of its iterations.
+
+    `plan` None: the run executes them itself. `aggregates` are the log's totals over all iterations.
+    """
 
     control: Control
     state: State
@@ -38,33 +42,33 @@ class LoopStreams:
     plan: LoopPlan | None
     loop: LoopState | None
     open: bool
-    said: Aggregates
+    aggregates: Aggregates
 
     @property
     def count(self) -> int:
-        """How many streams there are."""
+        """Return the number of streams."""
         return 1 if self.plan is None else self.plan["chunks"]
 
     @property
     def total(self) -> int:
-        """How many iterations the outermost loop has, as far as that is known."""
+        """Return the number of iterations of the outermost loop, as far as it is known."""
         if self.plan is not None:
             return self.plan["total"]
         known = self.state.steps[self.step].loop
         if known is not None and not self.open:
             return known["total"]
-        return self.said.get("items", sum(self.said.get("us", {}).values()))
+        return self.aggregates.get("items", sum(self.aggregates.get("us", {}).values()))
 
     def stream_of(self, index: int) -> int:
-        """Return which stream has an iteration of the outermost loop."""
+        """Return the number of the stream that has an iteration of the outermost loop."""
         return 0 if self.plan is None else min(max(chunk_of(self.plan, index), 0), self.count - 1)
 
     def indexes(self, number: int) -> range:
-        """Return the iterations of a stream."""
+        """Return the indexes of the iterations in a stream."""
         return range(self.total) if self.plan is None else chunk_range(self.plan, number)
 
     def stream(self, number: int) -> StreamId | None:
-        """Return a stream by its number; None: its chunk has not begun, or a redrive kept it."""
+        """Return a stream by its number; None if its chunk has not begun, or if a redrive kept it."""
         execution_id = self.state.execution_id
         if self.plan is None or (number == 0 and "first" in self.plan):
             return StreamId(execution_id, self.run)
@@ -78,11 +82,11 @@ class LoopStreams:
         return None
 
     def commits(self, stream: StreamId, seq: int) -> Iterator[Commit]:
-        """Yield the commits of a stream from `seq` on, and the one before: what begins there may end behind it."""
+        """Yield the commits of a stream from `seq`, and the one before: iterations that begin there may end after `seq`."""
         return commits_of(self.control.recent, stream, max(seq - 2, -1))
 
     def seek(self, number: int, index: int) -> int:
-        """Return a position of a stream at or before which iteration `index` began, and shortly before which none did."""
+        """Return a position of a stream shortly before the start of iteration `index`."""
         stream = self.stream(number)
         last = None if stream is None else self.control.store.last(stream)
         if stream is None or last is None:
@@ -102,8 +106,10 @@ class LoopStreams:
         return low
 
     def item(self, path: tuple[int, ...], collected: LoopCollected | None = None) -> dict[str, Any]:
-        """Return the item of an iteration as `item`; nothing where what holds it has expired. `collected` is the collection where
-        the stream does not have it."""
+        """Return the item of an iteration as `item`; nothing if its source has expired.
+
+        `collected` is the collection if it is not in the stream.
+        """
         number = self.stream_of(path[0])
         stream = self.stream(number)
         values = Values(self.control.store, self.control.results, self.state.execution_id)
@@ -120,11 +126,13 @@ class LoopStreams:
                     if event.name == "LoopFrameClaimed" and 0 <= path[0] - event.data["first"] < len(event.data["keys"]):
                         return {"item": list(_behind(values, event.data.get("rows") or ()))[path[0] - event.data["first"]]}
         except (NotFound, LookupError, ValueError):
-            pass  # it has expired; what else there is of the iteration is shown
+            pass  # expired: show the rest of the iteration
         return {}
 
     def _collecting(self, stream: StreamId, path: tuple[int, ...]) -> Iterator[Commit]:
-        """Yield the commits in which the collection of an iteration may be recorded: the first, and those before it began."""
+        """Yield the commits in which the collection of an iteration may be recorded: the first, and those before the iteration
+        began.
+        """
         yield from self.control.recent.read(stream, limit=2)
         begun = self.seek(self.stream_of(path[0]), path[0])
         yield from self.control.recent.read(stream, after=max(begun - 3, -1), limit=4)
@@ -141,24 +149,26 @@ def _first_begun(found: Sequence[Commit]) -> int | None:
 
 
 def loop_streams(control: Control, state: State, step: str, wanted: str | None = None) -> LoopStreams | None:
-    """Return where the iterations of the newest run of a step are, or of its open run `wanted`; None where it has not run."""
+    """Return the streams of the iterations of the newest run of a step, or of its open run `wanted`; None if the step has not
+    run.
+    """
     found = standings(state).get(step)
     if found is None:
         return None
     if found.runs:
         run = next((each for each in found.runs if each.id == wanted), found.runs[-1])
         last = control.store.last(StreamId(state.execution_id, run.id)) if run.loop is None else None
-        said = run.loop.aggregates if run.loop is not None else last.tally.aggregates if last and last.tally else None
-        return LoopStreams(control, state, step, run.id, run.loop.plan if run.loop else None, run.loop, True, said or {})
+        aggregates = run.loop.aggregates if run.loop is not None else last.tally.aggregates if last and last.tally else None
+        return LoopStreams(control, state, step, run.id, run.loop.plan if run.loop else None, run.loop, True, aggregates or {})
     if found.known is None or found.known.last_run is None:
         return None
     run_id = found.known.last_run
-    said = found.known.iterations or {}
-    return LoopStreams(control, state, step, run_id, _plan(control, state, run_id), None, False, said)
+    aggregates = found.known.iterations or {}
+    return LoopStreams(control, state, step, run_id, _plan(control, state, run_id), None, False, aggregates)
 
 
 def _plan(control: Control, state: State, run_id: str) -> LoopPlan | None:
-    """Return the plan with which a finished run handed its loop over. The control plane may have ended it after that."""
+    """Return the plan with which a finished run distributed its loop. The control plane may have ended the loop later."""
     stream = StreamId(state.execution_id, run_id)
     last = control.store.last(stream)
     if last is None:

@@ -1,4 +1,4 @@
-"""A history from its end: the last commits of an execution, or those before an event, without the commits before them."""
+"""Reads a history backwards: the last commits of an execution, or those before an event, without the commits before them."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from noetl_core.views.reading.envelopes import Expander
 from noetl_core.views.reading.snapshot_search import SKEW, before_routing
 
 FIRST, PAGE = 2, 32
-"""Commits of a control stream read at a time: at first few, for the last page of a long run is in its own stream."""
+"""Commits of a control stream read at a time. The first read is small: the last page of a long run is in its own stream."""
 
 
 def ends_of(store: EventStore, state: State, runs: Sequence[str] | None = None) -> dict[str, Commit]:
-    """Return the newest commit of each open run that has one; of these `runs` if they are given."""
+    """Return the newest commit of each open run that has one; with `runs`, of these only."""
     runs = list(state.runs) if runs is None else runs
     found = at_once(lambda run: store.last(StreamId(state.execution_id, run)), runs)
     return {run: last for run, last in zip(runs, found, strict=True) if last is not None}
 
 
 def position_at_end(state: State, ends: Mapping[str, Commit]) -> Position:
-    """Return the position behind everything: of a state, and of the newest commits of its open runs."""
+    """Return the position after everything in a state and in the newest commits of its open runs."""
     runs = {run.id: StreamPosition(ends[run.id].seq + 1 if run.id in ends else 0, 0, run.step) for run in state.runs.values()}
     return Position(StreamPosition(state.seq + 1), runs, state.trace_id)
 
@@ -46,8 +46,10 @@ def last_commits(reader: CommitReader, state: State, ends: Mapping[str, Commit])
 
 
 def commits_before(control: Control, state: State, where: EventPlace) -> Iterator[Commit]:
-    """Yield the commits of an execution in reverse causal order from an event on, which is the last of the first commit. Raises
-    `BadCursor`."""
+    """Yield the commits of an execution in reverse causal order, starting with the commit of an event.
+
+    The event is the last one of that commit. Raises `BadCursor`.
+    """
     execution_id, reader = state.execution_id, control.recent
     stream = StreamId(execution_id, where.run)
     held = reader.read(stream, after=where.seq - 1, limit=1)
@@ -60,7 +62,7 @@ def commits_before(control: Control, state: State, where: EventPlace) -> Iterato
         return
     yield from _segment(reader, stream, where.seq - 1)
     routed = routing_of(control, state, held[0])
-    if routed is None:  # nothing has routed it: it lies behind the end of the control stream
+    if routed is None:  # not routed yet: it comes after the end of the control stream
         runs = list(state.runs)
         for other in reversed(runs[: runs.index(where.run)] if where.run in runs else []):
             found = list(commits_of(reader, StreamId(execution_id, other), state.runs[other].handled_seq))
@@ -72,7 +74,7 @@ def commits_before(control: Control, state: State, where: EventPlace) -> Iterato
 
 
 def routing_of(control: Control, state: State, commit: Commit) -> Commit | None:
-    """Return the control commit that processed the boundary with which this part of a run's stream ends; None before that."""
+    """Return the control commit that processed the boundary at the end of this part of a run's stream; None before that."""
     stream = StreamId(state.execution_id)
     known = state.runs.get(commit.stream.run_id or "")
     if known is not None and known.handled_seq < commit.seq:
@@ -90,7 +92,7 @@ def routing_of(control: Control, state: State, commit: Commit) -> Commit | None:
 
 
 def before_instant(reader: CommitReader, stream: StreamId, last: int, ts: int) -> int:
-    """Return a position of the stream before whose end nothing was written at `ts` or later; -1 is the beginning."""
+    """Return a position of the stream up to which everything was recorded before `ts`; -1 is the beginning."""
     low, high = -1, last
     while low < high:
         middle = (low + high + 1) // 2
@@ -109,8 +111,9 @@ def _control_down(reader: CommitReader, execution_id: str, upto: int) -> Iterato
 
 
 def _runs_before(reader: CommitReader, commit: Commit, run: str | None) -> Iterator[Commit]:
-    """Yield what lies before a control commit: what the runs wrote whose boundaries it processed; of those before `run` if it is
-    given."""
+    """Yield the commits that precede a control commit: those of the runs whose boundaries it processed; with `run`, only those
+    that precede that run's.
+    """
     routed = [(event.data["run"], event.data["seq"]) for event in commit.events if event.name == "BoundaryRouted"]
     if run is not None:
         routed = routed[: next(place for place, (each, _) in enumerate(routed) if each == run)]
@@ -121,7 +124,7 @@ def _runs_before(reader: CommitReader, commit: Commit, run: str | None) -> Itera
 
 
 def _segment(reader: CommitReader, stream: StreamId, upto: int) -> Iterator[Commit]:
-    """Yield commits from `upto` down to the one behind a boundary, which another control commit processed."""
+    """Yield commits from `upto` down to the one after the previous boundary, which another control commit processed."""
     for commit in down(reader, stream, upto, 0):
         if commit.wake:
             return
@@ -150,7 +153,7 @@ def last_envelopes(
             if event.name == "BoundaryRouted" or closes_run(event):
                 steps[event.data["run"]] = event.data["step"]
         for event in control:
-            if opens_run(event):  # who reads forward does not know it before this event
+            if opens_run(event):  # a forward reader does not know it before this event
                 steps.pop(event.data["run"], None)
         expand = Expander(state.execution_id, state.trace_id, steps)
         yield [envelope for _, envelope in expand.numbered(commit, 0, names)]

@@ -1,5 +1,8 @@
-"""Positions in a history: of the n-th event, of an instant, behind an event. The control stream is read from the snapshot before
-it, for it says how much runs have written; of their streams a few commits are."""
+"""Finds positions in a history: of the n-th event, of an instant, after an event.
+
+The control stream is read from the snapshot before the position, because it records how much runs have written. Of run streams,
+only a few commits are read.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,9 @@ from noetl_core.views.reading.snapshot_search import before_instant, before_numb
 
 
 def position_of_number(control: Control, execution_id: str, number: int, trace_id: str | None) -> tuple[Position, int]:
-    """Return the position before the event with that number in causal order, from 0, and its number; behind the last one, if
-    there are fewer."""
+    """Return the position before the event with that number in causal order, from 0, and its number; the position after the last
+    event if there are fewer.
+    """
     reader = control.recent
     start = start_of(before_number(control.store, reader, execution_id, number), trace_id)
     position, counted, known = start.position, start.counted, start.known
@@ -28,7 +32,7 @@ def position_of_number(control: Control, execution_id: str, number: int, trace_i
             run, at = event.data["run"], position.runs[event.data["run"]]
             stream = StreamId(execution_id, run)
             before = known.get(run, 0)
-            behind = _written(reader, stream, event.data["seq"], event.data.get("events"))
+            behind = _envelopes_upto(reader, stream, event.data["seq"], event.data.get("events"))
             if counted + behind - before > number:
                 _advance(reader, stream, at, event.data["seq"], (before, behind), before + number - counted)
                 return position, number
@@ -52,10 +56,10 @@ def position_of_number(control: Control, execution_id: str, number: int, trace_i
     return position, counted
 
 
-def _written(reader: CommitReader, stream: StreamId, seq: int, said: int | None) -> int:
-    """Return how many envelopes a stream has up to a boundary: as routing recorded it, or its commit says."""
-    if said is not None:
-        return said
+def _envelopes_upto(reader: CommitReader, stream: StreamId, seq: int, recorded: int | None) -> int:
+    """Return the number of envelopes in a stream up to a boundary: `recorded` by routing, or read from its commit."""
+    if recorded is not None:
+        return recorded
     found = reader.read(stream, after=seq - 1, limit=1)
     if found and found[0].tally is not None:
         return found[0].tally.events
@@ -63,15 +67,17 @@ def _written(reader: CommitReader, stream: StreamId, seq: int, said: int | None)
 
 
 def _advance(reader: CommitReader, stream: StreamId, at: StreamPosition, last: int, counts: tuple[int, int], number: int) -> None:
-    """Set a position of a stream before its envelope `number`, at or before commit `last`. `counts`: how many envelopes it has up
-    to the position, and up to commit `last`. A guess from these alternates with halving."""
+    """Set a position of a stream before its envelope `number`, at or before commit `last`.
+
+    `counts` are the numbers of envelopes up to the position, and up to commit `last`. A guess from these alternates with halving.
+    """
     low, high, (passed, behind) = at.seq, last, counts
     for probe in count():
         middle = low + (number - passed) * (high - low + 1) // max(behind - passed, 1) if probe % 2 == 0 else (low + high) // 2
         middle = min(max(middle, low), high)
         commit = reader.read(stream, after=middle - 1, limit=1)[0]
         if commit.tally is None:
-            break  # an older version wrote it
+            break  # recorded by an older version
         end = commit.tally.events
         begin = end - sum(envelopes_of(event) for event in commit.events)
         if number < begin and middle > low:
@@ -91,8 +97,10 @@ def _advance(reader: CommitReader, stream: StreamId, at: StreamPosition, last: i
 
 
 def position_behind(control: Control, event_id: str, execution_id: str, trace_id: str | None) -> Position:
-    """Return the position just behind an event. Of run streams only the commit of the event is read, and what follows the last
-    control commit. Raises `BadCursor`."""
+    """Return the position just after an event.
+
+    Of run streams, only the commit of the event and commits after the last control commit are read. Raises `BadCursor`.
+    """
     where, reader = place_of(event_id, execution_id), control.recent
     found = reader.read(StreamId(execution_id, where.run), after=where.seq - 1, limit=1)
     taken = where.taken(found[0]) if found else None
@@ -126,8 +134,9 @@ def position_behind(control: Control, event_id: str, execution_id: str, trace_id
 
 
 def position_of_instant(control: Control, execution_id: str, ts: int, trace_id: str | None) -> Position:
-    """Return the position before the first event at `ts` (microseconds) or later: of the first part of the causal order that has
-    one."""
+    """Return the position before the first event at `ts` (microseconds) or later, in the first part of the causal order that has
+    one.
+    """
     reader = control.recent
     position = start_of(before_instant(control.store, execution_id, ts), trace_id).position
     for commit in commits_of(reader, StreamId(execution_id), position.control.seq - 1):
@@ -152,7 +161,7 @@ def position_of_instant(control: Control, execution_id: str, ts: int, trace_id: 
 
 
 def _at_instant(reader: CommitReader, stream: StreamId, at: StreamPosition, last: int, ts: int) -> bool:
-    """Set a position of a stream before its first event at `ts` or later; False: there is none up to commit `last`."""
+    """Set a position of a stream before its first event at `ts` or later. Return False if there is none up to commit `last`."""
     seq = _first(reader, stream, at.seq, last, lambda commit: commit.ts >= ts)
     for commit in reader.read(stream, after=seq - 1, limit=min(2, last - seq + 1)):
         if (taken := _before(commit, ts)) is not None:
@@ -162,8 +171,10 @@ def _at_instant(reader: CommitReader, stream: StreamId, at: StreamPosition, last
 
 
 def _before(commit: Commit, ts: int) -> int | None:
-    """Return how many envelopes of a commit come before its first one at `ts` or later; None: it has no such one. What happened
-    in a commit happened before it was written."""
+    """Return the number of envelopes of a commit before its first one at `ts` or later; None if there is no such one.
+
+    The events of a commit happened before it was recorded.
+    """
     taken = 0
     for event in commit.events if commit.ts >= ts else ():
         if event.name == "TaskProcessed" and "started" in event.data and event.data["started"] >= ts:

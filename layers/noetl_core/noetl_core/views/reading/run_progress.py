@@ -1,5 +1,7 @@
-"""How far a run was just after one of its events. Of the stream of a long loop the commits shortly before are read: what came
-before them is known by its counts."""
+"""Reconstructs a run's progress just after one of its events.
+
+In long loops, only recent commits are read; earlier ones contribute counts.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +13,15 @@ from noetl_core.views.reading.cursor import EventPlace
 from noetl_core.views.reading.newest_first import down
 
 LOOKED: Final = 2_000
-"""Events that are looked through, in whole commits, before what came before them is left out."""
+"""Events examined, in whole commits, before earlier commits are left out."""
 
 
 def run_at(reader: CommitReader, stream: StreamId, where: EventPlace) -> dict[str, Any]:
-    """Return the last outcome of each task, the ctx writes and the number of iterations that have ended. With `partial`,
-    outcomes and writes are those of the last events only, and iterations those of the innermost loop. `where` is an event of
-    the stream."""
+    """Return the last outcome of each task, the ctx writes and the number of ended iterations.
+
+    With `partial`, outcomes and writes are those of the last events only, and iterations those of the innermost loop. `where` is
+    an event of the stream.
+    """
     (held,) = reader.read(stream, after=where.seq - 1, limit=1)
     parts = [run_events(held)[: where.place - where.derived + 1]]
     looked, before = len(parts[0]), None
@@ -30,7 +34,7 @@ def run_at(reader: CommitReader, stream: StreamId, where: EventPlace) -> dict[st
     out: dict[str, Any] = {"run": stream.run_id, "status": "scheduled", "tasks": {}, "ctx": {}, "iterations": 0}
     if before is not None:
         for event in run_events(reader.read(stream, limit=1)[0]):
-            _fold(out, event)  # it says who began
+            _fold(out, event)  # the first commit names the worker
         out |= {"tasks": {}, "ctx": {}, "iterations": _ended(before), "partial": True}
     for part in reversed(parts):
         for event in part:
@@ -39,9 +43,9 @@ def run_at(reader: CommitReader, stream: StreamId, where: EventPlace) -> dict[st
 
 
 def _ended(commit: Commit) -> int | None:
-    """Return how many iterations of a loop had ended with a commit, where it says so."""
-    said = None if commit.tally is None else commit.tally.aggregates
-    return None if said is None else sum(said.get("us", {}).values())
+    """Return the number of ended iterations of a loop after a commit, if it is recorded."""
+    aggregates = None if commit.tally is None else commit.tally.aggregates
+    return None if aggregates is None else sum(aggregates.get("us", {}).values())
 
 
 def _fold(out: dict[str, Any], event: RunEvent) -> None:
@@ -55,12 +59,12 @@ def _fold(out: dict[str, Any], event: RunEvent) -> None:
         case "LoopChunkDone" | "StepFailed":
             out["status"] = "error" if event.data.get("error") else "ok"
         case "LoopIterationCompleted":
-            out["iterations"] += "partial" not in out or "loop" not in event.data  # as counts have them: of the innermost loop
+            out["iterations"] += "partial" not in out or "loop" not in event.data  # counts cover the innermost loop only
         case "TaskStarted":
             out["tasks"][event.data["task"]] = {"status": "running", "attempt": event.data["attempt"]}
         case "TaskRetried":
             out["tasks"][event.data["task"]] = {"status": "retrying", "attempt": event.data["attempt"]}
         case "TaskProcessed":
-            shown = {k: v for k, v in event.data["outcome"].items() if k in ("status", "result", "error") and v is not None}
-            out["tasks"][event.data["task"]] = {**shown, "attempt": event.data["attempt"], "directive": event.data["directive"]}
+            outcome = {k: v for k, v in event.data["outcome"].items() if k in ("status", "result", "error") and v is not None}
+            out["tasks"][event.data["task"]] = {**outcome, "attempt": event.data["attempt"], "directive": event.data["directive"]}
             out["ctx"].update(event.data.get("set_ctx") or {})

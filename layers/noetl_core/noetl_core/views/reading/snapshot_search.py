@@ -1,5 +1,7 @@
-"""The snapshot from which a place in a history is near: behind it a few commits of the control stream are read, wherever the
-place is. A log without snapshots - a short one, or one that older code wrote - is read from its beginning."""
+"""Finds the snapshot nearest before a position in a history, so that only a few commits of the control stream are read after it.
+
+A log without snapshots (a short one, or one recorded by older code) is read from its beginning.
+"""
 
 from __future__ import annotations
 
@@ -14,19 +16,20 @@ from noetl_core.values.instants import SECOND
 from noetl_core.views.reading.cursor import Position, StreamPosition
 
 SKEW = 10 * SECOND
-"""The most by which clocks of workers and the control plane are thought to differ."""
+"""The assumed maximum difference between clocks of workers and the control plane."""
 MAX_PROBES = 24
-"""Snapshots that a search looks at, at most: more than halving ten million commits takes."""
+"""Maximum number of snapshots read in a search: more than halving ten million commits takes."""
 NEAR = 200
-"""Commits that are rather read than searched further."""
+"""Distance in commits at which reading is cheaper than further search."""
 MISSES = 2
-"""Probes in a row that found none between two: snapshots of a large state are far apart."""
+"""Probes in a row that found no snapshot in between: snapshots of a large state are far apart."""
 
 
 @frozen
 class Start:
-    """Where reading begins: a position just behind a control commit, the events before it in causal order, and how many of them
-    are of which open run."""
+    """The start of a read: a position just after a control commit, the number of events before it in causal order, and how many
+    of them belong to each open run.
+    """
 
     position: Position
     counted: int = 0
@@ -34,7 +37,7 @@ class Start:
 
 
 def start_of(snap: Snapshot | None, trace_id: str | None) -> Start:
-    """Return where reading begins behind a snapshot; without one at the beginning."""
+    """Return the start after a snapshot; without a snapshot, the beginning."""
     if snap is None:
         return Start(Position(trace_id=trace_id))
     runs = snap.state["runs"]
@@ -44,8 +47,10 @@ def start_of(snap: Snapshot | None, trace_id: str | None) -> Start:
 
 
 def before_number(store: EventStore, reader: CommitReader, execution_id: str, number: int) -> Snapshot | None:
-    """Return the newest snapshot with no more than `number` events before it. A log in which the control plane did not record
-    how much runs have written has none: its states do not count."""
+    """Return the newest snapshot with at most `number` events before it.
+
+    There is none if the control plane did not record how much runs have written: the states of such a log do not count events.
+    """
 
     def counts(snap: Snapshot) -> int:
         return int(snap.state["events"])
@@ -70,20 +75,20 @@ def _updated(snap: Snapshot) -> int:
 
 
 def before_routing(store: EventStore, reader: CommitReader, commit: Commit) -> Snapshot | None:
-    """Return the newest snapshot at which nothing had processed this commit of a run."""
+    """Return the newest snapshot before the processing of this commit of a run."""
     begun = _begun(reader, commit.stream)
 
     def before(snap: Snapshot) -> bool:
         run = snap.state["runs"].get(commit.stream.run_id)
         if run is not None:
             return bool(run["handled_seq"] < commit.seq)
-        return snap.seq < begun or _updated(snap) < commit.ts - SKEW  # not open yet; else open no longer
+        return snap.seq < begun or _updated(snap) < commit.ts - SKEW  # not open yet, or already closed
 
     return newest_before(store, commit.stream.execution_id, before, _updated, commit.ts)
 
 
 def _begun(reader: CommitReader, stream: StreamId) -> int:
-    """Return a control position before whose end a run was not open; -1: it is not known. Of a chunk it is that of its loop."""
+    """Return a control position before whose end a run was not open; -1 if it is unknown. Of a chunk, return its loop's."""
     first = reader.read(stream, limit=1)
     events = first[0].events if first else ()
     return next((event.data["as_of"] for event in events if event.name == "StepStarted"), -1)
@@ -98,8 +103,11 @@ def newest_before(
     upto: int | None = None,
     near: int = NEAR,
 ) -> Snapshot | None:
-    """Return the newest snapshot that lies `before` a place, of positions up to `upto`. Of later ones `before` is false. A guess
-    from what they `measure`, if they do, alternates with halving, until `near` commits are left."""
+    """Return the newest snapshot for which `before` is true, with a position up to `upto`.
+
+    For later snapshots, `before` is false. A guess from `measure`, if there is one, alternates with halving until `near` commits
+    are left.
+    """
     newest = snapshot_upto(store, execution_id, upto)
     if newest is None or before(newest):
         return newest

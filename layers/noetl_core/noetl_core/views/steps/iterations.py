@@ -1,5 +1,8 @@
-"""Iterations of a loop, page by page, and one of them with its item and its tasks. They come in the order in which they ended; a
-page decodes the commits that it shows, and for failed ones those alone in which some failed."""
+"""Shows iterations of a loop, page by page, and single ones with their item and tasks.
+
+Pages are in the order in which iterations ended. A page decodes the commits that it shows; for failed iterations, only ranges
+that contain failures.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +28,13 @@ if TYPE_CHECKING:
 
 SHOWN: Final = 100
 NEWEST: Final = 3
-"""Commits of an open run in which iterations are looked for that have not ended."""
+"""Newest commits of an open run that are searched for iterations in progress."""
 Path = tuple[int, ...]
 
 
 @frozen
 class Wanted:
-    """Which iterations: of a status, with a text in their error, from an index on."""
+    """A filter of iterations: by status, by text in their error, by first index."""
 
     status: str | None = None
     text: str | None = None
@@ -48,13 +51,13 @@ class Wanted:
         ):
             return False
         error = entry.get("error") or {}
-        said = f"{error.get('kind', '')} {error.get('code', '')} {error.get('message', '')}".lower()
-        return self.text is None or self.text in said
+        description = f"{error.get('kind', '')} {error.get('code', '')} {error.get('message', '')}".lower()
+        return self.text is None or self.text in description
 
 
 @dataclass(slots=True)
 class IterationFold:
-    """Folds the events of one stream: what there is of its iterations, as each ends."""
+    """Folds the events of one stream into its iterations, as each ends."""
 
     stream: StreamId
     began: dict[Path, int] = field(default_factory=dict)
@@ -70,7 +73,7 @@ class IterationFold:
         elif event.name == "LoopIterationCompleted":
             path = tuple(event.data["path"])
             began, retried = self.began.pop(path, None), self.retried.pop(path, 0)
-            if "loop" not in event.data:  # the iterations of the loop inside it are shown
+            if "loop" not in event.data:  # show the iterations of the inner loop
                 return self._ended(event.data, event.ts, path, began, retried) | {"event_id": self._id(seq, place)}
         return None
 
@@ -90,7 +93,7 @@ class IterationFold:
         return {"index": path[0], "path": list(path), "run": self.stream.run_id}
 
     def under_way(self) -> list[dict[str, Any]]:
-        """Return the innermost iterations that have begun and not ended."""
+        """Return the innermost iterations in progress."""
         outer = {path[:-1] for path in self.began}
         return [
             {
@@ -106,7 +109,7 @@ class IterationFold:
 
 @dataclass(slots=True)
 class Place:
-    """Where a page goes on: in which range of failed iterations, in which stream, behind so many events of a commit."""
+    """The start of a page: a range of failed iterations, a stream, and a number of events of a commit to skip."""
 
     stream: int = 0
     seq: int = 0
@@ -127,8 +130,10 @@ def iterations(
     after: str | None = None,
     limit: int = SHOWN,
 ) -> step_shapes.Iterations:
-    """Return a page of the iterations of the newest run of `step`. `text` is looked for in errors; a number is an index. Raises
-    `NotFound`, `BadCursor`."""
+    """Return a page of the iterations of the newest run of `step`.
+
+    `text` is searched for in errors; a number is an index. Raises `NotFound`, `BadCursor`.
+    """
     state = _state(control, execution_id, step)
     loop = loop_streams(control, state, step)
     out: dict[str, Any] = {"execution_id": execution_id, "step": step, "run": None, "total": 0, "iterations": []}
@@ -137,8 +142,8 @@ def iterations(
     out |= {"run": loop.run, "total": loop.total}
     wanted = Wanted(status, None if text is None else text.lower(), first)
     if text is not None and text.isdecimal() and len(text) < 10:
-        written = control.playbook(state.digest).by_name[step].loop
-        nested = written is not None and written.inner is not None
+        loop_definition = control.playbook(state.digest).by_name[step].loop
+        nested = loop_definition is not None and loop_definition.inner is not None
         wanted = Wanted(status, None, int(text), int(text), nested)
     place = _opened(after, loop, key) if after is not None else None
     found, onward = _page(loop, wanted, place, limit)
@@ -158,7 +163,7 @@ def _state(control: Control, execution_id: str, step: str) -> State:
 
 
 def _page(loop: LoopStreams, wanted: Wanted, place: Place | None, limit: int) -> tuple[list[dict[str, Any]], Place | None]:
-    """Return a page, and where the next one begins; None: this was the last."""
+    """Return a page and the start of the next one; None if this was the last."""
     if wanted.status == "running":
         return [], None
     bound = Bound(loop.control)
@@ -189,7 +194,7 @@ def _page(loop: LoopStreams, wanted: Wanted, place: Place | None, limit: int) ->
 
 @frozen
 class Part:
-    """A range of indexes that is looked through, and how many iterations of a status it has, where that is known."""
+    """A range of indexes to search, and its number of iterations with the status if it is known."""
 
     first: int
     last: int | None = None
@@ -202,17 +207,17 @@ class Part:
 
 
 def _parts(loop: LoopStreams, wanted: Wanted) -> list[Part]:
-    """Return what is looked through: for iterations that failed the ranges that the log states."""
+    """Return the ranges to search: for failed iterations, those that the log records as containing failures."""
     if wanted.last is not None:
         return [Part(wanted.first, wanted.last, None, None if wanted.nested else 1)]
-    if (wanted.status == "error" or (wanted.text is not None and wanted.status is None)) and "us" in loop.said:
-        stated = loop.said.get("failed", ())
+    if (wanted.status == "error" or (wanted.text is not None and wanted.status is None)) and "us" in loop.aggregates:
+        stated = loop.aggregates.get("failed", ())
         return [Part(first, last, "error", count) for first, last, count in stated if last >= wanted.first]
     return [Part(wanted.first)]
 
 
 class Bound:
-    """How much a page may look through."""
+    """Limits what a page may examine."""
 
     def __init__(self, control: Control) -> None:
         self._clock, self._events = control.clock, 0
@@ -227,8 +232,9 @@ class Bound:
 
 
 def _ended(loop: LoopStreams, number: int, at: Place, bound: Bound) -> Iterator[tuple[dict[str, Any] | None, tuple[int, int]]]:
-    """Yield the iterations of a stream as they ended, from a place on, each with the place behind it; None at the end of each
-    commit."""
+    """Yield the iterations of a stream in the order they ended, from a position, each with the position after it; None at the end
+    of each commit.
+    """
     stream = loop.stream(number)
     if stream is None:
         return
@@ -245,7 +251,7 @@ def _ended(loop: LoopStreams, number: int, at: Place, bound: Bound) -> Iterator[
 
 
 def _under_way(loop: LoopStreams) -> list[dict[str, Any]]:
-    """Return iterations that have begun and not ended: of those that the newest commits of open runs say."""
+    """Return iterations in progress, according to the newest commits of open runs."""
     runs = [loop.run] if loop.loop is None else list(loop.loop.open)
     found = []
     for run in runs:
@@ -264,10 +270,10 @@ def _signed(place: Place, loop: LoopStreams, key: bytes) -> str:
 
 
 def _opened(cursor: str, loop: LoopStreams, key: bytes) -> Place:
-    said = unsign(cursor, key)
-    if not isinstance(said, list) or len(said) != 7 or said[:2] != [loop.state.execution_id, loop.run]:
+    fields = unsign(cursor, key)
+    if not isinstance(fields, list) or len(fields) != 7 or fields[:2] != [loop.state.execution_id, loop.run]:
         raise BadCursor("the cursor is not one of the iterations of this run")
-    return Place(*said[2:])
+    return Place(*fields[2:])
 
 
 # --- one iteration --------------------------------------------------------------------------------------------------------
@@ -286,15 +292,15 @@ def iteration(control: Control, execution_id: str, step: str, path: Path) -> ste
     until = control.clock.now() + BUSY_S * SECOND
     for commit in loop.commits(stream, loop.seek(number, path[0])):
         for place, event in enumerate(run_events(commit)):
-            said: Any = event.data
-            if tuple(said.get("path", ())) != path:
+            data: Any = event.data
+            if tuple(data.get("path", ())) != path:
                 continue
             inside = True
             if event.name == "TaskProcessed":
                 tasks.append(_task(event, f"{execution_id}.{stream.run_id}.{commit.seq}.{place}"))
             ended = fold.observe(event, commit.seq, place)
             if ended is not None:
-                found = ended | ({"result": said["result"]} if "result" in said else {})
+                found = ended | ({"result": data["result"]} if "result" in data else {})
         if found is not None or control.clock.now() > until:
             break
     if not inside:
@@ -309,12 +315,12 @@ def _none(step: str, path: Path) -> NotFound:
 
 
 def _task(event: Any, event_id: str) -> dict[str, Any]:
-    said, outcome = event.data, event.data["outcome"]
+    data, outcome = event.data, event.data["outcome"]
     out: dict[str, Any] = {
-        "task": said["task"],
-        "attempt": said["attempt"],
+        "task": data["task"],
+        "attempt": data["attempt"],
         "status": outcome["status"],
-        "directive": said["directive"]["do"],
+        "directive": data["directive"]["do"],
         "event_id": event_id,
     }
     meta = outcome.get("meta") or {}

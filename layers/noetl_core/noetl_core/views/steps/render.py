@@ -1,5 +1,4 @@
-"""What a template would give in an execution, as the control plane or one of its tasks sees it, for authors who search for a
-mistake."""
+"""Evaluates a template against an execution, as the control plane or a task sees it, for debugging."""
 
 from __future__ import annotations
 
@@ -16,38 +15,38 @@ from noetl_core.log.stored_values import Values
 from noetl_core.observe.guards import reads
 from noetl_core.ports import NotFound, Unavailable
 from noetl_core.views.executions import executions
-from noetl_core.views.steps.task_names import Asked, task_names
+from noetl_core.views.steps.task_names import TaskSelector, task_names
 
 if TYPE_CHECKING:
     from noetl_core.api.shapes import executions as shapes
     from noetl_core.api.shapes import why as why_shapes
 
-NOWHERE: Final = Asked()
+NOWHERE: Final = TaskSelector()
 MAX_ROUNDS = 50
-"""The most values that a template may ask for one after the other."""
+"""Maximum number of values that a template may request one after the other."""
 
 
 def render_context(
-    control: Control, execution_id: str, template: Any, asked: Asked = NOWHERE, at: str | None = None
+    control: Control, execution_id: str, template: Any, selector: TaskSelector = NOWHERE, at: str | None = None
 ) -> shapes.Rendered:
-    """Return the value of `template` (text, or data with templates in it), and what it reads that is undefined.
+    """Return the value of `template` (text, or data with templates in it), and the undefined names that it reads.
 
-    It reads workload, ctx, steps and execution_id; with a step also its args and the event that led to it, of its newest open run
-    or token; with a task or an iteration what the templates of that task saw. With `at` all of it is as it was just after that
-    event. Secrets are not available: a template that reads them is refused. Raises `BadRequest`, `NotFound`, `BadCursor`,
+    It reads workload, ctx, steps and execution_id. With a step, it also reads the args and the event of its newest open run or
+    token. With a task or an iteration, it reads what the templates of that task saw. With `at`, the template is evaluated as of
+    just after that event. A template that reads secrets is rejected. Raises `BadRequest`, `NotFound`, `BadCursor`,
     `TemplateError`.
     """
     read_names = {path[0] for path in referenced(template)}
     if "keychain" in read_names:
         raise TemplateError("the keychain is the workers' alone: no template rendered here may read it")
-    if asked.task is None and asked.iteration is None:
-        state, scope_of = _standing(control, execution_id, asked.step, at)
+    if selector.task is None and selector.iteration is None:
+        state, scope_of = _standing(control, execution_id, selector.step, at)
     elif "callback" in read_names:
         raise TemplateError(
             "callback has a token: no template rendered here may read it (`noetl show` has it, for who may answer)"
         )
     else:
-        seen = task_names(control, execution_id, asked, template, at)
+        seen = task_names(control, execution_id, selector, template, at)
         state, scope_of = seen.state, seen.scope
     known: dict[Need, Any] = {}
     values = Values(control.store, control.results, execution_id)
@@ -67,7 +66,7 @@ def render_context(
 def _standing(
     control: Control, execution_id: str, step: str | None, at: str | None
 ) -> tuple[State, Callable[[RoutingPass], Scope]]:
-    """Return the state of the control plane, and what its templates see."""
+    """Return the state of the control plane, and the scope of its templates."""
     state, _ = executions.state_just_after(control, execution_id, at)
     args: Mapping[str, Any] = {}
     event: TokenEvent | None = None

@@ -1,5 +1,7 @@
-"""The summary of one step: what its runs and the iterations of its loop came to, from what the state holds. No run stream is read
-for it, except the newest commit of a run that is open."""
+"""Summarises one step: the outcomes of its runs and of the iterations of its loop, from the state.
+
+No run stream is read, except the newest commit of an open run.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def step_summary(control: Control, execution_id: str, step: str, buckets: int | None = None) -> view_shapes.StepAggregates:
-    """Return the summary of `step`, with at most so many `buckets` of its iterations. Raises `NotFound`."""
+    """Return the summary of `step`, with iterations grouped into at most `buckets` cells. Raises `NotFound`."""
     state = executions.load(control, execution_id)
     playbook = control.playbook(state.digest)
     if step not in playbook.by_name:
@@ -34,7 +36,7 @@ def step_summary(control: Control, execution_id: str, step: str, buckets: int | 
         "step": step,
         "status": found.status or ("running" if open_runs else "skipped"),
         "visits": found.visits,
-        "runs": shown(found.took, found.runs),
+        "runs": aggregates_view(found.took, found.runs),
         "open": len(open_runs),
     }
     iterations, counts = found.iterations, found.loop
@@ -47,7 +49,7 @@ def step_summary(control: Control, execution_id: str, step: str, buckets: int | 
     if counts is not None:
         out["loop"] = {"total": counts["total"], "succeeded": counts["succeeded"], "failed": counts["failed"]}
     if playbook.by_name[step].loop is not None:
-        out["iterations"] = shown(iterations, sum((iterations or {}).get("us", {}).values()))
+        out["iterations"] = aggregates_view(iterations, sum((iterations or {}).get("us", {}).values()))
         cells = (iterations or {}).get("cells")
         if buckets is not None and cells is not None:
             out["buckets"] = _buckets(cells, buckets)
@@ -55,43 +57,43 @@ def step_summary(control: Control, execution_id: str, step: str, buckets: int | 
 
 
 def _buckets(cells: Cells, most: int) -> view_shapes.Buckets:
-    """Return cells in the form of the API, at most so many."""
+    """Return cells in the form of the API, at most `most`."""
     wide = coarser(cells, most)
     return {"width": 1 << wide["bits"], "cells": rows_of(wide)}
 
 
 def under_way(last: Commit | None) -> tuple[Aggregates | None, Counts | None]:
-    """Return what the newest commit of an open run says of its loop."""
-    said = None if last is None or last.tally is None else last.tally.aggregates
-    if said is None:
+    """Return the progress of a loop, from the newest commit of an open run."""
+    aggregates = None if last is None or last.tally is None else last.tally.aggregates
+    if aggregates is None:
         return None, None
-    ended, failed = sum(said["us"].values()), sum(failed for _, _, failed in said.get("failed", ()))
-    return said, {"total": said.get("items", ended), "succeeded": ended - failed, "failed": failed}
+    ended, failed = sum(aggregates["us"].values()), sum(failed for _, _, failed in aggregates.get("failed", ()))
+    return aggregates, {"total": aggregates.get("items", ended), "succeeded": ended - failed, "failed": failed}
 
 
-def shown(said: Aggregates | None, count: int) -> view_shapes.Aggregates:
+def aggregates_view(aggregates: Aggregates | None, count: int) -> view_shapes.Aggregates:
     """Return aggregates in the form of the API: `count` runs or iterations."""
-    said = said or {}
-    us = {int(bits): n for bits, n in said.get("us", {}).items()}
+    aggregates = aggregates or {}
+    us = {int(bits): n for bits, n in aggregates.get("us", {}).items()}
     timed = sum(us.values())
     return {
         "count": count,
         "duration_ms": {
-            "mean": said.get("total_us", 0) / 1000 / timed if timed else 0.0,
+            "mean": aggregates.get("total_us", 0) / 1000 / timed if timed else 0.0,
             "p50": _percentile(us, 0.5),
             "p95": _percentile(us, 0.95),
-            "max": said.get("max_us", 0) / 1000,
+            "max": aggregates.get("max_us", 0) / 1000,
         },
         "histogram": [{"below_ms": _ms_below(bits), "count": us[bits]} for bits in sorted(us)],
-        "retries": said.get("retries", 0),
-        "errors": list(said.get("errors", ())),
-        "other_errors": said.get("others", 0),
-        "failed": [{"first": first, "last": last, "failed": failed} for first, last, failed in said.get("failed", ())],
+        "retries": aggregates.get("retries", 0),
+        "errors": list(aggregates.get("errors", ())),
+        "other_errors": aggregates.get("others", 0),
+        "failed": [{"first": first, "last": last, "failed": failed} for first, last, failed in aggregates.get("failed", ())],
     }
 
 
 def _percentile(us: Mapping[int, int], share: float) -> float:
-    """Return a bound, in milliseconds, below which that share of the durations lies: the end of a group of the histogram."""
+    """Return a bound in milliseconds below which that share of the durations lies: the end of a group of the histogram."""
     wanted, seen = share * sum(us.values()), 0
     for bits in sorted(us):
         seen += us[bits]

@@ -1,5 +1,6 @@
-"""The names that the templates of a task saw: what its run was given, its iteration, and what its pass over the tasks had come
-to, from the log."""
+"""Finds the names that the templates of a task saw, from the log: the arguments of its run, its iteration, and the results of the
+tasks before it.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +36,8 @@ NOT_CTX: Final = {"iter", "args", "workload", "steps", "execution_id", "trigger"
 
 
 @frozen
-class Asked:
-    """Which task, of which iteration, of which step; what the event of `at` says may be left out."""
+class TaskSelector:
+    """Selects a task, an iteration and a step. Keys that the event of `at` contains may be omitted."""
 
     step: str | None = None
     task: str | None = None
@@ -45,8 +46,11 @@ class Asked:
 
 @dataclass(slots=True)
 class TaskNames:
-    """What one task saw. `state` is that on which its run was scheduled; `ctx` and `iter` are those of its pass, and
-    `began_ctx` and `began_iter` those with which the pass began."""
+    """The names that one task saw.
+
+    `state` is that in which its run was scheduled; `ctx` and `iter` are those of its pass, `began_ctx` and `began_iter` those
+    with which the pass began.
+    """
 
     state: State
     step: Step
@@ -56,10 +60,10 @@ class TaskNames:
     began_ctx: dict[str, Any]
     began_iter: dict[str, Any]
     names: dict[str, Any] = field(default_factory=dict)
-    """The names of the pipeline, and `outcome` where the task has ended."""
+    """The names of the pipeline, and `outcome` if the task has ended."""
 
     def scope(self, routing: RoutingPass) -> Scope:
-        """Return what its templates see, without secrets. Raises `NeedValues`."""
+        """Return the scope of its templates, without secrets. Raises `NeedValues`."""
         below = {
             "workload": routing.workload,
             "args": self.args,
@@ -78,56 +82,56 @@ class TaskNames:
         return began.over(self.names, {"ctx": self.ctx, "iter": self.iter}, args)
 
 
-def task_names(control: Control, execution_id: str, asked: Asked, template: Any, at: str | None) -> TaskNames:
+def task_names(control: Control, execution_id: str, selector: TaskSelector, template: Any, at: str | None) -> TaskNames:
     """Return the names that `template` may read. Raises `BadRequest`, `NotFound`, `BadCursor`, `Unavailable`."""
     state, place = executions.state_just_after(control, execution_id, at)
     there = None if place is None else _event_at(control, execution_id, place)
     run = state.runs.get(place.run) if place is not None and place.run is not None else None
-    asked = _completed(asked, run, there)
-    step = _step_of(control, state, asked)
+    selector = _completed(selector, run, there)
+    step = _step_of(control, state, selector)
     lead = None if run is None else run.parent or run.id
     loop = loop_streams(control, state, step.name, lead)
-    path = asked.iteration or ()
+    path = selector.iteration or ()
     number = 0 if loop is None or not path else loop.stream_of(path[0])
     stream = None if loop is None else loop.stream(number)
     if loop is None or (stream is None and loop.plan is None):
         raise NotFound(f"step {step.name} had not run then" if at else f"step {step.name} has not run")
     if stream is None:
         raise _not_begun(step, path)
-    return _Reading(control, loop, number, stream, step, path, asked.task, template, _Bound(place, there)).names()
+    return _Reading(control, loop, number, stream, step, path, selector.task, template, _Bound(place, there)).names()
 
 
-def _completed(asked: Asked, run: Run | None, there: RunEvent | None) -> Asked:
-    """Return what is asked for with what the event of `at` says. Raises `BadRequest`."""
-    step, iteration = asked.step, asked.iteration
+def _completed(selector: TaskSelector, run: Run | None, there: RunEvent | None) -> TaskSelector:
+    """Return the selector, completed from the event of `at`. Raises `BadRequest`."""
+    step, iteration = selector.step, selector.iteration
     same = run is not None and step in (None, run.step)
     if same and run is not None and there is not None:
-        said: Any = there.data
+        data: Any = there.data
         step = run.step
-        iteration = tuple(said["path"]) if iteration is None and "path" in said else iteration
+        iteration = tuple(data["path"]) if iteration is None and "path" in data else iteration
     if step is None:
-        raise BadRequest("step is missing: task and iteration are of one", "body.step", "or at, an event of a run of the step")
-    return Asked(step, asked.task, iteration)
+        raise BadRequest("step is required with task or iteration", "body.step", "or at, an event of a run of the step")
+    return TaskSelector(step, selector.task, iteration)
 
 
-def _step_of(control: Control, state: State, asked: Asked) -> Step:
-    """Return the step, which has the task and loops as deep as the iteration. Raises `NotFound`, `BadRequest`."""
+def _step_of(control: Control, state: State, selector: TaskSelector) -> Step:
+    """Return the step if it has the task, and loops as deep as the iteration. Raises `NotFound`, `BadRequest`."""
     playbook = control.playbook(state.digest)
-    name = str(asked.step)
+    name = str(selector.step)
     step = playbook.by_name.get(name)
     if step is None:
         raise NotFound(f"playbook {state.path} has no step {name!r}{_hint(name, playbook.by_name)}")
     tasks = [task.name for task in step.tasks]
-    if asked.task is not None and asked.task not in tasks:
-        raise NotFound(f"step {name} has no task {asked.task!r}{_hint(asked.task, tasks)}")
+    if selector.task is not None and selector.task not in tasks:
+        raise NotFound(f"step {name} has no task {selector.task!r}{_hint(selector.task, tasks)}")
     depth = len(list(_loops(step)))
-    if asked.iteration is None and depth:
+    if selector.iteration is None and depth:
         raise BadRequest(
-            f"step {name} has a loop: which iteration is asked for",
+            f"step {name} has a loop: iteration is required",
             "body.iteration",
             "its index, `617`; in nested loops all, `3.5`",
         )
-    if asked.iteration is not None and len(asked.iteration) != depth:
+    if selector.iteration is not None and len(selector.iteration) != depth:
         found = f"step {name} has no loop" if not depth else f"an iteration of step {name} has {depth} index{'es' * (depth > 1)}"
         raise BadRequest(found, "body.iteration", "its index, `617`; in nested loops all, `3.5`" if depth else "leave it out")
     return step
@@ -158,13 +162,13 @@ def _not_begun(step: Step, path: Path) -> NotFound:
 
 @frozen
 class _Bound:
-    """Up to which event streams are read: an event of the same stream, or the time of one of another."""
+    """The end of what is read of event streams: an event of the same stream, or the time of an event of another one."""
 
     place: EventPlace | None
     event: Any
 
     def behind(self, stream: StreamId, seq: int, number: int, event: RunEvent) -> bool:
-        """Return whether an event is behind it."""
+        """Return whether an event is after it."""
         if self.place is None:
             return False
         if self.place.run == stream.run_id:
@@ -222,12 +226,12 @@ class _Reading:
         return names
 
     def _scheduled(self) -> tuple[State, Run]:
-        """Return the state on which the run was scheduled, and the run in it."""
+        """Return the state in which the run was scheduled, and the run in it."""
         first = self.control.recent.read(self.stream, limit=1)
         if not first:
             raise _not_begun(self.step, self.path)
-        said: Any = first[0].events[0].data
-        state = self.control.load(self.stream.execution_id, said["as_of"])
+        data: Any = first[0].events[0].data
+        state = self.control.load(self.stream.execution_id, data["as_of"])
         return state, state.runs[self.loop.run]
 
     def _carried_over(self, run: Run) -> RunHistory:
@@ -240,7 +244,7 @@ class _Reading:
         return carried_over(self.control.store, self.stream.execution_id, spec)
 
     def _read(self) -> None:
-        """Read what the stream has of the pass; and all before it, where ctx is asked for that earlier iterations wrote."""
+        """Read the commits of the pass. If ctx that earlier iterations wrote may be read, read all commits before it too."""
         whole = not self.path or self._reads_ctx()
         begin = -1 if whole else max(self.loop.seek(self.number, self.path[0]) - 2, -1)
         until = self.control.clock.now() + BUSY_S * SECOND
@@ -264,15 +268,17 @@ class _Reading:
             self.earlier.append((path, event.data.get("set_ctx") or {}))
 
     def _reads_ctx(self) -> bool:
-        """Return whether what is read may depend on what earlier iterations wrote."""
+        """Return whether what is read may depend on ctx writes of earlier iterations."""
         first = next(_loops(self.step), None)
         if first is None or first.mode != "sequential":
             return False
         return any(path[0] not in NOT_CTX for path in (*referenced(self.template), *referenced(dict(self.step.each_args))))
 
     def _seen(self, path: Path) -> bool:
-        """Return whether the iteration sees what another one wrote: of sequential loops those that came before it, or before the
-        iteration that it is in."""
+        """Return whether the iteration sees the writes of another one.
+
+        In sequential loops, it sees those of iterations before it, or before the iteration that contains it.
+        """
         depth = len(path) - 1
         if depth >= len(self.path) or path[:-1] != self.path[:depth] or path[-1] >= self.path[depth]:
             return False
@@ -291,26 +297,26 @@ class _Reading:
         return scope
 
     def _pass(self, names: TaskNames) -> None:
-        """Carry the pass on up to the attempt that is asked for; of a task that ended before, to its last one."""
+        """Continue the pass up to the selected attempt, or to the last one of a task that ended before."""
         tasks = self.step.tasks
         pipe = Pipeline(str(self.stream.run_id), self.path, iter=names.iter)
         last = max((n for n, event in enumerate(self.passed) if event.data["task"] == self.task), default=None)
-        shown = None
+        names_at_attempt = None
         for number, event in enumerate(self.passed):
             if number == last:
-                shown = {**pipe.locals(tasks[pipe.pc]), "outcome": event.data["outcome"]}, names.ctx, pipe.iter
+                names_at_attempt = {**pipe.locals(tasks[pipe.pc]), "outcome": event.data["outcome"]}, names.ctx, pipe.iter
             names.ctx = {**names.ctx, **(event.data.get("set_ctx") or {})}
             fold(pipe, tasks, event)
         going_on = pipe.status == "running"
         if self.task is None or (going_on and tasks[pipe.pc].name == self.task and not self.bound.at(self.stream, self.task)):
             names.names, names.iter = pipe.locals(tasks[min(pipe.pc, len(tasks) - 1)]), pipe.iter
             return
-        if shown is None:
+        if names_at_attempt is None:
             where = f"iteration {'.'.join(map(str, self.path))} of " if self.path else ""
             raise NotFound(
                 f"{where}step {self.step.name} has not come to task {self.task}" + (" then" if self.bound.place else "")
             )
-        names.names, names.ctx, names.iter = shown
+        names.names, names.ctx, names.iter = names_at_attempt
 
 
 def _masked(event: TaskEvent) -> TaskEvent:

@@ -10,7 +10,7 @@ from typing import Any
 from cachetools import LRUCache
 
 from noetl_core.dsl.model import Playbook
-from noetl_core.engine.commands import context_of
+from noetl_core.engine.dispatch.commands import context_of
 from noetl_core.engine.records import Command
 from noetl_core.engine.routing.passes import result_at
 from noetl_core.engine.state import trigger_seen

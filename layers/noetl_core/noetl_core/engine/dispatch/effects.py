@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 from noetl_core.dsl.model import Playbook
-from noetl_core.engine.commands import commands_of
-from noetl_core.engine.eager_dispatch.claims import claims_end, unclaimed
+from noetl_core.engine.claims import claims_end, unclaimed
+from noetl_core.engine.dispatch.commands import commands_of
 from noetl_core.engine.heads import Head, head_of
 from noetl_core.engine.records import Command, ControlEvent, Snapshot
 from noetl_core.engine.routing.deadlines import deadlines, execution_deadlines, run_deadlines

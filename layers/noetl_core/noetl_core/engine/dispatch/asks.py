@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from noetl_core.dsl.kinds import WAITING_KINDS
 from noetl_core.dsl.model import Playbook, Step
-from noetl_core.engine.commands import commands_of
-from noetl_core.engine.eager_dispatch.claims import claimed_for, mark_asked
+from noetl_core.engine.claims import claimed_for, mark_asked
+from noetl_core.engine.dispatch.commands import commands_of
 from noetl_core.engine.records import Ask, Command, Event
 from noetl_core.engine.routing.passes import RoutingPass
 from noetl_core.engine.state import Run

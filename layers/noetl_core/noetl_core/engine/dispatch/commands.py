@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from noetl_core.dsl.model import Playbook
-from noetl_core.engine.eager_dispatch.claims import ASKED_RUNS
+from noetl_core.engine.claims import ASKED_RUNS
 from noetl_core.engine.reads import steps_read
 from noetl_core.engine.records import Command
 from noetl_core.engine.routing.passes import StepsView
