@@ -58,7 +58,7 @@ TRIGGER: Final = Block(
         "payload",
         Values(),
         "Merged over the workload; may be templates over `trigger`.",
-        link="../triggers.md#what-an-execution-is-given",
+        link="../triggers.md#inputs-of-an-execution",
     ),
     Field(
         "enabled",
@@ -93,7 +93,7 @@ TRIGGER: Final = Block(
         Choice(CATCH_UP),
         "For a `schedule`: which missed occurrences are started afterwards.",
         default=_SCHEDULE.catch_up,
-        link="../triggers.md#what-was-missed",
+        link="../triggers.md#missed-occurrences",
     ),
     Field(
         "jitter",

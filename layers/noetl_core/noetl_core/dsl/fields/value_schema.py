@@ -12,7 +12,7 @@ _NUMBER: Final = Shape("number", "a number")
 VALUE_SCHEMA: Final = Block(
     "value_schema",
     "What a value must be, in a plain subset of JSON Schema: `workload.x-schema`, and `schema` of a callback.",
-    "playbook.md#what-may-be-given",
+    "playbook.md#accepted-inputs",
     Field(
         "type",
         Shape("type_names", "a type, or a list of types"),
@@ -42,6 +42,6 @@ X_SCHEMA: Final = Field(
     "x-schema",
     Part(VALUE_SCHEMA),
     "What the merged workload must be; a request that does not fit it is refused. Templates do not see it.",
-    link="playbook.md#what-may-be-given",
+    link="playbook.md#accepted-inputs",
 )
 """The one key of `workload` that is not an input."""
