@@ -130,12 +130,15 @@ def enter(surroundings: Mapping[str, Any], scratch: str | None, tasks: int, brok
 def _start_lender(broker: Broker, or_open: bool) -> int:
     """Start the lender and return the memory of this process as a file; -1 if the kernel refuses either and the sockets may be
     open."""
+    memory = -1
     try:
         memory = confine.open_own_memory()
         socket_lender.start(broker[1])
     except OSError:
         if not or_open:
             raise
+        if memory >= 0:
+            os.close(memory)
         return -1
     return memory
 

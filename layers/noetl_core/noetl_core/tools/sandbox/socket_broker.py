@@ -195,7 +195,7 @@ class _Call:
     def _send_to(self) -> int:
         _file, pointer, size, flags, name, length = self._arguments
         data = self._copy(pointer, self._most(size))
-        return self._send(data, flags, self._copied_address(name, length) if name else b"")
+        return self._send(data, flags, self._copied_name(name, length))
 
     def _send_message(self) -> int:
         _file, pointer, flags, *_ = self._arguments
@@ -224,7 +224,7 @@ class _Call:
         data = bytearray()
         for at, size in _PIECE.iter_unpack(self._copy(pieces, _PIECE.size * number)):
             data += self._copy(at, self._most(len(data) + size) - len(data))
-        return self._send(bytes(data), flags, self._copied_address(name, length) if name else b"")
+        return self._send(bytes(data), flags, self._copied_name(name, length))
 
     def _send(self, data: bytes, flags: int, address: bytes) -> int:
         if flags & MSG_FASTOPEN:
@@ -258,6 +258,10 @@ class _Call:
         if size > MAX_BYTES and self.sock.type == socket.SOCK_DGRAM:
             raise OSError(errno.EMSGSIZE, "too long")
         return min(size, MAX_BYTES)
+
+    def _copied_name(self, pointer: int, length: int) -> bytes:
+        """Return the address that a message names, if it names one."""
+        return self._copied_address(pointer, length) if pointer and length & 0xFFFFFFFF else b""
 
     def _copied_address(self, pointer: int, length: int) -> bytes:
         size = length & 0xFFFFFFFF

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from botocore.exceptions import ClientError
 
 from noetl_core.adapters.aws.clients import client, code_of, errors_of
-from noetl_core.adapters.aws.table import Table, query_pages
+from noetl_core.adapters.aws.table import Item, Table, query_pages
 from noetl_core.engine.limits.rates import FORGOTTEN_S, wait_for_permit
 from noetl_core.ports import RateInUse
 from noetl_core.values.instants import SECOND
@@ -99,6 +99,6 @@ class DynamoRequestRates(Table):
         except ClientError as error:
             if code_of(error) != "ConditionalCheckFailedException":
                 raise
-            old = error.response.get("Item")  # none if it expired in between
+            old = cast(Item | None, error.response.get("Item"))  # none if it expired in between
             return int(old["free_at"]["N"]) if old else 0
         return None
