@@ -17,7 +17,7 @@ from tests.stacks import brought_up
 settings.register_profile("suite", examples(100))  # of properties that name no number
 settings.load_profile("suite")
 
-KIT, STACK = "conformance kit", "stack"
+KIT, STACK, CONSOLE = "conformance kit", "stack", "console"
 TOGETHER = (
     ("tests/conformance/test_stack.py", KIT),
     # It mostly waits, and kills workers: after the kit it holds nobody up, and meets nobody else's workers.
@@ -25,9 +25,10 @@ TOGETHER = (
     ("tests/e2e/", STACK),
     ("tests/matrix/test_stack.py", STACK),
     ("tests/console/test_stack.py", STACK),
+    ("tests/console/", CONSOLE),
 )
-"""How node ids begin, and in whose company those tests are: each of these groups has one stack. All other files go by themselves,
-so that what a module's fixtures start is started once."""
+"""How node ids begin, and in whose company those tests are: each of the first two groups has one stack, the third one browser. All
+other files go by themselves, so that what a module's fixtures start is started once."""
 
 FIRST = (
     "tests/conformance/test_stack.py",

@@ -108,7 +108,11 @@ class Watched:
 @contextmanager
 def watched(started: Browser, server: Console, *, dark: bool = False, width: int = 1360, height: int = 820) -> Iterator[Watched]:
     """A page that is let in, in a browser that remembers nothing; raises `AssertionError` where something went wrong in it."""
-    context = started.new_context(viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light")
+    context = started.new_context(
+        viewport={"width": width, "height": height},
+        color_scheme="dark" if dark else "light",
+        reduced_motion="reduce",  # what turns is drawn by the processor, sixty times a second
+    )
     try:
         page = Watched(context.new_page(), server)
         yield page

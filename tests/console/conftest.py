@@ -1,4 +1,4 @@
-"""A browser for the tests of a module, and one console for all that change nothing."""
+"""One browser for all tests, and one console for all that change nothing."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from tests.console.browser import Watched, browser, watched
 from tests.console.stored import Stored, stored
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def chromium() -> Iterator[Browser]:
-    """Of a module: while it is there an event loop runs in this process, in which other tests could not begin theirs."""
+    """Of the package: a start takes as long as most modules do. While it is there an event loop runs in this process, in which tests
+    elsewhere could not begin theirs."""
     with browser() as started:
         yield started
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import KIT, STACK, TOGETHER, company
+from tests.conftest import CONSOLE, KIT, STACK, TOGETHER, company
 
 ROOT = Path(__file__).parents[2]
 
@@ -19,6 +19,8 @@ ROOT = Path(__file__).parents[2]
         ("tests/e2e/test_flagship.py::test_a_worker_killed_in_the_middle_costs_two_minutes_and_not_a_row", KIT),
         ("tests/e2e/test_flagship.py::test_every_flight_is_counted_once_though_the_source_is_moody", STACK),
         ("tests/e2e/test_cli.py::test_run_follow_and_look", STACK),
+        ("tests/console/test_actions.py::test_an_execution_is_paused_and_resumed", CONSOLE),
+        ("tests/console/test_stack.py::test_a_playbook_is_started_followed_answered_and_looked_at", STACK),
         ("tests/unit/cli/test_files.py::test_a[tests/e2e/]", "tests/unit/cli/test_files.py"),
     ],
     ids=str,

@@ -76,7 +76,19 @@ def client_error(code: str) -> ClientError:
         (body({"v": 1, "command": "[]"}), "old", False),
         (body([]), "old", False),
     ],
-    ids=str,
+    ids=[
+        "throttled",
+        "denied",
+        "no function",
+        "connect timeout",
+        "no connection",
+        "read timeout",
+        "reset",
+        "unhandled error",
+        "no json",
+        "a text for a command",
+        "a list",
+    ],
 )
 def test_a_failed_ask_says_why_and_whether_it_may_be_done(
     monkeypatch: pytest.MonkeyPatch, answer: Any, reason: str, may_be_done: bool
