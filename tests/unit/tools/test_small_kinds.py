@@ -9,7 +9,7 @@ import sys
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from noetl_core.adapters.local.results import LazyTempResultStore
@@ -147,6 +147,7 @@ TEXT = st.text(min_size=6, max_size=30).filter(lambda s: len(set(s)) > 3 and s.s
 
 
 @given(TEXT, st.sampled_from(["plain", "base64", "hex", "reversed", "url", "json"]), st.text(max_size=10), st.text(max_size=10))
+@example("0001\x80\x81", "base64", "", "")
 def test_no_disguise_of_a_secret_gets_through(secret: str, form: str, before: str, after: str) -> None:
     from urllib.parse import quote
 

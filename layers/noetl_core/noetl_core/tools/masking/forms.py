@@ -81,9 +81,10 @@ def shapes_of(text: str) -> Shapes:
     whole = [text[::-1], quote(raw, safe=""), quote_plus(raw), html.escape(text), codecs.encode(text, "rot13"), raw.hex(":")]
     whole += [json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1], text.encode("unicode_escape").decode()]
     whole += [text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")]  # as people escape it
-    whole += [base64.b32encode(raw).decode().rstrip("=")]
+    alone = base64.b64encode(raw).decode().rstrip("=")  # its inner part may be a word, which counts only if nothing is beside it
+    whole += [base64.b32encode(raw).decode().rstrip("="), alone, alone.translate(_URLSAFE)]
     if len(raw) < LONG:
-        return Shapes([text, raw.hex()], [*whole, base64.b64encode(raw).decode().rstrip("=")])
+        return Shapes([text, raw.hex()], whole)
     encoded = [_inner(base64.b64encode(bytes(n) + raw).decode(), n, len(raw)) for n in range(3)]
     return Shapes([text, raw.hex(), *encoded], [*whole, *(one.translate(_URLSAFE) for one in encoded)])
 
