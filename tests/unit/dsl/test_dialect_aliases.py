@@ -68,6 +68,8 @@ def program(first: str, code: str, args: str) -> str:
         ("{kind: python, script: {source: {type: inline}, content: pass}}", "{kind: python, code: pass}"),
         ('{kind: python, script: "a = 1\\nb = 2\\n"}', '{kind: python, code: "a = 1\\nb = 2\\n"}'),
         ("{kind: artifact, action: get, result_ref: '{{ workload.r._ref }}'}", "{kind: noop, result: {data: '{{ workload.r }}'}}"),
+        ("{kind: shell, command: echo 'a b'}", "{kind: shell, script: \"echo 'a b'\\n\"}"),
+        ("{kind: shell, cmds: [set -o pipefail]}", '{kind: shell, shell: bash, script: "set -o pipefail\\n"}'),
         ("{kind: shell, cmds: [date, ls]}", '{kind: shell, script: "date\\nls\\n"}'),
         (
             "{kind: shell, cmds: ['echo \"{{ workload.n }}\"']}",
@@ -111,6 +113,34 @@ def test_a_value_in_lines_of_shell_code_is_text_wherever_it_stands(lines: str, o
     migrated = migrate(text)
     assert not migrated.failed, migrated.diagnostics
     assert parse_playbook(migrated.text) == parse_playbook(text)
+
+
+CURSOR = "cursor: {kind: postgres, auth: p, table: t, done: delete}, iterator: x"
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "hint"),
+    [
+        (one("{kind: shell, cmds: [date], script: ls}"), 'task "a_task" has cmds and script', "keep script"),
+        (one("{kind: mcp, url: http://x, method: tools/cal, tool: t}"), "'tools/cal' is no method that task \"a_task\" can call", 'did you mean "tools/call"?'),
+        (flow(f"step: a\nloop: {{{CURSOR}, spec: {{frame: {{max_row: 3}}}}}}\ntool: {{kind: noop}}"), 'unknown key "max_row" in the frame of a cursor', 'did you mean "max_rows"?'),
+        (one("{kind: noop, assert: {expect: [x]}}"), 'unknown key "expect" in assert of task "a_task"', 'did you mean "expects"?'),
+        (one("{kind: playbook, task: x/y}"), 'task "a_task" (playbook) has no path', "add path"),
+        (one("{kind: playbook, path: ./x.yaml}"), 'path of task "a_task": "./x.yaml" is no path of a playbook', "a playbook is called by the path in its metadata, not by its file"),
+        (one("{kind: container, image: x, task_definition: t}"), 'unknown key "image" in task "a_task"', "the task definition has the image: task_definition names it"),
+        (one("{kind: script}"), '"script" is not a tool kind', "kind: python, with script: { uri: ... }"),
+        (one("{kind: noop, result: '{{ now() }}'}"), "template: there is no function 'now'", "templates read no clock: pass the time as an input, or take it in a task of kind python"),
+    ],
+)  # fmt: skip
+def test_messages_name_the_nearest_valid_thing(text: str, message: str, hint: str) -> None:
+    assert (message, hint) in [(d.message, d.hint) for d in check(text)[1] if d.severity == "error"]
+
+
+def test_a_part_of_context_that_nothing_gives_is_reported() -> None:
+    text = program(PLAIN, "result = [context.get('laod'), context['w'], context['step'], context.get('a')]", "{}")
+    (warning,) = [d for d in check(text)[1] if d.code == "W526"]
+    assert warning.message == "code reads laod of context, which nothing gives it"
+    assert not [d for d in check(program(PLAIN, "result = context['x']", "{context: {x: 1}}"))[1] if d.code == "W526"]
 
 
 def test_the_method_of_a_protocol_may_come_from_a_payload() -> None:

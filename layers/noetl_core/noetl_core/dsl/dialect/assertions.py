@@ -17,6 +17,7 @@ from noetl_core.dsl.reading.load import Node
 from noetl_core.dsl.reading.reader import Reader
 from noetl_core.expr import is_template
 
+_SLIPS: Final = {"expect": 'did you mean "expects"?', "return": 'did you mean "returns"?'}
 _CONDITION: Final = ("that", "condition", "when", "expr", "expression", "check", "if")
 _MESSAGE: Final = ("message", "error", "msg", "fail_msg", "desc", "name")
 _LISTS: Final = ("conditions", "all", "that", "rules", "checks")
@@ -81,7 +82,7 @@ def _listed(r: Reader, node: Node, subject: Subject, place: str, message: str | 
 
 def _one(r: Reader, node: Node, subject: Subject, place: str, message: str | None) -> Iterator[Check]:
     if isinstance(node.value, dict):
-        said = r.keys(node, (*_CONDITION, *_MESSAGE), place)
+        said = r.keys(node, (*_CONDITION, *_MESSAGE), place, None, _SLIPS)
         asked = next((said[key] for key in _CONDITION if key in said), None)
         if asked is None:
             if len(said) == len(node.value):

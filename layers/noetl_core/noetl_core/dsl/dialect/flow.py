@@ -24,22 +24,11 @@ from noetl_core.dsl.dialect.tasks import (
 from noetl_core.dsl.dialect.variants import bound_names
 from noetl_core.dsl.dialect.writes import readers_of, rewrite_set
 from noetl_core.dsl.fields.policies import SUGAR
+from noetl_core.dsl.reading.diagnostics import suggest
 from noetl_core.dsl.reading.load import Node
 
 NOTHING: Final = (
-    "end",
-    "stop",
-    "complete",
-    "finish",
-    "continue",
-    "ignore",
-    "none",
-    "skip",
-    "drop",
-    "warn",
-    "log",
-    "terminate",
-    "quiet",
+    *("end", "stop", "complete", "finish", "continue", "ignore", "none", "skip", "drop", "warn", "log", "terminate", "quiet"),
 )
 """Words for the default behaviour when no arc matches."""
 FAILURE: Final = ("error", "fail", "failure", "raise", "abort")
@@ -294,6 +283,11 @@ def _rows_of_frame(e: Edits, loop: Node, spec: Node) -> None:
         e.put(spec, "frame", frame.value["max_rows"], frame)
     elif not frame.value:
         e.remove(spec, "frame")
+    else:
+        known = ("max_rows", "lease_seconds", *_OF_FRAMES)
+        for key in [key for key in frame.value if key not in known]:
+            e.r.report("E110", (frame, key), f'unknown key "{key}" in the frame of a cursor', suggest(key, known))
+        e.put(spec, "frame", 1, frame)  # nothing more is reported of it
 
 
 def _time(e: Edits, step: Node) -> None:

@@ -29,8 +29,8 @@ _RESULT: Final = re.compile(r"\s*\{\{\s*(?:steps\.(\w+)\.result|(\w+))\s*\}\}\s*
 def rewrite_program(
     e: Edits, task: Node, name: str, step: str | None, steps: Mapping[str, bool], bound: frozenset[str], kept: Collection[str]
 ) -> None:
-    """Give a program the names that it reads. `steps`: the names of all steps, and whether they have a loop; `kept`: the keys of
-    the workload, and what is written to `ctx`."""
+    """Give a program the names that it reads. `steps`: the names of all steps, and whether they have a loop; `kept`: the keys
+    of the workload, and what is written to `ctx`."""
     code = task.get("code")
     if code is None or not isinstance(code.value, str):
         return
@@ -49,9 +49,8 @@ def _args_key(task: Node) -> str:
 
 
 def _context(e: Edits, task: Node, name: str, step: str | None, known: Collection[str]) -> None:
-    """Add the argument `context` with what the program reads there by its name - results of steps, the workload, `ctx` - beside
-    the
-    parts that it also reads."""
+    """Add the argument `context` with what the program reads there by its name - results of steps, the workload, `ctx` -
+    beside the parts that it also reads."""
     code: str = task.value["code"].value
     read = dict.fromkeys(found[2] for found in _CONTEXT.finditer(code))
     named = [key for key in read if key in known and key not in _NAMED]
@@ -84,8 +83,7 @@ def _loop(e: Edits, task: Node, key: str, arg: str, code: str, steps: Mapping[st
 
 
 def _reads_loop(code: str, arg: str) -> bool:
-    """Return whether a program reads `results` or `stats` of an argument, or takes it for a mapping and reads them of
-    something."""
+    """Return whether a program reads `results` or `stats` of an argument, or takes it for a mapping and reads them."""
     if re.search(rf"\b{arg}\s*{_PARTS}", code):
         return True
     asked = {word for word in ("dict", "list") if re.search(rf"\bisinstance\s*\(\s*{arg}\s*,[^)]*\b{word}\b", code)}

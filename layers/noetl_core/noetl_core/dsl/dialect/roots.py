@@ -89,8 +89,7 @@ def without_results(e: Edits, holder: Node, what: str) -> None:
 
 def _defaults(e: Edits, holder: Node, path: tuple[str, ...]) -> None:
     """Write a default that is `x | default(d)` of itself as `d`, and one that is only itself as null: a payload replaces it
-    before
-    it is rendered."""
+    before it is rendered."""
     for key in list(holder.value) if isinstance(holder.value, dict) else ():
         node = holder.value[key]
         if isinstance(node.value, dict):

@@ -10,12 +10,15 @@ from noetl_core.dsl.dialect.edits import Edits
 from noetl_core.dsl.dialect.parameters import rewrite_parameters
 from noetl_core.dsl.dialect.shell_lines import EXPRESSION, NoVariable, with_variables
 from noetl_core.dsl.kinds import KINDS
+from noetl_core.dsl.reading.diagnostics import suggest
 from noetl_core.dsl.reading.load import Node
 from noetl_core.expr import is_template
 
 SELECT: Final = "output_select"
 _TEXTS: Final = ("code", "content", "text", "body", "inline")
 _REF: Final = re.compile(r"(?:\.data)?\._ref\b|\.reference(?:\.ref)?\b(?=\s*\}\})")
+_BASH: Final = re.compile(r"\bpipefail\b|\[\[ |<<<|<\(|^\s*(?:declare|mapfile|readarray) |\$\{\w+\[", re.MULTILINE)
+"""What only bash has."""
 _FETCHED: Final = ("prefer", "flight_endpoint", "bearer_token", "tls_ca_path", "client_cert_path", "client_key_path")
 _METHODS: Final = {"tools/call": "call", "tools/list": "list"}
 _AS_JSON: Final = re.compile(r"\s*\{\{(.*)\|\s*tojson\s*\}\}\s*\Z", re.DOTALL)
@@ -27,6 +30,8 @@ def rewrite_spellings(e: Edits, task: Node, names: Collection[str], what: str, r
     kind = task.value["kind"].value
     if not isinstance(kind, str):
         return
+    if kind == "shell" and _is_line(task):
+        e.move(task, "command", task, "cmds")
     if kind == "shell" and "cmds" in task.value:
         _commands(e, task, what)
     elif kind == "artifact" and "key" not in task.value:
@@ -66,15 +71,26 @@ def select_below_output(e: Edits, holder: Node) -> None:
         e.move(holder, SELECT, below)
 
 
+def _is_line(task: Node) -> bool:
+    """Return whether `command` is a line of shell code: text, where a program and its arguments would be a list."""
+    command = task.get("command")
+    text = command.value if command is not None and isinstance(command.value, str) else ""
+    return bool(text.strip()) and not _WHOLE.match(text) and not {"cmds", "script"} & task.value.keys()
+
+
 def _commands(e: Edits, task: Node, what: str) -> None:
     """Write lines of shell code as a script; an expression in them becomes a variable, so that no value is read as code."""
     node = task.value["cmds"]
     lines = [child.value for child in node.value] if isinstance(node.value, list) else [node.value]
-    if not all(isinstance(line, str) for line in lines) or {"script", "command"} & task.value.keys():
-        e.r.report("E112", (task, "cmds"), f"cmds of {what} must be lines of shell code", "script: | with the lines")
+    beside = next((key for key in ("script", "command") if key in task.value), None)
+    if beside is not None:
+        e.r.report("E114", (task, "cmds"), f"{what} has cmds and {beside}", f"keep {beside}")
         e.remove(task, "cmds")
-        if not {"script", "command"} & task.value.keys():
-            e.put(task, "script", ":", task)  # nothing more is reported of it
+        return
+    if not all(isinstance(line, str) for line in lines):
+        e.r.report("E112", (task, "cmds"), f"cmds of {what} must be lines of shell code", "script: | with the lines")
+        e.move(task, "cmds", task, "script")  # nothing more is reported of it
+        e.put(task, "script", ":", (task, "script"))
         return
     if any(is_template(line) and line not in e.r.reads for line in lines):  # reported as what it is
         e.move(task, "cmds", task, "script")
@@ -99,6 +115,8 @@ def _commands(e: Edits, task: Node, what: str) -> None:
         for value, name in names.items() if env is not None else ():
             if env is not None:
                 e.put(env, name, value, at)
+    if "shell" not in task.value and _BASH.search(script):
+        e.put(task, "shell", "bash", at)
     e.put(task, "script", script, at)
     e.remove(task, "cmds")
 
@@ -167,9 +185,12 @@ def _mcp(e: Edits, task: Node, what: str) -> None:
     if method is not None and isinstance(method.value, str) and "action" not in task.value:
         whole = _WHOLE.match(method.value)
         action = f"{{{{ 'list' if ({whole[1].strip()}) == 'tools/list' else 'call' }}}}" if whole else _METHODS.get(method.value)
-        if action is not None:
-            e.put(task, "action", action, (task, "method"))
-            e.remove(task, "method")
+        if action is None:
+            hint = suggest(method.value, _METHODS) or "action: call, or list"
+            e.r.report("E113", method, f"{method.value[:60]!r} is no method that {what} can call", hint)
+            action = "call"
+        e.put(task, "action", action, (task, "method"))
+        e.remove(task, "method")
     arguments = task.get("arguments")
     found = _AS_JSON.match(arguments.value) if arguments is not None and isinstance(arguments.value, str) else None
     if found is not None:

@@ -319,8 +319,7 @@ _OUTPUT: Final = re.compile(r"\s*\{\{\s*output\s*\}\}\s*\Z")
 
 def _write_errors(e: Edits, task: Node) -> None:
     """Write the whole `output` after an error, too, where the policy lets it pass: what a task writes beside its policy is
-    written
-    when it succeeds."""
+    written when it succeeds."""
     written = task.get("set")
     policy = spec.get("policy") if (spec := task.get("spec")) is not None else None
     if written is None or not isinstance(written.value, dict) or policy is None or policy.get("rules") is None:

@@ -149,8 +149,7 @@ def _outcome(data: str, text: str) -> str:
 
 def _of_response(body: str, response: str, status: str, text: str, at: int) -> str:
     """Return what `output.data` means together with the path from `at` on, if that may also be one of the whole response: what
-    the
-    body has, else what the response has. Nothing if it is one of the body only."""
+    the body has, else what the response has. Nothing if it is one of the body only."""
     first = KEY.match(text, at)
     name = (first[1] or first[2]) if first is not None else ""
     if first is None or name not in _OF_RESPONSE:
@@ -315,9 +314,11 @@ def _indexes(r: Reader, steps: list[Node]) -> None:
 # --- bare step names ----------------------------------------------------------------------------------------------------
 
 
-def _bare_names(
-    r: Reader, node: Node, names: set[str], tasks: Mapping[str, Sequence[str]], last: Mapping[str, tuple[str, str]]
-) -> None:
+Last = Mapping[str, tuple[str, str]]
+"""Step -> name and kind of the task whose result is the step's."""
+
+
+def _bare_names(r: Reader, node: Node, names: set[str], tasks: Mapping[str, Sequence[str]], last: Last) -> None:
     """Rewrite bare names of steps. `tasks` and `last`: the tasks of each step, and that whose result is the step's."""
     for scalar in scalars_below(node):
         reads = [read for read in r.reads.get(scalar.value, ()) if read.path[0] in names]
@@ -330,7 +331,7 @@ def _bare_names(
         _replace(r, scalar, reads, partial(_step_result, last))
 
 
-def _own_results(r: Reader, step: Node, names: set[str], last: Mapping[str, tuple[str, str]]) -> None:
+def _own_results(r: Reader, step: Node, names: set[str], last: Last) -> None:
     """Rewrite the name of a step where its last task writes what it read: `set` beside the task and in its rules, if these do not
     read the outcome by another name. The step has no other result yet, or an older one."""
     name = str(step.value["step"].value) if "step" in step.value else ""
@@ -360,7 +361,7 @@ def _written_by(task: Node) -> Iterator[Node]:
             stack.extend(("", child) for child in node.value)
 
 
-def _step_result(last: Mapping[str, tuple[str, str]], text: str) -> str:
+def _step_result(last: Last, text: str) -> str:
     """Replace the name of a step at the beginning of `text`; `results.<task>` of its last task is its result."""
     name = re.match(r"\w+", text)
     assert name is not None
