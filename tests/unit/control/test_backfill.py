@@ -167,7 +167,7 @@ def test_what_cannot_be_run(local: LocalWiring) -> None:
         (Backfill("team/report", "soon", "2026-03-28"), "from is not an instant"),
         (Backfill("team/report", "2026-03-28", "2026-03-28T00:30"), "has no occurrence"),
         (Backfill("team/report", "1990-01-01", "2026-03-28"), "more than 10,000"),
-        (Backfill("team/report", "2026-03-28", "2026-03-31", parallel=0), "parallel is a number"),
+        (Backfill("team/report", "2026-03-28", "2026-03-31", parallel=0), "parallel must be a number"),
         (Backfill("team/report", "2026-03-28", "2026-03-31", trigger="shedule"), "did you mean"),
         (Backfill("team/two", "2026-03-28", "2026-03-31"), r"several schedules \(late, schedule\)"),
         (Backfill("team/none", "2026-01-01", "2026-12-31"), "has no occurrence"),
