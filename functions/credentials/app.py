@@ -19,6 +19,7 @@ from noetl_core.api.app import Api
 from noetl_core.api.callers import Rights
 from noetl_core.observe.telemetry import traced
 from noetl_core.service.answering import Service, nothing_here
+from noetl_core.service.operations import credentials as credentials  # the operations that this function answers
 
 logger = Logger()
 metrics = Metrics()

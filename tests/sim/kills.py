@@ -143,6 +143,8 @@ def undisturbed(shape: Shape) -> dict[str, Any]:
 class _World:
     """The part of a world that a `ScriptedTool` uses."""
 
+    asks = False
+
     def __init__(self, shape: Shape) -> None:
         self.tool, self.calls = shape.answer, list[ToolCall]()
 

@@ -267,7 +267,7 @@ def test_an_object_that_could_not_be_read_must_be_put_again() -> None:
     registered(world, playbook("u", UPLOAD))
     deliver(world, UploadDelivery(Upload(BUCKET, "uploads/in/b.json", 1 << 40), SimInbox(world)))
     (refused,) = world.triggers.refusals.values()
-    with pytest.raises(NotNow, match="put it there again"):
+    with pytest.raises(NotNow, match="upload it again"):
         fire_refused(world.controls[0], refused.id)
     assert executions(world) == []
 

@@ -29,6 +29,8 @@ from tests.sim.world import World
 class _Scripted:
     """The simulator's tools, as `World.tool` answers them, for the local runner."""
 
+    asks = False
+
     def __init__(self, tool: Any) -> None:
         self.tool, self.calls = tool, []  # type: ignore[var-annotated]
 

@@ -86,7 +86,7 @@ def test_what_an_operator_sets_wins_over_what_kept_tasks_wrote() -> None:
 def test_redriving_a_running_execution_or_wrong_names_is_refused_with_a_remedy() -> None:
     world = World()
     execution_id = world.start(PIPELINE).execution_id
-    with pytest.raises(NotNow, match="is running; only what has ended"):
+    with pytest.raises(NotNow, match="is running; only ended executions can be redriven"):
         redrive(world.controls[0], execution_id, asked())
     ends(world, execution_id, "completed")
     for begin, says in (
@@ -119,7 +119,7 @@ def test_a_version_in_which_finished_tasks_have_moved_is_refused() -> None:
     execution_id = world.start(PIPELINE).execution_id
     ends(world, execution_id, "failed")
     moved = PIPELINE.replace("    tool:\n      - name: a", "    tool:\n      - {name: new, kind: noop}\n      - name: a")
-    with pytest.raises(BadRedrive, match="task 'a' of step 'work' ran and does not stand in its place"):
+    with pytest.raises(BadRedrive, match="task 'a' of step 'work' ran and has another place in this version"):
         redrive(world.controls[0], execution_id, asked(), source=moved)
     failing(world, lambda call: False)
     again(world, execution_id, "work", source=moved)

@@ -226,7 +226,7 @@ def test_a_trigger_that_ends_processes_is_switched_off_and_stops_nobody_else(mon
     record = world.triggers.trigger("a/deadly", "schedule")
     assert record is not None
     assert not record.enabled
-    assert "did not end" in record.state["stopped"]
+    assert "did not finish" in record.state["stopped"]
     assert [r.code for r in world.triggers.list_refused(0, 9, "a/deadly")] == ["stuck"]
     assert trigger_id("a/deadly", "schedule") not in world.index.due_at
 

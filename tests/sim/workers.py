@@ -31,9 +31,10 @@ class ScriptedTool:
 
     def run(self, call: ToolCall) -> Outcome:
         self.world.calls.append(call)
-        self.world.check_holder()
-        if self.world.asks and self.world.faults.hits("freeze", self.world.faults.freeze):
-            self.world.freeze()
+        if self.world.asks:
+            self.world.check_holder()
+            if self.world.faults.hits("freeze", self.world.faults.freeze):
+                self.world.freeze()
         if self.world.tool is not None:
             return self.world.tool(call)
         return Outcome.ok(call.inputs.get("result", call.inputs.get("args")))

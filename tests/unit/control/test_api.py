@@ -215,7 +215,7 @@ def test_redriving_what_failed(client: Client) -> None:
     [
         ("{", "not JSON"),
         ("[1]", "an object is expected"),
-        ({"payload": {}}, "names a playbook"),
+        ({"payload": {}}, "must name a playbook"),
         ({"playbook": HELLO, "paylod": {}}, "unknown key 'paylod'"),
         ({"playbook": HELLO, "payload": [1]}, "dict is expected"),
         ({"path": "x", "version": "1"}, "int is expected, or the name of an alias"),

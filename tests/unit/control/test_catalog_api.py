@@ -61,9 +61,9 @@ def test_aliases_tags_and_deletion_over_the_api(ask: Asker) -> None:
 @pytest.mark.parametrize(
     ("body", "status", "says"),
     [
-        ({"name": "prod"}, 400, "stands for a version"),
-        ({"name": "prod", "version": 1, "remove": True}, 400, "stands for a version"),
-        ({"name": "prod", "weights": {"x": 1}}, 400, "'x' is no number"),
+        ({"name": "prod"}, 400, "pass exactly one of version"),
+        ({"name": "prod", "version": 1, "remove": True}, 400, "pass exactly one of version"),
+        ({"name": "prod", "weights": {"x": 1}}, 400, "'x' is not a version number"),
         ({"name": "prod", "weights": {"1": "1"}}, 400, "expected"),
         ({"name": "prod", "version": 9}, 404, "version 9"),
         ({"name": "latest", "version": 1}, 422, "cannot be an alias"),

@@ -200,8 +200,8 @@ def test_a_folder_that_takes_no_files_marks_nothing(tmp_path: Path) -> None:
 
 COMMAND = """
 import os, sys
-from noetl_core.engine import routing
-routing.truthy = lambda *_: os._exit(139)
+from noetl_core.engine.routing import rules
+rules.truthy = lambda *_: os._exit(139)
 from noetl_cli.main import main
 sys.argv = ["noetl", *sys.argv[1:]]
 sys.exit(main())

@@ -100,8 +100,8 @@ def test_a_batch_does_what_it_does_to_those_that_retry_alone(client: Client, bus
 def test_pages_have_each_once_however_few_are_looked_at(
     client: Client, status: ListedStatus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("doing", "batch", "listing"):
-        monkeypatch.setattr(f"noetl_core.control.{module}.STATES_READ", 2)
+    for module in ("views.executions.activity", "service.batch", "views.executions.listing"):
+        monkeypatch.setattr(f"noetl_core.{module}.STATES_READ", 2)
     wanted: list[str] = []
     for number in range(7):
         execution_id = client.start(playbook=WAITS if number < 4 else HELLO, labels={"n": str(number)})

@@ -158,7 +158,7 @@ def test_a_failure_that_was_redriven_is_not_told_again(local: LocalWiring) -> No
     id = failed(local, fails("{ playbook: ops/later }"))["execution_id"]
     (refused,) = local.control.triggers.list_refused(0, 10)
     redrive(local.control, id, Redrive(None, {}, {}))
-    with pytest.raises(NotNow, match="goes on, or was redriven"):
+    with pytest.raises(NotNow, match="is in progress or was redriven"):
         fire_refused(local.control, refused.id)
 
 

@@ -172,9 +172,9 @@ def test_a_changed_cursor_and_one_of_another_execution_are_refused(ran: tuple[Lo
     local, state = ran
     _, cursor = events_of(local.control, state.execution_id, limit=3, key=b"k")
     assert cursor is not None
-    with pytest.raises(BadCursor, match="not made here"):
+    with pytest.raises(BadCursor, match="not signed by this deployment"):
         events_of(local.control, state.execution_id, after=cursor, key=b"other")
-    with pytest.raises(BadCursor, match="not made here"):
+    with pytest.raises(BadCursor, match="not signed by this deployment"):
         events_of(local.control, state.execution_id, after=cursor[:-2] + ("AA" if cursor[-2:] != "AA" else "BB"), key=b"k")
     with pytest.raises(BadCursor, match="another execution"):
         Position.open(Position().sign("1", b"k"), "2", b"k")

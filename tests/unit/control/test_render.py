@@ -187,7 +187,7 @@ def test_a_slip_is_refused_with_what_there_is(closing: list[Run]) -> None:
     assert "did you mean 'add'?" in run.refusal(step="each", task="ad", iteration="1.0")
     assert "did you mean 'each'?" in run.refusal(step="eachh", task="add", iteration="1.0")
     assert "3.5" in run.refusal(step="each", task="add", iteration="1")
-    assert "which iteration" in run.refusal(step="each", task="add")
+    assert "iteration is required" in run.refusal(step="each", task="add")
     assert "has no loop" in run.refusal(step="last", task="look", iteration="0")
     assert "has no iteration 7.0" in run.refusal(step="each", task="add", iteration="7.0")
     assert "is not an iteration" in run.refusal(step="each", task="add", iteration="x")

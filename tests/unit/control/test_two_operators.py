@@ -70,7 +70,7 @@ def test_of_redrives_at_once_one_is_done_and_the_others_are_refused(
         thread.join()
     done = [number for number, outcome in outcomes.items() if outcome == "done"]
     assert len(done) == 1, outcomes
-    assert all("redriven by somebody else at the same time" in outcomes[n] for n in outcomes if n not in done)
+    assert all("redriven by another request at the same time" in outcomes[n] for n in outcomes if n not in done)
     events = [e for commit in first.store.read(StreamId(execution_id)) for e in commit.events if e.name == "ExecutionRedriven"]
     assert [(e.data.get("set", {}), e.data.get("from")) for e in events] == [
         (REDRIVES[done[0]].ctx, None if REDRIVES[done[0]].begin is None else "start")

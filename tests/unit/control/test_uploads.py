@@ -101,7 +101,7 @@ def test_another_put_of_the_same_key_is_another_execution(cloud: Cloud) -> None:
     [
         ("playbooks/x.yaml", b"\xff\xfe", "malformed", "not UTF-8 text: byte 0 is 0xff"),
         ("playbooks/x.yaml", b"kind: Nothing\n", "invalid_playbook", "playbooks/x.yaml:1:"),
-        ("playbooks/x.yaml", b"#" * (MAX_BYTES + 1), "too_large", "5 MB at most"),
+        ("playbooks/x.yaml", b"#" * (MAX_BYTES + 1), "too_large", "at most 5 MB"),
         ("playbooks/other/x.yaml", COUNT.encode(), "conflict", "'etl/count' is not below the folder 'other'"),
         ("playbooks/et/x.yaml", COUNT.encode(), "conflict", "put it under playbooks/etl/count/"),
         ("triggers/nobody/x.csv", b"a\n1\n", "not_found", "no playbook is registered under any prefix of 'nobody/x.csv'"),
@@ -179,7 +179,7 @@ def test_a_key_may_name_a_version_of_the_playbook(cloud: Cloud) -> None:
         said = cloud.take(cloud.put("triggers/etl/count@prod/in/a.csv", b"a,b\n1,2\n"))
         assert executions.summary(cloud.local.control, said.removeprefix("started "))["playbook"]["version"] == version
     wrong = cloud.take(cloud.put("triggers/etl/count@prdo/a.csv", b"a,b\n1,2\n"))
-    assert wrong.startswith("refused: no playbook is registered under any beginning")
+    assert wrong.startswith("refused: no playbook is registered under any prefix")
     assert "has no alias 'prdo' (did you mean \"prod\"?)" in wrong
     assert cloud.error("triggers/etl/count@prdo/a.csv")["code"] == "not_found"
 

@@ -53,7 +53,9 @@ def steps_of(name: str) -> Iterator[tuple[Playbook, State, Commit, tuple[Effect,
 def test_every_run_is_commanded_by_the_commit_that_scheduled_it(name: str) -> None:
     for _, state, commit, effects in steps_of(name):
         due = Counter(
-            r.id for r in state.runs.values() if r.status == "scheduled" and r.scheduled_seq == commit.seq and r.loop is None
+            r.id
+            for r in state.runs.values()
+            if r.status == "scheduled" and r.scheduled_seq == commit.seq and r.loop is None and r.claim is None
         )
         resumed = any(e.name == "ExecutionResumed" for e in commit.events)
         sent = Counter(c.run_id for e in effects if isinstance(e, SendCommands) for c in e.commands)

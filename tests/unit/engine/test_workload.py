@@ -104,7 +104,7 @@ def found(workload: str) -> list[str]:
     ("workload", "said"),
     [
         ("{a: '{{ b }}', b: '{{ workload.a }}'}", ["E209 defaults need each other: workload.a -> workload.b -> workload.a"]),
-        ("{a: '{{ workload.a }}'}", ["E209 defaults need each other: workload.a -> workload.a"]),
+        ("{a: '{{ workload.a }}'}", []),
         (
             "{a: {x: '{{ workload.b }}'}, b: '{{ c }}', c: '{{ workload.a }}'}",
             ["E209 defaults need each other: workload.a.x -> workload.b -> workload.c -> workload.a.x"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
@@ -24,8 +25,10 @@ pytestmark = pytest.mark.filterwarnings("ignore:No application metrics to publis
 
 
 @pytest.fixture
-def marks() -> Kept:
-    return Kept()
+def marks() -> Iterator[Kept]:
+    yield Kept()
+    for cached in (control_wiring.control, control_wiring.marks, control_wiring.left_messages):
+        cached.cache_clear()
 
 
 @pytest.fixture
