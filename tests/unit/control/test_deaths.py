@@ -222,4 +222,4 @@ def test_a_command_that_dies_is_known_to_the_next_and_cancel_works(tmp_path: Pat
     execution_id = next(word for word in run.stderr.split() if word.isdecimal())
     cancelled = noetl("cancel", execution_id)
     assert (cancelled.returncode, cancelled.stdout) == (0, f"{execution_id} cancelled\n"), cancelled.stderr
-    assert "a process ended while it evaluated templates" in cancelled.stderr
+    assert "a process died while it evaluated templates" in cancelled.stderr

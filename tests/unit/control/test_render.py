@@ -191,8 +191,8 @@ def test_a_slip_is_refused_with_what_there_is(closing: list[Run]) -> None:
     assert "has no loop" in run.refusal(step="last", task="look", iteration="0")
     assert "has no iteration 7.0" in run.refusal(step="each", task="add", iteration="7.0")
     assert "is not an iteration" in run.refusal(step="each", task="add", iteration="x")
-    assert "step is missing" in run.refusal(task="add")
-    assert "step is missing" in run.refusal(iteration="1.0")
+    assert "step is required" in run.refusal(task="add")
+    assert "step is required" in run.refusal(iteration="1.0")
 
 
 def test_an_iteration_that_a_redrive_kept_is_looked_at_before_it(closing: list[Run]) -> None:
