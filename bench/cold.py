@@ -25,6 +25,9 @@ from bench.figures import Figure, print_table
 from samtranslator.yaml_helper import yaml_parse
 from tests.servers import serving, url_of
 
+from noetl_core.engine.records import Ask
+from noetl_core.log.codec import encode_ask
+
 ROOT = Path(__file__).parents[1]
 BUDGET_MS = 400
 """Processor time of importing a handler."""
@@ -137,6 +140,10 @@ class Cold:
         record = {"eventName": "INSERT", "eventSource": "aws:dynamodb", "dynamodb": {"NewImage": ended[-1]}}
         taken["router"], answer = self.start("router", {"Records": [record]})
         assert answer == {"batchItemFailures": []}, answer
+        run_id, _, seq = ended[-1]["sk"]["S"].rpartition("#")
+        ask = Ask("a", ended[-1]["pk"]["S"].split("#")[1], run_id, int(seq), 0, "w", "default", deadline=0, until=0)
+        taken["ask"], answer = self.start("ask", encode_ask(ask))
+        assert answer["command"] is None, "the router has routed the boundary"
         taken["sweeper"], _ = self.start("sweeper", {})
         taken["credentials"], answer = self.start("credentials", request("GET", "/api/credentials"))
         assert answer["statusCode"] == 200, answer

@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from hashlib import sha256
@@ -142,7 +142,7 @@ def deploy(
             made.append((f"{name}-packages", packages_package(packages, platform)))
         layers = [_published(functions, layer_name, s3, bucket, package) for layer_name, package in made]
         values["ToolLayers"] = ",".join(layers)
-    _write_numbers(template, values)
+    write_numbers(template, values)
     if local:
         _write_media_types(template)
         sts = boto3.client("sts", **make)  # type: ignore[call-overload]  # the stubs want each argument by name
@@ -165,23 +165,23 @@ def platform_of(template: Mapping[str, Any], values: Mapping[str, str]) -> Platf
     return Platform(runtime.removeprefix("python"), {"arm64": "aarch64"}.get(architecture, architecture))
 
 
-def _write_numbers(template: dict[str, Any], values: Mapping[str, str]) -> None:
+def write_numbers(template: dict[str, Any], values: Mapping[str, str]) -> None:
     """Replace references to numeric parameters by numbers, because MiniStack passes a `Number` parameter on as text, which stops
-    its queue poller."""
+    its queue poller. Environment variables remain text, as on AWS: a process cannot be started with others."""
     numbers = {
         name: int(values.get(name, declared["Default"]))
         for name, declared in template["Parameters"].items()
         if declared["Type"] == "Number"
     }
 
-    def written(value: Any) -> Any:
+    def written(value: Any, kind: Callable[[int], int | str] = int) -> Any:
         if isinstance(value, list):
-            return [written(each) for each in value]
+            return [written(each, kind) for each in value]
         if not isinstance(value, dict):
             return value
         if len(value) == 1 and value.get("Ref") in numbers:
-            return numbers[value["Ref"]]
-        return {key: written(each) for key, each in value.items()}
+            return kind(numbers[value["Ref"]])
+        return {key: written(each, str if key == "Variables" else kind) for key, each in value.items()}
 
     template["Resources"] = written(template["Resources"])
 

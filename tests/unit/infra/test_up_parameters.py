@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from noetl_infra.deploy import WrongParameter, check_parameters
+from noetl_infra.deploy import WrongParameter, check_parameters, write_numbers
 
 
 @pytest.mark.parametrize(
@@ -30,3 +30,21 @@ def test_what_it_does_not_take_is_refused_and_said(given: dict[str, str], told: 
     with pytest.raises(WrongParameter) as refused:
         check_parameters(given)
     assert str(refused.value).startswith(told)
+
+
+def test_numbers_are_numbers_except_in_environments_which_are_text() -> None:
+    template = {
+        "Parameters": {"Rate": {"Type": "Number", "Default": 20}, "Name": {"Type": "String"}},
+        "Resources": {
+            "F": {
+                "Properties": {
+                    "Events": [{"BatchSize": {"Ref": "Rate"}}],
+                    "Environment": {"Variables": {"RATE": {"Ref": "Rate"}, "NAME": {"Ref": "Name"}}},
+                }
+            }
+        },
+    }
+    write_numbers(template, {"Rate": "7"})
+    properties = template["Resources"]["F"]["Properties"]
+    assert properties["Events"] == [{"BatchSize": 7}]
+    assert properties["Environment"] == {"Variables": {"RATE": "7", "NAME": {"Ref": "Name"}}}

@@ -151,7 +151,7 @@ def test_a_page_whose_parts_are_too_much_together_is_refused(store: Counting, re
 @pytest.mark.parametrize(
     ("body", "kind", "says"),
     [
-        (b"a,b\n1,2\n", "schema", r"args\.rows: what 7/rows.csv holds is no JSON"),
+        (b"a,b\n1,2\n", "schema", r"args\.rows: the content of 7/rows\.csv is not JSON"),
         (None, "not_found", r"args\.rows: .*7/rows.csv"),
     ],
 )

@@ -25,7 +25,7 @@ SEEN: Final = words("args input_data context _run")
 """Variables that every program has."""
 OF_ENGINE: Final = words(
     "aiohappyeyeballs aiohttp aiosignal annotated_types anyio attr attrs aws_lambda_powertools aws_xray_sdk botocore"
-    " certifi cffi cronsim cryptography dateutil duckdb frozenlist h11 httpcore httpx idna jinja2 jmespath markupsafe"
+    " cachetools certifi cffi cronsim cryptography dateutil duckdb frozenlist h11 httpcore httpx idna jinja2 jmespath markupsafe"
     " multidict packaging propcache psycopg psycopg_binary pycparser pydantic pydantic_core re2 regex s3transfer six"
     " typing_extensions typing_inspection tzdata urllib3 wrapt yaml yarl"
 )

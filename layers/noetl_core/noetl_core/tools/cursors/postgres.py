@@ -6,7 +6,6 @@ writes `claimed_by` (the id of the frame) and `claimed_until`. Settling sets `cl
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
@@ -38,7 +37,6 @@ class PostgresCursor:
         if taken := sorted(_OWN.intersection(params)):
             raise BadInput(f"`cursor.params` cannot have {taken[0]}: the cursor binds that itself")
         self._params = dict(params)
-        self._keyed = fields.get("key") is not None
         self._key = _name(fields.get("key") or "id", COLUMN, "key")
         self._statements: _Table | _Author = _Author(fields) if fields.get("claim") else _Table(fields, _in_sql(self._key))
         self.fills = self._statements.fills
@@ -52,9 +50,6 @@ class PostgresCursor:
         hidden = self._statements.hidden
         key = KEY if isinstance(self._statements, _Table) else self._key.strip('"')
         for row in result["rows"]:
-            if key not in row and not self._keyed and not self._statements.binds_keys:
-                rows.append(Row(json.dumps(row, sort_keys=True, default=str), dict(row)))
-                continue
             if row.get(key) is None:
                 raise BadInput(f"the rows of `cursor.claim` have no {key}: return the key, or name it in `cursor.key`")
             key_type = row.get(KEY_TYPE, key_type)
@@ -92,7 +87,6 @@ class _Table:
     """Statements that are generated for a table."""
 
     fills = True
-    binds_keys = True
 
     def __init__(self, fields: Mapping[str, Any], key: str) -> None:
         self._table = _in_sql(_name(fields.get("table"), TABLE, "table"))
@@ -168,8 +162,6 @@ class _Author:
             if text is not None:
                 self._texts[name] = _sql(text)
         self.fills = "%(limit)" in self._texts["claim"]
-        self.binds_keys = any("%(keys)" in text for text in self._texts.values())
-        """Whether a statement is given the keys of rows; if not, the row as a whole identifies it."""
 
     def claim(self) -> list[tuple[str, Mapping[str, Any]]]:
         return [(self._texts["claim"], {})]

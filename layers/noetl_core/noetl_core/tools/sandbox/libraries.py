@@ -26,6 +26,7 @@ LIBRARIES: Final[dict[str, tuple[str, ...]]] = {
     "aws-lambda-powertools": ("aws_lambda_powertools",),
     "aws-xray-sdk": ("aws_xray_sdk",),
     "botocore": ("botocore",),
+    "cachetools": ("cachetools",),
     "certifi": ("certifi",),
     "cffi": ("_cffi_backend", "cffi"),
     "cronsim": ("cronsim",),
