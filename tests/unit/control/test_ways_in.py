@@ -101,8 +101,8 @@ def test_the_variables_of_a_function_name_what_comes() -> None:
         "UPLOAD_BUCKETS": "scans",
         "INBOX_BUCKET": "inbox",
     }
-    assert InboundSources.named(named) == WAYS
-    assert InboundSources.named({"TRIGGER_QUEUES": ",,,", "EVENT_BUS": "", "EVENT_SOURCES": ""}) == InboundSources()
+    assert InboundSources.from_environment(named) == WAYS
+    assert InboundSources.from_environment({"TRIGGER_QUEUES": ",,,", "EVENT_BUS": "", "EVENT_SOURCES": ""}) == InboundSources()
 
 
 PLAYBOOK = """\

@@ -36,4 +36,4 @@ workflow:
     ],
 )
 def test_what_no_worker_has_is_a_warning(environment: dict[str, str], lacking: list[str]) -> None:
-    assert list(WorkerTools.named(environment).lacking(parse_playbook(SOURCE))) == lacking
+    assert list(WorkerTools.from_environment(environment).lacking(parse_playbook(SOURCE))) == lacking

@@ -200,7 +200,7 @@ def test_who_registers_playbooks_knows_what_comes_in() -> None:
         "UploadBuckets": "scans",
     }
     known = of_type("AWS::Lambda::Function", **named)["AdmitFunction"]["Environment"]["Variables"]
-    ways = InboundSources.named(known)
+    ways = InboundSources.from_environment(known)
     assert (set(ways.queues), ways.event_bus, ways.event_sources) == ({"orders", "orders-3"}, "shop", ("shop.orders", "aws.s3"))
     assert "scans" in ways.buckets and len(ways.buckets) == 2, "and the inbox bucket"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from noetl_infra.deploy import WrongParameter, check_parameters, write_numbers
@@ -33,7 +35,7 @@ def test_what_it_does_not_take_is_refused_and_said(given: dict[str, str], told: 
 
 
 def test_numbers_are_numbers_except_in_environments_which_are_text() -> None:
-    template = {
+    template: dict[str, Any] = {
         "Parameters": {"Rate": {"Type": "Number", "Default": 20}, "Name": {"Type": "String"}},
         "Resources": {
             "F": {

@@ -177,7 +177,7 @@ class Control:
     deadline: Deadline = NEVER
     """By when its work must end."""
     asks: bool = False
-    """Whether workers can ask for their boundaries to be routed: their commands then say when they may."""
+    """If true, the stack has an ask function: commands then say when their worker may call it."""
     _states: LRUCache[str, State] = field(default_factory=lambda: LRUCache(CACHED_STATES))
     _snapshots: LRUCache[str, tuple[int, int]] = field(default_factory=lambda: LRUCache(CACHED_STATES))
     """Execution -> the position from which on the next snapshot is due, and how large the last one was."""

@@ -14,7 +14,8 @@ ASKED_RUNS: Final = 4
 """Workers ask while the execution has at most this many open runs. The ends of more are left to the stream, which batches
 them."""
 MARKED: Final = 64
-"""How many boundaries the state remembers that were routed for their workers: at 30 ms a step, two seconds of the stream."""
+"""Maximum number of boundaries, routed because their workers asked, that the state remembers: two seconds of the stream at 30 ms
+a step."""
 
 
 def is_claimed(run: Run, now: int) -> bool:

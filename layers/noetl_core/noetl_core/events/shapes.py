@@ -277,7 +277,7 @@ class RunClaim(TypedDict):
     ask: str
     """The id of the worker's request."""
     until: int
-    """When it lapses, in microseconds."""
+    """The instant at which it lapses, in microseconds."""
 
 
 class Completed(TypedDict):

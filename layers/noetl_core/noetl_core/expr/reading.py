@@ -52,7 +52,7 @@ class Reading(Budget):
         self.blank: list[Undefined] | None = None
         """The undefined values that counted as empty."""
         self.is_condition = False
-        """Whether the template is a condition: then an undefined value is false, and not taken for data."""
+        """If true, the template is a condition: an undefined value is false, and no warning."""
         self.loaded = 0
         """Values that were loaded to make data plain, already weighed."""
         self.walked: Any = None

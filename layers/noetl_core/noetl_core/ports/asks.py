@@ -1,4 +1,4 @@
-"""Where a worker asks for its boundary to be routed."""
+"""The ask function, which routes the boundary of the worker that calls it."""
 
 from __future__ import annotations
 

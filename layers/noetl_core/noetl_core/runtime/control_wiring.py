@@ -71,8 +71,8 @@ def control() -> Control:
         asks=os.environ.get("ASKS") == "yes",
         pools=frozenset(pools),
         output=DynamoRunningOutput(catalog, SystemClock()),
-        ways_in=InboundSources.named(os.environ) if "TRIGGER_QUEUES" in os.environ else None,
-        worker_tools=WorkerTools.named(os.environ) if "TOOL_LAYERS" in os.environ else None,
+        ways_in=InboundSources.from_environment(os.environ) if "TRIGGER_QUEUES" in os.environ else None,
+        worker_tools=WorkerTools.from_environment(os.environ) if "TOOL_LAYERS" in os.environ else None,
         marks=marks(),
         risked=set(),
     )

@@ -48,7 +48,7 @@ class Activation:
     works_outside: Callable[[str], bool] = lambda _kind: False
     """Returns whether tasks of a kind are outside work."""
     chained: bool = False
-    """Whether another run of the invocation came before it: then its first task is not tried when it may miss the deadline."""
+    """If true, another run of this invocation came first: the first task is not started if it may miss the deadline."""
     halt: Literal["", "pause", "deadline"] = ""
     ended: BoundaryEvent | None = None
 

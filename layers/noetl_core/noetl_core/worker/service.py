@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CHAIN_S = 30
-"""How long a worker carries out runs one after the other for which it asks. Then others get it."""
+"""Seconds after which a worker asks for no further run, so that other commands get it."""
 LEAST_LEFT_S = 30
 """With less time left in its invocation a worker asks for no run."""
 UNLIMITED_S = 24 * 3600
@@ -85,7 +85,7 @@ class Worker:
     heartbeat: LeaseHeartbeat | None = field(default_factory=LeaseHeartbeat)
     sealer: Sealer | None = None
     token_cache: TokenCache | None = None
-    """Where workers share access tokens."""
+    """The store of access tokens that workers share."""
     spread: SpreadRule | None = None
     """When a loop without `exec` is handed over to other workers; None: never."""
     rates: RateLimits | None = None

@@ -13,7 +13,7 @@ from noetl_core.log.codec import decode_command, encode_ask
 from noetl_core.ports import AskFailed
 
 ANSWER_S: Final = 5
-"""How long the worker waits for an answer. The library does not repeat the call."""
+"""Seconds that the worker waits for an answer. The library does not repeat the call."""
 UNREACHABLE = (ConnectTimeoutError, EndpointConnectionError)
 
 

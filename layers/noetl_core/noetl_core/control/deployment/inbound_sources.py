@@ -35,7 +35,7 @@ class InboundSources:
     buckets: frozenset[str] = frozenset()
 
     @classmethod
-    def named(cls, environment: Mapping[str, str]) -> InboundSources:
+    def from_environment(cls, environment: Mapping[str, str]) -> InboundSources:
         """Return the sources that a function's environment variables name."""
         sources, buckets = (_listed(environment.get(name, "")) for name in ("EVENT_SOURCES", "UPLOAD_BUCKETS"))
         inbox = _listed(environment.get("INBOX_BUCKET", ""))

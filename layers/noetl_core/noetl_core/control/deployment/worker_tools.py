@@ -18,7 +18,7 @@ class WorkerTools:
     shell: bool
 
     @classmethod
-    def named(cls, environment: Mapping[str, str]) -> WorkerTools:
+    def from_environment(cls, environment: Mapping[str, str]) -> WorkerTools:
         """Return the tools that a function's environment variables name."""
         return cls(bool(environment["TOOL_LAYERS"]), environment.get("ALLOW_SHELL", "no") != "no")
 

@@ -82,14 +82,14 @@ def _listed(r: Reader, node: Node, subject: Subject, place: str, message: str | 
 
 def _one(r: Reader, node: Node, subject: Subject, place: str, message: str | None) -> Iterator[Check]:
     if isinstance(node.value, dict):
-        said = r.keys(node, (*_CONDITION, *_MESSAGE), place, None, _SLIPS)
-        asked = next((said[key] for key in _CONDITION if key in said), None)
-        if asked is None:
-            if len(said) == len(node.value):
+        fields = r.keys(node, (*_CONDITION, *_MESSAGE), place, None, _SLIPS)
+        text = next((fields[key] for key in _CONDITION if key in fields), None)
+        if text is None:
+            if len(fields) == len(node.value):
                 r.report("E111", node, f"{place} has no condition", _HINT)
             return
         message = _message(node) or message
-        node = asked
+        node = text
     condition = expression_of(r, node, place, subject)
     if condition is not None:
         yield condition, message or f"assertion failed: {_shown(node)}"

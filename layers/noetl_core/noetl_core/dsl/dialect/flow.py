@@ -37,7 +37,7 @@ LOOP_SPELLINGS: Final = {"collection": "in", "items": "in", "element": "iterator
 _FAILS: Final = "no_next"
 _LIMIT: Final = re.compile(r"\{\{[^{}]*\b__frame_max_rows\b[^{}]*\}\}")
 _OF_FRAMES: Final = ("max_seconds", "max_bytes", "heartbeat_seconds", "row_concurrency", "process")
-"""What a frame says besides its rows and its lease."""
+"""Keys of a frame besides its rows and its lease."""
 
 
 def rewrite_playbook(e: Edits, root: Node) -> None:

@@ -1,4 +1,4 @@
-"""What Python programs read under the names of other engines: results of steps and variables in `context`, and `results` and
+"""Names of other engines that Python programs read: results of steps and variables in `context`, and `results` and
 `stats` of what a loop gave. Templates have these names (`noetl_core.dsl.dialect.variants`); a program gets them as arguments."""
 
 from __future__ import annotations
@@ -86,5 +86,5 @@ def _reads_loop(code: str, arg: str) -> bool:
     """Return whether a program reads `results` or `stats` of an argument, or takes it for a mapping and reads them."""
     if re.search(rf"\b{arg}\s*{_PARTS}", code):
         return True
-    asked = {word for word in ("dict", "list") if re.search(rf"\bisinstance\s*\(\s*{arg}\s*,[^)]*\b{word}\b", code)}
-    return asked == {"dict"} and re.search(_PARTS, code) is not None
+    types = {word for word in ("dict", "list") if re.search(rf"\bisinstance\s*\(\s*{arg}\s*,[^)]*\b{word}\b", code)}
+    return types == {"dict"} and re.search(_PARTS, code) is not None

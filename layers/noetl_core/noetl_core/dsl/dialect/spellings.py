@@ -18,7 +18,7 @@ SELECT: Final = "output_select"
 _TEXTS: Final = ("code", "content", "text", "body", "inline")
 _REF: Final = re.compile(r"(?:\.data)?\._ref\b|\.reference(?:\.ref)?\b(?=\s*\}\})")
 _BASH: Final = re.compile(r"\bpipefail\b|\[\[ |<<<|<\(|^\s*(?:declare|mapfile|readarray) |\$\{\w+\[", re.MULTILINE)
-"""What only bash has."""
+"""Syntax that only bash has."""
 _FETCHED: Final = ("prefer", "flight_endpoint", "bearer_token", "tls_ca_path", "client_cert_path", "client_key_path")
 _METHODS: Final = {"tools/call": "call", "tools/list": "list"}
 _AS_JSON: Final = re.compile(r"\s*\{\{(.*)\|\s*tojson\s*\}\}\s*\Z", re.DOTALL)

@@ -42,7 +42,7 @@ class _Statement:
     task: Node
     """The task, or the source of a `transfer`."""
     written: Node
-    """Where the text is written; for a text in a file, where the file is named."""
+    """The place of the text; for a text in a file, the place that names the file."""
     file: str = ""
 
 
@@ -81,9 +81,9 @@ def _statements(lint: Lint) -> Iterator[_Statement]:
             yield from _of_task(lint, kind, task)
             continue
         source = task.get("source")
-        said = source.get("kind") if source is not None else None
-        if source is not None and said is not None and said.value in _KINDS:
-            yield from _of_task(lint, said.value, source)
+        database = source.get("kind") if source is not None else None
+        if source is not None and database is not None and database.value in _KINDS:
+            yield from _of_task(lint, database.value, source)
 
 
 def _of_task(lint: Lint, kind: str, task: Node) -> Iterator[_Statement]:

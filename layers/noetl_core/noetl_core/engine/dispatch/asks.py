@@ -17,7 +17,7 @@ from noetl_core.events.shapes import RunClaim
 from noetl_core.values.instants import SECOND
 
 CLAIM_S: Final = 20
-"""How long a claim lives, at most until the worker's deadline."""
+"""Seconds that a claim lives, at most until the worker's deadline."""
 TASK_S: Final = 60
 """The time that a task without a timeout of its own may need."""
 TASK_SPARE_S: Final = 15

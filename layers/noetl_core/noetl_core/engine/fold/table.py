@@ -1,4 +1,4 @@
-"""What event of the control stream changes a state, and how: the form of that table. `engine.fold.control_stream` puts its
+"""The form of the table of events that change the state. `engine.fold.control_stream` puts its
 parts together."""
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ FORGOTTEN_S: Final = 24 * 3600
 
 
 REQUESTS_AT_ONCE_S: Final = 2
-"""How many seconds' worth of requests may come at once."""
+"""Requests that may come at once, as seconds of the rate."""
 
 
 @frozen
@@ -43,7 +43,7 @@ class RequestPace:
 
     @property
     def burst(self) -> int:
-        """How many requests may come at once."""
+        """Maximum number of requests at once."""
         return max(1, ceil(self.per_second * REQUESTS_AT_ONCE_S))
 
 

@@ -29,7 +29,7 @@ _SAYS: Final = re.compile(
     re.IGNORECASE,
 )
 _USER: Final = re.compile(r"://[^\s/@:\"']{0,64}:\Z")
-"""What stands before the password in a URL; an @ follows it."""
+"""The text before the password in a URL. An @ follows the password."""
 _EDGES: Final = frozenset(" \t\r\n:='\"\\")
 
 

@@ -242,8 +242,8 @@ _SETTINGS: Final = ("code", "libs", "entry", "memory_mb", "max_output", "package
 
 
 def _digest(config: Mapping[str, Any]) -> str:
-    told = [f"{name}={config[name]!r}" for name in _SETTINGS]
-    return sha256("\0".join(told).encode("utf-8", "surrogatepass")).hexdigest()
+    settings = [f"{name}={config[name]!r}" for name in _SETTINGS]
+    return sha256("\0".join(settings).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _outcome(answer: Mapping[str, Any]) -> Outcome:

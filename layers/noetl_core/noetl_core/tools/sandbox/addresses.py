@@ -1,4 +1,4 @@
-"""Which addresses a task may reach, as rules that the worker derives from its policy (`tools.network.addresses`). Standard
+"""Rules for the addresses that a task may reach, which the worker derives from its policy (`tools.network.addresses`). Standard
 library only.
 
 The first rule whose network has the address, and whose port (if it has one) is the port, decides. The broker of a task's sockets

@@ -1,4 +1,4 @@
-"""What confines the code of a task: limits, capabilities, system calls, files, audit hook. It cannot be undone; the runner calls
+"""Confines the code of a task: limits, capabilities, system calls, files, audit hook. This cannot be undone; the runner calls
 it before any code of an author.
 
 The guarantees depend on the kernel, and each layer is independent:

@@ -44,7 +44,7 @@ MAX_ADDRESS: Final = 128
 MAX_PIECES: Final = 1024
 """The most buffers and the most messages of one call, as in the kernel."""
 LENDING_S: Final = 2.0
-"""How long the lender may take. It takes longer only if the task interferes."""
+"""Seconds that the lender may take. It takes longer only if the task interferes."""
 
 _RECEIVE, _SEND = 0xC0502100, 0xC0182101
 _NOTIFICATION: Final = struct.Struct("=QIIiIQ6Q")

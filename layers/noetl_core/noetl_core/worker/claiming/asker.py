@@ -18,14 +18,14 @@ from noetl_core.values.instants import SECOND
 log = logging.getLogger(__name__)
 
 CLAIM_WITHIN_S: Final = 1
-"""How long after the ask a run may be claimed for it: a later answer would find the worker gone."""
+"""Seconds after the ask within which a run may be claimed for it. Later, the worker does not wait for it any more."""
 SLOW_S: Final = 0.2
 """An answer that takes longer costs more of the worker's time than the stream's way costs."""
 SLOW_IN_A_ROW: Final = 3
-"""So many slow answers in a row open the breaker; a cold start is one."""
+"""Number of slow answers in a row that opens the breaker. A cold start is one."""
 FIRST_PAUSE_S: Final = 5
 LONGEST_PAUSE_S: Final = 300
-"""How long nobody asks after failures, at first and at most: each failure in a row doubles it."""
+"""Seconds without asks after a failure, at first and at most. Each failure in a row doubles them."""
 
 
 class Asker:

@@ -46,7 +46,7 @@ class Journal:
         self._store, self._clock, self._stream = store, clock, stream
         self._seq = self._first = seq
         self._claimed = claimed
-        """Whether the control stream has the worker's claim, so that the first commit need not come at once."""
+        """If true, the control stream has the worker's claim, so the first commit need not be written at once."""
         self._deadline = deadline
         self.expires_at = expires_at
         """When the log expires, in seconds; 0: never."""

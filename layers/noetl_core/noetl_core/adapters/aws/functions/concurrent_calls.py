@@ -18,7 +18,7 @@ from typing import TypeVar
 from noetl_core.ports import Deadline, OutOfTime
 
 GRACE_S = 1.0
-"""How long after its deadline a call is waited for (seconds): as long as it may compute between two checks."""
+"""Seconds after its deadline before a call is left behind: the longest computation between two checks."""
 NAME = "noetl-side-by-side"
 PULSE_S = 0.05
 """Interval of `pulse` while waiting for the calls (seconds)."""
