@@ -1,8 +1,8 @@
 """Accepted spellings that are more than an alternative name of a key: they are rewritten to the canonical form before the model
 is read.
 
-* `variants` replaces accepted spellings in template text; `edits` changes a document and records what it changed; `noetl
-  migrate` makes the recorded changes in the text.
+* `variants` replaces accepted spellings in template text, `boundaries` those in arcs and admission, both by `replacing`;
+  `edits` changes a document and records what it changed; `noetl migrate` makes the recorded changes in the text.
 * `flow` rewrites steps and routers, `roots` the other sections, `tasks` one task: `spellings` the inputs of single kinds, with
   `parameters` of SQL and `shell_lines`; `programs` names that Python code reads, and `code_templates` in it; `key_values` a task
   of another service that `kv` stands for.

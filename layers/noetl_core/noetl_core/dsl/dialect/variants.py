@@ -9,24 +9,20 @@ at their positions; names that anything else in the playbook may bind are not.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
+from noetl_core.dsl.dialect.boundaries import EVENT_NAME, boundary_places, rewrite_boundaries
+from noetl_core.dsl.dialect.replacing import PART, below, of_response, path_end, replace_reads
 from noetl_core.dsl.reading.load import Node
 from noetl_core.dsl.reading.reader import Reader
 from noetl_core.dsl.references import not_kept, twice_the_result
 from noetl_core.dsl.steps.tasks import RESERVED
-from noetl_core.dsl.templates import KEY, replaced, scalars_below
-from noetl_core.expr import FUNCTIONS, METHODS, Read
-
-Rewrite = Callable[[str], str]
+from noetl_core.dsl.templates import KEY, scalars_below
+from noetl_core.expr import FUNCTIONS, METHODS
 
 _DATA: Final = re.compile(r"""output\s*(?:\.\s*data\b|\[\s*(?:'data'|"data")\s*\])""")
-_EVENT_NAME: Final = re.compile(r"""(['"])(call\.done|call\.error|step\.exit)\1""")
-_ASKED: Final = re.compile(r"""(==|!=)\s*(['"])(call\.done|step\.exit)\2""")
-_ASKED_FIRST: Final = re.compile(r"""(['"])(?:call\.done|step\.exit)\1\s*(==|!=)\s*(event\s*\.\s*name\b)""")
-_PART: Final = re.compile(r"""output\s*(?:\.\s*(\w+)|\[\s*['"](\w+)['"]\s*\])""")
 _BINDING: Final = frozenset({"args", "input", "set_ctx", "set_iter", "set", "payload"})
 
 
@@ -35,7 +31,7 @@ def rewrite_variants(r: Reader, root: Node) -> None:
     workflow = root.get("workflow")
     steps = [s for s in workflow.value if isinstance(s.value, dict)] if workflow and isinstance(workflow.value, list) else []
     read_names = {read.path[0] for reads in r.reads.values() for read in reads}
-    older_events = any("event" in text and _EVENT_NAME.search(text) for text in r.reads)
+    older_events = any("event" in text and EVENT_NAME.search(text) for text in r.reads)
     older_output = "output" in read_names
     if older_output:
         for part in _with_policies(root, steps):
@@ -45,7 +41,7 @@ def rewrite_variants(r: Reader, root: Node) -> None:
     older_output = older_output and "output" not in bound_names(root)
     response = "response" in read_names and "response" not in bound_names(root)
     if older_events or older_output or response:
-        _boundaries(r, steps, events=older_events, output=older_output, response=response)
+        rewrite_boundaries(r, steps, events=older_events, output=older_output, response=response)
     if "loop_index" in read_names and "loop_index" not in bound_names(root):
         _indexes(r, steps)
     names = {str(s.value["step"].value) for s in steps if "step" in s.value}
@@ -68,7 +64,7 @@ def rewrite_variants(r: Reader, root: Node) -> None:
 def _with_policies(root: Node, steps: Sequence[Node]) -> Iterator[Node]:
     """Yield what may hold tasks: the tools and compensations of steps, and the workbook."""
     for step in steps:
-        policy = _below(step, "spec", "policy")
+        policy = below(step, "spec", "policy")
         places = (step.get("tool"), step.get("compensate"), policy.get("compensation") if policy is not None else None)
         yield from (place for place in places if place is not None)
     book = root.get("workbook")
@@ -79,26 +75,18 @@ def _with_policies(root: Node, steps: Sequence[Node]) -> Iterator[Node]:
 def _default_policies(root: Node, steps: Sequence[Node]) -> Iterator[Node]:
     """Yield the policies that hold for tasks of any kind."""
     for place in (root.get("executor"), *steps):
-        policy = None if place is None else _below(place, "spec", "policy", "task")
+        policy = None if place is None else below(place, "spec", "policy", "task")
         if policy is not None:
             yield policy
-
-
-def _below(node: Node, *keys: str) -> Node | None:
-    found: Node | None = node
-    for key in keys:
-        found = found.get(key) if found is not None else None
-    return found
 
 
 def _of_any_kind(r: Reader, node: Node) -> None:
     for scalar in scalars_below(node):
         reads = [read for read in r.reads.get(scalar.value, ()) if read.path[0] == "output"]
-        _replace(r, scalar, reads, partial(_outcome, _DATA_OF_ANY))
+        replace_reads(r, scalar, reads, partial(_outcome, _DATA_OF_ANY))
 
 
 _BODY: Final = "outcome.result.data"
-_OF_RESPONSE: Final = frozenset({"data", "body", "status_code"})
 """Names of a response under which some engines read `output.data` of `http`."""
 _DATA_OF_ANY: Final = "(outcome.result.data if outcome.http is defined else outcome.result)"
 """What `output.data` means where the kind of the task is not known from the text."""
@@ -120,7 +108,7 @@ def _outputs(r: Reader, node: Node) -> None:
             part = node.get(key)
             for scalar in scalars_below(part) if part is not None else ():
                 reads = [read for read in r.reads.get(scalar.value, ()) if read.path[0] == "output"]
-                _replace(r, scalar, reads, partial(_outcome, data))
+                replace_reads(r, scalar, reads, partial(_outcome, data))
 
 
 def _with_fields(data: str) -> str:
@@ -140,166 +128,14 @@ def _outcome(data: str, text: str) -> str:
     """Replace `output` at the beginning of `text`; `data` is what `output.data` means."""
     found = _DATA.match(text)
     if found:
-        body = data == _BODY and _of_response(_BODY, "outcome.result", "outcome.http.status", text, found.end())
+        body = data == _BODY and of_response(_BODY, "outcome.result", "outcome.http.status", text, found.end())
         return body or data + text[found.end() :]
     rest = text[len("output") :]
-    part = _PART.match(text)
+    part = PART.match(text)
     return "outcome" + rest if part is not None and (part[1] or part[2]) not in METHODS else _WHOLE[data] + rest
 
 
-def _of_response(body: str, response: str, status: str, text: str, at: int) -> str:
-    """Return what `output.data` means together with the path from `at` on, if that may also be one of the whole response: what
-    the body has, else what the response has. Nothing if it is one of the body only."""
-    first = KEY.match(text, at)
-    name = (first[1] or first[2]) if first is not None else ""
-    if first is None or name not in _OF_RESPONSE:
-        return ""
-    end = _path_end(text, at)
-    if end < first.end():  # a method of the body
-        return ""
-    other = status + text[first.end() : end] if name == "status_code" else response + text[at:end]
-    return f"({body}{text[at:end]} | default({other})){text[end:]}"
-
-
-def _path_end(text: str, at: int) -> int:
-    """Return where the path of names that continues at `at` ends; the name of a method that is called is not of it."""
-    while (key := KEY.match(text, at)) is not None and not text[key.end() :].lstrip().startswith("("):
-        at = key.end()
-    return at
-
-
-# --- boundaries ---------------------------------------------------------------------------------------------------------
-
-
-def _boundaries(r: Reader, steps: list[Node], *, events: bool, output: bool, response: bool) -> None:
-    """Rewrite other names of a boundary."""
-    for parts, ended in _boundary_places(steps):
-        for scalar in (s for part in parts if part is not None for s in scalars_below(part)):
-            if events:
-                _event_names(r, scalar, {_done(e) for e in ended} or {"step.done", "loop.done"})
-            if output:
-                reads = [read for read in r.reads.get(scalar.value, ()) if read.path[0] == "output"]
-                _replace(r, scalar, reads, partial(_boundary, _words_for(ended)))
-            if response and {_last_kind(step) for step in ended} == {"http"} and all(s.get("loop") is None for s in ended):
-                reads = [read for read in r.reads.get(scalar.value, ()) if read.path[0] == "response" and len(read.path) > 1]
-                _replace(r, scalar, reads, _response)
-
-
-_RESPONSE_STATUS: Final = re.compile(r"""response\s*(?:\.\s*status(?:_code)?\b|\[\s*(['"])status(?:_code)?\1\s*\])""")
-
-
-def _response(text: str) -> str:
-    """Replace `response` at the beginning of `text` where the boundary of an `http` task is read."""
-    found = _RESPONSE_STATUS.match(text)
-    return _STATUS + text[found.end() :] if found is not None else "event.result" + text[len("response") :]
-
-
-def _boundary_places(steps: list[Node]) -> Iterator[tuple[list[Node | None], list[Node]]]:
-    """Yield the parts that read a boundary, with the steps that may have ended: the step itself in its arcs and in what it writes
-    when it ends; in its admission and arguments, the steps that lead to it."""
-    sources: dict[str, list[Node]] = {}
-    for step in steps:
-        for target in _targets(step):
-            sources.setdefault(target, []).append(step)
-    for step in steps:
-        policy = _below(step, "spec", "policy")
-        name = step.get("step")
-        leading = sources.get(str(name.value), []) if name is not None else []
-        yield [policy.get("admit") if policy is not None else None, step.get("args"), step.get("input")], leading
-        yield [step.get(key) for key in ("next", "set_ctx", "set")], [step]
-
-
-def _targets(step: Node) -> Iterator[str]:
-    router = step.get("next")
-    arcs = router.get("arcs") if router is not None else None
-    for arc in arcs.value if arcs is not None and isinstance(arcs.value, list) else ():
-        target = arc.get("step")
-        if target is not None:
-            yield str(target.value)
-
-
-def _done(step: Node) -> str:
-    return "loop.done" if step.get("loop") is not None else "step.done"
-
-
-def _words_for(ended: list[Node]) -> Mapping[str, str]:
-    """Return what the parts of `output` mean where one of these steps has ended. `data` is the body of a response where an http
-    task ended, as in its policy; the section of a kind is made of what a boundary keeps of it."""
-    kinds = {_last_kind(step) if step.get("loop") is None else None for step in ended}
-    (kind,) = kinds if len(kinds) == 1 else (None,)
-    words = {
-        "data": "event.result.data" if kind == "http" else "event.result",
-        "result": "event.result",
-        "error": "event.error",
-        "status": "('ok' if event.status == 'success' else event.status)",
-    }
-    if kind in _SECTIONS:
-        name, fields = _SECTIONS[kind]
-        words[name] = _mapping(fields)
-    return words
-
-
-_STATUS: Final = "(event.result.status if event.status == 'success' else event.error.code)"
-"""The status of the answer at the boundary of a step whose last task is `http`."""
-_SECTIONS: Final[Mapping[str | None, tuple[str, Mapping[str, str]]]] = {
-    "http": (
-        "http",
-        {
-            "status": _STATUS.strip("()"),
-            "headers": "event.result.headers",
-        },
-    ),
-    "postgres": ("pg", {"code": "event.error.code", "sqlstate": "event.error.code", "message": "event.error.message"}),
-    "python": ("py", {"exception_type": "event.error.code", "message": "event.error.message"}),
-}
-"""Kind -> the section that its outcomes have, and what of it the boundary of its step knows."""
-
-
-def _mapping(fields: Mapping[str, str]) -> str:
-    """Return a mapping as an expression."""
-    return "({" + ", ".join(f"'{name}': {value}" for name, value in fields.items()) + "})"
-
-
-def _last_kind(step: Node) -> str | None:
-    tool = step.get("tool")
-    last = tool.value[-1] if tool is not None and isinstance(tool.value, list) and tool.value else tool
-    if last is not None and last.get("kind") is None and isinstance(last.value, dict) and len(last.value) == 1:
-        (last,) = last.value.values()
-    kind = last.get("kind") if last is not None else None
-    return None if kind is None else str(kind.value)
-
-
-def _boundary(words: Mapping[str, str], text: str) -> str:
-    """Replace `output` at the beginning of `text` where an event is read; `words` say what its parts mean. A part that it does
-    not have is left for lint to report."""
-    found = _PART.match(text)
-    part = "" if found is None else found[1] or found[2]
-    if found is not None and part in words:
-        body = part == "data" and words["data"] == "event.result.data"
-        whole = body and _of_response("event.result.data", "event.result", _STATUS, text, found.end())
-        return whole or words[part] + text[found.end() :]
-    return text if part and part not in METHODS else _mapping(words) + text[len("output") :]
-
-
-def _event_names(r: Reader, scalar: Node, done: set[str]) -> None:
-    """Replace the older names of a boundary that succeeded (`done`: the possible names) or failed."""
-    if "event" not in scalar.value or not _EVENT_NAME.search(scalar.value):
-        return
-    names = sorted(done, reverse=True)
-    text: str = scalar.value
-    if len(names) > 1:
-        quote = "'" if "'" in text else '"'
-        some = "[" + ", ".join(quote + n + quote for n in names) + "]"
-        text = _ASKED_FIRST.sub(lambda m: f"{m[3]} {_WITHIN[m[2]]} {some}", text)
-        text = _ASKED.sub(lambda m: f"{_WITHIN[m[1]]} {some}", text)
-
-    def canonical(m: re.Match[str]) -> str:
-        return m[1] + "step.failed" + m[1] if m[2] == "call.error" else ", ".join(m[1] + n + m[1] for n in names)
-
-    _set(r, scalar, _EVENT_NAME.sub(canonical, text))
-
-
-_WITHIN: Final = {"==": "in", "!=": "not in"}
+# --- indexes ------------------------------------------------------------------------------------------------------------
 
 
 def _indexes(r: Reader, steps: list[Node]) -> None:
@@ -308,7 +144,7 @@ def _indexes(r: Reader, steps: list[Node]) -> None:
         tool = step.get("tool") if step.get("loop") is not None else None
         for scalar in scalars_below(tool) if tool is not None else ():
             reads = [read for read in r.reads.get(scalar.value, ()) if read.path == ("loop_index",)]
-            _replace(r, scalar, reads, lambda text: "iter.index" + text[len("loop_index") :])
+            replace_reads(r, scalar, reads, lambda text: "iter.index" + text[len("loop_index") :])
 
 
 # --- bare step names ----------------------------------------------------------------------------------------------------
@@ -328,7 +164,7 @@ def _bare_names(r: Reader, node: Node, names: set[str], tasks: Mapping[str, Sequ
                 not_kept(r, scalar, read, name, task)
             elif part == "result":
                 twice_the_result(r, scalar, read)
-        _replace(r, scalar, reads, partial(_step_result, last))
+        replace_reads(r, scalar, reads, partial(_step_result, last))
 
 
 def _own_results(r: Reader, step: Node, names: set[str], last: Last) -> None:
@@ -345,7 +181,7 @@ def _own_results(r: Reader, step: Node, names: set[str], last: Last) -> None:
         return
     for scalar in (s for part in _written_by(task) for s in scalars_below(part)):
         reads = [read for read in r.reads.get(scalar.value, ()) if read.path[0] == name]
-        _replace(r, scalar, reads, lambda text: _result_of("outcome.result", last[name][1], text, len(name)))
+        replace_reads(r, scalar, reads, lambda text: _result_of("outcome.result", last[name][1], text, len(name)))
 
 
 def _written_by(task: Node) -> Iterator[Node]:
@@ -377,7 +213,7 @@ def _result_of(whole: str, kind: str, text: str, at: int) -> str:
     """Return the result `whole` of a task with the path that continues at `at`; `data` of a result without it is the result."""
     data = KEY.match(text, at)
     if data is not None and "data" in (data[1], data[2]) and kind in _OWN_RESULT:
-        end = _path_end(text, at)
+        end = path_end(text, at)
         if end >= data.end():
             return f"({whole}{text[at:end]} | default({whole}{text[data.end() : end]})){text[end:]}"
     return whole + text[at:]
@@ -420,13 +256,13 @@ def _loop_results(r: Reader, root: Node, steps: list[Node]) -> None:
     whole = [place for section in ("executor", "workflow", "workbook") if (place := root.get(section)) is not None]
     for scalar in (s for place in whole for s in scalars_below(place)):
         reads = [read for read in r.reads.get(scalar.value, ()) if read.path[0] == "steps" and _of_loop(read.path[2:])]
-        _replace(r, scalar, [read for read in reads if read.path[1] in looped], partial(_from_loop, "steps", 2))
-    for parts, ended in _boundary_places(steps):
+        replace_reads(r, scalar, [read for read in reads if read.path[1] in looped], partial(_from_loop, "steps", 2))
+    for parts, ended in boundary_places(steps):
         if not ended or any(step.get("loop") is None for step in ended):
             continue
         for scalar in (s for part in parts if part is not None for s in scalars_below(part)):
             reads = [read for read in r.reads.get(scalar.value, ()) if read.path[0] == "event" and _of_loop(read.path[1:])]
-            _replace(r, scalar, reads, partial(_from_loop, "event", 1))
+            replace_reads(r, scalar, reads, partial(_from_loop, "event", 1))
 
 
 def _of_loop(path: tuple[str, ...]) -> bool:
@@ -491,19 +327,3 @@ def _task_names(node: Node | None) -> Iterator[str]:
             if isinstance(child.value, dict) and "kind" in child.value:
                 yield key
             yield from _task_names(child)
-
-
-# --- text ---------------------------------------------------------------------------------------------------------------
-
-
-def _replace(r: Reader, scalar: Node, reads: list[Read], rewrite: Rewrite) -> None:
-    """Apply `rewrite` to the text from each read on, the last one first."""
-    if not reads:
-        return
-    _set(r, scalar, replaced(scalar.value, reads, lambda _, text: rewrite(text)))
-
-
-def _set(r: Reader, scalar: Node, text: str) -> None:
-    scalar.value = text
-    scalar.rewritten = True
-    r.compile(text)
