@@ -75,7 +75,7 @@ class _Answers(Handler):
         return {} if found is None else {"Item": found}
 
     def _query(self, asked: Any) -> Item:
-        """Of a table by its key, `pk = :pk AND sk BETWEEN :a AND :b`; of an index nothing."""
+        """Answer a query by key, `pk = :pk AND sk BETWEEN :a AND :b`. A query of an index finds nothing."""
         values = asked.get("ExpressionAttributeValues", {})
         between = re.fullmatch(r"pk = (:\w+) AND sk BETWEEN (:\w+) AND (:\w+)", asked.get("KeyConditionExpression", ""))
         if between is None or "IndexName" in asked:

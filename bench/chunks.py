@@ -82,7 +82,7 @@ class Routed:
         self.control.route(self.execution_id, [Boundary(run, 1, event)])
 
     def boundary(self, run: str, index: int) -> Boundary:
-        """How a chunk ends: one in a thousand fails."""
+        """Return the boundary of a chunk. One in a thousand fails."""
         bad = int(index % 1_000 == 617)
         said = {
             "us": {"12": 1},

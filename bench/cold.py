@@ -1,4 +1,4 @@
-"""What a function's cold start costs: importing its handler and serving a first event, from the layer as it ships.
+"""Measures a function's cold start: importing its handler and serving a first event, from the layer as it ships.
 
 `make bench` prints it; `python -m bench.cold [--layer FOLDER] [--functions FOLDER] [--python FILE]` of another build. A sample is
 a process of its own, in the interpreter of the functions' runtime, with the layer and the handler on its path and nothing else.

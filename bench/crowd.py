@@ -51,7 +51,8 @@ class Crowds:
         return max(self._ended(execution_id, began + PATIENCE_S) for execution_id in reversed(started)) - began
 
     def _ended(self, execution_id: str, until: float) -> float:
-        """When the execution has ended."""
+        """Return the time at which the execution ended, as seconds since the epoch. Raises `RuntimeError` if it did not
+        complete."""
         key = {"pk": {"S": f"x#{execution_id}"}, "sk": {"S": "head"}}
         while time.time() < until:
             head = self._table.get_item(TableName=self.stack.outputs["CatalogTableName"], Key=key)["Item"]

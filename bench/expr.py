@@ -1,4 +1,4 @@
-"""What an evaluation costs, warm: the budget is 20 microseconds for a simple guard. Run: `python bench/expr.py`."""
+"""Measures a warm evaluation: the budget is 20 microseconds for a simple guard. Run: `python bench/expr.py`."""
 
 from __future__ import annotations
 

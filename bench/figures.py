@@ -1,4 +1,4 @@
-"""What the benchmark reports: one figure per row, with its budget, its repetitions and a verdict."""
+"""Defines the report of the benchmark: one figure per row, with its budget, its repetitions and a verdict."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Figure:
 
     @property
     def ok(self) -> bool | None:
-        """Whether the median keeps the budget; None without one."""
+        """True if the median keeps the budget; None without a budget."""
         if self.budget is None:
             return None
         return self.median <= self.budget if self.better == "lower" else self.median >= self.budget

@@ -1,5 +1,5 @@
-"""What a step costs the embedded stack when many executions run at once, and where it ends: requests by operation, processor time
-by process.
+"""Measures the cost of a step on the embedded stack when many executions run at once, and the limit: requests by operation,
+processor time by process.
 
     python bench/floor.py --executions 100 --steps 5
 
@@ -46,7 +46,7 @@ def spent(stack: Stack) -> Mapping[str, float]:
 
 
 def figures(executions: int, steps: int) -> list[Figure]:
-    """Of one step of a crowd on a new stack."""
+    """Return the figures of one step of a crowd on a new stack."""
     with running_stack(counted=True) as (stack, proxy):
         assert proxy is not None
         crowds = Crowds(stack)

@@ -90,7 +90,7 @@ def lines(first: int) -> bytes:
 
 
 def batches(size: int) -> int:
-    """How many batches are about `size` bytes."""
+    """Return the number of batches that together have about `size` bytes."""
     return max(1, size // len(lines(1_000_000)))
 
 

@@ -1,4 +1,4 @@
-"""How cost grows: steps from 10 to 10,000 and iterations from 100 to 100,000, each run in a process of its own.
+"""Measures the growth of costs: steps from 10 to 10,000 and iterations from 100 to 100,000, each run in a process of its own.
 
 `python bench/growth.py FILE` is that process: it runs one playbook once and prints its seconds, its processor seconds and its
 peak memory as JSON.

@@ -31,7 +31,7 @@ def server() -> Iterator[str]:
 
 
 def stats(base: str) -> dict[str, int]:
-    """What the server saw since the last query: `requests`, the `most` at once, `connections` opened."""
+    """Return the server's counts since the last query: `requests`, the `most` at once, `connections` opened."""
     with urllib.request.urlopen(f"{base}/stats") as answer:
         seen: dict[str, int] = json.load(answer)
     return seen

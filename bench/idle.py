@@ -1,4 +1,4 @@
-"""What an idle stack costs: `make idle` prints it, and writes the table of docs/operating.md.
+"""Computes the cost of an idle stack: `make idle` prints it, and writes the table of docs/operating.md.
 
 Counted from template.yaml as it is with its default parameters. What one idle sweep does is in `SWEEP`; a test holds the function
 to it.
@@ -16,12 +16,12 @@ from samtranslator.yaml_helper import yaml_parse
 ROOT = Path(__file__).parents[1]
 MARKS = ("<!-- idle: written by `make idle` -->\n", "<!-- end of idle -->\n")
 MINUTES = 43_800
-"""Of a month: as many sweeps."""
+"""Minutes in a month, and so sweeps."""
 SWEEP: Mapping[str, float] = {"reads": 8, "receives": 2, "metrics": 7, "log_bytes": 2_000, "ms": 100}
-"""Of a sweep that finds nothing. Bytes (Lambda's own report among them) and milliseconds are rounded up from what an emulator
-saw."""
+"""Requests, bytes and milliseconds of a sweep that finds nothing. Bytes (Lambda's own report among them) and milliseconds are
+rounded up from an emulator's."""
 POLLS_PER_MINUTE = 15
-"""Of a queue that Lambda reads: five pollers, which wait 20 s each time."""
+"""Polls of a queue that Lambda reads: five pollers, each of which waits 20 s."""
 PRICES: Mapping[str, float] = {
     "alarm": 0.10,
     "dashboard": 3.00,
@@ -40,7 +40,7 @@ SWEEPER_GB = 0.5
 
 
 def rows(template: Mapping[str, Mapping[str, Mapping[str, object]]]) -> list[tuple[str, str, float]]:
-    """What is paid for, how much of it there is in a month, and its price."""
+    """Return the positions of the bill: a name, the quantity in a month, and the price."""
     there = [r for r in template["Resources"].values() if "Condition" not in r]  # every condition is off by default
     n = Counter(str(r["Type"]) for r in there)
     queues = sum(

@@ -1,4 +1,5 @@
-"""What imports inside functions save: `python -m bench.imports [TEXT]` prints it, of files with TEXT in their names.
+"""Measures the savings of imports inside functions: `python -m bench.imports [TEXT]` prints them, for files with TEXT in their
+names.
 
 Each is measured in processes of its own, after the import of its file: milliseconds of processor time, and
 modules, that a start saves which never gets there.

@@ -64,7 +64,8 @@ def process_seconds(*arguments: str) -> float:
 
 
 def peak_kb() -> int:
-    """Of this process. Linux's own high-water mark where there is one: `ru_maxrss` starts at the parent's size after a fork."""
+    """Return the peak memory of this process. Reads Linux's own high-water mark where there is one: `ru_maxrss` starts at the
+    parent's size after a fork."""
     status = Path("/proc/self/status")
     if status.exists():
         return next(int(line.split()[1]) for line in status.read_text().splitlines() if line.startswith("VmHWM"))

@@ -44,7 +44,7 @@ def item_bytes(value: Any) -> int:
 
 
 class Counts:
-    """What passed: operations (`dynamodb.PutItem`), and units (`write_units`, `write_bytes`, `read_units`,
+    """Counts of the traffic: operations (`dynamodb.PutItem`), and units (`write_units`, `write_bytes`, `read_units`,
     `strong_reads`, `eventual_reads`, `sqs_messages`)."""
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""How exactly several processes keep a shared rate, in real time and as the called service sees it: `make rate`, or
+"""Measures how exactly several processes keep a shared rate, in real time and as the called service sees it: `make rate`, or
 `python -m bench.rate [--executions 10] [--calls 40] [--per-second 5] [--burst 1] [--kills 0]`.
 
 Each execution is a `noetl run` of its own, all with one store and one key. Prints how many calls came per second over all, and
@@ -53,7 +53,7 @@ workflow:
 
 @dataclass(frozen=True)
 class Asked:
-    """What is measured."""
+    """The parameters of a measurement."""
 
     executions: int
     calls: int
@@ -62,15 +62,15 @@ class Asked:
     kills: int = 0
 
     def deaths(self) -> Iterator[float]:
-        """When a process is to be killed, in seconds from the start: evenly over the time that all calls take."""
+        """Return the times at which processes are killed, in seconds from the start: evenly over the time that all calls take."""
         whole = self.executions * self.calls / self.per_second
         return (whole * (n + 1) / (self.kills + 1) for n in range(self.kills))
 
 
 @dataclass(frozen=True)
 class Seen:
-    """When the service was called (seconds), in order, and for how many different things; and how many processes were killed
-    meanwhile."""
+    """The observations of the called service: the times of its calls (seconds), in order, and the number of different ones.
+    `deaths` is the number of processes killed meanwhile."""
 
     at: Sequence[float]
     different: int
@@ -180,7 +180,7 @@ class Processes:
         return self._folder / f"{number}.log"
 
     def some_run(self) -> bool:
-        """Whether some execution has not ended. Raises `RuntimeError` when one has not completed."""
+        """Return whether an execution is still running. Raises `RuntimeError` if one has not completed."""
         for number, process in list(self._running.items()):
             code = process.poll()
             if code:

@@ -206,7 +206,7 @@ def _step(control: Control, execution_id: str) -> object:
 
 
 def _in_the_middle(store: Path, execution_id: str, number: int) -> Callable[[Control, str], object]:
-    """What asks for the state just after the event with that number."""
+    """Return a function that requests the state just after the event with that number."""
     local = LocalWiring(store)
     try:
         found = event_pages.page(local.control, execution_id, b"key", EVERY, at=str(number), limit=1).events
@@ -216,7 +216,7 @@ def _in_the_middle(store: Path, execution_id: str, number: int) -> Callable[[Con
 
 
 def _poll(store: Path, execution_id: str) -> Callable[[Control, str], object]:
-    """What asks whether anything has come after the end."""
+    """Return a function that asks for changes after the end."""
     local = LocalWiring(store)
     try:
         cursor = changes.changes(local.control, execution_id, b"key", limit=0)["cursor"]

@@ -126,7 +126,8 @@ def where_time_goes(client: Client, execution_id: str) -> dict[str, float]:
 
 
 def requests_per_step() -> list[Figure]:
-    """What one more step costs: a chain of 20 less a chain of 1, divided by 19; beside it, the whole run's requests over 20."""
+    """Return the requests of one more step: a chain of 20 less a chain of 1, divided by 19; and beside it the whole run's
+    requests over 20."""
     with running_stack(counted=True) as (stack, proxy):
         assert proxy is not None
         client = Client(stack.api_url)

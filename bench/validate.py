@@ -1,4 +1,5 @@
-"""What validating a large playbook costs, lint included: under a second for a thousand steps. Run: `python bench/validate.py`.
+"""Measures the validation of a large playbook, lint included: under a second for a thousand steps. Run: `python
+bench/validate.py`.
 
 Measured are the whole process (`noetl validate FILE`), reading alone, and lint alone.
 """

@@ -24,7 +24,7 @@ from bench.peers.sides import ROOT, SIDES
 DOCS = ROOT / "docs" / "performance.md"
 JSON = ROOT / "build" / "peers.json"
 IN_ONE_PROCESS = 0.6
-"""Of the session's time for those that are not on the emulated AWS, so that these get theirs."""
+"""The part of the session's time for engines without the emulated AWS, so that the others get the rest."""
 
 
 def say(text: str) -> None:

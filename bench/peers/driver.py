@@ -26,7 +26,7 @@ class TooLong(Failed):
 
 
 def environment(more: Mapping[str, str]) -> dict[str, str]:
-    """What processes of a session run with: compiled modules are kept, as they are wherever Python is installed as usual."""
+    """Return the environment of a session's processes. Compiled modules are kept, as wherever Python is installed as usual."""
     return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"} | dict(more)
 
 

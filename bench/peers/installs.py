@@ -32,7 +32,7 @@ def python_of(name: str) -> Path:
 
 
 def node_modules() -> Path:
-    """What package-lock.json lists, and the service beside it."""
+    """Install the packages of package-lock.json, and the service beside them. Returns the folder."""
     folder, lock = INTO / "node", HERE / "package-lock.json"
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copy(HERE / "drivers" / "restate_service.mjs", folder / "service.mjs")

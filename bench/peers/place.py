@@ -1,4 +1,4 @@
-"""Where a session keeps what the sides write: one folder on one disk; PostgreSQL and the emulated AWS if a side needs them."""
+"""Prepares the place of a session's data: one folder on one disk; PostgreSQL and the emulated AWS if a side needs them."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ SPENT_S = 15
 
 @dataclass(slots=True)
 class Measured:
-    """What a side took for a case: the rounds' seconds by round, or why there are none."""
+    """The times of a side in a case: the seconds by round, or the reason why there are none."""
 
     side: str
     case: str

@@ -17,7 +17,7 @@ LOCAL, POWER, STACK = "NoETL", 'NoETL, `durable="power"`', "NoETL on MiniStack"
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """How a driver is started, and the process of the case hello where there is one."""
+    """The command that starts a driver, and the one for the process of the case hello, if that has its own."""
 
     driver: tuple[str, ...]
     hello: tuple[str, ...] = ()

@@ -20,7 +20,7 @@ MARKS = ("<!-- peers: written by `make peers` -->\n", "<!-- end of peers -->\n")
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """How many times as fast ours is, round by round: the median, the least and the most."""
+    """The ratio of the other's time to ours, round by round: the median, the least and the most."""
 
     median: float
     least: float
@@ -31,7 +31,7 @@ class Ratio:
 
 
 def ratio(ours: Mapping[int, float], theirs: Mapping[int, float]) -> Ratio | None:
-    """Of seconds by round; a round counts where both have it. Where they have none in common, every pair of rounds counts."""
+    """Return the ratio of seconds by round. Rounds that both sides have count; if there are none, every pair of rounds counts."""
     if not ours or not theirs:
         return None
     common = sorted(ours.keys() & theirs.keys())
@@ -71,7 +71,7 @@ def _row(case: Case, side: Side, found: Mapping[tuple[str, str], Measured]) -> s
 
 
 def sides_table(outcome: Outcome, sides: Sequence[Side]) -> str:
-    """Who was compared: versions, what each keeps, what the work is there; or why it was not run."""
+    """Return the table of the compared engines: version, stored data, form of the work; or the reason why one was not run."""
     rows = ["| engine | version | what it keeps | what the work is | compared with |", "|---|---|---|---|---|"]
     for side in sides:
         if side.name in outcome.not_run:
@@ -88,7 +88,7 @@ def one_line(text: str) -> str:
 
 
 def head(times: int, began: datetime, load: float) -> str:
-    """When, where and how often."""
+    """Return the line that states date, machine and number of rounds."""
     return (
         f"Measured on {began:%Y-%m-%d} with `make peers`: {platform.system()} {platform.machine()}, {os.cpu_count()} processors, "
         f"Python {platform.python_version()}, load {load:.1f} at the beginning; {times} rounds after one for warming up.\n"

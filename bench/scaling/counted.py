@@ -1,4 +1,4 @@
-"""What executions, steps and iterations consume, in the units that limits and prices count.
+"""Counts the consumption of executions, steps and iterations, in the units of limits and prices.
 
 `tests/unit/bench/test_scaling.py` counts them again: over the AWS adapters, by partition key, and over the logs of the
 benchmark's playbooks.
@@ -28,7 +28,7 @@ TABLE: Final = DUE + HEAD
 CATALOG: Final = DUE + HEAD + RUNNING + ENDED + BY_PATH
 """The same with its global indexes, which have partitions of their own."""
 QUEUE_REQUESTS: Final = 3
-"""Of a step: sent, received, deleted."""
+"""Requests of a step to its queue: sent, received, deleted."""
 ITERATIONS: Final[Mapping[str, float]] = {"local": 0.056, "distributed": 0.09}
 """Write units of an iteration that takes no time, with its share of the chunk that it is in (of 100 iterations)."""
 

@@ -1,5 +1,5 @@
-"""How many executions a second each service allows, and what they cost: pure functions over counted units, published
-limits and the template's parameters.
+"""Computes the executions a second that each service allows, and their cost: pure functions over counted units, published limits
+and the template's parameters.
 
 A stack is as fast as its lowest ceiling. Ceilings are means over seconds; what a burst beyond them does is the simulator's
 subject (`tests/sim/limits.py`).
@@ -34,7 +34,7 @@ class Stack:
     concurrency: float = limits.CONCURRENCY.value
     table_writes: float = limits.TABLE_WRITES.value
     warm_writes: float = limits.TABLE_WRITES.value
-    """What the tables take at once: as much as they have taken before, or were warmed for."""
+    """Writes a second that the tables accept immediately: as many as they have had before, or were warmed for."""
 
     @classmethod
     def of(cls, parameters: Mapping[str, float]) -> Stack:
@@ -62,7 +62,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """What one resource lets through, executions a second, and what raises that."""
+    """The ceiling of one resource in executions a second, and the means that raise it."""
 
     what: str
     per_s: float

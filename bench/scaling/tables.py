@@ -31,7 +31,7 @@ RATES = (1, 10, 100, 1_000, 10_000)
 ONE = Load()
 CHAIN = Load(steps=10)
 SWEEP_S = 40
-"""What a sweep has of its 55 s for executions."""
+"""Seconds that a sweep, which has 55 s in all, spends on executions."""
 KEYS: tuple[tuple[str, str, float, str], ...] = (
     ("log: control stream `m#EXECUTION`", "1 and 1 a step", 1.0, "a key of its own"),
     ("log: runs `r#EXECUTION#0..7`", "2 a step", 2.0, "eight keys of its own"),
@@ -106,7 +106,7 @@ def partitions() -> str:
 
 
 def widths() -> str:
-    """How Lambda's pollers widen, and what waits meanwhile."""
+    """Return the table of Lambda's pollers over time, and of the messages that wait meanwhile."""
     wide = raised(stack())
     rows = []
     for seconds in (0, 10, 30, 60, 120, 199):

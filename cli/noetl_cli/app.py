@@ -50,7 +50,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", help="Leave out warnings of lint
 
 
 class OutputForm(click.ParamType):
-    """What a command prints: text for people, or data."""
+    """The form of a command's output: text for people, or data."""
 
     name = "text|json|jsonl|yaml"
     forms: tuple[str, ...] = ("text", "json", "jsonl", "yaml")

@@ -32,12 +32,12 @@ class Backend(Protocol):
 
     @property
     def new_store(self) -> str:
-        """Where state is stored, in words; empty unless the store is new or in a folder above."""
+        """A description of the store's place; empty unless the store is new or in a folder above."""
         ...
 
     @property
     def missing_store(self) -> str:
-        """Where state was searched, in words, if there is none yet."""
+        """A description of the places searched for a store; empty if there is one."""
         ...
 
     def follow(self, execution_id: str, timeout: float | None, tick: Tick) -> None:

@@ -10,7 +10,8 @@ from noetl_cli import terminal
 MARKS = {"limit": "╌", "queued": "·", "attempt": "█", "wait": "┄", "task": "▪", "iteration": "▬"}
 """The states of a run's moments in the chart."""
 PAINTED = ("limit", "wait", "queued", "attempt")
-"""Of several states in one column the last in this order is shown, so that short work in a long wait remains visible."""
+"""States by precedence: if one column has several, the last in this order is drawn, so that short work in a long wait remains
+visible."""
 STATUS = {"ok": "✓", "error": "✗", "running": "▶"}
 RUNS = ("run", "chunk", "undo")
 WIDEST_NAME, NARROWEST = 32, 20

@@ -24,7 +24,7 @@ HOST: Final = "127.0.0.1"
 PATIENCE_S: Final = 30
 LINGER_S: Final = 2
 LINGER_BYTES: Final = 16 * MAX_BODY
-"""How much of a body that is too large is read after the answer: most senders read none before they have sent all of it."""
+"""Bytes of an oversized body that are read after the answer. Most senders read no answer before they have sent everything."""
 ELSEWHERE: Final = (
     f"webhooks are taken here, with POST {ROUTE}PATH/NAME, and nothing else is: `noetl` and `noetl console` ask the local store"
 )

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from noetl_core.events.shapes import By
 
 ENDS_WITHIN_S = 5
-"""How long a serving process may take to finish its current work (seconds)."""
+"""Seconds that a serving process may take to finish its current work."""
 
 
 class LocalBackend:
@@ -70,7 +70,7 @@ class LocalBackend:
 
     @property
     def new_store(self) -> str:
-        """Where state is kept, in words, if worth mentioning: it is created now, or is in a folder above."""
+        """A description of the store's place, if worth mentioning: the store is created now, or is in a folder above."""
         store = Path(self._store).absolute()
         if self._store != default_store():
             return ""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from noetl_core.api.shapes.executions import Event
 
 PATIENCE_S = 10.0
-"""How long a stack may fail to answer before following an accepted execution is given up."""
+"""Seconds without an answer of the stack after which following an accepted execution is given up."""
 
 
 class StackBackend:

@@ -1,4 +1,4 @@
-"""What one migration knows of the whole playbook: names in use, new names, findings."""
+"""Holds the context of one migration: names in use, new names, findings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the legacy names for a tool's answer mean."""
+"""Translates the legacy names for a tool's answer."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class Entry:
 
 @dataclass(slots=True, eq=False)
 class Collection:
-    """What mappings and lists have in common. `text`: the source of a collection in flow style."""
+    """The common part of mappings and lists. `text` is the source of a collection in flow style."""
 
     entries: list[Entry] = field(default_factory=list)
     tail: list[Comment] = field(default_factory=list)

@@ -19,7 +19,7 @@ from typing import Any
 logger = logging.getLogger("lambda_runtime")
 
 STARTS = 2
-"""How often starting an environment is tried before the invocation fails. Nothing has reached the function by then."""
+"""The most attempts to start an environment before the invocation fails. Until then nothing has reached the function."""
 
 
 def contain(runtime: Any) -> None:

@@ -28,9 +28,9 @@ logger = logging.getLogger("lambda_svc")
 IDLE_GAP_S = 0.002
 """The delay after a poll that found nothing, which is about as long as polling the queues takes."""
 LOOK_S = 1.0
-"""How often an idle stream is polled."""
+"""Seconds between two polls of an idle stream."""
 DRAIN_S = 0.25
-"""How long an invocation reads its log at most, as upstream."""
+"""The most seconds for which an invocation reads its log, as upstream."""
 
 
 def hurry(svc: Any, runtime: Any) -> None:

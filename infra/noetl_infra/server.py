@@ -14,9 +14,9 @@ import uvicorn
 from noetl_infra.throttle import App
 
 KEEP_ALIVE_S = 75
-"""How long an idle connection is kept, as MiniStack's own server keeps it."""
+"""Seconds for which an idle connection is kept, as MiniStack's own server keeps it."""
 SHUTDOWN_S = 1
-"""How long requests in progress may take when the stack is stopped."""
+"""Seconds that requests in progress may take when the stack is stopped."""
 
 
 def serve(app: App) -> None:

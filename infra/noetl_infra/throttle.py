@@ -22,7 +22,7 @@ API = "/_aws/execute-api/"
 AT_ONCE = max(3, 1 + (os.cpu_count() or 1))
 """Concurrent requests of the API: more would not be faster on this many cores, and each occupies a process."""
 WAIT_S = 5.0
-"""How long a request waits for its turn; clients wait longer than this."""
+"""Seconds for which a request waits for its turn. Clients wait longer."""
 RETRY_AFTER_S = 1
 
 

@@ -29,7 +29,7 @@ from typing import Any
 
 ENGINE = "noetl_core"
 SERVICES = frozenset({"dynamodb", "ecs", "events", "kms", "lambda", "s3", "secretsmanager", "sesv2", "sns", "sqs", "sts"})
-"""What the engine makes clients of."""
+"""AWS services for which the engine creates clients."""
 UNUSED = (
     "bin",
     ".lock",
@@ -113,9 +113,10 @@ UNUSED = (
     "urllib3/contrib/emscripten",
     "urllib3/contrib/pyopenssl.py",
 )
-"""What the layer leaves out of its libraries: what compilers, type checkers and installers read, and what nothing imports."""
+"""Files that the layer omits from its libraries: those for compilers, type checkers and installers, and modules that nothing
+imports."""
 INSTALLED_AT = "/opt/python"
-"""Where Lambda unpacks a layer: what tracebacks name."""
+"""The folder to which Lambda unpacks a layer. Tracebacks name it."""
 WHEN = 315_532_800
 """1980, the first time that an archive can hold."""
 

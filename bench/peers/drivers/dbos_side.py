@@ -44,7 +44,7 @@ def python_chain(steps: int) -> int:
 
 
 class Shared:
-    """What the items of one run of a map have in common."""
+    """The resources that the items of one run of a map share."""
 
     gate: asyncio.Semaphore
     session: aiohttp.ClientSession

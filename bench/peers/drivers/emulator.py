@@ -1,4 +1,5 @@
-"""What the drivers of the emulated AWS share: clients, functions out of source text, and waiting for many executions at once."""
+"""Holds the common parts of drivers on the emulated AWS: clients, functions from source text, and waiting for many executions at
+once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a driver says: one line of JSON that it is ready, then for each line that asks for a case, one line with its seconds.
+"""Implements the protocol of drivers: one line of JSON when the driver is ready, then for each requested case one line with its
+seconds.
 
 Of the standard library alone, because every peer's own Python runs it. What libraries print goes to the driver's stderr.
 """

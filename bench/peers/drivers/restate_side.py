@@ -22,7 +22,8 @@ MODULES, FOLDER = Path(sys.argv[1]), sys.argv[2]
 
 
 def binary(package: str, name: str) -> str:
-    """Of a package that is there for each system: `package-linux-x64` and its like. Without it, what the path has."""
+    """Return the path of a program in a package that exists per system (`package-linux-x64` and similar). Without the package,
+    return the name, to be found on the path."""
     found = sorted(MODULES.glob(f"{package}-*/bin/{name}"))
     return str(found[0]) if found else name
 

@@ -19,7 +19,7 @@ from protocol import Ask, expect, serve
 
 ENDPOINT = sys.argv[1]
 RESOLUTION_S = 0.001
-"""Of the emulator's times: what takes less is told as that."""
+"""Resolution of the emulator's times, in seconds. Shorter durations are reported as this."""
 FUNCTIONS = {
     "double": "def handler(event, context):\n    return event['n'] * 2\n",
     "call": """

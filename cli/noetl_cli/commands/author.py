@@ -16,7 +16,7 @@ from noetl_cli.errors import USAGE, Exit, say
 
 
 class Findings(OutputForm):
-    """What `validate` prints: SARIF, too, which code scanning reads."""
+    """The form of the output of `validate`, SARIF included, which code scanning reads."""
 
     name = "text|json|jsonl|yaml|sarif"
     forms = (*OutputForm.forms, "sarif")

@@ -107,7 +107,7 @@ def _tell_totals(partial: PartlyCompared) -> None:
 
 
 SLOWER = 10
-"""How many visits with very different durations are shown: those with the largest difference."""
+"""The most visits with very different durations that are printed: those with the largest difference."""
 
 
 def _far_apart(a: float, b: float) -> bool:

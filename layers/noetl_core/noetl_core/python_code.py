@@ -48,9 +48,9 @@ class Names(NamedTuple):
     """The names of a text."""
 
     defined: frozenset[str] | None
-    """What it binds outside functions; None where that is not certain."""
+    """The names that it binds outside functions; None if uncertain."""
     read: Mapping[str, tuple[int, int]]
-    """What it reads and binds nowhere, with line and column of the first place. Empty where that is not certain."""
+    """The names that it reads and binds nowhere, each with line and column of its first place. Empty if uncertain."""
 
 
 def names_of(source: str) -> Names:

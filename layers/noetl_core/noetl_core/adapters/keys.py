@@ -1,4 +1,5 @@
-"""Which keys objects may have. The rule is the same for all stores, so that a playbook that runs locally also runs on S3."""
+"""Defines which keys objects may have. The rule is the same for all stores, so that a playbook that runs locally also runs on
+S3."""
 
 from __future__ import annotations
 

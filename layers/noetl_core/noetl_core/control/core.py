@@ -96,8 +96,8 @@ RETENTION_S = 30 * 24 * 3600
 
 
 class Children(Protocol):
-    """What starts and ends executions for others: children, and what handles a failure. The implementation needs a control plane,
-    and a control plane needs it for its effects."""
+    """Starts and ends executions on behalf of others: child executions, and handlers of failures. The implementation needs a
+    control plane, and a control plane needs it for its effects."""
 
     def start(self, control: Control, wanted: StartChild) -> None:
         """Create the child. It is safe to repeat. A child that cannot be created counts as failed. Raises `Unavailable`."""
@@ -113,7 +113,7 @@ class Children(Protocol):
 
 
 class Limits(Protocol):
-    """What gives places in limits that executions share. As `Children`, it needs a control plane."""
+    """Assigns places in limits that executions share. Like `Children`, it needs a control plane."""
 
     @property
     def places(self) -> LimitPlaces: ...
@@ -151,24 +151,24 @@ class Control:
     callback_key: Callable[[], bytes] | None = None
     """The key that signs callback tokens."""
     strict: bool = False
-    """Whether executions are strict whose playbooks say nothing about it."""
+    """The default of `strict` for playbooks that do not set it."""
     on_end: Callable[[State], None] = lambda _: None
     """Called once with the state of an execution that ends."""
     on_failure: OnFailure | None = None
-    """Who is told of failures by default."""
+    """The default handler of failures."""
     link: str = ""
-    """Where people look at an execution, with `{execution_id}` in it."""
+    """The address of an execution's page for people, with `{execution_id}` in it; empty: none."""
     pools: frozenset[str] | None = None
     """The pools in which steps may run; None: any."""
     ways_in: InboundSources | None = None
-    """What comes in from outside for triggers; None: not known."""
+    """The sources from which triggers can receive something; None: unknown."""
     worker_tools: WorkerTools | None = None
-    """Which tools the workers have; None: not known."""
+    """The tools that the workers have; None: unknown."""
     limits: Limits | None = None
     output: RunningOutput | None = None
-    """What running tasks have written, where that can be seen."""
+    """The output of running tasks, where it is readable; else None."""
     by: By | None = None
-    """Who asks; None: nobody does, it goes on by itself."""
+    """The caller; None if the engine acts by itself."""
     marks: EvaluationMarks | None = None
     risked: set[str] | None = None
     """Executions whose templates this process evaluates although they have ended a process; None: all. Others get a wake."""

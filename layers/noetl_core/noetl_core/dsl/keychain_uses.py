@@ -1,4 +1,4 @@
-"""Which entries of the keychain a playbook uses: in templates, and by name where a task names a credential."""
+"""Finds the entries of the keychain that a playbook uses: in templates, and by name where a task names a credential."""
 
 from __future__ import annotations
 

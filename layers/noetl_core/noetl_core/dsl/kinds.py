@@ -35,7 +35,7 @@ WAITING_KINDS: Final = frozenset({"wait", "callback", "playbook"})
 ALL_OPTIONS: Final[Mapping[str, Field]] = {
     option.name: option for options in (COMMON_OPTIONS, *(kind.options for kind in KINDS.values())) for option in options
 }
-"""What an outer scope may default for the tasks below it, by name."""
+"""The options of all kinds of tasks, by name. An outer scope may set defaults for them."""
 
 ALL_SPEC: Final = frozenset(ALL_OPTIONS)
 """Spec keys that an outer scope may default for the tasks below it."""

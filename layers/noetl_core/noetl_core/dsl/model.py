@@ -20,7 +20,7 @@ Value = Any
 """A plain YAML/JSON value whose strings may be templates."""
 
 Path = tuple[str | int, ...]
-"""Where a node stands in the document: `("workflow", 0, "tool", 1, "url")`."""
+"""The place of a node in the document: `("workflow", 0, "tool", 1, "url")`."""
 
 
 class _Unset:
@@ -42,7 +42,7 @@ CATCH_UP: Final[tuple[CatchUp, ...]] = get_args(CatchUp)
 
 @frozen
 class Then:
-    """What a task-policy rule does (formal specification 6.2, resolutions 7 and 29)."""
+    """The action of a task-policy rule (formal specification 6.2, resolutions 7 and 29)."""
 
     do: Do = "continue"
     attempts: Value = 3
@@ -123,10 +123,10 @@ class Task:
     rate: Rate | None = None
     """Its own, else that of the step's tasks, else that of the executor's."""
     label: str | None = field(default=None, compare=False)
-    """How the author calls it when the task was made from sugar (`choose`, `while`, `until`)."""
+    """The author's name of a task that was made from sugar (`choose`, `while`, `until`)."""
     path: Path = field(default=(), compare=False)
     line: int = field(default=0, compare=False)
-    """Where it begins in the text, from 1; 0 when it comes from no text."""
+    """The line of the text at which it begins, from 1; 0 if it comes from no text."""
 
     @property
     def called(self) -> str:
@@ -135,7 +135,7 @@ class Task:
 
     @property
     def answered_by_token(self) -> bool:
-        """Whether it is a callback that a token answers, not a signal's name."""
+        """Return whether this is a callback that a token answers, not one that waits for a signal."""
         return self.kind == "callback" and not self.inputs.get("signal")
 
 
@@ -245,11 +245,11 @@ class Step:
     deadline_s: Value = None
     failure_mode: FailureMode = "fail_fast"
     compensate: tuple[Task, ...] = ()
-    """What undoes a finished run of the step when the execution fails, or is cancelled with compensation."""
+    """The tasks that undo a finished run of the step when the execution fails, or is cancelled with compensation."""
     compensate_loop: Loop | None = None
     concurrency: Concurrency | None = None
     spec: Mapping[str, Value] = field(default_factory=dict)
-    """What else was written under `step.spec`, without `policy`."""
+    """The other keys of `step.spec`, without `policy`."""
     path: Path = field(default=(), compare=False)
 
 
@@ -277,14 +277,14 @@ class Schedule:
     """Seconds between two occurrences, which are counted from 1970 on."""
     timezone: str = "UTC"
     overlap: Overlap = "skip"
-    """What happens to an occurrence while the execution of an earlier one runs."""
+    """The treatment of an occurrence while the execution of an earlier one runs."""
     catch_up: CatchUp = "latest"
-    """Which missed occurrences are started afterwards."""
+    """The missed occurrences that are started afterwards."""
     jitter_s: float = 0
 
 
 Source = Schedule | Events | Messages | Webhook | Uploads
-"""What a trigger fires on."""
+"""The source of a trigger: times, events, messages of a queue, requests or uploads."""
 
 
 @frozen
@@ -296,9 +296,9 @@ class Trigger:
     payload: Mapping[str, Value] = field(default_factory=dict)
     """Merged over the workload; its templates read `trigger`."""
     enabled: bool = True
-    """Whether it is on when it is registered for the first time."""
+    """If true, the trigger is enabled when it is registered for the first time."""
     version: Version = None
-    """Which version it starts, a number or an alias; None: the one that has it."""
+    """The version to start, a number or an alias; None: the version that defines the trigger."""
     path: Path = field(default=(), compare=False)
     line: int = field(default=0, compare=False)
 

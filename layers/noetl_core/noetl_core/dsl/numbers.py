@@ -46,8 +46,8 @@ class Range:
 
     @property
     def quoted(self) -> bool:
-        """Whether text that is a number counts as one: what an expression gives may be text, too. If 1 is out of range it does
-        not, because a schema cannot express bounds on numbers in text."""
+        """Return whether text that is a number counts as one, because the result of an expression may be text. If 1 is out of
+        range it does not: a schema cannot express bounds on numbers in text."""
         return self.template and not self.switch and self.low <= 1
 
     def holds(self, value: float) -> bool:
@@ -93,17 +93,17 @@ BURST: Final = Range(1, 10_000, whole=True)
 CONCURRENT: Final = Range(1, 1_000, whole=True, null=False)
 """All holders are in one item."""
 WAIT: Final = Range(0, YEAR_S)
-"""Of tasks that wait: seconds, which text may give with a unit (`15m`)."""
+"""The seconds that a task waits. Text may give them with a unit (`15m`)."""
 ANSWER: Final = Range(0, YEAR_S, above=True)
 HEARTBEAT: Final = Range(1, YEAR_S)
 LOOK: Final = Range(1, 3600)
 """Each ping is an event."""
 PRESIGNED: Final = Range(1, 7 * DAY_S)
-"""How long a URL signed by S3 can be used."""
+"""The seconds for which a URL signed by S3 is valid."""
 QUEUE_DELAY: Final = Range(0, 900)
-"""How long SQS may hide a message at most."""
+"""The seconds for which a message may be hidden; SQS allows no more."""
 KEPT: Final = Range(1, 10 * YEAR_S)
-"""How long a value of `kind: kv` lasts."""
+"""The seconds for which a value of `kind: kv` is kept."""
 SCHEDULE_RATE: Final = Range(60, YEAR_S, whole=True, template=False, null=False, time=True)
 """A stack checks what is due once a minute."""
 SCHEDULE_JITTER: Final = Range(0, DAY_S, template=False, null=False, time=True)

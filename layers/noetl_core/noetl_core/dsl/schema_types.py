@@ -39,7 +39,7 @@ from noetl_core.expr.compiled import PATTERN as TEMPLATE
 Schema = dict[str, Any]
 
 REFERENCE: Final = "language/"
-"""Where the pages of the language reference are, as seen from docs/playbook.schema.json: the tables link from there."""
+"""The path of the language reference relative to docs/playbook.schema.json. The links of the tables begin with it."""
 
 TEMPLATED: Final[Schema] = {"type": "string", "pattern": TEMPLATE}
 TEXT: Final[Schema] = {"type": "string", "minLength": 1}

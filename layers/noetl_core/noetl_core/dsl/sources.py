@@ -1,4 +1,5 @@
-"""What triggers fire on, other than times: events, messages of a queue, webhooks, uploads. Frozen values, as the model's."""
+"""Defines the sources of triggers other than times: events, messages of a queue, webhooks, uploads. They are frozen values, like
+those of the model."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ ALGORITHMS: Final[tuple[Algorithm, ...]] = get_args(Algorithm)
 Encoding = Literal["hex", "base64"]
 ENCODINGS: Final[tuple[Encoding, ...]] = get_args(Encoding)
 CREDENTIALS: Final = "hooks/"
-"""How the names of credentials begin that sign webhooks: whoever checks signatures may read no others."""
+"""The prefix of the names of credentials that sign webhooks. The function that checks signatures may read no other
+credentials."""
 Respond = Literal["accepted", "validated"]
 RESPONDS: Final[tuple[Respond, ...]] = get_args(Respond)
 BODY: Final = "body"
@@ -78,7 +80,7 @@ class Webhook:
     """The header with the instant of signing."""
     tolerance_s: float = 300
     signed: str | None = None
-    """What is signed: text with `{timestamp}` and `{body}`."""
+    """The signed text, with `{timestamp}` and `{body}` in it."""
     id: str | None = None
     """The header with the id of the delivery."""
     respond: Respond = "accepted"

@@ -1,4 +1,4 @@
-"""Which version of a playbook is meant: the latest, a number, or an alias (docs/catalog.md).
+"""Selects a version of a playbook: the latest, a number, or an alias (docs/catalog.md).
 
 Where a version may be named, `path@3` and `path@prod` name it too. What an alias stands for is known to the catalog alone.
 """

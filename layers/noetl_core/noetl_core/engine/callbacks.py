@@ -24,7 +24,7 @@ class Forged(Exception):
 
 @frozen
 class CallbackTarget:
-    """What a token names: the visit `task_run` of the step's task number `task`, in run `run_id`."""
+    """The task to which a callback token belongs: the visit `task_run` of the step's task number `task`, in run `run_id`."""
 
     execution_id: str
     run_id: str

@@ -76,7 +76,7 @@ class NewExecution:
     expires_at: int = 0
     """The instant until which the log is kept (seconds)."""
     trigger: Triggered | None = None
-    """What started it, where nobody asked for it."""
+    """The trigger that started the execution; None if a caller started it."""
     labels: Mapping[str, str] = field(default_factory=dict)
     priority: float | None = None
     """That of the request, if it has one."""

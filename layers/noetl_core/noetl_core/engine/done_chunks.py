@@ -59,7 +59,7 @@ class DoneChunks:
 
     execution_id: str
     chunks: int
-    """How many chunks the loop has."""
+    """The number of chunks of the loop."""
     origins: list[Origin]
     """The loop's own lead; then one whose chunks a redrive keeps."""
     count: int = 0
@@ -70,7 +70,7 @@ class DoneChunks:
     innermost: Counts = field(default_factory=lambda: Counts(total=0, succeeded=0, failed=0))
     """Iterations of the innermost loop in these chunks."""
     rows: dict[str, dict[str, DoneChunk]] = field(default_factory=dict)
-    """Of blocks that are not complete: their chunks, by block and index (as text, as in JSON)."""
+    """The chunks of incomplete blocks, by block and index (both as text, because keys of JSON are text)."""
     texts: dict[str, str] = field(default_factory=dict)
     """Complete blocks, by number."""
 

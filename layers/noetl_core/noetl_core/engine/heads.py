@@ -13,7 +13,7 @@ from noetl_core.values.frozen import frozen
 
 @frozen
 class Head:
-    """What lists show of an execution; a summary that can be rebuilt from the log."""
+    """The summary of an execution for lists. It can be rebuilt from the log."""
 
     execution_id: str
     status: str
@@ -27,11 +27,11 @@ class Head:
     parent: Mapping[str, Any] | None = None
     expires_at: int = 0
     trigger: Mapping[str, str] | None = None
-    """What started it, `{kind, name}`; None where somebody asked for it."""
+    """The trigger that started it, `{kind, name}`; None if a caller started it."""
     search: Mapping[str, Any] | None = None
     """Search attributes by name; None: the playbook has none."""
     labels: Mapping[str, str] = field(default_factory=dict)
-    """What whoever started it calls it by."""
+    """The labels that the caller of its start set."""
     warnings: int = 0
     """The number of its warnings."""
 

@@ -15,7 +15,8 @@ MAX_DECISION_BYTES: Final = 8 * 1024 * 1024
 PAGED_BYTES: Final = 8 * MAX_DECISION_BYTES
 """The most bytes of a list kept in pages that a decision loads as a whole: together its pages are the results of a loop."""
 FEW: Final = 4
-"""Of an object within that limit all is loaded when more of its parts were read: each question is a decision begun anew."""
+"""Number of parts of one object after which all of the object is loaded, if it is within that limit: each question restarts the
+decision."""
 
 
 Ask = Callable[[Sequence[AskedNeed]], NoReturn]

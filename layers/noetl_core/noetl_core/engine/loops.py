@@ -16,15 +16,15 @@ CHUNK_ITEMS = 100
 MOST_ITEMS = 1_000
 """The most items of a chunk, however short they are: a takeover reads all of them again."""
 CHUNK_S = 10.0
-"""How long a chunk should take: much longer than starting it, much shorter than the longest invocation."""
+"""The intended duration of a chunk in seconds: much longer than starting it, much shorter than the longest invocation."""
 SHORTEST_S = 0.0001
 CHUNKS_PER_SLOT = 8
 """The least number of chunks for each slot of the window: with one each, a slow chunk would leave the others idle."""
 PER_CHUNK = 10
 """The most concurrent iterations in one chunk: a worker is one small machine."""
 MEASURED_S = 3.0
-"""How long a loop with `exec: auto` is measured before it may be handed over: what a cold worker starts first (a process for
-Python, connections) takes a second or two and says nothing about the iterations."""
+"""Seconds for which a loop with `exec: auto` is measured before it may be handed over. A cold worker needs a second or two to
+start a process for Python, or connections, which says nothing about the iterations."""
 LEFT_S = 20.0
 """A loop with `exec: auto` is handed over when more than this is left of it. Workers that start cold and three writes a chunk
 cost seconds, which is little beside 20; and 20 is little beside the 15 minutes that an invocation lasts."""
@@ -49,7 +49,7 @@ class CtxConflict(Exception):
 
 @frozen
 class ChunkPlan:
-    """How a distributed loop is cut: `chunks` of `chunk_size` items; `window` of them run at the same time, each with
+    """The division of a distributed loop: `chunks` of `chunk_size` items; `window` of them run at the same time, each with
     `per_chunk` items at the same time.
 
     `window * per_chunk` never exceeds the loop's `max_in_flight`.

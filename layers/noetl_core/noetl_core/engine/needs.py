@@ -1,4 +1,4 @@
-"""What a decision asks for: values that are stored elsewhere, which its caller loads before it decides again."""
+"""Defines the needs of a decision: values that are stored elsewhere. The caller loads them and decides again."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ are small."""
 PartNeed = tuple[Literal["part"], str, Span]
 """Some items of a large value: the key of its object, and where in it they are."""
 Need = BoundaryNeed | PartNeed | tuple[Literal["object"], str] | tuple[Literal["outline"], str, str, str]
-"""What a decision reads; `("object", key)`: the value behind a reference; `("outline", key, outline, checksum)`: where its
-parts are."""
+"""A value that a decision reads; `("object", key)`: the value behind a reference; `("outline", key, outline, checksum)`: the
+places of its parts."""
 AskedNeed = (
     BoundaryNeed
     | PartNeed

@@ -1,4 +1,5 @@
-"""Which finished steps templates can read: a command carries the results of those steps only, not of all that ever ended."""
+"""Finds the finished steps that templates can read. A command carries the results of these steps only, not of all finished
+ones."""
 
 from __future__ import annotations
 

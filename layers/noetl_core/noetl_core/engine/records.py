@@ -54,7 +54,7 @@ class Tally:
     takeovers_without_progress: int = 0
     """Takeovers in a row that brought no outcome."""
     aggregates: Aggregates | None = None
-    """What the iterations of a loop that goes on came to so far (`engine.fold.aggregates`)."""
+    """Aggregates of the iterations so far, if the run is a loop in progress (`engine.fold.aggregates`)."""
 
 
 @frozen

@@ -55,9 +55,9 @@ class Token:
     joined: bool = False
     """A join produced it from the tokens that met: it is not held at that join again."""
     rounds: dict[str, int] = field(default_factory=dict)
-    """How often its branch has gone back past each join (`engine.routing.joins`)."""
+    """The number of times that its branch has gone back past each join (`engine.routing.joins`)."""
     priority: float = 0
-    """Of the tokens that may move, the one with the higher priority moves first (`next.spec.policy.priority`)."""
+    """The priority among the tokens that may move: the highest moves first (`next.spec.policy.priority`)."""
 
 
 @dataclass(slots=True)
@@ -72,7 +72,7 @@ class LoopState:
     error: Failure | None = None
     broke: bool = False
     aggregates: Aggregates | None = None
-    """Of the iterations of the chunks that are done."""
+    """Aggregates of the iterations of finished chunks."""
 
     @property
     def counts(self) -> Counts:
@@ -95,9 +95,10 @@ class Run:
     scheduled_at: int
     as_of: int
     opened_at: int = 0
-    """When it was scheduled for the first time; a resume changes `scheduled_at` only. Of a chunk: when its loop was."""
+    """The instant at which it was scheduled for the first time; a resume changes `scheduled_at` only. For a chunk: that of its
+    loop."""
     began_at: int = 0
-    """When it was scheduled for the first time, a chunk itself."""
+    """The instant at which the run itself, even if it is a chunk, was scheduled for the first time."""
     pool: str = "default"
     status: Literal["scheduled", "suspended"] = "scheduled"
     expected_seq: int = 0
@@ -117,21 +118,21 @@ class Run:
     parent: str | None = None
     loop: LoopState | None = None
     carried_over: CarriedOver | None = None
-    """What a redrive keeps of the runs before it (`engine.redrive.plan`): their finished tasks and iterations are not run
-    again."""
+    """The parts of earlier runs that a redrive keeps (`engine.redrive.plan`): their finished tasks and iterations are not
+    repeated."""
     limits: dict[str, float] = field(default_factory=dict)
     """Its `timeout_s` and `deadline_s`, where expressions gave them when it was scheduled."""
     undoes: Undoes | None = None
     """The finished run that this one compensates: `{run, at, loop}`; with `stops`, the ended run whose work outside it stops."""
     outside: bool = False
-    """Whether it has waited for work outside, which goes on should the run be ended."""
+    """True if it has waited for outside work, which would continue after an early end of the run."""
     claim: RunClaim | None = None
     """The worker that took it in the commit that scheduled it."""
 
 
 @dataclass(slots=True)
 class StepState:
-    """What is kept of the finished runs of one step: for `steps.<name>`, summaries and visit limits."""
+    """The record of the finished runs of one step: for `steps.<name>`, summaries and visit limits."""
 
     visits: int = 0
     runs: int = 0
@@ -140,15 +141,15 @@ class StepState:
     """ResultPointer to the last finished run's result: `{run, seq}`; or `{value}` for what the control plane made itself."""
     loop: Counts | None = None
     took: Aggregates | None = None
-    """Of all its finished runs, from when they were scheduled."""
+    """Aggregates of all its finished runs, measured from their scheduling."""
     iterations: Aggregates | None = None
-    """Of the iterations of its last finished run."""
+    """Aggregates of the iterations of its last finished run."""
     last_run: str | None = None
     """The last finished run."""
     warnings: Warnings | None = None
-    """Of all its runs (`engine.warnings`)."""
+    """The warnings of all its runs (`engine.warnings`)."""
     fired: dict[str, int] = field(default_factory=dict)
-    """How often each arc was selected, by its index."""
+    """The number of times that each arc was selected, by the arc's index."""
     opened: int = 0
     """Its runs, with the chunks of its loops and its compensations."""
     commits: int = 0
@@ -175,8 +176,7 @@ class EndedRun(NamedTuple):
 
 @dataclass(slots=True)
 class EndedRuns:
-    """What ended runs, chunks and compensations of all steps came to, bounded however many they are
-    (`engine.fold.ended_runs`)."""
+    """A bounded summary of the ended runs, chunks and compensations of all steps (`engine.fold.ended_runs`)."""
 
     count: int = 0
     since: int = 0
@@ -209,7 +209,7 @@ class LimitUse:
 
     @property
     def place(self) -> str:
-        """Where it stands among those that wait: by priority, then by when it asked."""
+        """Its sort key among waiters: by priority, then by the time of the request."""
         return f"{round((MAX_PRIORITY - self.priority) * 1000):010d}#{self.asked_at:018d}#{self.holder}"
 
 
@@ -241,7 +241,7 @@ class State:
     parent: Parent | None = None
     trace_id: str | None = None
     trigger: Triggered | None = None
-    """What started it; None where somebody asked for it."""
+    """The trigger that started it; None if a caller started it."""
     labels: dict[str, str] = field(default_factory=dict)
     """By which lists find it."""
     priority: float | None = None
@@ -251,7 +251,8 @@ class State:
     strict: bool = False
     """Undefined values in templates, and errors that no rule matches, are failures; fixed at the start."""
     by: dict[str, By] = field(default_factory=dict)
-    """Who started it, and who last did each operation on it: `start`, `pause`, `resume`, `cancel`, `redrive`, `answer`."""
+    """The callers who started it and who last did each operation on it: `start`, `pause`, `resume`, `cancel`, `redrive`,
+    `answer`."""
     key: RequestKey | None = None
     epoch: int = 0
     timeout_s: float | None = None
@@ -296,7 +297,7 @@ class State:
     freed: dict[str, LimitUse] = field(default_factory=dict)
     """The last places that runs have left: whoever routes news again frees them again, for somebody may have died before."""
     admitted_at: int = 0
-    """When the execution got its place, if it needs one: its timeout counts from there."""
+    """The instant at which the execution got its place, if it needs one. Its timeout counts from there."""
     signals: list[Signal] = field(default_factory=list)
     """The mailbox: signals that were received and not yet matched to a wait."""
     seen_signals: list[str] = field(default_factory=list)
@@ -310,7 +311,7 @@ class State:
     attempts: int = 0
     """Evaluations of its templates in a row that began and did not end, because the process ended."""
     handled: Handled | None = None
-    """What was done about its last failed end."""
+    """The handling of its last failed end."""
     search: SearchAttributes | None = None
     """Search attributes as they were recorded last; None: the playbook has none."""
 
@@ -320,7 +321,7 @@ class State:
 
     @property
     def compensates(self) -> bool:
-        """Whether finished steps are to be compensated when the execution ends now."""
+        """True if the execution, should it end now, compensates its finished steps."""
         return self.undo if self.status == "cancelling" else self.failure is not None
 
     @property
@@ -330,13 +331,13 @@ class State:
 
     @property
     def awaits_place(self) -> bool:
-        """Whether the execution itself waits for a place: nothing of it begins."""
+        """True if the execution itself waits for a place. Until then none of its steps begins."""
         own = self.limits.get(self.holder) if self.limits else None
         return own is not None and not own.held
 
     @property
     def awaits_limit(self) -> bool:
-        """Whether the execution, or one of its tokens, waits for a place."""
+        """True if the execution, or one of its tokens, waits for a place."""
         return any(not use.held for use in self.limits.values())
 
     def step(self, name: str) -> StepState:

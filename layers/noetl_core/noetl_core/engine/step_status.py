@@ -1,4 +1,4 @@
-"""What a step stands at: by its finished runs, its open ones, and the tokens that wait at it."""
+"""Computes the status of a step from its finished runs, its open ones, and the tokens that wait at it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from noetl_core.engine.state import Run, State, StepState, Token
 
 @dataclass(slots=True)
 class Standing:
-    """What there is of one step in a state. `runs` are its open runs, chunks and compensations not among them."""
+    """The records of one step in a state. `runs` are its open runs, without chunks and compensations."""
 
     known: StepState | None = None
     runs: list[Run] = field(default_factory=list)

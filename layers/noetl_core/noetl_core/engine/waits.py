@@ -37,6 +37,6 @@ def beat_by(seconds: float, now: int) -> int:
 
 
 def is_repeated_heartbeat(wait: Wait, now: int) -> bool:
-    """Whether a ping comes so soon after the last that it says nothing new."""
+    """Return whether a ping follows the last one so closely that it carries no new information."""
     seconds = wait["heartbeat"]
     return beat_by(seconds, now) - wait["beat_by"] < min(seconds / 10, 1.0) * SECOND

@@ -24,7 +24,7 @@ SHOWN: Final = 20
 MESSAGE: Final = 200
 """Characters of a message."""
 LET_PASS: Final = ("continue", "break")
-"""What a policy does after an error that it lets pass. A jump leads to tasks that handle it."""
+"""Actions of a policy that let an error pass. A jump is not among them: it leads to tasks that handle the error."""
 
 _NUMBERS: Final = re.compile(r"\d+")
 

@@ -51,7 +51,7 @@ class WarningGroup(TypedDict):
 
 
 class Warnings(TypedDict):
-    """What went wrong without failing anything."""
+    """The errors and anomalies that failed nothing."""
 
     count: int
     groups: list[WarningGroup]

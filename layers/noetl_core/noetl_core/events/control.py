@@ -142,7 +142,7 @@ class ExecutionRedriven(RedrivenFrom):
     same commit."""
 
     epoch: int
-    """How often it was redriven: a part of all ids that are derived from now on."""
+    """The number of redrives. All ids that are derived from now on contain it."""
     after: int
     """The control position for which it was planned."""
     again: list[str]
@@ -153,7 +153,7 @@ class ExecutionRedriven(RedrivenFrom):
     """Keys of ctx that the operator set."""
     args: NotRequired[dict[str, Any]]
     steps: NotRequired[dict[str, RemainingStep]]
-    """What `steps` shows of the steps whose runs are repeated."""
+    """The values that `steps` shows for the steps whose runs are repeated."""
     last_result: NotRequired[ResultPointer]
     joins: NotRequired[list[str]]
     """Joins that count as not fired."""

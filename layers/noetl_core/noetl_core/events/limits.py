@@ -11,7 +11,7 @@ class LimitRequested(TypedDict):
     """The execution, or a run of one of its steps, needs a place in a limit; it begins once it has one."""
 
     holder: str
-    """Who will hold the place: `<execution id>`, or `<execution id>/<run id>`."""
+    """The future holder of the place: `<execution id>`, or `<execution id>/<run id>`."""
     key: str
     max: int
     on_limit: Literal["wait", "skip", "cancel_oldest"]

@@ -1,4 +1,4 @@
-"""What a redrive keeps of earlier runs, and what it restores: plain JSON, as it is stored."""
+"""Defines the parts of earlier runs that a redrive keeps or restores: plain JSON, as it is stored."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Rerun(TypedDict, total=False):
 
 
 class CarriedOver(TypedDict, total=False):
-    """What a redriven run carries over from earlier runs: `loop` for a distributed loop, `runs` for any other run."""
+    """The parts of earlier runs that a redriven run keeps: `loop` for a distributed loop, `runs` for any other run."""
 
     runs: list[tuple[str, Rerun]]
     """Pairs of a run and the part of it that is run again, oldest first; a pair is a list of two in JSON."""
@@ -34,19 +34,19 @@ class CarriedOver(TypedDict, total=False):
 
 
 class CarriedOverLoop(TypedDict):
-    """What a redriven distributed loop carries over."""
+    """The parts of an earlier distributed loop that a redriven one keeps."""
 
     plan: LoopPlan
     done: dict[str, ChunkDone]
     """The chunks that are kept, by their index."""
     chunks: dict[str, CarriedOver]
-    """What is carried over into chunks that are run again."""
+    """The parts that each chunk that is run again keeps, by the chunk's index."""
     before: NotRequired[dict[str, CarriedOver]]
-    """What was carried over into chunks that are kept, for a later redrive of these chunks."""
+    """The parts that chunks that are kept had kept themselves, for a later redrive of these chunks."""
 
 
 class RemainingStep(TypedDict, total=False):
-    """What `steps.<name>` shows of a step whose runs are repeated: its last remaining run; empty if none remains."""
+    """The values that `steps.<name>` shows for a step whose runs are repeated: its last remaining run; empty if none remains."""
 
     status: str | None
     at: ResultPointer | None

@@ -23,7 +23,7 @@ class StepStarted(TypedDict):
     worker: str
     chunk: NotRequired[int]
     takeover: NotRequired[int]
-    """How many workers this run has lost so far."""
+    """The number of workers that this run has lost so far."""
     asked: NotRequired[bool]
     """A person asked for the takeover."""
     goes_on: NotRequired[str]
@@ -141,12 +141,12 @@ class TaskProcessed(TypedDict):
     task: str
     run: str
     visit: int
-    """How often the pipeline has reached this task in the run, from 1."""
+    """The number of times that the pipeline has reached this task in the run, from 1."""
     attempt: int
     outcome: TaskOutcome
     directive: DirectiveTaken
     started: NotRequired[int]
-    """When the attempt began, unless a `TaskStarted` has recorded that."""
+    """The instant at which the attempt began, in microseconds, unless a `TaskStarted` has recorded it."""
     path: NotRequired[list[int]]
     authored: NotRequired[Authored]
     set_iter: NotRequired[dict[str, Any]]

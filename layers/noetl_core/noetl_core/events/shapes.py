@@ -10,7 +10,7 @@ ExecutionStatus = Literal["running", "waiting", "paused", "cancelling", "stuck",
 ListedStatus = Literal["running", "waiting", "retrying", "paused", "cancelling", "stuck", "completed", "failed", "cancelled"]
 """As lists and counts say it: `retrying` tries a task again, or waits for that."""
 EndStatus = Literal["completed", "failed", "cancelled"]
-"""How an execution ends."""
+"""The status with which an execution ends."""
 
 
 @final
@@ -90,7 +90,7 @@ class Wait(TypedDict):
     task: NotRequired[str]
     iteration: NotRequired[list[int]]
     at: NotRequired[int]
-    """When the wait ends by itself, in microseconds: the instant of a timer, or a timeout."""
+    """The instant at which the wait ends by itself, in microseconds: that of a timer, or a timeout."""
     signal: NotRequired[str]
     """The name of the signal that answers it."""
     callback: NotRequired[str]
@@ -98,7 +98,7 @@ class Wait(TypedDict):
     heartbeat: NotRequired[float]
     """The longest time between heartbeats of a callback, in seconds."""
     beat_by: NotRequired[int]
-    """When the next heartbeat must have come, in microseconds."""
+    """The instant by which the next heartbeat must have come, in microseconds."""
     schema: NotRequired[Any]
     """The JSON Schema of an answer."""
     description: NotRequired[Any]
@@ -117,11 +117,11 @@ class Wait(TypedDict):
     return_step: NotRequired[str]
     """The step of the child whose result is the result."""
     part: NotRequired[str]
-    """Which part of the child's result the task takes."""
+    """The part of the child's result that the task takes."""
     limit: NotRequired[str]
     """The key of the rate for which the task waits."""
     permit: NotRequired[int]
-    """When the permit may be used, in microseconds: a little after `at`, when the run wakes."""
+    """The instant from which on the permit may be used, in microseconds: a little after `at`, when the run wakes."""
     outside: NotRequired[OutsideWork]
     """The outside work that the task polls at `at`."""
 
@@ -137,20 +137,20 @@ class OutsideWork(TypedDict):
     kept: dict[str, Any]
     """The data by which the tool finds the work."""
     looks: int
-    """How often the tool has answered that the work is in progress; 0 before it begins."""
+    """The number of answers of the tool that the work is in progress; 0 before it begins."""
     since: int
-    """When the attempt began, in microseconds."""
+    """The instant at which the attempt began, in microseconds."""
     until: NotRequired[int]
-    """When the attempt times out, in microseconds."""
+    """The instant at which the attempt times out, in microseconds."""
     stops: NotRequired[int]
-    """How often stopping it after its timeout has failed."""
+    """The number of failed attempts to stop it after its timeout."""
 
 
 class Handled(TypedDict):
     """The handling of a failed execution."""
 
     epoch: int
-    """How often the execution had been redriven before that end."""
+    """The number of redrives of the execution before that end."""
     handler: str
     """The playbook, the URL or the topic that is notified."""
     execution_id: NotRequired[str]
@@ -330,7 +330,7 @@ MAX_PRINCIPAL: Final = 200
 
 
 class By(TypedDict):
-    """Who asked for something, and by which way."""
+    """The caller of an operation, and the way by which the request came."""
 
     principal: str
     """An ARN, the name in a token, a user of this machine; of what nobody asks for: the trigger, or the parent execution."""

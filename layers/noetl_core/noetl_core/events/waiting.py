@@ -36,7 +36,7 @@ class SignalReceived(TypedDict):
     nonce: NotRequired[str]
     """Its number among several answers at the same time."""
     by: NotRequired[By | str | None]
-    """Who sent it. In older logs a text, which is the `nonce`."""
+    """The sender. In older logs a text, which is the `nonce`."""
 
 
 class SignalMatched(TypedDict):

@@ -61,7 +61,7 @@ class Compiled:
     names: frozenset[str]
     reads: tuple[Read, ...]
     builds_value: bool
-    """Whether the expression may build its value rather than find it in the scope."""
+    """If true, the expression may build its value rather than find it in the scope."""
     _template: nodes.Template | None = field(default=None, repr=False)
     _root: Root | None = field(default=None, repr=False)
 

@@ -40,7 +40,7 @@ class PathRecord:
     """Alias -> its versions, each with its weight."""
     tags: tuple[str, ...] = ()
     deleted_at: int | None = None
-    """When the path was deleted, after which nothing new starts from it (microseconds)."""
+    """The instant at which the path was deleted (microseconds). From then on nothing new starts from it."""
     changes: tuple[PathChange, ...] = ()
     """The latest changes, newest first."""
 
@@ -121,7 +121,7 @@ class Heads(Protocol):
 
 
 class DueItems(Protocol):
-    """When executions are to be reconciled next. The sweeper reads them; it is also the timer service."""
+    """The instants at which executions are to be reconciled next. The sweeper reads them; it is also the timer service."""
 
     def set_due(self, execution_id: str, at: int, seen: int | None = None) -> None:
         """Record that the execution is to be reconciled at `at` (microseconds), replacing the stored instant. With `seen`, write
@@ -146,7 +146,7 @@ class ExecutionIndex(Heads, DueItems, Protocol):
 
 @frozen
 class Gate:
-    """What workers must do: run, pause or stop; and single runs that must stop."""
+    """The orders to the workers of an execution: run, pause or stop; and single runs that must stop."""
 
     mode: Literal["run", "pause", "stop"] = "run"
     stopped_runs: frozenset[str] = frozenset()

@@ -20,7 +20,7 @@ class WebhookDelivery:
     event: Mapping[str, Any]
     """`headers` and `body`."""
     at: int
-    """When it arrived (microseconds)."""
+    """The instant at which it arrived (microseconds)."""
 
 
 class WebhookSink(Protocol):

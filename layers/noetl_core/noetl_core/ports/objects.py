@@ -55,9 +55,9 @@ class Upload:
     version_id: str | None = None
     sequencer: str | None = None
     at: int = 0
-    """When it was put (microseconds), as the notification says."""
+    """The instant at which it was uploaded, as the notification reports it (microseconds)."""
     by: str = ""
-    """Who put it, if the notification says so."""
+    """The uploader, if the notification reports it."""
 
     @property
     def identity(self) -> str:
@@ -67,7 +67,7 @@ class Upload:
 
 
 class Inbox(Protocol):
-    """Where uploads are stored. Raises `NotFound` for an object that no longer exists."""
+    """The store of uploads. Raises `NotFound` for an object that no longer exists."""
 
     def read(self, upload: Upload) -> bytes:
         """Return the content of the object. The caller has checked its size."""

@@ -1,4 +1,4 @@
-"""Where the control plane sends work."""
+"""Sends work from the control plane to workers and routers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class DeadLetter:
 
 
 class CommandQueue(Protocol):
-    """Where the control plane sends work. Messages are delivered at least once, in no order."""
+    """The queues to which the control plane sends work. Messages are delivered at least once, in no order."""
 
     def send(self, commands: Sequence[Command], delay_s: int = 0) -> Sequence[Command]:
         """Send each command to its pool (delay 0-900 s). Returns the commands that could not be sent."""

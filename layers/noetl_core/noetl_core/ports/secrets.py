@@ -44,9 +44,9 @@ class StoredToken:
 
     sealed: str
     until: int
-    """When the token expires (microseconds)."""
+    """The instant at which the token expires (microseconds)."""
     expires_at: int
-    """When the store may delete it (seconds)."""
+    """The instant from which on the store may delete it (seconds)."""
     version: str = ""
     """Assigned by the store; different for each written token."""
     accesses: int = 0

@@ -53,7 +53,7 @@ class Firing:
 
 
 REFUSED_KEPT_S: Final = 14 * DAY_S
-"""How long a refused delivery can be fired again."""
+"""Seconds for which a refused delivery can be fired again."""
 
 
 @frozen

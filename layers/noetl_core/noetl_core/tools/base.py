@@ -151,7 +151,7 @@ class SourceTool(Tool, Protocol):
     """A tool whose rows `transfer` moves (docs/tools/transfer.md)."""
 
     source: Collection[str]
-    """What a source of this kind takes beside `kind`; everything else is refused."""
+    """The inputs that a source of this kind takes besides `kind`. All others are rejected."""
 
     def export(self, call: ToolCall) -> Outcome:
         """Write the rows that `call.inputs`, a source, asks for to a file of the execution, in an order that the file keeps.

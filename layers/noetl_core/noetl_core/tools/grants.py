@@ -11,9 +11,9 @@ from noetl_core.engine.outcome import ErrorInfo
 from noetl_core.values.instants import SECOND
 
 Sharing = Literal["local", "shared", "global"]
-"""Who shares a token: one execution, its family of parents and children, or all executions."""
+"""The executions that share a token: one, its family of parents and children, or all."""
 MARGIN_S: Final = 60.0
-"""How long before its expiry a token is renewed, or a tenth of its lifetime if that is less."""
+"""Seconds before its expiry at which a token is renewed, or a tenth of its lifetime if that is less."""
 
 
 class TokenRefused(Exception):
@@ -55,9 +55,9 @@ class Token:
     since: int
     until: int
     own: bool = False
-    """Whether this process has requested it."""
+    """True if this process has requested it."""
     accepted: bool = False
-    """Whether a service has accepted it from this process."""
+    """True if a service has accepted it from this process."""
 
     @property
     def value(self) -> str:

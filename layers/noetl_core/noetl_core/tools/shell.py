@@ -44,7 +44,7 @@ LONGEST_SCRIPT: Final = 100_000
 GRACE_S: Final = 2.0
 """Seconds between SIGTERM and SIGKILL."""
 DRAIN_S: Final = 0.5
-"""How long the output of background processes is awaited after the script has ended (seconds)."""
+"""Seconds for which the output of background processes is awaited after the script has ended."""
 FIRST_SLICE_S, SLICE_S = 0.002, 0.05
 PIECE: Final = 64 * 1024
 KEPT: Final = ("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH")

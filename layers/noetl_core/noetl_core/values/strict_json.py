@@ -101,4 +101,4 @@ def parsed(body: bytes) -> Any:
 
 
 SUSPECT: Final = re.compile(rb"\\u[dD][89a-fA-F]|[eE]\+?[0-9]{3}")
-"""How halves of surrogate pairs, and numbers that are infinite, may be written."""
+"""Possible spellings of halves of surrogate pairs, and of infinite numbers."""

@@ -1,4 +1,4 @@
-"""What a task of the kind asks for, checked: the request that starts it."""
+"""Checks the inputs of a task of the kind, and builds the request that starts it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LAUNCH: Final = ("FARGATE", "EC2", "EXTERNAL")
 MOST_BYTES: Final = 8192
 """The most bytes that ECS takes as overrides."""
 OWN: Final = "NOETL_"
-"""How the variables begin that the engine sets."""
+"""The prefix of the variables that the engine sets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Request:
     family: str
     region: str | None
     container: str | None
-    """Whose exit code counts, and whose command and environment are overridden."""
+    """The container whose exit code counts, and whose command and environment are overridden."""
     arguments: Mapping[str, Any]
     """Those of RunTask, without what names the task."""
 

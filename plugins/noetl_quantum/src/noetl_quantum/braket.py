@@ -40,7 +40,7 @@ class NotInstalled(Exception):
 
 
 def is_openqasm_3(source: Any) -> TypeGuard[str]:
-    """Whether a circuit is text in OpenQASM 3, which only this backend reads."""
+    """Return whether a circuit is text in OpenQASM 3, which only this backend reads."""
     return isinstance(source, str) and _OPENQASM_3.match(source) is not None
 
 

@@ -1,4 +1,4 @@
-"""What Snowflake's errors are as outcomes (docs/language/results.md, "Errors")."""
+"""Maps Snowflake's errors to outcomes (docs/language/results.md, "Errors")."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NUMBERS: Final[dict[int, ErrorKind]] = {
     390111: "db_connection", 390112: "db_connection", 390195: "db_connection",  # the session is over
 }  # fmt: skip
 _LOGIN: Final = range(390100, 390420)
-"""What the service says where it does not take who logs in."""
+"""Codes of the service for a rejected login."""
 _CLASSES: Final[dict[str, ErrorKind]] = {
     "28": "auth", "23": "db_constraint", "22": "schema", "42": "schema", "40": "db_deadlock", "57": "db_timeout",
     "08": "db_connection",

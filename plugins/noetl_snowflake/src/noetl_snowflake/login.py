@@ -1,4 +1,4 @@
-"""Who connects to which account: the input `auth` as arguments of the connector."""
+"""Reads the input `auth`, user and account, as arguments of the connector."""
 
 from __future__ import annotations
 

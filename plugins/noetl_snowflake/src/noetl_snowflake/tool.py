@@ -31,7 +31,7 @@ _ASKS: Final = re.compile(
 )
 """Statements whose one column may be called `status` by their author, as it is in what Snowflake says of a `CREATE`."""
 _CHANGED: Final = "number of rows "
-"""How the columns begin that Snowflake gives of a statement that changes rows."""
+"""The prefix of the columns that Snowflake returns for a statement that changes rows."""
 
 
 class SnowflakeTool:
@@ -76,7 +76,7 @@ class SnowflakeTool:
 
 
 class _Work:
-    """What a call asks for, checked. Raises `BadInput`."""
+    """The checked inputs of a call. Raises `BadInput`."""
 
     def __init__(self, call: ToolCall) -> None:
         self._call = call

@@ -17,11 +17,11 @@ from noetl_core.ports import Clock, NotFound
 from noetl_core.values.instants import SECOND
 
 MAX_AGE_S = 60
-"""How long a worker caches a credential. A template that reads it in a thousand iterations makes one request, and a replaced
-credential takes effect within a minute."""
+"""Seconds for which a worker caches a credential. A template that reads it in a thousand iterations makes one request, and a
+replaced credential takes effect within a minute."""
 
 RECOVERY_DAYS: Final = 7
-"""How long Secrets Manager keeps a deleted credential, which nobody can read meanwhile: the shortest time that it takes."""
+"""Days for which Secrets Manager keeps a deleted credential, unreadable: the minimum that it accepts."""
 
 _DELETED: Final = "InvalidRequestException"
 """The error code for a request that a secret does not take while it waits for its deletion, or while it does not."""

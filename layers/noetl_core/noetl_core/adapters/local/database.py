@@ -153,7 +153,7 @@ class WriteAheadLog:
         self._lock = threading.Lock()
         self._handle = -1
         self.unsynced = False
-        """Whether something was written since the last sync began."""
+        """True if something was written since the last sync began."""
 
     def sync(self) -> None:
         """Sync the file. Threads that call this meanwhile share the next sync."""

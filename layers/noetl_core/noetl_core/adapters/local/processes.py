@@ -22,7 +22,7 @@ _PROC = Path("/proc")
 
 @frozen
 class Place:
-    """Where a process runs, as far as known: the machine, its boot, the pid namespace."""
+    """The place of a process, as far as known: its machine, the boot of that machine, and the pid namespace."""
 
     machine: str
     boot: str

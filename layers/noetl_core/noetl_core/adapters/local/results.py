@@ -20,7 +20,7 @@ from noetl_core.values.frozen import frozen
 from noetl_core.values.result_refs import is_plain, unchecked_reference
 
 DRAFT = ".put-"
-"""How the name of a file begins that is not complete."""
+"""The beginning of the name of an incomplete file."""
 DRAFT_S = 3600
 """A draft that was not written to for this long is nobody's any more (seconds)."""
 

@@ -31,12 +31,12 @@ from noetl_core.values.frozen import frozen
 from noetl_core.values.instants import SECOND
 
 GRACE_S = 30
-"""How long a command may stay unclaimed before it is sent again; this grows with its age."""
+"""Seconds for which a command may stay unclaimed before it is sent again. The time grows with the command's age."""
 DEEP_QUEUE = 1000
 """With more waiting commands than this, an unclaimed command is assumed to be among them."""
 RUNS_PER_RECONCILIATION = 1000
 UNFINISHED_AGAIN_S = 90
-"""When an execution whose reconciliation never ends is due again: at the second sweep after this one."""
+"""Seconds after which an execution whose reconciliation never ends is due again: at the second sweep after this one."""
 
 
 @frozen

@@ -25,7 +25,8 @@ _WORDS: Final[Mapping[str, str]] = {
     "attempts": "_attempt",
     "success": "(outcome.status == 'ok')",
 }
-"""What authors call parts of an outcome, unless the playbook binds the name itself."""
+"""Other names that authors use for parts of an outcome, with their meaning. A name that the playbook itself binds keeps its own
+meaning."""
 
 
 @frozen

@@ -10,7 +10,7 @@ from noetl_core.expr import is_template
 
 ACTIONS: Final = {"kv_get": "get", "kv_put": "put", "kv_delete": "delete", "kv_purge": "delete", "kv_keys": "list"}
 _SERVICE: Final = ("auth", "credential", "credentials", "url", "servers", "user", "username", "password", "token")
-"""Where the values were, and how to reach it."""
+"""Keys with the address of NATS and the login to it."""
 
 
 def rewrite_key_values(e: Edits, task: Node, what: str) -> None:

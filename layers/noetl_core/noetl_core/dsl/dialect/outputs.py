@@ -29,7 +29,7 @@ _ENTRY: Final = frozenset({"path", *_NAMES})
 _OUTPUT: Final = words("output_select store")
 _PATH: Final = re.compile(r"""\.?([A-Za-z_]\w*)|\.?(\d+)(?=[.\[]|\Z)|\[\s*(\d+)\s*\]|\[\s*(?:'([^'\[\]]+)'|"([^"\[\]]+)")\s*\]""")
 _CLOSE: Final = 0.7
-"""How much a key is like `path` that can only be a slip of it; `at` is another word."""
+"""Minimum similarity of a key to `path` at which it counts as a typo of it. `at` is below it: another word."""
 _ROOT: Final = re.compile(r"\w+")
 _FORM: Final = "a path, {path: data.next, as: next}, or {next: data.next}"
 _WAY: Final = "names and numbers, as data.items[0].id"
@@ -48,9 +48,9 @@ class Named:
 
 
 Selections = list[tuple[Node, tuple[str | int, ...], str, list[Named]]]
-"""Of a step: the step, the path below it to what has an `output`, its name in messages, and what it names."""
+"""Entries with an `output`: the step, the path in the step to the entry, its name in messages, and the names that it defines."""
 Table = dict[tuple[str, ...], Named]
-"""What templates read -> what they mean by it."""
+"""Paths that templates read -> the named parts that they mean."""
 
 
 def rewrite_outputs(e: Edits, root: Node, steps: list[Node]) -> None:
@@ -274,7 +274,7 @@ def _meant(path: tuple[str, ...], table: Table) -> Named | None:
 
 
 _LENGTHS: Final = (2, 3, 4)
-"""Of `task.name`, `event.result.name` and `steps.step.result.name`."""
+"""The lengths of `task.name`, `event.result.name` and `steps.step.result.name`."""
 
 
 def _with_path(e: Edits, one: Named, length: int, text: str) -> str:

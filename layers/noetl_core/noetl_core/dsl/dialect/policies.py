@@ -13,7 +13,7 @@ LIKE_NONE: Final[Sequence[Mapping[str, Any]]] = (
     {"when": braced(FAILED), "then": {"do": "fail"}},
     {"else": {"then": {"do": "continue"}}},
 )
-"""What a task without a policy does."""
+"""Rules with the same effect as no policy."""
 
 
 def has_rules(task: Node) -> bool:

@@ -32,7 +32,7 @@ SPELLINGS: Final[Mapping[str, str]] = {
     "on": "on", "retry_on": "on", "on_errors": "on", "error_kinds": "on", "errors": "on",
     "enabled": "enabled",
 }  # fmt: skip
-"""What authors call the parts of a retry -> what they are."""
+"""Spellings that authors use for the parts of a retry -> the parts."""
 _BACKOFFS: Final[Mapping[str, str]] = {
     **{word: word for word in ("none", "linear", "exponential")},
     "fixed": "none", "constant": "none", "exp": "exponential", "expo": "exponential", "exponential_jitter": "exponential",

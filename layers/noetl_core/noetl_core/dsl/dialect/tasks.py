@@ -38,7 +38,7 @@ _FROM: Final = re.compile(r"\s*from\s+([A-Za-z_][\w.]*)\s+import\s+([A-Za-z_]\w*
 
 @dataclass(slots=True)
 class TasksOf:
-    """What the tasks of one step have in common."""
+    """The context that the tasks of one step share."""
 
     step: str | None
     readers: Readers

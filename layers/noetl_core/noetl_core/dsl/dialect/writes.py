@@ -19,7 +19,7 @@ SCOPES: Final = ("ctx", "iter")
 
 @dataclass(slots=True)
 class Readers:
-    """Who reads which name: `below` the tool of a step, or `elsewhere`."""
+    """The names that templates read, by their readers: the tasks `below` a step, or parts of it `elsewhere`."""
 
     as_ctx: set[str] = field(default_factory=set)
     """Read as `ctx.<name>` anywhere."""

@@ -1,4 +1,4 @@
-"""What a task of one kind may contain."""
+"""Describes a task of one kind: its inputs, options and actions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Action(NamedTuple):
     """The inputs of a kind that one of its actions takes."""
 
     needs: tuple[frozenset[str], ...] = ()
-    """Of each group at least one must be given."""
+    """Groups of inputs. The action needs at least one input of each group."""
     takes: frozenset[str] = frozenset()
     """Inputs that may also be given."""
 
@@ -41,7 +41,7 @@ class Action(NamedTuple):
 
 
 class KindSpec:
-    """What a task of one kind may contain."""
+    """The description of a task of one kind: its inputs and options, and the rules about them."""
 
     __slots__ = (
         "actions",
@@ -84,11 +84,11 @@ class KindSpec:
         self.options = options
         """Keys of its `spec`, beside those that every kind takes."""
         self.page = page
-        """Where it is explained."""
+        """The page that explains the kind."""
         self.required = required
-        """Of each group at least one key must be given."""
+        """Groups of keys. A task needs at least one key of each group."""
         self.exclusive = exclusive
-        """Of each group at most one key."""
+        """Groups of keys. A task may have at most one key of each group."""
         self.script = script
         """The input that `script` fills with the text of a file."""
         self.needs = needs or {}
@@ -98,7 +98,7 @@ class KindSpec:
         self.idle = tuple(f.name for f in fields if not f.effect)
         """Inputs that are accepted without effect."""
         self.actions = actions or {}
-        """What each word of `action` takes; of a kind with actions, the inputs that belong to some of them only."""
+        """The inputs that each value of `action` takes. Inputs that no action lists belong to all actions."""
         self.inputs = frozenset(f.name for f in fields if not f.same_as)
         self.spec = frozenset(f.name for f in options)
         self.aliases = {f.name: f.same_as for f in fields if f.same_as}

@@ -182,4 +182,4 @@ LIBRARY: Final = Block(
 )
 
 OVERRIDE: Final = Field("", Anything("as of the entry"), "Replaces this input of the workbook's entry, or is merged over it.")
-"""What a task of `kind: workbook` may set besides its own inputs."""
+"""The type of an input of the workbook's entry in a task of `kind: workbook`, which may set it besides its own inputs."""

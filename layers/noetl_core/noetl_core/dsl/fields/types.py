@@ -29,7 +29,7 @@ class Prose:
 
 
 class Name:
-    """What the engine identifies things by. `of`: what it names, as error messages say it."""
+    """An identifier in the engine. `of` is the noun for the named thing in error messages."""
 
     __slots__ = __match_args__ = ("of",)
 
@@ -136,7 +136,7 @@ class Field(NamedTuple):
     otherwise: str = ""
     """The default in words, if it is not a single value."""
     link: str = ""
-    """Where it is explained: a page of docs/language with a section. Empty: where its block is."""
+    """The explanation: a page of docs/language with a section. Empty: that of the field's block."""
     required: bool = False
     effect: bool = True
     """False: accepted without effect."""

@@ -1,4 +1,4 @@
-"""What the rules of lint share: the playbook, its text with positions, and the findings."""
+"""Holds the context that the rules of lint share: the playbook, its text with positions, and the findings."""
 
 from __future__ import annotations
 

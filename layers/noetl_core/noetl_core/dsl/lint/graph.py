@@ -10,8 +10,8 @@ Graph = Sequence[Sequence[int]]
 """Node -> its successors."""
 
 STEPS_PER_EDGE: Final = 200
-"""How many steps up the tree of dominators an analysis may take per edge of the net. Real nets need a few; a net that is
-built to need more is not analysed."""
+"""The most steps up the dominator tree that an analysis may take, per edge of the net. Real nets need a few. A net constructed to
+need more is not analysed."""
 
 
 class OverBudget(Exception):

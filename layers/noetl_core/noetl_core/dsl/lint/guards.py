@@ -1,4 +1,4 @@
-"""What is certain about a condition without running it: conditions over facts, with three values.
+"""Evaluates conditions under facts without running them, in three-valued logic.
 
 A condition is True or False when it has that value whatever the names it reads contain, beyond the given facts; otherwise it
 is None.

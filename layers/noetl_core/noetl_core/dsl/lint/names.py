@@ -53,7 +53,7 @@ ITER_ALWAYS: Final = words("index parent")
 
 @dataclass(frozen=True)
 class Scope:
-    """What the templates of one place may read."""
+    """The names that templates may read at one place."""
 
     roots: frozenset[str]
     where: str
@@ -66,7 +66,7 @@ class Scope:
 
 @dataclass
 class Names:
-    """What the playbook binds."""
+    """The names that the playbook binds."""
 
     lint: Lint
     workload: frozenset[str] = frozenset()
@@ -75,11 +75,11 @@ class Names:
     steps: frozenset[str] = frozenset()
     arc_args: dict[str, set[str]] = field(default_factory=dict)
     results: Results = frozenset()
-    """Where the results of steps are read."""
+    """The paths at which templates read results of steps."""
     known: dict[Path, frozenset[str] | None] = field(default_factory=dict)
     """The fields of the results of tasks, by their places."""
     suggestions: int = 100
-    """How many more similar names may be searched for: each search compares with all names."""
+    """The remaining number of searches for similar names. Each search compares with all names."""
 
     def fields(self, task: Task | None) -> frozenset[str] | None:
         """Return the fields of the result of a task; None where these are not known."""

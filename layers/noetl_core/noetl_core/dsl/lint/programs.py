@@ -20,7 +20,7 @@ from noetl_core.expr import is_template
 
 NAMESPACES: Final = words("workload ctx iter steps keychain job execution_id")
 IN_CONTEXT: Final = words("workload ctx execution_id")
-"""What `context` has of them."""
+"""The parts of `NAMESPACES` that `context` has."""
 SEEN: Final = words("args input_data context _run")
 """Variables that every program has."""
 OF_ENGINE: Final = words(

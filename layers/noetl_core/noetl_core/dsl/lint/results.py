@@ -23,7 +23,7 @@ _PAIR: Final = words("key value")
 _DEFAULT: Final = re.compile(r"\{\{-?\s*workload\.(\w+)\s*-?\}\}")
 _OUTCOME: Final = words("status result error meta")
 _SECTIONS: Final = words("http pg py shell duckdb data results")
-"""What tools of some kinds add to an outcome, and what other dialects read of it."""
+"""Sections that tools of some kinds add to an outcome, and names that other dialects read of it."""
 _ERROR: Final = words("kind message retryable code details")
 
 

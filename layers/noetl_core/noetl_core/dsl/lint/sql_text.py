@@ -42,7 +42,7 @@ _PARSED: Final = words("select insert update delete with")
 
 @frozen
 class Wrong:
-    """Where a text is wrong, from line 1 and column 1, and why."""
+    """An error in a text: its line and column, both from 1, and the reason."""
 
     line: int
     column: int

@@ -47,9 +47,9 @@ class Node:
         """Offset of a scalar in the source text."""
         self.size = 1
         self.keys: dict[str, tuple[int, int]] = {}
-        """Of a mapping: where each key stands."""
+        """The line and column of each key, if the node is a mapping."""
         self.plain_text: str | None = None
-        """Of an unquoted scalar: its text."""
+        """The text of the node, if it is an unquoted scalar."""
         self.rewritten = False
         """The value is no longer what the text says (an accepted spelling was replaced)."""
         self.shared = False

@@ -72,7 +72,7 @@ class Given:
 
 
 _QUOTED_COMMAND: Final = re.compile(rf"""(['"]){COMMAND.pattern}\1""")
-"""How a program names the result of a statement."""
+"""The name of a statement's result in a program."""
 
 
 @dataclass
@@ -83,25 +83,25 @@ class Reader:
     source: str
     diagnostics: list[Diagnostic] = field(default_factory=list)
     programs: bool = True
-    """Whether program text is compiled: not for a pinned playbook, which was validated before."""
+    """If true, program text is compiled. The text of a pinned playbook is not, because it was validated before."""
     lenient: bool = False
-    """Whether a task of another playbook may be missing: it may be in a catalog that is not available here."""
+    """If true, a task of another playbook may be missing: it may be in a catalog that is not available here."""
     strict: bool = False
-    """Whether the playbook says that its executions are strict."""
+    """The value of `strict` in the playbook's executor."""
     unresolved: set[str] = field(default_factory=set)
     """Tasks of the workbook that are missing for this reason."""
     reads: dict[str, tuple[Read, ...]] = field(default_factory=dict)
-    """What each template text reads; texts that do not compile are not in it."""
+    """The names that each template text reads. Texts that do not compile are absent."""
     compiled: dict[str, Compiled] = field(default_factory=dict)
     """The same texts compiled: a large playbook has more of them than the cache of `expr` holds."""
     programs_left: int = LONGEST_CHECKED
-    """How many more characters of program text may be compiled: validation has one time budget per playbook."""
+    """The remaining characters of program text that may be compiled. Validation has one time budget per playbook."""
     program_reads: dict[str, Mapping[str, tuple[int, int]]] = field(default_factory=dict)
-    """What each program text reads and does not bind, with line and column in it."""
+    """The names that each program text reads and does not bind, with their line and column in it."""
 
     @cached_property
     def reads_statements(self) -> bool:
-        """Whether a template, or a program, reads what one of several statements gave, as `command_1` (`expr.views`)."""
+        """Return whether a template or a program reads the result of one of several statements, as `command_1` (`expr.views`)."""
         return _QUOTED_COMMAND.search(self.loaded.text) is not None or any(
             COMMAND.fullmatch(part) for reads in self.reads.values() for read in reads for part in read.path[1:]
         )
@@ -363,4 +363,4 @@ _READ: Final[dict[type, Callable[[Reader, Node, str, Any], Any]]] = {
     Condition: lambda r, node, what, _: r.condition(node, what),
     Range: Reader.number,
 }
-"""How a single value of a type is read."""
+"""Readers of single values, by type."""

@@ -1,4 +1,5 @@
-"""What `kind: playbook` calls, as far as it is written literally: `path`, `path@3`, `path@prod`, and `version`."""
+"""Finds the playbooks that `kind: playbook` calls, where they are written literally: `path`, `path@3`, `path@prod`, and
+`version`."""
 
 from __future__ import annotations
 

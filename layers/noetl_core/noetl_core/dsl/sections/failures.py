@@ -1,4 +1,4 @@
-"""Who is notified that an execution has failed: `executor.spec.on_failure`, and the one line that is a stack's default."""
+"""Reads the handler that is notified of a failed execution: `executor.spec.on_failure`, and the one-line default of a stack."""
 
 from __future__ import annotations
 

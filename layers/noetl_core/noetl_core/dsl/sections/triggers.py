@@ -23,7 +23,7 @@ MOST: Final = 50
 LONGEST: Final = 200
 """Characters of a cron expression."""
 ROOT: Final = "trigger"
-"""What the templates of a payload read."""
+"""The root of the names that templates of a payload read."""
 FIELDS: Final = "five fields: minute, hour, day of month, month, day of week"
 
 _EVENT_BRIDGE: Final = re.compile(r"\s*(rate|cron)\((.*)\)\s*\Z")
@@ -251,6 +251,7 @@ _SOURCES: Final[Mapping[str, Callable[[Reader, Given, str], Source | None]]] = {
     "webhook": read_webhook,
     "upload": read_uploads,
 }
-"""How each source is read: `(reader, what is given, what it is called) -> Source`, None where it is reported."""
+"""The readers of sources, by kind: `(reader, the mapping, its name in messages) -> Source`. They return None if they have
+reported an error."""
 
 __all__ = ["Source", "read_triggers"]

@@ -10,9 +10,9 @@ from noetl_core.dsl.reading.load import Node
 from noetl_core.dsl.reading.reader import Reader
 
 ATTACHED: Final = words("auth database tables queries")
-"""What an entry of `attach` has."""
+"""The keys of an entry of `attach`."""
 FILE: Final = words("content base64 json filename content_type")
-"""What a file of a form has, if it is no reference."""
+"""The keys of a file in a form, unless it is a reference."""
 _CONTENT: Final = words("content base64 json")
 
 

@@ -86,7 +86,7 @@ def _else_body(r: Reader, entry: Node, entries: dict[str, Node], place: str) -> 
 
 
 class OfTask(NamedTuple):
-    """What stands in `spec.policy` of a task."""
+    """The contents of `spec.policy` of a task."""
 
     policy: TaskPolicy | None = None
     """None without rules: an error fails the pipeline."""

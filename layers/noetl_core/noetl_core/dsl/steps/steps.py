@@ -27,7 +27,7 @@ _TIMEOUT: Final = ("spec", "policy", "lifecycle", "timeout_s")
 
 @dataclass(slots=True)
 class StepScope:
-    """What reading a step needs of the playbook around it."""
+    """The parts of the surrounding playbook that reading a step needs."""
 
     executor: Executor
     spec: Mapping[str, Any] = field(default_factory=dict)

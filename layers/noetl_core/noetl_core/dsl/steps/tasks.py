@@ -55,7 +55,7 @@ LEGACY_TASK: Final = {
 
 @dataclass(slots=True)
 class TaskScope:
-    """What the tasks of one step have in common."""
+    """The context that the tasks of one step share."""
 
     step: str
     spec: Mapping[str, Any] = field(default_factory=dict)

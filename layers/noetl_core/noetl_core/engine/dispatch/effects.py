@@ -29,7 +29,7 @@ from noetl_core.values.frozen import frozen
 from noetl_core.values.instants import SECOND
 
 FIRST_RECONCILIATION_S: Final = 90
-"""When the sweeper reconciles an execution for the first time: after the lease (60 s) and a margin."""
+"""Seconds until the sweeper reconciles an execution for the first time: the lease (60 s) and a margin."""
 RECONCILE_EVERY_S: Final = 55
 """The interval while something runs: a little less than the minute of the schedule, so that every sweep finds the execution
 due."""
@@ -137,7 +137,7 @@ class HandleFailure:
     at: int
     trace_id: str | None = None
     warnings: Warnings | None = None
-    """Of an execution that completed with warnings: only a handler with `also: warnings` is told."""
+    """The warnings of an execution that completed with warnings. Only handlers with `also: warnings` are notified of it."""
     depth: int = 0
     """That of nested calls, which goes on in what the handler starts: else failures and handlers could have no end."""
 
@@ -319,7 +319,7 @@ def next_reconciliation(playbook: Playbook, state: State, now: int) -> int:
 
 @dataclass(slots=True)
 class _News:
-    """What the events of one commit require besides themselves."""
+    """The effects that the events of one commit require."""
 
     scheduled: list[str] = field(default_factory=list)
     """Runs that a worker is asked for, in the order they were scheduled."""

@@ -1,5 +1,5 @@
-"""What the runs of a step, or the iterations of a loop, came to: durations, retries, errors by kind and message, which ones
-failed. Bounded, however many there are, so that nobody reads a whole log to say it.
+"""Aggregates the outcomes of a step's runs, or of a loop's iterations: durations, retries, errors by kind and message, failed
+items. Their size is bounded for any number of runs, so that readers need not read a whole log.
 
 A worker folds the events of its run (`RunAggregates`) and states the outcome in its boundary; the fold of the control stream
 adds that to the step (`observe`). Both are functions of the log alone.

@@ -15,7 +15,7 @@ DEEPEST = 16
 """The depth of nested branches at which all live tokens and runs get new places: in cycles that fork in every round, places
 stay short."""
 STALE = 64
-"""How many places of tokens and runs that are not live any more may be kept."""
+"""The most places of tokens and runs that are kept after their tokens and runs have ended."""
 
 
 def branches(state: State, run: str, arcs: Sequence[int]) -> None:

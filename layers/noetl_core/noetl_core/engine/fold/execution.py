@@ -1,4 +1,4 @@
-"""What the events of an execution as a whole do to its state: its request, its ctx, its statuses, its end, a redrive."""
+"""Folds the events of an execution as a whole into its state: its request, its ctx, its statuses, its end, a redrive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What news from outside the runs does to the state: timers, signals, child executions."""
+"""Folds inputs from outside the runs into the state: timers, signals, child executions."""
 
 from __future__ import annotations
 

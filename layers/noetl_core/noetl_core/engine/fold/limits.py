@@ -1,4 +1,4 @@
-"""What the events of limits do to the state: a place that was asked for, got, refused or freed."""
+"""Folds the events of limits into the state: a place that was requested, assigned, refused or freed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from noetl_core.events import limits
 
 folds = Folds()
 KEPT: Final = 20
-"""How many places that were freed are remembered."""
+"""The number of freed places that the state remembers."""
 
 
 @folds(limits.LimitRequested)

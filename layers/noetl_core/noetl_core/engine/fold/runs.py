@@ -1,4 +1,4 @@
-"""What the events of step runs do to the state: scheduled, suspended, resumed, ended; loops and their chunks; compensation."""
+"""Folds the events of step runs into the state: scheduled, suspended, resumed, ended; loops and their chunks; compensation."""
 
 from __future__ import annotations
 

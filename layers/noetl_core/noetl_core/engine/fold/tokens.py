@@ -1,4 +1,4 @@
-"""What the events of tokens do to the state: enqueued, parked, claimed, joined, and the arcs that make them."""
+"""Folds the events of tokens into the state: enqueued, parked, claimed, joined, and the arcs that produce them."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from noetl_core.values.frozen import frozen
 
 @frozen
 class Need:
-    """What a node waits for: for one of `nodes` to end, whichever (`any_frees`), or for all of them to end."""
+    """The nodes that must end before a waiting node continues: all of `nodes`, or with `any_frees` any one of them."""
 
     nodes: tuple[str, ...]
     any_frees: bool = False

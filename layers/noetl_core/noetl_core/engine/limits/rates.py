@@ -19,11 +19,11 @@ service see more than it was promised."""
 RESERVED_S: Final = 2
 """The most seconds' worth of permits that a worker reserves at a time. If it dies, nobody uses them."""
 LATE_S: Final = 0.05
-"""How late a permit may be used, beside `LATE_PART` of an interval. Together with `USED`, a second then never has more than the
-rate and the burst, and some time is left for the way to the service."""
+"""Seconds by which a permit may be used late, in addition to `LATE_PART` of an interval. Together with `USED`, no second exceeds
+the rate and the burst, and some time is left for the way to the service."""
 LATE_PART: Final = 0.75
 FORGOTTEN_S: Final = 24 * 3600
-"""How long an unused rate is kept."""
+"""Seconds for which an unused rate is kept."""
 
 
 REQUESTS_AT_ONCE_S: Final = 2
@@ -66,7 +66,7 @@ class Pace:
 
     @property
     def at_once(self) -> int:
-        """How many permits a worker reserves at a time, at most."""
+        """The maximum number of permits that a worker reserves at a time."""
         return max(self.burst, int(self.per_second * RESERVED_S), 1)
 
     @property

@@ -20,8 +20,8 @@ MAX_DELAY_S = DELAY.high
 
 @frozen
 class Directive:
-    """What happens next, and the writes that belong to it. `matched` is the index of the rule, `else`, or None when no rule
-    matched."""
+    """The next move of a pipeline, and the writes that belong to it. `matched` is the index of the rule, `else`, or None if no
+    rule matched."""
 
     do: Do
     to: str | None = None

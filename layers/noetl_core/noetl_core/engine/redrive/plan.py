@@ -45,8 +45,8 @@ class BadRedrive(ValueError):
 
 @frozen
 class From:
-    """Where to begin: at a step, at a task of it, or at one iteration of its loop (the indexes, outermost first). In a step
-    without a loop, the number after a task is a visit of it, from 1."""
+    """The place at which a redrive begins: a step, a task of it, or one iteration of its loop (the indexes, outermost first). In
+    a step without a loop, the number after a task is a visit of it, from 1."""
 
     step: str
     task: str | None = None
@@ -79,8 +79,8 @@ class Redrive:
 
 @frozen
 class Plan:
-    """What a redrive does: the `data` of its event; `reruns`, the runs it takes back with what of each is run again;
-    `followers`, the other runs that depend on them; and the tokens it puts back."""
+    """The plan of a redrive: the `data` of its event; `reruns`, the runs to repeat, each with the part of it that is run again;
+    `followers`, the other runs that depend on them; and `put_back`, the tokens to restore."""
 
     data: control.ExecutionRedriven
     reruns: tuple[tuple[RunLineage, Rerun | None], ...]

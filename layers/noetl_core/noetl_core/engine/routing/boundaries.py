@@ -1,5 +1,4 @@
-"""How a routing pass takes news: boundaries of run streams, and facts that reach the control plane from outside
-(docs/architecture.md)."""
+"""Routes inputs: boundaries of run streams, and facts that reach the control plane from outside (docs/architecture.md)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""How a routing pass asks for places in limits that executions share (docs/limits.md). Who gets one is decided elsewhere, among
-all executions (`control.limits.places`); that is news, as everything from outside."""
+"""Requests places in limits that executions share (docs/limits.md), as part of a routing pass. `control.limits.places` decides
+among all executions. Its decision returns as an input, like everything from outside."""
 
 from __future__ import annotations
 

@@ -80,13 +80,13 @@ class RoutingPass:
     judged: int = -1
     """The `ctx_version` at which the parked tokens were last evaluated; -1 lets all be evaluated again."""
     ended: bool = False
-    """Whether a step has ended since the parked tokens were last evaluated: admission may read that."""
+    """True if a step has ended since the parked tokens were last evaluated. Admission may read that."""
     advance: list[str] = field(default_factory=list)
     """Lead runs of distributed loops that a redrive continues: their windows must be filled."""
     issued: list[str] = field(default_factory=list)
     """Tokens of this pass that are not evaluated yet. Older tokens are parked, held by a join, or may not move."""
     arcs: int = 0
-    """How many arcs were evaluated since tokens began to move."""
+    """The number of arcs evaluated since tokens began to move."""
     searched: int = field(init=False)
     """The `ctx_version` for which search attributes are recorded."""
     blanks: Blanks = field(default_factory=dict)

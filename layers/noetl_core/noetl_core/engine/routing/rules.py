@@ -170,8 +170,8 @@ def _move_tokens(p: RoutingPass) -> bool:
 
 
 def _judge_parked(p: RoutingPass) -> bool:
-    """When nothing runs: evaluate the admission of parked tokens once more, before joins go on without them and before they
-    expire. Returns True when something moved."""
+    """Evaluate the admission of parked tokens once more when nothing runs, before joins proceed without them and before they
+    expire. Returns True if something moved."""
     if not any(token.parked for token in p.state.tokens.values()):
         return False
     p.judged = -1
@@ -319,8 +319,8 @@ def _schedule(p: RoutingPass, step: Step, token: Token) -> None:
 
 
 def _finish(p: RoutingPass) -> None:
-    """When nothing is open: run compensations, expire tokens that stay denied, then end the execution, once (formal
-    specification 4.4)."""
+    """Finish an execution in which nothing is open: run compensations, expire tokens that stay denied, then end the execution,
+    once (formal specification 4.4)."""
     s = p.state
     p.blanks.clear()
     if s.compensates and s.completed:

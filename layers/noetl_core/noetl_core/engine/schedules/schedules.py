@@ -34,7 +34,7 @@ MOST_WAITING: Final = 1_000
 MOST_AT_ONCE: Final = 10
 """Occurrences that one decision starts."""
 WAITS_AGAIN_S: Final = 30
-"""When it is looked again whether an earlier execution has ended."""
+"""Seconds after which an occurrence that waits checks again whether the earlier execution has ended."""
 CANCELLED_AGAIN_S: Final = 5
 COUNTED: Final = 1_000
 """Missed occurrences are counted up to here."""
@@ -42,7 +42,7 @@ COUNTED: Final = 1_000
 
 @frozen
 class ScheduleState:
-    """What a schedule is at."""
+    """The progress of a schedule."""
 
     next_at: int | None = None
     """The first occurrence that is not taken yet; None: there is none any more."""

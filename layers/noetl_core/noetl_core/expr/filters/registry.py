@@ -1,4 +1,4 @@
-"""How filters and tests are declared: plain functions of the evaluation and the value, registered by name."""
+"""Declares filters and tests: plain functions of the evaluation and the value, registered by name."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from noetl_core.expr.methods import LINE_ENDS, WHITESPACE, bounded, replace
 
 _WORD_START: Final = re.compile(r"([-\s({\[<]+)")
 QUOTE: Final = 12
-"""What `quote` takes for each byte: three characters, and an item of a list."""
+"""The cost that `quote` charges for each byte: three characters, and an item of a list."""
 _WORD: Final = re.compile(r"\w+")
 
 

@@ -1,4 +1,4 @@
-"""What tools may access in AWS: the resources named by the stack's parameters (docs/access.md).
+"""Checks the access of tools to AWS: to the resources named by the stack's parameters (docs/access.md).
 
 A stack grants its workers what its parameters name (`ToolBuckets=reports,raw-*`) and passes them the same text, because an
 emulator enforces no roles, and because a refusal can then say what to do. The engine's own resources are never granted, and
@@ -33,7 +33,7 @@ UPLOADS: Final = "triggers/"
 
 @frozen
 class Right:
-    """What one parameter of the stack grants."""
+    """The right to the resources that one parameter of the stack names."""
 
     parameter: str
     variable: str

@@ -27,9 +27,9 @@ Stopped = asyncio.CancelledError
 MOST: Final = 512
 """Maximum concurrent coroutines: each may need a file, and a Lambda function may have 1,024 open."""
 SLICE_S: Final = 0.5
-"""How often a call is checked for whether it is still needed."""
+"""Seconds between two checks whether a call is still needed."""
 STOP_S: Final = 1.0
-"""How long a coroutine may take to end once it is stopped."""
+"""Seconds that a coroutine may take to end after it is stopped."""
 
 
 class Kept(Protocol):

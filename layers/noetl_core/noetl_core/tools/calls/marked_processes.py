@@ -14,7 +14,7 @@ from typing import Final
 
 MARK: Final = "NOETL_PROCESS_MARK"
 ROUNDS: Final = 50
-"""How often the search is repeated for processes that were started meanwhile."""
+"""The most rounds of the search, which is repeated for processes that were started meanwhile."""
 PAUSE_S: Final = 0.002
 _PROCESSES: Final = Path("/proc")
 

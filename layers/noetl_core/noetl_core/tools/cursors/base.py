@@ -55,7 +55,7 @@ class Source(Protocol):
 
     kind: str
     fills: bool
-    """Whether a claim with fewer rows than requested means that there are no more. Otherwise the claim is repeated until the
+    """If true, a claim with fewer rows than requested means that there are no more. Otherwise the claim is repeated until the
     frame is full."""
 
     def claim(self, ids: ClaimIds, limit: int, lease_s: float) -> Inputs:

@@ -34,7 +34,7 @@ NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 NO_COLUMNS: Final = "_no_columns"
 """The column of a table without rows, because a table needs one."""
 _OF_ROWS = re.compile(rb"\s*(\[\s*)?[{\]]")
-"""How JSON text of a row or a list of rows begins; a list of lists begins differently."""
+"""The beginning of JSON text of a row or a list of rows. A list of lists begins differently."""
 
 
 def size_of(call: ToolCall) -> int:

@@ -32,9 +32,9 @@ from noetl_core.values.instants import SECOND
 
 KEPT: Final = 256
 REFUSED_S: Final = 10
-"""How long a refusal is cached, so that a loop with a wrong secret does not lock the client out."""
+"""Seconds for which a rejection is cached, so that a loop with a wrong secret does not lock the client out."""
 KEPT_ON_S: Final = 30 * 24 * 3600
-"""How long an expired token is stored for its refresh token."""
+"""Seconds for which an expired token is stored for its refresh token."""
 POLL_S: Final = 0.2
 
 

@@ -13,7 +13,7 @@ from noetl_core.tools.http.client import Response
 STEP: Final = 1 << 20
 EXCERPT_BYTES: Final = 2_000
 MEMBER: Final = b"\x1f"
-"""How a member of a gzip file begins. A file may have any number of members (RFC 1952)."""
+"""The first byte of a member of a gzip file. A file may have any number of members (RFC 1952)."""
 _TEXT: Final = frozenset({"", "application/xml", "application/x-ndjson", "application/javascript"})
 
 

@@ -45,7 +45,7 @@ _TYPES: Final = {
 
 @frozen
 class Target:
-    """Where a body is stored: under `key`, and a suffix that says its format."""
+    """The place in which a body is stored: `key` and a suffix for its format."""
 
     results: ResultStore
     key: str

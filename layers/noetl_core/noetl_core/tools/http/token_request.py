@@ -19,7 +19,7 @@ from noetl_core.tools.http.request import prepare
 from noetl_core.tools.oauth2 import token_of
 
 REQUEST_S: Final = 30.0
-"""How long a token request may take."""
+"""Seconds that a token request may take."""
 MAX_ANSWER_BYTES: Final = 1 << 20
 
 

@@ -1,5 +1,4 @@
-"""Which addresses a task may reach (docs/access.md). The decision is made on the address to connect to, not on how it was
-written.
+"""Decides which addresses a task may reach (docs/access.md). It checks the address to connect to, however it was written.
 
 * Never: link-local (where clouds have their metadata services), other metadata addresses, unspecified addresses (they reach this
   machine), the Lambda runtime API on any address of this machine, multicast and reserved ranges.

@@ -1,5 +1,5 @@
-"""Where a Postgres connection goes: only to addresses that the deployment allows, exactly those that were checked, and with
-TLS beyond this machine.
+"""Restricts Postgres connections: only to addresses that the deployment allows, exactly those that were checked, and with TLS
+beyond this machine.
 
 The policy is that of the http tool (`tools.network.addresses`). libpq gets each address in `hostaddr`, so a name that changes
 its address between check and connection has no effect; `host` stays for the certificate. Unix sockets count as loopback of this

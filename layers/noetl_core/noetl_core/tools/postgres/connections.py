@@ -32,7 +32,7 @@ MAX_IDLE: Final = 8
 """The most idle connections, to all targets together."""
 IDLE_S: Final = 60.0
 WAIT_S: Final = 30.0
-"""How long a call waits for a connection, unless its timeout is shorter."""
+"""Seconds for which a call waits for a connection, unless its timeout is shorter."""
 SILENT_MS: Final = 20_000
 """A server that does not acknowledge data for this long counts as gone: a frozen process may find dead connections."""
 _FIELDS: Final = {
@@ -45,7 +45,7 @@ _FIELDS: Final = {
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 Where = tuple[tuple[str, str], ...]
-"""How to connect: libpq's parameters, sorted."""
+"""The parameters of a connection: libpq's, sorted."""
 
 
 class AllInUse(Exception):

@@ -47,7 +47,7 @@ class Load:
 
 @dataclass(slots=True)
 class Copied:
-    """What was copied: rows read, rows written, and their columns."""
+    """The outcome of a copy: rows read, rows written, and their columns."""
 
     read: int = 0
     written: int = 0

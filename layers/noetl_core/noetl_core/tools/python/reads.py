@@ -16,12 +16,12 @@ _PARAMETER: Final = re.compile(r"\bdef\s+\w+\s*\([^()]*\Z")
 
 @frozen
 class Reads:
-    """What a program may read: a superset of what it does read."""
+    """The names that a program may read: a superset of those that it reads."""
 
     words: frozenset[str]
     """Every word of the text, which includes all names that it reads."""
     all_input: bool
-    """Whether it may read arguments whose names are not in it."""
+    """If true, it may read arguments whose names are not in it."""
     all_args: bool
     """The same if the task itself has no arguments."""
     context: frozenset[str] | None

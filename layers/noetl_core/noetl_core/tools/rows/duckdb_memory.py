@@ -1,4 +1,4 @@
-"""How much memory DuckDB may use: less than the function that it runs in has, because Lambda ends a function that uses more."""
+"""Computes DuckDB's memory limit: less than the memory of its function, because Lambda ends a function that uses more."""
 
 from __future__ import annotations
 

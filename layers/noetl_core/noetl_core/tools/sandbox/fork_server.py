@@ -39,7 +39,7 @@ from noetl_core.tools.sandbox.socket_broker import Broker
 USED_MOST: Final = ("base64", "dataclasses", "datetime", "decimal", "inspect", "pathlib", "uuid")
 """Modules that tasks often import. They are loaded while the first task runs, so that no task waits for the 10 ms."""
 COUNT_S: Final = 1.0
-"""How long the number of the user's tasks is cached: counting takes a millisecond or more."""
+"""Seconds for which the number of the user's tasks is cached. Counting takes a millisecond or more."""
 
 
 def main(control_fd: int, folder: str) -> None:

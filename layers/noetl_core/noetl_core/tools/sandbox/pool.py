@@ -36,7 +36,7 @@ MAX_RUNNING: Final = 16
 MAX_IDLE: Final = 8
 IDLE_S: Final = 30.0
 SLICE_S: Final = 0.2
-"""How often a waiting call checks `cancelled`."""
+"""Seconds between two checks of `cancelled` during a wait."""
 DIE_GRACE_S: Final = 0.2
 MAX_OUTPUT_FRAME: Final = 1 << 20
 STREAMS: Final = {b"O": "stdout", b"E": "stderr"}

@@ -33,11 +33,11 @@ BATCH: Final = 2_048
 CHUNK_BYTES: Final = 32 * 1024 * 1024
 """A chunk is in memory, however large its rows are."""
 CELL_BYTES: Final = 64
-"""What a value takes beside its text, with its name: a row of many small values is large, too."""
+"""Bytes that a value takes in addition to its text, its name included. They make a row of many small values large, too."""
 COPIES: Final = 4
 """Objects that are copied at a time."""
 _TYPE: Final = re.compile(r"[A-Z][A-Z0-9 ]*(\([0-9]+(, ?[0-9]+)?\))?")
-"""What a type of a column looks like: it becomes part of SQL."""
+"""The form of a column's type, which becomes part of SQL."""
 
 
 class Stage(Protocol):

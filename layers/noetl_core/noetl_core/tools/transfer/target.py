@@ -1,4 +1,4 @@
-"""What a target of a transfer is."""
+"""Defines the target of a transfer, and its progress."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ BOOKMARKS = "noetl_transfers"
 
 @frozen
 class Progress:
-    """How far a transfer is: rows and chunks that are in the target for good. `source` identifies what was transferred, so that
-    something else is not taken for the rest of it."""
+    """The progress of a transfer: the rows and chunks that are permanently in the target. `source` identifies the transferred
+    data, so that other data is not taken for the rest of it."""
 
     chunks: int = 0
     rows_read: int = 0

@@ -37,7 +37,8 @@ DEPTH: Final = 16
 """The most levels of containers in an outline."""
 VERSION: Final = 1
 VERSION_OF_TEXT: Final = 2
-"""Of text that somebody else wrote: a container says where in its block it begins (`o`) and how long it is (`s`)."""
+"""The version for text that another program wrote: a container states the place in its block at which it begins (`o`) and its
+length (`s`)."""
 
 Kind = Literal["list", "map", "lines"]
 _DIGEST_CHARS: Final = 22

@@ -40,7 +40,7 @@ MAX_SOURCE = 380 * 1024
 KEPT = 64
 """Registered versions that a process caches. All starts of a playbook read one partition, which gives 3,000 units a second."""
 ABOUT_S = 5.0
-"""How long a process caches the record of a path for reads that need not be fresh, so that a start of a playbook costs no
+"""Seconds for which a process caches the record of a path, for reads that need not be fresh. A start of a playbook then costs no
 additional read."""
 MAX_KEY = 1024
 """The most bytes of a path. DynamoDB refuses longer sort keys, and such requests would be retried in vain."""

@@ -15,7 +15,7 @@ from noetl_core.values.instants import DAY_S, SECOND
 PARTITIONS: Final = 16
 """Partition keys of the records. Taking and freeing a place is two writes, and a partition takes 1,000 a second."""
 KEPT_S: Final = 400 * DAY_S
-"""How long an unused record is kept. This is longer than the lifetime of any execution."""
+"""Seconds for which an unused record is kept: longer than the lifetime of any execution."""
 
 
 class DynamoLimitPlaces(Table):

@@ -19,7 +19,7 @@ FIRST_S: Final = 2
 EVERY_S: Final = 5
 """The least time between two writes of a run's output."""
 KEPT_S: Final = 900
-"""How long the output of a killed worker is shown: the longest duration of an invocation."""
+"""Seconds for which the output of a killed worker remains visible: the longest duration of an invocation."""
 MOST_BYTES: Final = 16 * 1024
 """The most bytes of a write (sixteen write units). If there are more, the newest tasks are shown."""
 

@@ -27,8 +27,8 @@ NOT_EXPIRED: Final = "attribute_not_exists(expires_at) OR expires_at > :now"
 NEWS: Final = "trigger#news", "revision"
 """The item that records changes of the triggers which take deliveries."""
 TAKERS_S: Final = 60.0
-"""How long a process caches triggers while no change is recorded. A change is missing only if a process dies before recording
-it."""
+"""Seconds for which a process caches triggers while no change is recorded. It misses a change only if a process dies before
+recording it."""
 
 
 class DynamoTriggers(Table):

@@ -70,13 +70,13 @@ SOURCES: Final[dict[str, frozenset[str]]] = {
     "s3": words("uri format"),
     "snowflake": words("auth connection query table columns params database schema warehouse role"),
 }
-"""What a source of each kind takes."""
+"""The inputs of a source, by its kind."""
 TARGETS: Final[dict[str, frozenset[str]]] = {
     "postgres": words("auth connection database table"),
     "duckdb": words("database table"),
     "s3": words("uri format"),
 }
-"""What a target of each kind takes."""
+"""The inputs of a target, by its kind."""
 
 SOURCE: Final = Block(
     "source",
