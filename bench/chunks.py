@@ -1,5 +1,5 @@
-"""Loops of many chunks of one item: what a decision inside such a loop costs, how large its state is, and how long a place in it
-takes to show. `python bench/chunks.py [--chunks 100000]`, or `python bench/run.py --only chunks`.
+"""Measures loops of many chunks of one item: the cost of a decision inside such a loop, the size of its state, and the time until
+a place in it is visible. `python bench/chunks.py [--chunks 100000]`, or `python bench/run.py --only chunks`.
 
 No worker takes part: boundaries as workers write them are routed one by one, on a store on disk.
 """
@@ -106,7 +106,7 @@ class Routed:
         return Boundary(run, 1, new(runs.LoopChunkDone, self.control.clock.now(), **done))
 
     def advance(self, ends: int) -> None:
-        """Let so many chunks end, any of those that are open."""
+        """Let `ends` open chunks end, whichever."""
         for _ in range(ends):
             chunks = [run for run in self.state.runs.values() if run.chunk is not None]
             run = self.chance.choice(chunks)

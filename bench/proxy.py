@@ -1,4 +1,4 @@
-"""A counting reverse proxy: the functions' requests to AWS, seen from outside their code.
+"""A counting reverse proxy: it sees the functions' requests to AWS from outside their code.
 
 The embedded stack hands its own `AWS_ENDPOINT_URL` on to every function it runs. With that pointing here, each SDK call of each
 function passes through, is counted by service and operation, and goes on to the stack unchanged. Sizes are priced as DynamoDB

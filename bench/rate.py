@@ -124,7 +124,7 @@ class Service(ThreadingHTTPServer):
         return Seen([at for at, _ in calls], len({path for _, path in calls}), deaths)
 
     def execution(self, number: int) -> str | None:
-        """The id of an execution, by its number among those that run; None before it has called."""
+        """Return the id of an execution, by its number among those that run; None before it has called."""
         begins = f"/{number}/"
         return next((path.split("/")[2] for _, path in self.calls if path.startswith(begins)), None)
 
@@ -190,7 +190,8 @@ class Processes:
         return bool(self._running)
 
     def kill_one(self, choose: random.Random) -> bool:
-        """Kill one of those that have called, and go on with its execution in another process; False if there is none."""
+        """Kill one of the processes that have called, and continue its execution in another process. Return False if there is
+        none."""
         known = {number: execution for number in self._running if (execution := self._service.execution(number))}
         if not known:
             return False

@@ -38,7 +38,7 @@ SUMMARY_MS = 10
 SEEK_MS = 300
 DIFF_MS = 1_000
 CHUNKS = 5_000
-"""Chunks of one item each: as many commits of the control stream, and a large state while the loop goes on."""
+"""Chunks of one item each: as many commits of the control stream, and a large state while the loop is in progress."""
 POLL_MS = 5
 EVERY = event_pages.Filter()
 FILTERS = (None, "LoopIterationCompleted", "LoopDone", "TaskRetried")

@@ -1,7 +1,7 @@
-"""The comparison with other engines: `make peers`, or `python -m bench.peers [--times 5] [--only SIDE] [--docs]`.
+"""Compares with other engines: `make peers`, or `python -m bench.peers [--times 5] [--only SIDE] [--docs]`.
 
-Installs what is compared with into build/peers, starts each once, has the cases done in turn, and prints the tables. `--docs`
-puts them into docs/performance.md too. What cannot be run is told with its reason.
+Installs the other engines into build/peers, starts each once, runs the cases in turn, and prints the tables. `--docs` puts them
+into docs/performance.md too. An engine that cannot be run is listed with the reason.
 """
 
 from __future__ import annotations

@@ -31,7 +31,8 @@ class Measured:
 
 @dataclass(slots=True)
 class Outcome:
-    """`about` has what a driver said of its versions; `not_run` why a side has no driver at all."""
+    """The results of a session. `about` has each driver's report of its versions; `not_run` the reason why a side has no
+    driver."""
 
     measured: list[Measured] = field(default_factory=list)
     about: dict[str, Mapping[str, str]] = field(default_factory=dict)
@@ -41,10 +42,8 @@ class Outcome:
 def rounds(
     case: Case, asked: Mapping[str, Callable[[float], float]], times: int, now: Callable[[], float], end: float
 ) -> list[Measured]:
-    """Ask every side `times` times, in turn. The first time is for warming up: it counts where there is no second one.
-
-    A side that fails is not asked again, and one that has taken `SPENT_S` neither, nor any after `end`.
-    """
+    """Time every side `times` times, in turn. The first time is for warming up: it counts where there is no second one. A side
+    that fails is not timed again, nor is one that has taken `SPENT_S`, nor any after `end`."""
     found = {name: Measured(name, case.name) for name in asked}
     spent = dict.fromkeys(asked, 0.0)
     for number in range(times + 1):

@@ -29,7 +29,7 @@ class Stack:
     router_parallelization: int
     worker_concurrency: int
     worker_batch: int = 1
-    """Commands that a worker's invocation runs side by side, when so many wait."""
+    """The most commands that a worker's invocation runs side by side, if enough of them wait."""
     api: float = limits.API.value
     concurrency: float = limits.CONCURRENCY.value
     table_writes: float = limits.TABLE_WRITES.value
@@ -50,7 +50,7 @@ class Stack:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Executions of one playbook: their steps, how long a task takes, and how its playbook is named."""
+    """Executions of one playbook: their steps, the duration of a task, and the length of the playbook's names."""
 
     steps: int = 1
     task_ms: float = 50.0
@@ -169,7 +169,7 @@ def first_bends(load: Load, stack: Stack, goal: float) -> list[Ceiling]:
 
 
 def keys_for(per_s: float) -> int:
-    """Return the least `IndexPartitions` for so many executions a second of one path: a power of two, 8 at least."""
+    """Return the least `IndexPartitions` for `per_s` executions a second of one path: a power of two, 8 at least."""
     keys = 8
     while keys * limits.PARTITION_WRITES.value / counted.DUE < per_s:
         keys *= 2
@@ -186,7 +186,7 @@ def pollers_after(seconds: float, stack: Stack) -> float:
 
 
 def backlog_after(seconds: int, rate: float, load: Load, stack: Stack, lasting: int) -> float:
-    """Return how many commands wait after so many seconds, of a load that lasts `lasting` of them and found no pollers."""
+    """Return the number of commands that wait after `seconds` of a load that lasts `lasting` seconds and found no pollers."""
     waits = 0.0
     taken_s = (WORKER_MS + load.task_ms) / 1000
     for second in range(seconds):
@@ -248,7 +248,7 @@ def per_month(load: Load, per_s: float) -> float:
 
 
 def at_full_width(stack: Stack, per_s: float) -> Stack:
-    """Return a stack whose parameters and quotas are raised for so many executions a second."""
+    """Return a stack whose parameters and quotas are raised for `per_s` executions a second."""
     return replace(
         stack,
         api_rate=per_s,

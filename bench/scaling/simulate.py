@@ -76,7 +76,7 @@ def started(limits: Limits, share: float) -> LimitedWorld:
 
 
 def looped(items: int) -> LimitedWorld:
-    """One execution of so many iterations."""
+    """Run one execution of `items` iterations."""
     world = LimitedWorld(RAISED, LOOP, task_s=ITERATION_S, whole_every=1 << 70)
     world.items = items
     world.start_many(1, 1)

@@ -90,8 +90,8 @@ def _flushed(code: int) -> int:
 
 
 def _lost(lost: OutputLost, code: int) -> int:
-    """Handle output that is lost. A reader that has closed the pipe is no failure; a full disk is, unless the command had
-    failed before."""
+    """Handle lost output. A reader that has closed the pipe is not a failure; a full disk is, unless the command had failed
+    before."""
     drop_output()
     if lost.error.errno == errno.EPIPE:
         return code

@@ -33,7 +33,7 @@ class Context:
     """The playbook has forms of the eval dialect, whose `next` is a list of guarded arcs of which the first one fires."""
     cased: bool = False
     places: list[tuple[int, int, Entry]] = field(default_factory=list)
-    """Lines (from, to) of what was rewritten, and where it is now."""
+    """The lines (from, to) of rewritten parts of the text, and their entries now."""
     workbook: dict[str, str] = field(default_factory=dict)
     """Kinds of the workbook's tasks."""
     results: dict[str, str] = field(default_factory=dict)

@@ -121,7 +121,7 @@ class _Rewriting:
         self._relate(copy, entry.value)
 
     def _tree(self, read: Read) -> Node:
-        """Return the tree of a node: what was in the text stays as it was written."""
+        """Return the tree of a node. Parts that come from the text keep their form."""
         known = self.known.get(id(read))
         if known is not None:
             return known

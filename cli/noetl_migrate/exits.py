@@ -1,4 +1,4 @@
-"""`step.exit` and the transitions: what a step writes when its loop is over, and the arcs of its router."""
+"""Migrates `step.exit` and the transitions: the values that a step writes after its loop, and the arcs of its router."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Names:
         self.answers = [a for a in case_entries if a.called and not a.does("retry")]
         self.exits = [a for a in case_entries if a.exit is not None]
         self.keeps = any(a.error is not None for a in self.answers)
-        """Entries answer errors too: the pipeline goes on after one, and what came back is kept in iter."""
+        """True if entries answer errors too. The pipeline then continues after an error, and iter keeps the answer."""
         self.has_result = any(a.does("result") for a in case_entries)
         self.own_ctx = self._own_ctx()
         taken = {self.iterator, *self._iter_names()}

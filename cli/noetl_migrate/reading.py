@@ -15,7 +15,7 @@ _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def read(text: str) -> Document | None:
-    """Return the tree of a document that `dsl.reading.load` can read; None when it is no mapping."""
+    """Return the tree of a document that `dsl.reading.load` can read; None if it is not a mapping."""
     return _Reading(text).document()
 
 

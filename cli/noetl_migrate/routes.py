@@ -12,7 +12,7 @@ ARC_KEYS: Final = ("step", "when", "args", "desc")
 
 
 def arcs_of(c: Context, next_: Entry) -> list[Entry]:
-    """Return the targets of a legacy `next`, each as an arc; refuse what is no target."""
+    """Return the targets of a legacy `next`, each as an arc. Reports entries that are not targets."""
     value = own(next_)
     if isinstance(value, Scalar) and isinstance(value.value, str):
         return [Entry("", Map([Entry("step", value, eol=next_.eol)]))]

@@ -14,7 +14,7 @@ from noetl_core.expr.compiled import ENVIRONMENT
 from noetl_migrate.tree import Scalar
 
 Replace = Callable[[Read, str], tuple[str, str] | None]
-"""`(read, text from the read on) -> (what is there, what replaces it)`; None leaves it."""
+"""`(read, text from the read on) -> (the text to replace, its replacement)`; None leaves it."""
 
 _OPEN: Final = frozenset("([{")
 _CLOSE: Final = frozenset(")]}")

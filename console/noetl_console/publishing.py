@@ -1,6 +1,6 @@
 """Uploads the pages to the bucket of a stack that serves them beside its API (parameter `Console` of template.yaml).
 
-The keys of files contain a content hash as their version, so browsers cache them for ever; `index.html` refers to the version and
+The keys of files contain a content hash as their version, so browsers cache them forever; `index.html` refers to the version and
 is revalidated each time. The previous version is kept for pages that are still open.
 """
 

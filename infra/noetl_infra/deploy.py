@@ -50,7 +50,7 @@ class DeployFailed(Exception):
 
 
 class WrongParameter(Exception):
-    """template.yaml has no such parameter, or does not allow this value. Who acts: whoever deploys."""
+    """template.yaml has no such parameter, or does not allow this value. Who acts: the caller, who deploys."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -172,7 +172,7 @@ def _undocumented(described: Any) -> Any:
 
 
 def _write(path: Path, body: bytes) -> None:
-    """Put another file in the place of one, which may be a link into an installer's cache: what is there stays as it is."""
+    """Replace a file by another one. The old one may be a link into an installer's cache, which stays as it is."""
     path.unlink()
     path.write_bytes(body)
 

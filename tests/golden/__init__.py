@@ -1,4 +1,4 @@
-"""Golden histories: logs of executions as they were recorded, one for each feature of the language, replayed for ever.
+"""Golden histories: logs of executions as they were recorded, one for each feature of the language, replayed forever.
 
 What is recorded here is what users' logs hold. A change that makes a history come out differently makes replays of running
 executions differ too: it is the code that must keep to the history, not the other way round. `python -m tests.golden.record`

@@ -42,7 +42,7 @@ def wrong(kind: str, wiring: Wiring, world: World) -> dict[str, list[str]]:
 
 
 def wrong_here(kind: str, http: str) -> dict[str, list[str]]:
-    """What is otherwise in this process, with AWS mocked: the containers of an emulator of ECS would run for ever."""
+    """What is otherwise in this process, with AWS mocked: the containers of an emulator of ECS would run forever."""
     with mocked():
         local = Local()
         try:

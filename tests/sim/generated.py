@@ -30,7 +30,7 @@ faults = st.one_of(
         delay=st.sampled_from([0, 0.5]),
     ),
 )
-"""Arbitrary faults of deliveries, except that no message is lost for ever."""
+"""Arbitrary faults of deliveries, except that no message is lost forever."""
 
 
 def given_up(faults: Faults, error: Mapping[str, Any] | None) -> bool:

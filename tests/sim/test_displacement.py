@@ -259,7 +259,7 @@ def test_a_redrive_asks_anew_and_displaces_in_turn() -> None:
 
 @pytest.mark.nightly
 def test_two_steps_that_retry_by_their_arcs_end_by_their_visit_limits() -> None:
-    """Each displaces the other for ever: a limit of visits ends it, and no decision is carried out within another's."""
+    """Each displaces the other forever: a limit of visits ends it, and no decision is carried out within another's."""
     limits = "executor: {spec: {policy: {limits: {max_step_visits: 40}}}}\n"
     stubborn = (
         HEAD + limits + PLAIN[len(HEAD) :] + "    next: {arcs: [{step: start, when: \"{{ event.name == 'step.failed' }}\"}]}\n"

@@ -52,7 +52,7 @@ def function(lambdas: Any, name: str, source: str, packages: Path | None = None,
 def until_ended(
     describe: Callable[[str], Mapping[str, Any]], started: Iterable[str], going_on: str | tuple[str, ...], seconds: float = 110
 ) -> list[Mapping[str, Any]]:
-    """Ask for each until it has ended, oldest first; return what was said of each."""
+    """Query each execution until it has ended, oldest first. Return the last description of each."""
     found = []
     end = time.monotonic() + seconds
     for one in started:

@@ -30,7 +30,7 @@ def serve(
     store: Store = None,
     output_: Output = "text",
 ) -> None:
-    """Start what is scheduled in the local store, and continue what waits there, until Ctrl-C."""
+    """Start the schedules of the local store, and continue its waiting executions, until Ctrl-C."""
     from noetl_cli.local_backend import LocalBackend  # 400 ms: needed only to query the local store
 
     if store == IN_MEMORY:

@@ -20,7 +20,7 @@ BODY: Final = "<module>"
 END: Final = "<end>"
 """The name whose value that function returns where no `return` was reached."""
 LONGEST_CHECKED: Final = 262_144
-"""The texts of a playbook that validation compiles have so many characters together. What is beyond is compiled when it runs."""
+"""The most characters that validation compiles of all texts of a playbook together. Further texts are compiled when they run."""
 
 
 def compiled(source: str) -> types.CodeType:

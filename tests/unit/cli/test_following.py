@@ -20,7 +20,7 @@ Answer = str | BaseException
 
 
 class Stack(StackBackend):
-    """Answers from a list; the last one for ever."""
+    """Answers from a list; the last one forever."""
 
     def __init__(self, *answers: Answer) -> None:
         super().__init__("http://stack")

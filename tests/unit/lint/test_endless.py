@@ -1,4 +1,4 @@
-"""W519: pipelines that go round for ever, and those that look like it."""
+"""W519: pipelines that go round forever, and those that look like it."""
 
 from __future__ import annotations
 

@@ -30,9 +30,10 @@ class Refused(ApiError):
 
 
 class Unreachable(ApiError):
-    """No connection, no answer in time, or an answer not from the API. Who acts: whoever configured the address, or operates the
-    service there."""
+    """No connection, no answer in time, or an answer not from the API. Who acts: the operator of the service, or the author of
+    the address."""
 
 
 class TokenInTheClear(ApiError):
-    """The address is neither on this machine nor behind TLS, so a token could be intercepted. Who acts: whoever configured it."""
+    """The address is neither on this machine nor behind TLS, so a token could be intercepted. Who acts: the author of the
+    address."""

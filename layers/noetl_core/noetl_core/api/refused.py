@@ -26,7 +26,7 @@ class NoRoute(LookupError):
 
 
 class NotAllowed(Exception):
-    """The caller may not do that (HTTP 403). Who acts: whoever grants rights."""
+    """The caller may not do that (HTTP 403). Who acts: the operator, who grants rights."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

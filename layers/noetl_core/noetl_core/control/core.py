@@ -130,7 +130,7 @@ class Limits(Protocol):
         ...
 
     def sweep(self, control: Control, key: str) -> None:
-        """Free the places of those that are over, and give free ones to those that wait. Raises `Unavailable`."""
+        """Free the places of ended holders, and give free places to waiters. Raises `Unavailable`."""
         ...
 
 
@@ -253,12 +253,9 @@ class Control:
     # --- routing --------------------------------------------------------------------------------------------------------
 
     def route(self, execution_id: str, boundaries: Sequence[Boundary] = (), facts: Sequence[Fact] = ()) -> State:
-        """Process news of one execution and carry out what follows. Without news: fire timers that are due, and evaluate
-        tokens again.
-
-        It is safe to repeat. Raises `NotFound`, `Unavailable` (try again; `NewerLog`: with newer code) and `CorruptLog` (an
-        operator must act).
-        """
+        """Process the inputs of one execution and carry out their effects. Without inputs: fire timers that are due, and evaluate
+        tokens again. It is safe to repeat. Raises `NotFound`, `Unavailable` (try again; `NewerLog`: with newer code) and
+        `CorruptLog` (an operator must act)."""
         return self._route(execution_id, boundaries, facts).state
 
     def answer(self, ask: Ask, boundary: Boundary) -> Command | None:
@@ -359,8 +356,8 @@ class Control:
         self.carry_out(decision.state.execution_id, effects)
 
     def _conclude_ask(self, decision: Decision, ask: Ask) -> None:
-        """Like `conclude`, but effects that cannot be carried out are left to a wake: the worker is answered. If the boundary was
-        routed before, whoever did that carries out its effects."""
+        """Like `conclude`, but effects that cannot be carried out are left to a wake, and the worker is answered. If the boundary
+        was routed before, its router carries out the effects."""
         if not decision.events:
             self._keep(decision.state)
             return
@@ -402,8 +399,8 @@ class Control:
         self.index.set_due(execution_id, now + FIRST_RECONCILIATION_S * SECOND)
 
     def carry_out(self, execution_id: str, effects: Iterable[Effect]) -> None:
-        """Carry out effects in their order. Raises `Unavailable` when one fails, and `OutOfTime`: it and the effects after it are
-        derived again by whoever routes the same news again, or by the sweeper."""
+        """Carry out effects in their order. Raises `Unavailable` when one fails, and `OutOfTime`. The next router of the same
+        inputs, or the sweeper, derives the failed effect and the later ones again."""
         for effect in effects:
             self.deadline.check()
             match effect:

@@ -18,7 +18,7 @@ REASON = (
     "`resume` tries once more, `redrive` with a corrected playbook after `cancel` goes on, `cancel` evaluates nothing"
 )
 _DECIDES = frozenset({"EvaluationMarked", "ExecutionStuck", "ExecutionCancelled", "ExecutionFailing", "ExecutionRedriven"})
-"""Facts with which nothing is evaluated, or everything anew."""
+"""Facts after which nothing is evaluated, or everything is evaluated again."""
 
 
 def is_doubtful(state: State, facts: Sequence[Fact]) -> bool:

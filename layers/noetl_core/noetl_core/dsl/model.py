@@ -163,7 +163,7 @@ class Loop:
     """None: auto."""
     chunk_size: Value = None
     commit_every: Value = None
-    """The maximum number of iterations between two commits of a worker; None: those that end within a second."""
+    """The maximum number of iterations between two commits of a worker; None: as many as end within a second."""
     reducers: Mapping[str, str] = field(default_factory=dict)
     failure_mode: FailureMode = "fail_fast"
     tolerated_count: Value = None
@@ -255,7 +255,7 @@ class Step:
 
 @frozen
 class Limits:
-    """`executor.spec.policy.limits`: limits beyond which an execution fails with a clear error instead of running for ever."""
+    """`executor.spec.policy.limits`: limits beyond which an execution fails with a clear error instead of running forever."""
 
     max_payload_bytes: int = 8 * 1024
     max_input_bytes: int = 64 * 1024 * 1024
@@ -309,7 +309,7 @@ class Trigger:
 
 @frozen
 class OnFailure:
-    """`executor.spec.on_failure`: who is notified of a failed execution; one of the first three, or nobody."""
+    """`executor.spec.on_failure`: the handler of a failed execution: one of the first three, or none."""
 
     playbook: str | None = None
     webhook: str | None = None

@@ -1,6 +1,6 @@
 """Selects a version of a playbook: the latest, a number, or an alias (docs/catalog.md).
 
-Where a version may be named, `path@3` and `path@prod` name it too. What an alias stands for is known to the catalog alone.
+A path may contain the version: `path@3` and `path@prod`. Only the catalog knows the version of an alias.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FORM: Final = "a number, or an alias such as prod"
 
 
 class BadVersion(ValueError):
-    """The text is not a version: neither a number nor the name of an alias. Who acts: whoever wrote it."""
+    """The text is not a version: neither a number nor the name of an alias. Who acts: the author of the text."""
 
 
 def version_of(value: object) -> Version:

@@ -1,6 +1,6 @@
 """Claims of workers to runs, made in the commit that schedules them (docs/decisions.md, "Eager dispatch"). Pure.
 
-While a claim lives nobody sends the command of its run. Afterwards it is a run like any other that no worker has begun.
+While a claim lives, the command of its run is not sent. Afterwards the run is like any other that no worker has begun.
 """
 
 from __future__ import annotations

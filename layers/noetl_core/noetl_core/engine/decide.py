@@ -1,8 +1,8 @@
-"""`decide`: the control plane's one decision function, from news to what is committed and what is done after.
+"""Implements `decide`, the control plane's one decision function: from inputs to events and effects.
 
-It is pure. `control.core` loads the state, calls `decide`, commits `Decision.events` at position `state.seq + 1` with
-optimistic concurrency, and carries out `Decision.effects` after that. All effects can be derived again from the log
-(`engine.dispatch.effects`), so nothing is lost when they are lost.
+It is pure. `control.core` loads the state, calls `decide`, commits `Decision.events` at position `state.seq + 1` with optimistic
+concurrency, and carries out `Decision.effects` after that. Lost effects do no harm, because all of them can be derived again from
+the log (`engine.dispatch.effects`).
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def decide(
 
 
 def _match_all_waits(p: RoutingPass) -> None:
-    """Process news from outside the runs: any suspended run may have its answer now, and any loop may go on."""
+    """Process inputs from outside the runs: any suspended run may have its answer now, and any loop may continue."""
     for run in list(p.state.runs.values()):
         if run.loop is not None:
             advance_loop(p, run)

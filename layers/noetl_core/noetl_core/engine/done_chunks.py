@@ -1,13 +1,12 @@
-"""The chunks of a distributed loop that are done, kept small: a loop may have a hundred thousand, and its state is stored and
-loaded again and again while it goes on.
+"""Stores the finished chunks of a distributed loop compactly: a loop may have a hundred thousand, and its state is stored and
+loaded often while it is in progress.
 
-Neighbours form a block. While some of a block are still to be done, each that is done is a row; when the last is done, the block
-becomes a text of columns, where a column whose values are all equal holds one. No decision between the first chunk and the last
-reads such a text: whether a chunk is done follows from its block, and counts stand beside. A closing loop reads all of them,
-and whoever looks at an iteration reads one.
+Neighbours form a block. In an incomplete block each finished chunk is a row. A complete block becomes a text of columns, where a
+column whose values are all equal holds one. No decision between the first chunk and the last reads such a text: the block tells
+whether a chunk is finished, and counts are kept separately. A closing loop reads all texts, and a view of an iteration reads one.
 
-What is kept depends on which chunks are done alone, not on the order in which they ended. A chunk that is
-added twice counts once.
+The stored form depends only on which chunks are finished, not on the order in which they ended. A chunk that is added twice
+counts once.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ BLOCK: Final = 256
 """Chunks of a block: as rows they take some 8 KB, as a text some 50 bytes beside their results. Snapshots are cut so: another
 number is another version of the fold."""
 TRIED: Final = 8
-"""Chunks that are looked at for where those came from that a redrive keeps."""
+"""Chunks that are examined to find the runs from which a redrive keeps them."""
 EPOCHS: Final = 64
 """Redrives back that are tried for that."""
 

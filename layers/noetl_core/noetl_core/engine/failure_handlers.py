@@ -1,8 +1,6 @@
-"""The playbooks of one task that tell a webhook or a topic of a failure (docs/failures.md).
-
-They are registered nowhere. So the one that needs a credential says which playbook it is made for: whoever reads the credential
-makes it again of that playbook, and has the same text or none that it trusts.
-"""
+"""Writes the playbooks of one task that notify a webhook or a topic of a failure (docs/failures.md). They are not registered. One
+that needs a credential therefore names the playbook for which it was made: the reader of the credential makes the text again from
+that playbook, and trusts only an equal text."""
 
 from __future__ import annotations
 
@@ -35,8 +33,8 @@ def made_for(path: str, source: str) -> str | None:
 
 
 def is_made_of(source: str, handler: OnFailure | None, digest: str) -> bool:
-    """Return whether the text is what `handler`, of the playbook with `digest`, comes to. An address that is a template could be
-    led elsewhere by whoever starts the text, so it is none of these."""
+    """Return whether the text is the one that `handler`, of the playbook with `digest`, makes. A template as address could be led
+    elsewhere by the caller that starts the text, so a text with one is never accepted."""
     if handler is None or handler.webhook is None or is_template(handler.webhook):
         return False
     return source == source_of(handler, digest)

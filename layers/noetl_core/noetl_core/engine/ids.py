@@ -108,8 +108,8 @@ def occurrence_key(path: str, name: str, occurrence: str) -> str:
 
 
 def is_derived(key: str) -> bool:
-    """Return whether an idempotency key is one of those that the engine derives: a caller's would take the place of what it is to
-    start once."""
+    """Return whether an idempotency key is one that the engine derives. A caller with such a key would take the place of a start
+    that must happen once."""
     return key.startswith((TRIGGER, BACKFILL))
 
 

@@ -50,7 +50,7 @@ class LargeValues:
         self._read: dict[str, set[Span | Page]] = {}
 
     def open(self, ref: Mapping[str, Any]) -> Part | None:
-        """Return the value of a partly readable reference as a part of which nothing is loaded; None where all of it is to be
+        """Return the value of a partly readable reference as a part of which nothing is loaded; None if all of it is to be
         loaded, or is."""
         if ("object", ref["key"]) in self._values:
             return None
@@ -73,11 +73,11 @@ class LargeValues:
         return values
 
     def whole(self, ref: Mapping[str, Any]) -> NoReturn:
-        """Ask for all of an object. The decision that then begins anew finds it."""
+        """Request all of an object. The decision that then begins again finds it."""
         self._ask([("object", ref["key"], ref)])
 
     def few(self, key: str, parts: Iterable[Span | Page]) -> bool:
-        """Return whether these parts and what was read of the object before are few."""
+        """Return whether these parts and the parts of the object that were read before are few."""
         read = self._read.setdefault(key, set())
         read |= set(parts)
         return len(read) <= FEW

@@ -26,7 +26,7 @@ AskedNeed = (
 
 
 def named(need: AskedNeed) -> Need:
-    """Return what was asked for without the reference."""
+    """Return the need without the reference."""
     if need[0] == "object":
         return need[0], need[1]
     if need[0] == "outline":
@@ -35,10 +35,8 @@ def named(need: AskedNeed) -> Need:
 
 
 class NeedValues(Exception):
-    """The decision needs values that it was not given. `control.core` fetches them and decides again.
-
-    `objects` are those that the decision would store itself: the values it asks for may be inside them.
-    """
+    """The decision needs values that it did not receive. `control.core` loads them and decides again. `objects` are those that
+    the decision would store itself: the requested values may be inside them."""
 
     def __init__(self, needs: Sequence[AskedNeed], objects: Sequence[tuple[str, bytes]] = ()) -> None:
         super().__init__(str(needs[0]))
@@ -55,6 +53,6 @@ class TooMuch:
 
 @frozen
 class Unreadable:
-    """Stands for a value that does not exist or is no data. Reading it fails with `kind: template`."""
+    """Replaces a value that does not exist or is not data. Reading it fails with `kind: template`."""
 
     reason: str

@@ -90,8 +90,8 @@ class Outcome:
 
     @classmethod
     def outside(cls, kept: Mapping[str, Any], look_in_s: float) -> Outcome:
-        """The work of the task goes on outside (`tools.base.OutsideTool`): no outcome yet. The worker records `kept`, which is
-        plain data without secrets, suspends the run, and calls the tool again in `look_in_s` seconds."""
+        """Return an outcome for work that continues outside (`tools.base.OutsideTool`): no result yet. The worker records `kept`,
+        which is plain data without secrets, suspends the run, and calls the tool again in `look_in_s` seconds."""
         return cls("outside", result=dict(kept), meta={"look_in_s": look_in_s})
 
     def as_dict(self) -> TaskOutcome:

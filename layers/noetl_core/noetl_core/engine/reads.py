@@ -37,10 +37,8 @@ def steps_read(playbook: Playbook, name: str) -> frozenset[str] | None:
 
 
 def needs_of(playbook: Playbook, state: State, boundaries: Sequence[Boundary]) -> Iterator[BoundaryNeed]:
-    """Results of finished steps that routing `boundaries` may read, as far as templates name them.
-
-    A decision can ask for values itself, but then it starts anew; values that can be foreseen are loaded before.
-    """
+    """Yield the results of finished steps that routing `boundaries` may read, as far as templates name them. A decision can
+    request values itself, but then it starts again; foreseeable values are loaded before."""
     for boundary in boundaries:
         run = state.runs.get(boundary.run_id)
         if run is None or boundary.event.name == "StepSuspended":

@@ -25,7 +25,7 @@ from noetl_core.events.table import PROGRESS
 from noetl_core.values.frozen import frozen
 
 MAX_TAKEOVERS = 5
-"""After so many takeovers in a row without progress no worker tries the run again; the control plane ends it as `lost`."""
+"""Takeovers in a row without progress after which no worker tries the run again. The control plane ends it as `lost`."""
 
 
 @frozen

@@ -157,8 +157,7 @@ class StepState:
 
 
 class EndedRun(NamedTuple):
-    """An ended run; they are ordered by how long they took. `number` says the how manieth it was to end, so that no two are the
-    same."""
+    """An ended run; they are ordered by duration. `number` counts ended runs, so that no two are equal."""
 
     us: int
     number: int
@@ -180,10 +179,10 @@ class EndedRuns:
 
     count: int = 0
     since: int = 0
-    """The first position whose commit is counted: where the log goes on from a snapshot that had no counts, they, and those of
-    `StepState`, are of a part of it."""
+    """The first position whose commit is counted. After a snapshot without counts, these counts and those of `StepState` cover
+    only the log from there."""
     slowest: list[EndedRun] = field(default_factory=list)
-    """A heap of those that did not fail."""
+    """A heap of the slowest that did not fail."""
     failed: list[EndedRun] = field(default_factory=list)
     """A heap of the slowest that failed."""
     cells: Cells = field(default_factory=lambda: Cells(bits=0, at={}))
@@ -293,9 +292,10 @@ class State:
     """Compensations that failed: `{step, kind, message}`."""
     children: dict[str, Child] = field(default_factory=dict)
     limits: dict[str, LimitUse] = field(default_factory=dict)
-    """Places in limits, by holder. At the end those that are left are released."""
+    """Places in limits, by holder. The remaining ones are released at the end."""
     freed: dict[str, LimitUse] = field(default_factory=dict)
-    """The last places that runs have left: whoever routes news again frees them again, for somebody may have died before."""
+    """The last places that runs have left. The next router of the same inputs frees them again, because a process may have died
+    before it did."""
     admitted_at: int = 0
     """The instant at which the execution got its place, if it needs one. Its timeout counts from there."""
     signals: list[Signal] = field(default_factory=list)
@@ -307,7 +307,7 @@ class State:
     """At the end: `{value}`, or a pointer."""
     stuck: str | None = None
     paused_by: str | None = None
-    """The parent whose pause paused it; None: an operator did, or nobody."""
+    """The parent whose pause paused it; None: an operator paused it, or it is not paused."""
     attempts: int = 0
     """Evaluations of its templates in a row that began and did not end, because the process ended."""
     handled: Handled | None = None
@@ -363,8 +363,6 @@ def trigger_seen(trigger: Triggered | None) -> Mapping[str, Any]:
 
 
 def caller_of(parent: Mapping[str, Any] | None) -> str | None:
-    """Return the execution that called this one as its child, with the calling run, by the recorded `parent`.
-
-    A parent without a run was named by whoever started the execution; it is only a label and gives no rights.
-    """
+    """Return the execution that called this one as its child, with the calling run, by the recorded `parent`. A parent without a
+    run was named by the caller of the start; it is only a label and gives no rights."""
     return str(parent["execution_id"]) if parent and "run_id" in parent else None

@@ -11,7 +11,7 @@ LISTED_STATUSES: Final[tuple[ListedStatus, ...]] = get_args(ListedStatus)
 TERMINAL: Final[frozenset[str]] = frozenset(get_args(EndStatus))
 """Nothing comes after them but a redrive."""
 HELD: Final[frozenset[str]] = frozenset({"paused", "stuck"})
-"""Nothing goes on until an operator says so."""
+"""Statuses in which nothing continues until an operator acts."""
 STOPPED: Final = TERMINAL | HELD
 """Whoever follows an execution need not wait any longer."""
 MAX_ATTEMPTS: Final = 3

@@ -11,7 +11,7 @@ from noetl_core.events.shapes import Wait
 from noetl_core.values.instants import SECOND
 
 BY_TOKEN = "callback:"
-"""The prefix of signals that are answers by token; nobody can send these by name."""
+"""The prefix of signals that are answers by token. No caller can send these by name."""
 
 
 def callback_signal(task_run: str) -> str:

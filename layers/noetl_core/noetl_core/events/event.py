@@ -167,7 +167,7 @@ else:
 
 
 def fact(kind: Callable[Keys, Data], /, *_: Keys.args, **data: Keys.kwargs) -> Event[Any, Data]:
-    """Return news for the control plane, dated when it is recorded: `fact(control.ExecutionStuck, reason=...)`."""
+    """Return a fact for the control plane, dated when it is recorded: `fact(control.ExecutionStuck, reason=...)`."""
     payload: Any = data
     return Event(kind.__name__, 0, payload)
 

@@ -30,7 +30,7 @@ class LimitGranted(TypedDict):
 
 
 class LimitRefused(TypedDict):
-    """The requester gets no place, and does not wait for one: it is skipped, or fails because it would have waited for ever
+    """The requester gets no place, and does not wait for one: it is skipped, or fails because it would have waited forever
     (`deadlock`), or because another one displaced it (`displaced`)."""
 
     holder: str

@@ -422,4 +422,4 @@ class Authored(TypedDict):
 
 
 OPEN: frozenset[type] = frozenset({Failure, TaskOutcome, Triggered})
-"""Shapes that may have keys besides those that they declare."""
+"""Shapes that may have keys besides the declared ones."""

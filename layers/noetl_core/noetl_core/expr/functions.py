@@ -86,7 +86,7 @@ def _round(ev: Evaluation, value: Any, ndigits: Any = None) -> Any:
 
 
 def _int(ev: Evaluation, value: Any = 0, base: int = 10) -> Any:
-    """As the filter, but what is no number raises."""
+    """Like the filter, but raises for a value that is not a number."""
     return _must(int_(ev, ev.read(value), default=None, base=base), "int", value)
 
 

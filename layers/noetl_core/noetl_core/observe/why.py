@@ -186,7 +186,7 @@ class Explanation:
             self._admission(step, token, token.fated, depth, f"{step.name} {word}")
 
     def _waited(self, run: RunAccount) -> None:
-        """Add how long a run waited for its place in a limit, if it was long."""
+        """Add the time that a run waited for its place in a limit, if it was long."""
         for name in run.tokens:
             place = self.account.places.get(name)
             waited = (place.granted.ts - place.requested.ts) / SECOND if place is not None and place.granted is not None else 0

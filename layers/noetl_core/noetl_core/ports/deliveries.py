@@ -16,7 +16,7 @@ class WebhookDelivery:
     path: str
     name: str
     id: str
-    """The same for every delivery of the same request."""
+    """The identifier: equal for every delivery of the same request."""
     event: Mapping[str, Any]
     """`headers` and `body`."""
     at: int

@@ -35,11 +35,11 @@ class TooLarge(PortError):
 
 
 class Forbidden(PortError):
-    """The item exists, but the caller may not have it. Who acts: whoever grants rights."""
+    """The item exists, but the caller may not have it. Who acts: the operator, who grants rights."""
 
 
 class MissingPackages(PortError):
-    """The packages that a playbook requires are not installed. Who acts: whoever deploys; the message says how."""
+    """The packages that a playbook requires are not installed. Who acts: the operator, who deploys; the message says how."""
 
 
 class AskFailed(Unavailable):

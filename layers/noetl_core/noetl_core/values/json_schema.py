@@ -1,7 +1,7 @@
 """A subset of JSON Schema: for answers to `kind: callback` (docs/callbacks.md), and for workloads (`x-schema`).
 
 The subset is what forms and approvals need. A keyword outside of it is refused, not ignored. `pattern` is left out on purpose:
-answers are untrusted, and a regular expression may run for ever on such text.
+answers are untrusted, and a regular expression may run forever on such text.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from noetl_core.values.result_refs import is_plain, unchecked_reference
 DRAFT = ".put-"
 """The beginning of the name of an incomplete file."""
 DRAFT_S = 3600
-"""A draft that was not written to for this long is nobody's any more (seconds)."""
+"""Seconds after its last write at which a draft is considered abandoned."""
 
 
 class FileResultStore:

@@ -47,7 +47,8 @@ class Playbooks(Protocol):
 
 
 class Deleted(NotFound):
-    """The playbook is deleted: nothing new starts from it (HTTP 410). Who acts: the caller, or whoever restores it."""
+    """The playbook is deleted: nothing new starts from it (HTTP 410). Who acts: the caller, or the operator, who can restore
+    it."""
 
 
 class BadLabel(ValueError):

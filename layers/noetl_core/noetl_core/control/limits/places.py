@@ -224,8 +224,8 @@ def _held_above(control: Control, wanted: AcquirePlace) -> str | None:
 
 
 def _standing(control: Control, holder: str) -> tuple[LimitUse | None, bool, bool]:
-    """Return a holder's place according to its execution's log, whether it is over, and whether it waits for an input that may
-    never come."""
+    """Return a holder's place according to its execution's log, whether the holder has ended, and whether it waits for an input
+    that may never come."""
     try:
         state = control.load(execution_of(holder))
     except PortError:

@@ -40,7 +40,7 @@ Delivery = EventDelivery | QueueDelivery | WebhookDelivery | UploadDelivery
 
 
 class NobodyTakes(Exception):
-    """No enabled trigger reads the queue, so the message stays there. Who acts: whoever disabled it."""
+    """No enabled trigger reads the queue, so the message stays there. Who acts: the operator who disabled the trigger."""
 
 
 @frozen

@@ -1,6 +1,7 @@
-"""Templates in the text of Python programs, which is no template: outside of strings `{{ expression }}` becomes an argument.
+"""Reads templates in the text of Python programs. Such text is not a template itself: outside of strings, `{{ expression }}`
+becomes an argument.
 
-In Python two braces that open one after the other would be a set in a set, which cannot be; within a string they may be text, and
+In Python two braces that open one after the other would be a set in a set, which cannot be. Within a string they may be text;
 lint reports them there (W523).
 """
 

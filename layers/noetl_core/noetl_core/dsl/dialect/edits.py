@@ -1,7 +1,7 @@
-"""Changes to a document, made while it is read and reported to whoever rewrites its text.
+"""Records changes to a document while it is read, and reports them to the rewriter of its text.
 
-The reader changes its own nodes and reads on; `noetl migrate` listens and makes each change in the text, so that what is
-accepted and what is written out cannot differ.
+The reader changes its own nodes and reads on. `noetl migrate` listens and makes each change in the text, so that the accepted
+form and the written form cannot differ.
 """
 
 from __future__ import annotations

@@ -124,7 +124,8 @@ def tasks_below(
 
 
 def _of_step(e: Edits, step: Node) -> tuple[list[Named], Table, Selections]:
-    """Return what has a name in the result of a step, in those of its tasks by task and name, and where that is written."""
+    """Return the named parts of a step's result, those of its tasks' results by task and name, and the places that define
+    them."""
     step_name = _name(step)
     found: Selections = []
     tasks = Table()

@@ -23,8 +23,8 @@ def has_rules(task: Node) -> bool:
 
 
 def add_rules(e: Edits, task: Node, rules: Sequence[Mapping[str, Any]], near: Place, default: Node | None) -> None:
-    """Put rules before those that the task has; without a policy, what no rule matches stays as it was. `default` is the policy
-    that the step or the executor gives to tasks without one."""
+    """Put rules before those of the task. Without a policy, outcomes that no rule matches keep their meaning. `default` is the
+    policy that the step or the executor gives to tasks without one."""
     spec = e.below(task, "spec", near)
     policy = None if spec is None else e.below(spec, "policy", near)
     if policy is None:

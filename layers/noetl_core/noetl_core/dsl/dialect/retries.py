@@ -44,7 +44,7 @@ _HINT: Final = "spec: { policy: { rules: [{ when: ..., then: { do: retry, attemp
 
 
 def rewrite_retry(e: Edits, task: Node, subject: Subject, what: str) -> None:
-    """Replace `retry` by a rule that comes before those that the task has."""
+    """Replace `retry` by a rule in front of the task's own rules."""
     r = e.r
     node = task.value["retry"]
     parts = _parts(r, node, what)
@@ -60,7 +60,7 @@ def rewrite_retry(e: Edits, task: Node, subject: Subject, what: str) -> None:
 
 
 def _parts(r: Reader, node: Node, what: str) -> dict[str, Node] | None:
-    """Return what is written, by its meaning; None for a retry that is switched off, or reported."""
+    """Return the parts of a retry by their meaning; None for a retry that is disabled, or was reported."""
     value = node.value
     if value is None or value is False or number(value) == 0:
         return None

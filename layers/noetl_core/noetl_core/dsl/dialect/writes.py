@@ -1,6 +1,6 @@
-"""Keys of `set` without a scope: `iter` where only the loop that writes them reads them, else `ctx`.
+"""Gives keys of `set` without a scope their scope: `iter` if only the loop that writes them reads them, else `ctx`.
 
-Where a value lives is decided from the text alone, once: by who reads the key, under which name, and where.
+The text alone decides, once: by the readers of the key, the name that they use, and their place.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ class KindSpec:
         self.fields = fields
         """Its inputs, other spellings among them."""
         self.options = options
-        """Keys of its `spec`, beside those that every kind takes."""
+        """Keys of its `spec`, in addition to those of every kind."""
         self.page = page
         """The page that explains the kind."""
         self.required = required

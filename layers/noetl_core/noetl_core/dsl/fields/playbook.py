@@ -119,7 +119,7 @@ DEFAULTS: Final = Block(
 
 LIMITS_BLOCK: Final = Block(
     "limits",
-    "Bounds beyond which an execution fails with an error of kind `limit` instead of running for ever.",
+    "Bounds beyond which an execution fails with an error of kind `limit` instead of running forever.",
     "playbook.md#executor",
     *(
         Field(name, LIMITS[name], doc, default=getattr(_LIMITS, name))
@@ -190,7 +190,7 @@ EXECUTOR_POLICY: Final = Block(
         RESULTS,
         "Where results are kept.",
     ),
-    Field("limits", LIMITS_BLOCK, "Limits that keep an execution from running for ever."),
+    Field("limits", LIMITS_BLOCK, "Limits that keep an execution from running forever."),
     Field(
         "task",
         Part(TASK_POLICY),

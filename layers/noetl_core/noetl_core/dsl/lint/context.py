@@ -38,7 +38,7 @@ class Lint:
         yield from (node for node in self.root.value["workflow"].value)
 
     def kinds(self, *wanted: str) -> Iterator[Node]:
-        """Yield the tasks of some kinds, wherever they are written; what a task holds is no task."""
+        """Yield the tasks of the given kinds at all places. A mapping inside a task is not a task."""
         for section in ("workflow", "workbook"):
             stack = [node] if (node := self.root.get(section)) is not None else []
             while stack:

@@ -15,7 +15,7 @@ from jinja2 import nodes
 from noetl_core.expr import Compiled, compile_text
 
 Facts = Mapping[tuple[str, ...], Any]
-"""Path -> the value known to stand there, or `UNDEFINED`, which goes for everything below the path too."""
+"""Path -> the known value at that path, or `UNDEFINED`, which holds for everything below the path too."""
 
 
 class _Marker:

@@ -96,7 +96,7 @@ class Names:
 
 
 def names(lint: Lint) -> None:
-    """W515 for every name that nothing binds; W516 for every workload key that nothing reads."""
+    """Report W515 for every name that nothing binds, and W516 for every workload key that nothing reads."""
     playbook = lint.playbook
     bound = Names(
         lint,

@@ -85,7 +85,7 @@ def _tools(step: Step, node: Node) -> Iterator[Node]:
 
 
 def _check_all(lint: Lint, tool: Node, given: set[str], *, own: bool) -> None:
-    """Check the programs below `tool`. Tasks of the workbook are not `own`: whoever runs one may give it further arguments."""
+    """Check the programs below `tool`. Tasks of the workbook are not `own`: their callers may give them further arguments."""
     for task in task_nodes(tool):
         code = task.get("code") if isinstance(task.value, dict) else None
         kind = task.get("kind") if code is not None else None

@@ -68,7 +68,7 @@ _HINT: Final = "outcome.status is ok or error; outcome.error is there after an e
 
 
 def policies(lint: Lint) -> None:
-    """W402 and W525 for every policy, once, however many tasks inherit it."""
+    """Report W402 and W525 for every policy, once, however many tasks inherit it."""
     seen: set[tuple[str | int, ...]] = set()
     for task in _tasks(lint):
         policy = task.policy

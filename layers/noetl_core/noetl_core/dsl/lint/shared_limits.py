@@ -47,7 +47,7 @@ def _claim(lint: Lint, step: Step, loop: Loop) -> None:
     if loop.cursor is None or not isinstance(text, str) or is_template(text):
         return
     if not CHANGES.search(text):
-        why = "changes no row, so it returns the same ones for ever"
+        why = "changes no row, so it returns the same ones forever"
     elif "%(claim_id)" not in text:
         why = "does not bind claim_id: when its worker dies before its commit, the rows are claimed for nobody"
     else:

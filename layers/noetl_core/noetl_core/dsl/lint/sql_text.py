@@ -92,7 +92,7 @@ def _duckdb(text: str) -> Wrong | None:
 
 @cache
 def _parser() -> Any:
-    """Return a database in memory that reaches nothing; None where there is no DuckDB."""
+    """Return a database in memory without access to anything; None if DuckDB is not installed."""
     try:
         import duckdb  # 60 ms: only playbooks with such a task
     except ImportError:

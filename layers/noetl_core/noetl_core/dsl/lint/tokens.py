@@ -33,11 +33,8 @@ def joins(lint: Lint, net: Net) -> None:
 
 
 def _tokens(net: Net, join: int, in_cycle: set[int], runs: dict[int, float]) -> float:
-    """Return the most tokens that can come to a step outside of cycles: all come through its nearest dominator, so many for
-    each run of it.
-
-    `runs` caches the most runs of the steps on the way; a join that nothing can reach again runs once.
-    """
+    """Return the most tokens that can come to a step outside of cycles: all come through its nearest dominator, whose runs bound
+    them. `runs` caches the most runs of the steps on the way; a join that nothing can reach again runs once."""
     chain = [join]
     while chain[-1] not in runs:
         chain.append(net.dominators.up(chain[-1]))
@@ -96,7 +93,7 @@ def growth(lint: Lint, net: Net) -> None:
 
 
 def _grows(lint: Lint, net: Net, cycle: list[int]) -> bool:
-    """Return whether tokens multiply. Joins on the way merge what was forked, so only cycles beside them count."""
+    """Return whether tokens multiply. Joins on the way merge forked tokens, so only cycles beside joins count."""
     inside = {i for i in cycle if net.steps[i].join is None}
     index = sorted(inside)
     place = {i: n for n, i in enumerate(index)}

@@ -12,8 +12,8 @@ from noetl_core.expr import METHODS
 
 
 def unused(lint: Lint, known: frozenset[str], suggest: Callable[[str, frozenset[str]], str]) -> None:
-    """W516 for every workload key that nothing reads. `known` are the names that the workload may have, `suggest` finds a similar
-    one among others."""
+    """Report W516 for every workload key that nothing reads. `known` are the names that the workload may have, `suggest` finds a
+    similar one among others."""
     workload = lint.root.get("workload")
     if workload is None or not isinstance(workload.value, dict):
         return

@@ -13,7 +13,7 @@ _FIXED: Final = re.compile(r"[^{]*")
 
 
 def urls(lint: Lint) -> None:
-    """W528 for every literal beginning of a URL that is not `http://` or `https://` with a host."""
+    """Report W528 for every literal beginning of a URL that is not `http://` or `https://` with a host."""
     for task in lint.kinds("http"):
         for key in ("url", "endpoint"):
             url = task.get(key)

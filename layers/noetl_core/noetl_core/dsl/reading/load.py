@@ -51,7 +51,7 @@ class Node:
         self.plain_text: str | None = None
         """The text of the node, if it is an unquoted scalar."""
         self.rewritten = False
-        """The value is no longer what the text says (an accepted spelling was replaced)."""
+        """If true, the value differs from the text, because an accepted spelling was replaced."""
         self.shared = False
         """An alias stands for it somewhere."""
 
@@ -69,7 +69,7 @@ class Node:
         return value
 
     def get(self, key: str) -> Node | None:
-        """Return an entry of a mapping; None when there is none, or when this is no mapping."""
+        """Return an entry of a mapping; None if there is none, or if this is not a mapping."""
         return self.value.get(key) if isinstance(self.value, dict) else None
 
     def key_at(self, key: str) -> tuple[int, int]:

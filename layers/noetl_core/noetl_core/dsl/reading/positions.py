@@ -18,8 +18,8 @@ class Positions:
         self._loaded = load(text)
 
     def of(self, path: Path, *below: str) -> Position | None:
-        """Return where the part at `path` begins; with `below`, where the last of these keys that exists is written. None: there
-        is no such part."""
+        """Return the position of the part at `path`; with `below`, that of the last of these keys that exists. None: there is no
+        such part."""
         node = self._node(path)
         if node is None:
             return None

@@ -77,7 +77,7 @@ _QUOTED_COMMAND: Final = re.compile(rf"""(['"]){COMMAND.pattern}\1""")
 
 @dataclass
 class Reader:
-    """One validation: the loaded text, and what was found so far."""
+    """One validation: the loaded text, and the findings so far."""
 
     loaded: Loaded
     source: str

@@ -148,8 +148,8 @@ def graft(r: Reader, root: Node) -> None:
 
 
 def _copy(node: Node, at: tuple[int, int]) -> Node:
-    """Return a tree of its own that stands `at` a line and column: two entries may use the same task, what is read is rewritten,
-    and findings are told where the task is used."""
+    """Return a copy of the tree that stands `at` a line and column. Two entries may use the same task, reading rewrites it, and
+    findings name the place of its use."""
     value = node.value
     if isinstance(value, dict):
         value = {key: _copy(child, at) for key, child in value.items()}

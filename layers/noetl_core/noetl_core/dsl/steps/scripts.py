@@ -1,8 +1,8 @@
-"""`script: {uri, source}`: program text and SQL in a separate file.
+"""Reads `script: {uri, source}`: program text and SQL in a separate file.
 
-What is read from a file beside the playbook is part of what is registered: whoever has the file
-(`noetl_core.playbooks.script_files`) writes its text below `x-scripts`, and the model holds it as if it had been written in
-place. What is fetched over HTTP or from S3 stays an address, which the worker reads when the task runs.
+A file beside the playbook becomes part of the registered text: its reader (`noetl_core.playbooks.script_files`) writes its text
+below `x-scripts`, and the model holds it as if it had been written in place. A text from HTTP or S3 stays an address, which the
+worker reads when the task runs.
 """
 
 from __future__ import annotations

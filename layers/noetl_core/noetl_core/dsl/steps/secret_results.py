@@ -1,8 +1,8 @@
-"""Results that are declared secret (`spec.result.secret`): which tasks have one, which fields, and where it may be read (E114,
-E210).
+"""Checks results that are declared secret (`spec.result.secret`): the tasks that have one, its fields, and the places that may
+read it (E114, E210).
 
-A secret result is known to the worker that runs its step, and to nobody else: the log has its mask. So what the control plane
-evaluates, and what other steps read, must not need it.
+Only the worker that runs its step knows a secret result: the log has its mask. Templates that the control plane or other steps
+evaluate must therefore not need it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Effects: what is to be done once a commit is stored, as values. The control plane carries them out in their order and
+"""Defines effects: the actions that follow a stored commit, as values. The control plane carries them out in their order and
 decides nothing. Pure.
 
-Effects follow from the log alone: from the events of a commit and the state after them (`effects_of`). So a process that ends
-between a commit and its effects loses nothing, because others derive them again with the same functions: whoever routes a
-boundary that was already routed (`again`), and the sweeper (`commands_of`, `end_effects`, `next_reconciliation`).
+Effects follow from the log alone: from the events of a commit and the state after them (`effects_of`). A process that ends
+between a commit and its effects therefore loses nothing, because others derive them again with the same functions: the next
+router of a boundary that was already routed (`again`), and the sweeper (`commands_of`, `end_effects`, `next_reconciliation`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ due."""
 RECONCILE_AT_LEAST_EVERY_S: Final = 3600
 """An execution that only waits is reconciled when its first timer is due, at least this often."""
 SNAPSHOT_EVENTS: Final = 5_000
-"""A decision with so many events is followed by a snapshot, so that nobody must fold them again."""
+"""Events of one decision after which a snapshot is written, so that no reader folds them again."""
 
 
 @frozen
@@ -70,7 +70,7 @@ class StartChild:
 
 @frozen
 class EndChild:
-    """Cancel the child that was `asked` for, because nobody waits for it any longer. `expires_at` is that of the parent."""
+    """Cancels the child of the request `asked`, because no run waits for it any longer. `expires_at` is that of the parent."""
 
     asked: StartChild
     reason: str
@@ -139,7 +139,8 @@ class HandleFailure:
     warnings: Warnings | None = None
     """The warnings of an execution that completed with warnings. Only handlers with `also: warnings` are notified of it."""
     depth: int = 0
-    """That of nested calls, which goes on in what the handler starts: else failures and handlers could have no end."""
+    """The depth of nested calls. The handler's execution continues it; otherwise failures and handlers could start each other
+    forever."""
 
 
 @frozen
@@ -173,10 +174,8 @@ Effect: TypeAlias = (
 def effects_of(
     playbook: Playbook, state: State, events: Sequence[ControlEvent], now: int, *, again: bool = False
 ) -> tuple[Effect, ...]:
-    """The effects of a commit of `events` decided at `now`, which led to `state`; of no events, those that always hold.
-
-    `again` says that boundaries came that were already routed, so perhaps nobody has carried out their effects.
-    """
+    """Return the effects of a commit of `events` decided at `now`, which led to `state`; without events, those that always hold.
+    `again` says that the boundaries were already routed, so that their effects may be missing."""
     return tuple(_effects(playbook, state, events, now, again))
 
 
@@ -245,8 +244,8 @@ def caller_run(state: State) -> tuple[str | None, str | None]:
 
 
 def failed_end(state: State) -> HandleFailure | None:
-    """Return the failed end of an execution as what handles it is told, or its end with warnings; None where nothing is to be
-    handled any more. A child's failure is its parent's affair, and what handles a failure is not handled itself."""
+    """Return the failed end of an execution, or its end with warnings, as its handler receives it; None if nothing is left to
+    handle. A child's failure is its parent's affair, and the failure of a handler is not handled itself."""
     warned = state.status == "completed" and count_of(state) > 0
     if not (state.status == "failed" or warned) or (state.handled is not None and state.handled["epoch"] == state.epoch):
         return None
@@ -272,7 +271,7 @@ def failed_end(state: State) -> HandleFailure | None:
 
 
 def parent_news(state: State) -> TellParent | None:
-    """Return the end of a child for the run that waits for it; None when nobody waits."""
+    """Return the end of a child for the run that waits for it; None if no run waits."""
     caller = caller_of(state.parent)
     if caller is None or (state.parent is not None and state.parent.get("detached")):
         return None
@@ -339,7 +338,7 @@ class _News:
     """Resumed after a pause, or after it was stuck."""
     redriven: bool = False
     resumes: bool = False
-    """A suspended run goes on."""
+    """True if a suspended run continues."""
     is_shown: bool = False
     """Lists show it differently now."""
 

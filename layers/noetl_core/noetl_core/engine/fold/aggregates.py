@@ -25,12 +25,12 @@ MAX_GROUPS = 20
 MAX_RANGES = 50
 """Ranges of failed iterations that are stated; when there are more, those nearest to each other become one."""
 FOLDED = 4
-"""While events are folded, so many times as much is kept: what is stated at the end is chosen from that."""
+"""The factor by which more is kept while events are folded. The stated selection at the end is made from it."""
 MESSAGE = 200
 """Characters of an error's message that are stated."""
 
 FEW_CELLS = 64
-"""Cells that a boundary states, and a commit of a loop that goes on: those are read by whoever looks, each second anew."""
+"""Cells that a boundary states, and a commit of a loop in progress: readers of its progress load them every second."""
 
 _NUMBERS = re.compile(r"\d+")
 
@@ -97,12 +97,12 @@ class RunAggregates:
             self.others += 1
 
     def so_far(self) -> Aggregates | None:
-        """Return what a commit of a loop that goes on says; None for a run without iterations that have ended."""
+        """Return the aggregates for a commit of a loop in progress; None for a run of which no iteration has ended."""
         said = self.stated(FEW_CELLS) if self.us else None
         return said if said is None or self.items is None else {**said, "items": self.items}
 
     def stated(self, cells: int = MAX_CELLS) -> Aggregates | None:
-        """Return what a boundary says, with so many cells at most; None when there is nothing."""
+        """Return the aggregates for a boundary, with at most `cells` cells; None if there is nothing."""
         if not (self.us or self.retries or self.errors or self.failed or self.cells["at"] or self.warnings):
             return None
         found = Aggregates()
@@ -132,8 +132,8 @@ def observe(state: State, event: ControlEvent) -> None:
 
 
 def _ended(state: State, run_id: str, at: int, error: Failure | None, said: Aggregates | None = None) -> None:
-    """Add a run that ended at instant `at` to the aggregates of its step; a chunk to those of its loop. `said` is what its
-    boundary states."""
+    """Add a run that ended at instant `at` to the aggregates of its step; a chunk to those of its loop. `said` are the aggregates
+    in its boundary."""
     run = state.runs.get(run_id)
     if run is None or run.undoes is not None:
         return

@@ -15,9 +15,9 @@ from noetl_core.engine.state import EndedRun, Run, State
 from noetl_core.events.event import closes_run
 
 MOST: Final = 100
-"""Runs that are kept of those that failed, and of the others: those that took longest."""
+"""The most runs that are kept of those that failed, and of the others: the slowest."""
 FEW_CELLS: Final = 64
-"""Cells of time, at least, once so many runs have ended that they are merged."""
+"""The least number of cells of time, after so many runs that cells are merged."""
 
 
 def observe(state: State, event: ControlEvent) -> None:

@@ -1,7 +1,7 @@
-"""Circles in what waits for what (docs/limits.md, "Deadlocks"). Pure.
+"""Finds cycles in a wait-for graph (docs/limits.md, "Deadlocks"). Pure.
 
-A node needs others: all of them to be stuck, if each alone could free it, or any of them, if it goes on only after each. What
-needs nothing goes on by itself. What is left when everything that can go on has gone on waits for ever.
+A node with needs is stuck if one of them is; with `any_frees`, only if all are. A node without needs continues by itself. The
+nodes that remain when every other node has continued wait forever.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Need:
 
 
 def stuck(needs: Mapping[str, Need]) -> set[str]:
-    """Return the nodes that wait for ever."""
+    """Return the nodes that wait forever."""
     left = {node for node, need in needs.items() if need.nodes}
     while gone := {node for node in left if not _waits_for_ever(needs[node], left)}:
         left -= gone

@@ -11,7 +11,7 @@ MAX_LIMIT_KEY: Final = 200
 
 
 class BadKey(TemplateError):
-    """A key is no text that could be one. Who acts: the author."""
+    """A key is not a text, or not a valid one. Who acts: the author."""
 
     kind = "schema"
 

@@ -17,7 +17,7 @@ USED: Final = 0.95
 """The part of the rate that is given out: what a worker uses late comes closer to what is behind it, and in no second may the
 service see more than it was promised."""
 RESERVED_S: Final = 2
-"""The most seconds' worth of permits that a worker reserves at a time. If it dies, nobody uses them."""
+"""The most seconds' worth of permits that a worker reserves at a time. If it dies, they remain unused."""
 LATE_S: Final = 0.05
 """Seconds by which a permit may be used late, in addition to `LATE_PART` of an interval. Together with `USED`, no second exceeds
 the rate and the burst, and some time is left for the way to the service."""

@@ -122,8 +122,8 @@ def _with_task_writes(task: Task, outcome: Outcome, attempt: int, task_run: str,
 
 
 def delay_of(then: Then, attempt: int, task_run: str, scope: Scope) -> float:
-    """Return the seconds before attempt `attempt + 1` (resolution 7), from 0 to one year. Jitter is derived from the task run
-    and the attempt, so a replay gives the same delay. Raises `TemplateError` for a delay that is no number."""
+    """Return the seconds before attempt `attempt + 1` (resolution 7), from 0 to one year. Jitter is derived from the task run and
+    the attempt, so a replay gives the same delay. Raises `TemplateError` for a delay that is not a number."""
     delay = value_of(then.delay, DELAY, "delay", scope)
     if delay is None:
         delay = 1.0 if then.backoff != "none" else 0.0

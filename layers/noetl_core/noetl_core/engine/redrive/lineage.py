@@ -1,8 +1,8 @@
-"""The lineage of tokens and step runs: which came from which, over a whole control stream (`engine.redrive.plan` uses it to take
-some back).
+"""Reconstructs the lineage of tokens and step runs over a whole control stream: the origin of each (`engine.redrive.plan` uses it
+to take some back).
 
-The state of an execution forgets tokens and runs when they are over; this fold keeps them all. It is computed once per
-redrive, never during routing.
+The state of an execution forgets tokens and runs when they end; this fold keeps them all. It is computed once per redrive, never
+during routing.
 """
 
 from __future__ import annotations

@@ -223,8 +223,8 @@ def take_fact(p: RoutingPass, fact: Fact) -> bool:
 
 
 def _failure_handled(p: RoutingPass, handled: control.FailureHandled) -> bool:
-    """Record what was done about the failed end at which the execution still is; where its handler could not be started, and then
-    was, also that."""
+    """Record the handling of the failed end at which the execution still is. If its handler could not be started, and later was,
+    record that too."""
     s = p.state
     if s.status not in ("failed", "completed") or s.epoch != handled["epoch"]:
         return False

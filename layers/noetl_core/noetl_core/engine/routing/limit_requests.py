@@ -17,7 +17,7 @@ from noetl_core.expr import Scope, TemplateError, render
 
 
 def ask_for_execution(p: RoutingPass) -> None:
-    """Ask for the place that the execution needs before anything of it begins. What is no limit fails it."""
+    """Request the place that the execution needs before any part of it begins. An invalid limit fails it."""
     limit = p.playbook.executor.concurrency
     if limit is None:
         return
@@ -50,7 +50,7 @@ def ask_for_run(p: RoutingPass, step: Step, token: Token, args: Mapping[str, Any
     key, most, priority = _rendered(p, limit, scope, f"concurrency of step {step.name}")
     own = p.state.limits.get(p.state.holder)
     if own is not None and own.key == key:
-        return False  # the execution as a whole holds it: waiting for itself it would wait for ever
+        return False  # the execution as a whole holds it: waiting for itself it would wait forever
     p.emit(
         limits.LimitRequested,
         holder=_holder(p, token),

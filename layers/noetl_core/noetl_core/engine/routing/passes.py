@@ -172,7 +172,7 @@ class RoutingPass:
         return self.resolve(value) if is_reference(value) else value
 
     def prefetch(self, refs: Iterable[Mapping[str, Any]]) -> None:
-        """Ask for values that are about to be read one after the other: together, as each question is a decision begun anew."""
+        """Request values that are about to be read one after the other: together, because each request restarts the decision."""
         needs = {named(need): need for need in map(prefetched, refs)}
         missing = [need for name, need in needs.items() if name not in self.values]
         if missing:
@@ -219,7 +219,7 @@ class RoutingPass:
             self._ask(missing)
 
     def goes_on(self, run: Run) -> bool:
-        """Return whether news may reach `run`: not while the execution is paused or stuck, and not when the run is to be
+        """Return whether inputs may reach `run`: not while the execution is paused or stuck, and not when the run is to be
         ended."""
         return self.state.status == "running" or (self.state.status == "cancelling" and run.undoes is not None)
 

@@ -26,11 +26,9 @@ PLAIN = Quality()
 
 
 def quality(router: Router, arc: Arc, args: Mapping[str, Any], scope: Scope, epoch: int) -> Quality:
-    """Return what the policy of a router says of the token of `arc`.
-
-    `dedupe: true` compares the target and `args`; a template compares the target and its value (when it is undefined, the
-    token is not deduplicated). A redrive begins anew, so `epoch` is part of the key. Raises `TemplateError`.
-    """
+    """Return the properties that a router's policy gives the token of `arc`. `dedupe: true` compares the target and `args`; a
+    template compares the target and its value (if it is undefined, the token is not deduplicated). A redrive deduplicates afresh,
+    so `epoch` is part of the key. Raises `TemplateError`."""
     if not router.priority and not router.dedupe:
         return PLAIN
     return Quality(value_of(router.priority, PRIORITY, "priority", scope) or 0, _key(router.dedupe, arc, args, scope, epoch))

@@ -222,7 +222,7 @@ def _fail_admission(p: RoutingPass, step: Step, token: Token) -> None:
 
 
 def refuse_place(p: RoutingPass, use: LimitUse, refused: LimitRefused) -> None:
-    """Take the news that the execution, or a token, gets no place in a limit."""
+    """Record that the execution, or a token, gets no place in a limit."""
     p.emit(limits.LimitRefused, **refused)
     token = p.state.tokens.get(use.token or "")
     code = "deadlock" if refused.get("deadlock") else "displaced" if refused.get("displaced") else None

@@ -25,8 +25,8 @@ from noetl_core.values.frozen import frozen
 from noetl_core.values.instants import SECOND
 
 GRACE_S: Final = 300
-"""An occurrence that is taken this much later than its time is on time: the services that look for it may be slow, or be
-deployed anew."""
+"""Seconds by which an occurrence may be late and still count as on time: the services that check for it may be slow, or in
+deployment."""
 MOST_CAUGHT_UP: Final = 1_000
 """With `catch_up: all`: of more missed occurrences than these the newest are taken."""
 MOST_WAITING: Final = 1_000
@@ -57,7 +57,7 @@ class ScheduleState:
     cancelled: str | None = None
     """The execution that was asked to end because a later occurrence wants to start."""
     stopped: str | None = None
-    """Why the engine has switched it off."""
+    """The reason why the engine has disabled it."""
 
     def plain(self) -> dict[str, Any]:
         """Return the state as it is stored."""
@@ -76,7 +76,7 @@ def schedule_of(source: Mapping[str, Any]) -> Schedule:
 
 @frozen
 class Skipped:
-    """An occurrence that does not start, and why; `missed`: nobody took it in time."""
+    """An occurrence that does not start, with the reason. `missed`: no process took it in time."""
 
     occurrence: int
     reason: str
@@ -93,14 +93,14 @@ class Decided:
 
 
 def installed(schedule: Schedule, former: Schedule | None, state: ScheduleState, now: int) -> ScheduleState:
-    """Return the state under a new version of the trigger: what was at stake stays; other times begin now."""
+    """Return the state under a new version of the trigger. Pending occurrences stay; other times begin now."""
     if former is not None and _times(former) == _times(schedule):
         return state
     return replace(state, next_at=next_occurrence(schedule, now))
 
 
 def switched_on(schedule: Schedule, state: ScheduleState, now: int) -> ScheduleState:
-    """Return the state after it was switched on: what came while it was off is not made up for."""
+    """Return the state after the trigger was enabled. Occurrences from the time when it was disabled are not started."""
     return replace(state, next_at=next_occurrence(schedule, now), stopped=None)
 
 
@@ -133,7 +133,7 @@ def decide(schedule: Schedule, key: str, state: ScheduleState, now: int, *, aliv
 
 
 def _come(schedule: Schedule, key: str, first: int | None, now: int) -> tuple[list[int], list[Skipped], int | None]:
-    """Return the occurrences to take, what was missed, and the next occurrence that is neither."""
+    """Return the occurrences to take, the missed ones, and the next occurrence that is neither."""
     if first is None or first > now:
         return [], [], first
     on_time = now - GRACE_S * SECOND - int(schedule.jitter_s * SECOND)
@@ -151,8 +151,7 @@ def _come(schedule: Schedule, key: str, first: int | None, now: int) -> tuple[li
 
 
 def _caught_up(schedule: Schedule, first: int, last: int, taken: list[int]) -> tuple[list[int], list[Skipped]]:
-    """Return which of the occurrences from `first` to `last`, for which it is too late, are taken, and what is said of the
-    others."""
+    """Return the late occurrences from `first` to `last` that are taken, and the reasons for skipping the others."""
     if schedule.catch_up == "all":
         found = takewhile(lambda at: at >= first, earlier_occurrences(schedule, last + 1))
         *late, older = [*islice(found, MOST_CAUGHT_UP), next(found, None)]

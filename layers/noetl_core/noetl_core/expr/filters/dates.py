@@ -1,4 +1,4 @@
-"""Dates and times of explicit values (there is no `now`: an evaluation is a pure function of its scope).
+"""Filters for dates and times of explicit values (there is no `now`: an evaluation is a pure function of its scope).
 
 A point in time is text, ISO 8601 in UTC as `2026-11-21T08:30:00+00:00`; such texts compare and sort in the order of time. Every
 filter takes such a text (a date alone, a `Z` and other offsets too; without an offset UTC is meant) or a number of seconds since
@@ -67,7 +67,7 @@ def format_datetime(ev: Evaluation, value: Any, format: str = "%Y-%m-%d %H:%M:%S
 
 @filter_("to_epoch")
 def to_epoch(ev: Evaluation, value: Any) -> int | float:
-    """Return seconds since 1970; a whole number when there is no fraction."""
+    """Return seconds since 1970; a whole number if there is no fraction."""
     seconds = instant(value).timestamp()
     return int(seconds) if seconds == int(seconds) else seconds
 

@@ -1,4 +1,4 @@
-"""Objects of S3 as sources: those that match a pattern, in the version that was listed."""
+"""Lists objects of S3 as sources: those that match a pattern, in the version that was listed."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from typing import Any, Final, Protocol, Self, TypeVar
 T = TypeVar("T")
 Ended = Callable[["LoopTask"], None]
 Stopped = asyncio.CancelledError
-"""The call is no longer needed. Raised where the coroutine waits."""
+"""The call is no longer needed. Raised at an `await` of the coroutine."""
 
 MOST: Final = 512
 """Maximum concurrent coroutines: each may need a file, and a Lambda function may have 1,024 open."""

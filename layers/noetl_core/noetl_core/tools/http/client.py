@@ -85,7 +85,7 @@ def texts_of(headers: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
 
 
 class _Connector(aiohttp.TCPConnector):
-    """Gives no connection on which more has arrived than was requested: what comes next may not be the answer to a request."""
+    """Closes connections on which more has arrived than was requested: further bytes may not be the answer to a request."""
 
     async def connect(self, req: aiohttp.ClientRequest, traces: list[Any], timeout: aiohttp.ClientTimeout) -> Any:
         while True:
