@@ -23,7 +23,7 @@ from noetl_core.service.api_service import Service
 
 
 class Context:
-    """What Lambda hands a function, as far as it is read."""
+    """The part of Lambda's context object that the functions read."""
 
     aws_request_id = "req-1"
     function_name = "admit"
@@ -33,7 +33,7 @@ class Context:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a request was answered."""
+    """The answer to a request."""
 
     status: int
     headers: Mapping[str, list[str]]
@@ -82,7 +82,7 @@ def ask(
     caller: Mapping[str, Any] | None = None,
     checked: bool = True,
 ) -> Answer:
-    """What a request is answered. `checked` False: a test that asks for much does without the comparison."""
+    """Return the answer to a request. `checked` False: skip the comparison with the document, for tests with many requests."""
     api = service if isinstance(service, Api) else api_of(service)
     event = {
         "httpMethod": method,
@@ -140,7 +140,7 @@ Answers: Any = extend(Draft202012Validator, {"oneOf": _one_of})
 
 @cache
 def validator_of(schema: str) -> Any:
-    """Of the document's schemas, closed: an answer has no key that they do not name."""
+    """Return a validator for a schema of the document, closed: an answer must have no undocumented key."""
     schemas = copy.deepcopy(document()["components"]["schemas"])
     for each in schemas.values():
         if each.get("properties"):

@@ -26,7 +26,7 @@ from noetl_cli.commands import load
 NOETL = Path(sys.executable).parent / "noetl"
 """The command itself: for tests of how it starts, and of what a shell does with it."""
 ENV = {k: v for k, v in os.environ.items() if k not in ("NOETL_API_URL", "NOETL_HOME", "AWS_ENDPOINT_URL")}
-"""What commands find in their environment: nothing that the user of this machine has set for them."""
+"""The environment of commands: without any setting of this machine's user."""
 ROOT = Path(__file__).parents[1]
 PATIENCE_S = 60.0
 Prepare = tuple[str | int, ...]

@@ -27,8 +27,8 @@ TOGETHER = (
     ("tests/console/test_stack.py", STACK),
     ("tests/console/", CONSOLE),
 )
-"""How node ids begin, and in whose company those tests are: each of the first two groups has one stack, the third one browser. All
-other files go by themselves, so that what a module's fixtures start is started once."""
+"""Beginnings of node ids, and the group of those tests: each of the first two groups has one stack, the third one browser. Every
+other file is a group of its own, so that fixtures of a module start once."""
 
 FIRST = (
     "tests/conformance/test_stack.py",
@@ -38,7 +38,7 @@ FIRST = (
     "tests/conformance/",
     "tests/sim/",
 )
-"""What takes longest, and mostly waits: begun last it would go on alone."""
+"""The tests that take longest, and mostly wait. Begun last they would run on alone."""
 
 
 @pytest.hookimpl(wrapper=True)
@@ -64,7 +64,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 
 def company(nodeid: str) -> str:
-    """What is the same for tests that one process carries out."""
+    """Return the group of a test. One process carries out all tests of a group."""
     group = next((name for begins, name in TOGETHER if nodeid.startswith(begins)), None)
     if group is not None and "NOETL_E2E_ENDPOINT" in os.environ:
         return STACK  # one endpoint, one process

@@ -1,4 +1,4 @@
-"""What the examples give, and running one in this process with the services it brings along."""
+"""Runs an example in this process, with its services; and holds the expected results."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ CASES: list[tuple[str, dict[str, Any], Any]] = [
 
 @dataclass(frozen=True)
 class Ended:
-    """How an example ended."""
+    """The end of an example."""
 
     status: str
     result: Any

@@ -1,4 +1,4 @@
-"""What the flagship must find, computed from the CSV file alone: no API, no engine, no DuckDB."""
+"""Computes the flagship's expected results from the CSV file alone: no API, no engine, no DuckDB."""
 
 from __future__ import annotations
 

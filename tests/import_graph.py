@@ -93,7 +93,7 @@ def _targets(node: ast.Import | ast.ImportFrom, modules: Mapping[str, Path]) -> 
 
 
 def edges_of(imports: Iterable[Import], modules: Mapping[str, Path], kinds: Sequence[Kind]) -> dict[str, set[str]]:
-    """Which module imports which, over imports of these kinds."""
+    """Return the imported modules of each module, over imports of these kinds."""
     edges: dict[str, set[str]] = {name: set() for name in modules}
     for one in imports:
         if one.kind in kinds and one.target in modules and one.target != one.importer:

@@ -13,12 +13,12 @@ from typing import Any
 from tests.servers import Handler, serving, url_of
 
 Answer = Callable[[dict[str, Any]], "str | dict[str, Any] | tuple[int, Any] | tuple[int, Any, dict[str, str]]"]
-"""Of the request's body: the text of an answer, its message, or a status with a body and headers."""
+"""Takes the request's body. Returns the text of an answer, its message, or a status with a body and headers."""
 
 
 @dataclass
 class LlmServer:
-    """What was asked, and how it is answered."""
+    """A fake server of a language model, with the requests that it received."""
 
     url: str
     answer: Answer

@@ -13,7 +13,7 @@ from typing import Any
 from tests.servers import Handler, serving, url_of
 
 Tool = Callable[[dict[str, Any]], "dict[str, Any]"]
-"""Of the arguments: the result of the call, or `{error: ...}` of JSON-RPC."""
+"""Takes the arguments. Returns the result of the call, or `{error: ...}` of JSON-RPC."""
 HEADER_MISMATCH, NO_SUCH_REVISION = -32020, -32022
 
 
@@ -24,7 +24,7 @@ def text(*said: str, **more: Any) -> dict[str, Any]:
 
 @dataclass
 class McpServer:
-    """What was asked, and how it is answered."""
+    """A fake MCP server, with the requests that it received."""
 
     url: str = ""
     tools: dict[str, Tool] = field(

@@ -29,15 +29,15 @@ class OAuthServer(ThreadingHTTPServer):
         """Path and `Authorization` of each call."""
         self.valid: set[str] = set()
         self.answer: dict[str, Any] = {}
-        """What is added to the answers with tokens."""
+        """Keys that are added to the answers with tokens."""
         self.refuse: tuple[int, Any] | None = None
-        """What token requests are answered instead."""
+        """The answer to token requests instead; None: a token."""
         self.takes = True
         """False: no token opens anything."""
         self.uploads: list[bytes] = []
-        """What `/upload` was sent; it asks for no token, and neither does `/export.csv`."""
+        """The bodies sent to `/upload`. It needs no token, and neither does `/export.csv`."""
         self.busy = 0
-        """How often `/busy` is answered 429; it asks for no token."""
+        """The remaining 429 answers of `/busy`, which needs no token."""
 
     @property
     def base(self) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 SAMPLE = "noetl-sample==1.0"
-"""What `index` always has: a package whose `noetl_sample.double` doubles."""
+"""The package that `index` always has: its `noetl_sample.double` doubles."""
 
 
 def wheel(folder: Path, name: str, version: str, source: str, *requires: str) -> Path:
@@ -25,6 +25,6 @@ def wheel(folder: Path, name: str, version: str, source: str, *requires: str) ->
 
 
 def index(folder: Path) -> Mapping[str, str]:
-    """What an environment says so that packages come from `folder` alone."""
+    """Return the environment in which packages come from `folder` alone."""
     wheel(folder, "noetl-sample", "1.0", "__version__ = '1.0'\n\n\ndef double(n):\n    return 2 * n\n")
     return {"UV_FIND_LINKS": str(folder), "UV_NO_INDEX": "1", "UV_CACHE_DIR": str(folder / "cache"), "UV_NO_CONFIG": "1"}

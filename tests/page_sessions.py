@@ -28,7 +28,7 @@ def examples(page: str) -> list[tuple[str, list[str]]]:
 
 
 def fits(shown: list[str], printed: list[str]) -> bool:
-    """Whether lines are as shown: `…` stands for anything within a line, a line `...` for any lines."""
+    """Return whether lines are as in the page: `…` stands for anything within a line, a line `...` for any lines."""
     pattern = ""
     for line in shown:
         inside = ".*".join(re.escape(part.rstrip()) for part in line.split("…"))
@@ -37,7 +37,7 @@ def fits(shown: list[str], printed: list[str]) -> bool:
 
 
 def shell(script: str, folder: Path) -> str:
-    """What a script of bash prints, in which `noetl` is a forked one and `python` the one that runs the tests."""
+    """Return the output of a script of bash, in which `noetl` is a forked one and `python` the one that runs the tests."""
     with on_path() as commands:
         path = os.pathsep.join([str(commands), str(Path(sys.executable).parent), ENV["PATH"]])
         return subprocess.run(

@@ -1,4 +1,4 @@
-"""How many examples of a property are tried, and how many of many cases that are alike."""
+"""Sets the number of examples of properties, and the sample size of large parametrised suites."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ SEED = int(os.environ.get("NOETL_SEED") or 20)
 """Decides what soak and load tests choose (`make soak SEED=...`)."""
 
 TIMES = int(os.environ.get("NOETL_TIMES", "0"))
-"""How many times as many as a property names, at random (`make properties`); 0: a quarter of them, always the same ones."""
+"""The factor by which a property tries more examples than it names, at random (`make properties`); 0: a quarter of them, always
+the same ones."""
 CRASHES_IN = 1 if TIMES else 8
 """A process dies at one port call in so many of an execution. Every other one is tried in `make properties`."""
 

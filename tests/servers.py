@@ -25,7 +25,7 @@ def serving(server: S) -> Iterator[S]:
 
 
 def url_of(server: HTTPServer) -> str:
-    """Where a server is that listens on loopback."""
+    """Return the URL of a server that listens on loopback."""
     return f"http://127.0.0.1:{server.server_port}"
 
 

@@ -26,7 +26,7 @@ PARAMETERS = {
     f"Tool{what}": "matrix-*"
     for what in ("Buckets", "Queues", "Tables", "Functions", "Clusters", "Tasks", "Topics", "EventBuses", "Senders")
 }
-"""What tools may reach there: what the tool matrix makes."""
+"""Parameters that let tools reach the resources of the tool matrix."""
 PARAMETERS |= {"AllowShell": "all", "Console": "yes"}
 ORDERS, SCANS = "ways-in-orders", "ways-in-scans"
 """A queue and a bucket whose messages and objects may start playbooks."""

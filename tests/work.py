@@ -8,7 +8,7 @@ from types import FrameType
 
 
 def calls_of(work: Callable[[], object]) -> int:
-    """How many functions, of Python and of C, `work` calls."""
+    """Return the number of calls of functions, in Python and in C, that `work` makes."""
     number = 0
 
     def count(_frame: FrameType, event: str, _arg: object) -> None:

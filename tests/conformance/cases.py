@@ -61,7 +61,7 @@ class Case:
 
     @property
     def runs(self) -> bool:
-        """Whether the playbook is run; otherwise it is only refused, or looked through."""
+        """Return whether the case runs its playbook. Otherwise it only refuses or inspects it."""
         return not {"status", "events", "result", "ctx", "steps", "error", "count"}.isdisjoint(self.expect)
 
 

@@ -33,7 +33,7 @@ def with_small_limit(case: Case) -> Case:
 
 
 def has_references(seen: Observed) -> bool:
-    """Whether anything in a run was kept behind a reference."""
+    """Return whether a run kept any value behind a reference."""
     return '"result_ref"' in json.dumps(seen.events)
 
 
@@ -77,7 +77,7 @@ class _Watching:
 
 @dataclass(frozen=True)
 class Whole:
-    """What a run showed, and what is behind its references."""
+    """The observations of a run, with the values behind its references."""
 
     seen: Observed
     values: Values

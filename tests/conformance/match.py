@@ -13,8 +13,8 @@ ANY = "*"
 
 
 def differences(expected: Any, seen: Any, at: str = "", *, subset: bool = False) -> Iterator[str]:
-    """Where `seen` is not as expected. `"*"` is any value; other text with `*` in it is a pattern. A mapping must have the same
-    keys, unless it has the key `...` or `subset` is set."""
+    """Yield the places at which `seen` differs from what is expected. `"*"` is any value; other text with `*` in it is a pattern.
+    A mapping must have the same keys, unless it has the key `...` or `subset` is set."""
     at = at or "it"
     if expected == ANY:
         return
@@ -45,7 +45,8 @@ def differences(expected: Any, seen: Any, at: str = "", *, subset: bool = False)
 
 
 def is_event(pattern: Any, event: Mapping[str, Any]) -> bool:
-    """Whether an envelope is of a pattern: `Name`, `Name step`, `Name step.task`, or a mapping that its fields must have."""
+    """Return whether an envelope matches a pattern: `Name`, `Name step`, `Name step.task`, or a mapping that its fields must
+    have."""
     if isinstance(pattern, str):
         name, _, place = pattern.partition(" ")
         step, _, task = place.partition(".")

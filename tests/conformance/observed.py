@@ -1,4 +1,4 @@
-"""What a case showed on a wiring, and judging it."""
+"""Records a case's observations on a wiring, and judges them."""
 
 from __future__ import annotations
 

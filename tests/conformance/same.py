@@ -1,4 +1,4 @@
-"""Whether two wirings gave the same history, up to ids and times - and the order of what ran at the same time."""
+"""Compares the histories of two wirings, up to ids, times and the order of concurrent work."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.conformance.observed import Observed
 ID = re.compile(r"\b(?:[a-z][0-9a-f]{24}|[0-9]{14,19})\b")
 """Ids of executions are below 2^63: one of 100,000 that are derived has fewer than 14 digits."""
 WHERE = re.compile(r"(there is no credential '[^']*') (?:on this machine|in this stack): .*")
-"""What an error says to do where it happened, which is another thing on a stack."""
+"""The advice of an error about the place of a credential, which differs on a stack."""
 VOLATILE = frozenset(
     {"as_of", "seq", "worker", "duration_ms", "started_at", "finished_at", "at", "until", "lease_until", "log", "request_id"}
     | {"us", "total_us", "max_us"}  # durations in aggregates
@@ -23,7 +23,7 @@ FIELDS = ("source", "name", "event_type", "entity", "status", "step", "task", "i
 
 
 def differences(one: Observed, other: Observed, *, concurrent: bool) -> Iterator[str]:
-    """What the two differ in."""
+    """Yield the differences between the two."""
     for what in ("refused", "status", "result", "ctx", "error", "steps"):
         left, right = (ID.sub("#", json.dumps(_plain(getattr(seen, what)), sort_keys=True)) for seen in (one, other))
         if left != right:
@@ -77,5 +77,5 @@ def _plain(value: Any) -> Any:
 
 
 def _drawn(delay: Any) -> bool:
-    """Whether a delay has jitter: it is drawn from the run's id."""
+    """Return whether a delay has jitter: it is drawn from the run's id."""
     return isinstance(delay, float) and round(delay, 3) != delay

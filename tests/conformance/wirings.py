@@ -36,7 +36,7 @@ from tests.stacks import SCRIPTED_TOOL
 STANDING = frozenset({"paused", "stuck"})
 LONGEST_S = 60
 POLLS_S = (0.4, 0.4, 0.6, 0.9, 1.2)
-"""How long to wait before asking again; the last one from then on. Asking is work for the stack, too."""
+"""Seconds before each next query; the last one from then on. A query is work for the stack, too."""
 AT_ONCE = 3
 """Cases carried out at the same time on the stack: each more makes it start more function processes, which costs more than it gains."""
 PAGE = 1000
@@ -185,8 +185,8 @@ def _otherwise(case: Case, plain: Observed, on: Wiring, small: Observed, where: 
 
 
 def on_both(case: Case, wiring: OnStack, *, small_too: bool = True) -> tuple[list[str], list[str]]:
-    """What is wrong locally, and what on the stack - where it must also be what the local runner gave, and (`small_too`) the same
-    again with an inline limit of a few bytes."""
+    """Return the problems found locally, and those on the stack. The stack must also agree with the local runner and, with
+    `small_too`, with a run that has an inline limit of a few bytes."""
     local, small = Local(), Local()
     try:
         mine, wrong = _tried(case, local)
@@ -238,7 +238,7 @@ def observe(case: Case, wiring: Wiring) -> Observed:
 
 
 def judge(case: Case, wiring: Wiring, seen: Observed) -> list[str]:
-    """What is wrong, its named checks included."""
+    """Return the problems of a case, those of its named checks included."""
     found = list(problems(case, seen))
     for name in case.expect.get("check", []):
         found += checks.CHECKS[name](case, wiring, seen)

@@ -1,4 +1,4 @@
-"""What the API answers, beside what a page shows."""
+"""Queries the API for comparison with a page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.console.stored import Stored
 
 
 def asked(stored: Stored, path: str, query: str = "") -> Any:
-    """What the API answers."""
+    """Return the answer of the API."""
     answered = stored.server.api.answer(Asked("GET", f"/api/{path}", query))
     assert answered.status == 200, answered.body
     return json.loads(answered.body)

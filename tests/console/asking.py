@@ -45,7 +45,7 @@ def console(api: Answering) -> Iterator[Console]:
 
 
 def raw(server: Console, method: str, target: str, headers: dict[str, str], body: bytes | None = None) -> Reply:
-    """What a request with just these headers is answered; `target` goes as it is."""
+    """Return the answer to a request with exactly these headers. `target` is sent unchanged."""
     connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=10)
     try:
         connection.putrequest(method, target, skip_host=True, skip_accept_encoding=True)
@@ -59,7 +59,7 @@ def raw(server: Console, method: str, target: str, headers: dict[str, str], body
 
 
 def own(server: Console) -> dict[str, str]:
-    """What a page of this console sends, before it is let in."""
+    """Return the headers that a page of this console sends before signing in."""
     host = f"127.0.0.1:{server.server_port}"
     return {"Host": host, "Origin": f"http://{host}", "Sec-Fetch-Site": "same-origin"}
 

@@ -30,8 +30,8 @@ PATIENCE_MS = 20_000
 
 @cache
 def executable() -> str:
-    """Where the browser is: `NOETL_CHROMIUM`, or one on the path. Where there is none, the package of Debian or Ubuntu is installed, as
-    the tests of this page are not skipped anywhere."""
+    """Return the path of the browser: `NOETL_CHROMIUM`, or one on the path. If there is none, the package of Debian or Ubuntu is
+    installed, because these tests are skipped nowhere."""
     if named := os.environ.get("NOETL_CHROMIUM"):
         return named
     with _one_at_a_time():

@@ -13,8 +13,8 @@ from tests.console.stored import Stored, stored
 
 @pytest.fixture(scope="package")
 def chromium() -> Iterator[Browser]:
-    """Of the package: a start takes as long as most modules do. While it is there an event loop runs in this process, in which tests
-    elsewhere could not begin theirs."""
+    """Yield one browser for the package, because a start takes as long as most modules do. Meanwhile an event loop runs in this
+    process, so tests elsewhere could not begin theirs."""
     with browser() as started:
         yield started
 

@@ -104,7 +104,7 @@ class _AtTheGateway(Handler):
         self._say(int(said["statusCode"]), b"" if status == "304" else body, headers)
 
     def _headers(self, said: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, str]:
-        """What `responseParameters` make of an answer."""
+        """Return the headers that `responseParameters` add to an answer."""
         made = {}
         for name, value in said.get("responseParameters", {}).items():
             fixed = re.fullmatch(r"'(.*)'", value)
@@ -129,11 +129,11 @@ class _AtTheGateway(Handler):
 
 @dataclass
 class People:
-    """What the pool is told, and what it does with it."""
+    """A fake user pool: its settings, and the requests that it received."""
 
     client_id: str = "pages"
     says: str = "code"
-    """What it answers a sign-in with: `code`, or an error."""
+    """The answer to a sign-in: `code`, or an error."""
     tokens: list[str] = field(default_factory=list)
     """Handed out one after the other."""
     grants: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What is done in the console is done: each action end to end, in a browser."""
+"""Carries out each action of the console end to end, in a browser."""
 
 from __future__ import annotations
 

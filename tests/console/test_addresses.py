@@ -1,4 +1,4 @@
-"""What is chosen on a page stands in its address: after a reload it is as it was. And all of it can be done with keys alone."""
+"""A page's address contains the reader's choices: a reload keeps them. And keys alone suffice for all of them."""
 
 from __future__ import annotations
 

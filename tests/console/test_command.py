@@ -15,7 +15,7 @@ from tests.commands import ENV, Command, run
 
 
 def address(command: Command) -> str:
-    """What it prints first."""
+    """Return the first line that the command prints."""
     for _ in range(600):
         if "\n" in command.stdout:
             return command.stdout.splitlines()[0]

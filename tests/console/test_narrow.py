@@ -33,7 +33,7 @@ PAGES = {
     "playbooks": "tbody tr",
     "playbooks/demo%2Fshop": ".graph canvas",
 }
-"""What must be there."""
+"""The required texts, by page."""
 BEYOND = """() => [...document.querySelectorAll("body, main *")]
     .filter(e => !e.parentElement.closest(".scroll, .tabs, .json, .editor, .box, .virtual, .log, .unseen"))
     .filter(e => { const box = e.getBoundingClientRect(); return box.width > 1 && (box.right > innerWidth + 1 || box.left < -1) })

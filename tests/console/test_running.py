@@ -1,4 +1,4 @@
-"""What a task writes is seen while it runs, and no secret with it."""
+"""The output of a running task is visible while it runs, without secrets."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What every adapter of a port must do, as test classes to subclass. A subclass gives the fixtures that its class names."""
+"""Contracts of the ports, as test classes to subclass by every adapter. A subclass defines the fixtures that its class names."""

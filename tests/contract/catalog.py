@@ -304,7 +304,7 @@ class ExecutionIndexContract:
 
 
 class LastingIndexContract(ExecutionIndexContract):
-    """What indexes add that outlive an execution. Give also `clock`, the index's clock."""
+    """The additional contract of indexes that outlive an execution. Define also `clock`, the index's clock."""
 
     def test_heads_of_expired_logs_are_not_shown(self, index: ExecutionIndex, clock: FakeClock) -> None:
         index.put_head(head("1", expires_at=START // SECOND + 60))

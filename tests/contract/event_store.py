@@ -206,7 +206,7 @@ class EventStoreContract:
 
 
 class DurableLogContract(EventStoreContract):
-    """What stores add that outlive a process. Give also `clock`, the store's clock."""
+    """The additional contract of stores that outlive a process. Define also `clock`, the store's clock."""
 
     def test_a_gap_is_a_corrupt_log(self, store: EventStore) -> None:
         store.append(commit(RUN, 0))

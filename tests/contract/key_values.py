@@ -16,7 +16,7 @@ def entry(revision: str = "r1", value: str = '"v"', key: str = "k", expires_at: 
 
 
 def revision_told(values: KeyValues, written: Entry, expected: str, now: int = NOW) -> str | None:
-    """What a write that is refused is told of the entry."""
+    """Return the revision that a refused write reports."""
     with pytest.raises(OtherRevision) as refused:
         values.put("b", written, now, expected)
     return refused.value.revision

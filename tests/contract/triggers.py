@@ -29,7 +29,7 @@ def record(revision: str = "r1", path: str = "team/flow", name: str = "nightly",
 
 
 def told(triggers: TriggerStore, written: TriggerRecord, expected: str) -> str | None:
-    """What a write that is refused is told of the stored revision."""
+    """Return the stored revision that a refused write reports."""
     with pytest.raises(OtherRevision) as refused:
         triggers.put_trigger(written, expected)
     return refused.value.revision

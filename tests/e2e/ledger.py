@@ -27,7 +27,7 @@ class Ledger:
     file: Path
     url: str = ""
     observed: Counter[int] = field(default_factory=Counter)
-    """How often a call began as the n-th of the concurrent calls, by n."""
+    """The number of calls that began as the n-th of the concurrent ones, by n."""
     _serving: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 

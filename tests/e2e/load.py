@@ -15,7 +15,7 @@ from typing import Any
 from tests.e2e.support import Api
 
 TRIES = 120
-"""How often a client retries before its start counts as refused."""
+"""The number of retries after which a client's start counts as refused."""
 
 
 @dataclass

@@ -33,7 +33,7 @@ COMPUTES = SLOW.replace("slow", "computes").replace("import time; time.sleep(30)
 
 
 def together(api: Api, source: str, count: int) -> list[str]:
-    """So many executions, started by several clients at once."""
+    """Return the ids of `count` executions that several clients started at once."""
     answers = starts(api, {"playbook": source}, count=count, clients=6)
     assert len(answers.accepted) == count and not answers.wrong, answers
     return answers.accepted

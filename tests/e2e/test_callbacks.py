@@ -31,7 +31,7 @@ workflow:
 
 
 def _noetl(api: Api, *arguments: str) -> str:
-    """What the command line prints, asking this stack."""
+    """Return the output of a command line against this stack."""
     done = commands.run(*arguments, "--on", "stack", cwd=Path.cwd(), env={**ENV, "NOETL_API_URL": api.url})
     assert done.returncode == 0, done.stderr
     return done.stdout

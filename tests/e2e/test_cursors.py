@@ -74,7 +74,7 @@ def counts(stack: Stack) -> None:
 
 
 def runs(stack: Stack, source: str) -> dict[str, int]:
-    """How often each row was run."""
+    """Return the number of runs of each row."""
     answer = aws(stack, "dynamodb").query(
         TableName="matrix-cursor-runs",
         KeyConditionExpression="pk = :pk",
@@ -85,7 +85,7 @@ def runs(stack: Stack, source: str) -> dict[str, int]:
 
 
 def left(stack: Stack, name: str) -> list[Any]:
-    """What is still in the sources of that name, or held by somebody."""
+    """Return the rows that are still in the sources of that name, or claimed."""
     sqs, dynamodb = aws(stack, "sqs"), aws(stack, "dynamodb")
     found: list[Any] = []
     for url in sqs.list_queues(QueueNamePrefix=f"matrix-cursor-{name}").get("QueueUrls", []):

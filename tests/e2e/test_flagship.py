@@ -68,7 +68,7 @@ def test_a_worker_killed_in_the_middle_costs_two_minutes_and_not_a_row(stack: St
 
 
 def wait_for_takeover(api: Api, execution_id: str) -> float:
-    """When another worker had taken over."""
+    """Return the time at which another worker had taken over."""
     until = time.monotonic() + 200
     while not takeovers(api, execution_id):
         assert time.monotonic() < until, "nobody took over"

@@ -82,8 +82,8 @@ workflow:
 DEAD_S = 150
 """After the death of a worker, alone with all that call: its lease of a minute, the sweep each minute, and the way there."""
 LATE_S = 1.0
-"""How much later than it was begun a call may arrive here, where everything shares a few processors with other tests: within a
-second, those of a moment before are counted, too; over ten seconds this plays no part. `make rate` measures without it."""
+"""Seconds by which a call may arrive late here, where everything shares a few processors with other tests. Within a second, calls
+of the moment before count, too; over ten seconds this does not matter. `make rate` measures without it."""
 
 
 class Service(ThreadingHTTPServer):

@@ -1,4 +1,4 @@
-"""What the embedded stack listens on: this machine alone can reach it."""
+"""The embedded stack listens for this machine alone."""
 
 from __future__ import annotations
 

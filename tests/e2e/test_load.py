@@ -29,7 +29,7 @@ from tests.properties import SEED
 pytestmark = pytest.mark.skipif("NOETL_E2E_ENDPOINT" in os.environ, reason="reads the processes of the embedded stack")
 
 LARGEST_MB = 2048
-"""What the whole stack may take."""
+"""Megabytes that the whole stack may take."""
 
 TWO_STEPS = """
 apiVersion: noetl.io/v2
@@ -141,7 +141,7 @@ def test_five_hundred_starts_of_fifty_clients_while_twenty_workers_are_killed(st
 
 
 def _log(stack: Stack) -> bytes:
-    """What the emulator has written."""
+    """Return the emulator's log."""
     return Path(f"/proc/{stack.pid}/fd/2").read_bytes()
 
 

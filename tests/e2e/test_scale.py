@@ -25,9 +25,9 @@ pytestmark = [
 
 SIZES = (1_000, 10_000, 100_000)
 FLAT_MB = 32
-"""What a function may hold more after a hundred times as many iterations."""
+"""Megabytes that a function may hold more after a hundred times as many iterations."""
 FLAT_TIME = 2.5
-"""How much slower an iteration may be, on a machine that others use too."""
+"""The factor by which an iteration may be slower, on a machine that others use too."""
 
 LOOP = """
 apiVersion: noetl.io/v2

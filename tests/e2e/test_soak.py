@@ -1,4 +1,4 @@
-"""What takes minutes to see: twenty killed workers, ten minutes of waiting for nothing, a stack without its stream (`make soak`)."""
+"""Tests that take minutes: twenty killed workers, ten idle minutes, a stack without its stream (`make soak`)."""
 
 from __future__ import annotations
 

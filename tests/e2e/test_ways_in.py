@@ -36,7 +36,7 @@ def register(api: Api, name: str, trigger: str, got: str) -> None:
 
 
 def results(api: Api, name: str, amount: int, quiet_s: float = 3, timeout_s: float = 90) -> list[Any]:
-    """What the executions of a playbook gave, once there are `amount` and no more come."""
+    """Return the results of a playbook's executions, once there are `amount` and no more come."""
     path, until = f"ways-in/{name}", time.monotonic() + timeout_s
     while len(listed(api, path)) < amount:
         assert time.monotonic() < until, f"{len(listed(api, path))} of {amount} have started"

@@ -36,7 +36,7 @@ VALUES: Mapping[str, Any] = {
     "named": "%(a)s%(a)r" * 1000,
     "fields": "{0}{0!r}{a}" * 1000,
 }
-"""What a call works on; they stand in the scope of the template."""
+"""The arguments of calls, which are in the scope of the template."""
 
 ARGUMENTS: Mapping[str, str] = {
     "big": "1000000",

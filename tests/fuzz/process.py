@@ -20,7 +20,7 @@ SECONDS = 30
 
 @dataclass(frozen=True)
 class Measured:
-    """What a call took: the memory above that of the process before it, processor time, and its end."""
+    """The cost of a call: the memory above that of the process before it, processor time, and its end."""
 
     ended: str
     megabytes: float

@@ -1,4 +1,4 @@
-"""What people and other systems do in a scenario: answer, pause, cancel, redrive."""
+"""Actions of people and other systems in a scenario: answer, pause, cancel, redrive."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def cancel_and_undo(world: World, execution_id: str) -> None:
 
 
 def mended(begin: str | None) -> Drive:
-    """What fails once, and is redriven when it has been mended."""
+    """Return a drive that redrives a failed execution after its tool was mended."""
 
     def drive(world: World, execution_id: str) -> None:
         world.run(execution_id)

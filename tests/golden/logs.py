@@ -52,7 +52,7 @@ def taken(world: World, execution_id: str, about: str, playbooks: Mapping[str, s
 
 
 def came_to(world: World, execution_id: str) -> dict[str, Any]:
-    """What the end of a history is: told in terms that hold whatever the state looks like."""
+    """Return a summary of a history's end, in terms that do not depend on the form of the state."""
     state: State = world.state(execution_id)
     values = Values(world.store, world.results, execution_id)
     return {

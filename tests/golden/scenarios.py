@@ -1,4 +1,4 @@
-"""What is recorded: one small playbook for each feature, what its tools answer, and what happens to it on the way."""
+"""Scenarios to record: one small playbook for each feature, the answers of its tools, and the operations on it."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ STATES: dict[str, dict[str, Any]] = json.loads((FOLDER / "states.json").read_tex
 
 
 def states_of(name: str) -> dict[str, Any]:
-    """What the control streams of a history fold to."""
+    """Return the states to which the control streams of a history fold."""
     golden = logs.read(name, FOLDER)
     streams = golden.world().store.streams
     folded = {e: snapshot(fold_commits(State(e), streams[StreamId(e)])).state for e in golden.executions()}

@@ -27,7 +27,7 @@ def prepared(kind: str, http: str) -> dict[str, Any]:
 
 
 def wrong(kind: str, wiring: Wiring, world: World) -> dict[str, list[str]]:
-    """What is otherwise than the cases of a kind say, by case."""
+    """Return the deviations from the cases of a kind, by case."""
     cases = cases_of(kind, wiring.name)
     for name, fields in {"matrix": {"token": SECRET}, **getattr(module_of(kind), "CREDENTIALS", {})}.items():
         wiring.secret(name, fields)
@@ -42,7 +42,7 @@ def wrong(kind: str, wiring: Wiring, world: World) -> dict[str, list[str]]:
 
 
 def wrong_here(kind: str, http: str) -> dict[str, list[str]]:
-    """What is otherwise in this process, with AWS mocked: the containers of an emulator of ECS would run forever."""
+    """Return the deviations in this process, with AWS mocked: the containers of an emulator of ECS would run forever."""
     with mocked():
         local = Local()
         try:

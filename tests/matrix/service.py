@@ -43,7 +43,7 @@ class Service(Handler):
 
 
 def _tool(asked: dict[str, Any]) -> dict[str, object]:
-    """What an MCP server without sessions answers."""
+    """Return the answer of an MCP server without sessions."""
     method, params = asked.get("method"), asked.get("params", {})
     given = params.get("arguments", {})
     if method == "initialize":

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.e2e
 
 @pytest.fixture(scope="module")
 def found(stack: Stack) -> Iterator[dict[str, Future[dict[str, list[str]]]]]:
-    """What is otherwise than the cases say, by kind; all kinds are begun when the first is asked for."""
+    """Yield the deviations from the cases, by kind. All kinds begin when the first is requested."""
     with on_stack(stack) as wiring, service() as http, ThreadPoolExecutor(AT_ONCE) as pool:
         worlds = {kind: prepared(kind, http) for kind in modules()}
         yield {kind: pool.submit(wrong, kind, wiring, world) for kind, world in worlds.items()}

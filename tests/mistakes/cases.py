@@ -55,7 +55,7 @@ class Case(NamedTuple):
     play: str
     code: str = ""
     passes: str = ""
-    """Of what lint alone finds: why a strict execution completes."""
+    """For a mistake that lint alone finds: the reason why a strict execution completes."""
 
 
 def cases() -> list[Case]:

@@ -45,7 +45,7 @@ class Containers:
         return [SAM, "local", *command, "--config-env", "container", "--env-vars", str(self.variables)]
 
     def invoke(self, function: str, event: Path) -> Any:
-        """What the function answers to the event."""
+        """Return the function's answer to the event."""
         ran = subprocess.run(
             self.sam("invoke", function, "--event", str(event)),
             cwd=ROOT,

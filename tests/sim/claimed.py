@@ -30,7 +30,7 @@ class ClaimedTable:
     world: World | None = None
     """The world, for its clock and faults."""
     ran: Counter[int] = field(default_factory=Counter)
-    """How often each row was passed to a task."""
+    """The number of times that each row was passed to a task."""
     stolen: int = 0
     """Rows that were claimed during a valid claim of another worker. There must be none."""
 

@@ -237,7 +237,7 @@ class GenLoop:
 
     @property
     def fails(self) -> bool:
-        """Whether the loop fails (resolution 9): failed iterations over the tolerance, in fail_fast mode."""
+        """Return whether the loop fails (resolution 9): failed iterations over the tolerance, in fail_fast mode."""
         return self.fail_fast and len(self.failed) > self.tolerated
 
     @property

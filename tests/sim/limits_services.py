@@ -24,7 +24,7 @@ COLD_S = 0.65
 POLL_S = 0.25
 """Lambda polls an idle shard four times a second."""
 AGAIN_S = 1.0
-"""When Lambda retries a throttled invocation (seconds)."""
+"""Seconds after which Lambda retries a throttled invocation."""
 
 
 @dataclass

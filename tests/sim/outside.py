@@ -20,7 +20,7 @@ class Crane:
     faults: Faults
     clock: SimClock
     lifted: dict[str, int] = field(default_factory=dict)
-    """When each load is up, by name."""
+    """The time at which each load is up, by name."""
     lowered: set[str] = field(default_factory=set)
     begun: Counter[str] = field(default_factory=Counter)
     stops: Counter[str] = field(default_factory=Counter)

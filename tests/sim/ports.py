@@ -81,12 +81,12 @@ class Faults:
     calls: int = 0
     quiet: bool = False
     dies_at: int | None = None
-    """When the current invocation times out and its process dies."""
+    """The instant at which the current invocation times out and its process dies."""
     latency_s: float = 0.0
     """The duration of a call while `dies_at` is set."""
     clock: SimClock | None = None
     interlude: Callable[[], None] | None = None
-    """What happens to the rest of the world during a freeze; None: nothing freezes."""
+    """The events in the rest of the world during a freeze; None: nothing freezes."""
     seen: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
@@ -151,7 +151,7 @@ class SimStore:
     """Numbers of read commits, by stream."""
     read_bytes: int = 0
     measured: bool = False
-    """Whether to count bytes, which requires encoding everything that is read."""
+    """If true, bytes are counted, which requires encoding everything that is read."""
     snapshots: dict[str, dict[int, Snapshot]] = field(default_factory=dict)
     bodies: dict[int, tuple[Commit, bytes]] = field(default_factory=dict)
     """The events of stored commits as bytes, by the identity of the commit."""

@@ -1,4 +1,4 @@
-"""What has its first commit is admitted: what fails behind it is carried on, and the client is not told to start again."""
+"""An execution with its first commit is admitted: later failures are repaired, and the client is not told to start again."""
 
 from __future__ import annotations
 

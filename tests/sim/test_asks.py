@@ -152,7 +152,7 @@ def disturbed(seed: int) -> Faults:
 
 HOURS = 6
 EXECUTIONS = 25 * max(1, TIMES)
-"""How many executions each block has; `make properties` has more."""
+"""Executions of each block; `make properties` has more."""
 
 
 def trial(seed: int, faults: Faults | None = None) -> World:

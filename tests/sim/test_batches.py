@@ -31,7 +31,7 @@ class Model:
     """The queue and its workers. A worker that is free receives as many visible messages as a batch may have, at random."""
 
     seconds: list[float]
-    """How long each command computes."""
+    """Seconds for which each command computes."""
     workers: int
     seed: int
     batch: int = 10

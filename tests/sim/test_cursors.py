@@ -40,7 +40,7 @@ def world_of(faults: Faults, work: Any = None, **more: Any) -> tuple[World, Clai
 
 
 def finished_rows(world: World, execution_id: str) -> Counter[str]:
-    """How often each row ended well by the log."""
+    """Return the number of successful ends of each row, by the log."""
     keys: list[str] = []
     done: Counter[str] = Counter()
     for stream, commits in world.store.streams.items():

@@ -1,4 +1,4 @@
-"""What comes from outside, under faults: each delivery starts one execution of every trigger that takes it, whatever is killed, and
+"""Deliveries from outside, under faults: each starts one execution of every trigger that takes it, whatever is killed, and
 however often it comes."""
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ def test_pending_callbacks_and_retries_of_a_displaced_run_end() -> None:
 
 
 def test_a_waiting_run_is_displaced_too_and_never_begins() -> None:
-    """Of three that come before anything is carried out, the second displaces the first, and the third the second."""
+    """Three newcomers come before anything is carried out. The second displaces the first, and the third the second."""
     world = World(concurrency=10)
     Server(world, seconds=300)
     (first,) = start(world, ROUTED, 1)
@@ -227,7 +227,7 @@ def test_branches_of_one_execution_displace_each_other() -> None:
 
 
 def test_a_playbook_and_a_step_that_share_a_key() -> None:
-    """Of an execution that holds a place the whole is cancelled, of a step its run fails."""
+    """A displaced execution that holds a place is cancelled as a whole; for a displaced step its run fails."""
     whole = (
         HEAD
         + "executor: {spec: {policy: {concurrency: {key: shop, max: 1, on_limit: cancel_oldest}}}}\n"

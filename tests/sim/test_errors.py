@@ -1,4 +1,4 @@
-"""What an error may hold: it is copied to the step, the execution, its head and its parent, so it stays small."""
+"""Limits on the size of errors: an error is copied to the step, the execution, its head and its parent."""
 
 from __future__ import annotations
 

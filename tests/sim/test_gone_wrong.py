@@ -1,4 +1,5 @@
-"""What has gone wrong for others, and the interleavings that have no file of their own (see README.md beside this)."""
+"""Reproduces faults that occurred in other engines, and the interleavings that have no file of their own (see README.md beside
+this)."""
 
 from __future__ import annotations
 

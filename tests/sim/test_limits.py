@@ -1,4 +1,4 @@
-"""What would never end ends, and says which limit it met and what to do."""
+"""Endless work ends, and its error names the limit and the remedy."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def test_an_execution_that_kills_the_sweeper_is_not_first_again_for_ever() -> No
 
 
 def crowd(world: World, count: int) -> float:
-    """How many minutes `count` executions take that wait for 20 minutes each."""
+    """Return the minutes that `count` executions take that wait for 20 minutes each."""
     source = WAITS.replace("2h", "20m")
     began = world.clock.time
     everyone = [start(world, source, n) for n in range(count)]

@@ -74,7 +74,8 @@ def simulated(source: str, tool: Any, faults: Faults) -> dict[str, Any]:
 
 
 def _told(summary: dict[str, Any], store: EventStore, execution_id: str) -> dict[str, Any]:
-    """What must be equal: all of the summary but ids and times, and how often each control event was written.
+    """Return the parts that must be equal: all of the summary but ids and times, and the count of each control event. Events
+    whose number depends on redeliveries, boundaries of chunks and suspensions are left out.
 
     Without the events that redeliveries, chunks' boundaries and suspensions make more or fewer of.
     """

@@ -44,7 +44,7 @@ def test_a_pause_and_a_resume_leave_parent_gate_and_children_alike(scene: str, o
 @pytest.mark.parametrize("operation", [name for name in OPERATIONS["last"] if name not in ("end", "sweep", "wake")])
 @pytest.mark.sized
 def test_what_the_end_overtook_is_refused(operation: str) -> None:
-    """What was acknowledged is in the log, whenever the execution ends."""
+    """The log contains every acknowledged operation, whenever the execution ends."""
     at_every_moment("last", operation, "end")
 
 

@@ -274,7 +274,7 @@ NO_VALUES = {
     "a manifest of odd places": (b'[{"run": [], "seq": {}}]', {"schema_hint": "manifest"}),
     "a manifest of no lists": (b'[{"result": 7}]', {"schema_hint": "manifest"}),
 }
-"""What an object may hold that nobody of the engine wrote: an upload, or what a reference in an answer names."""
+"""Contents of objects that the engine did not write: an upload, or the target of a reference in an answer."""
 
 
 @pytest.mark.parametrize("playbook", [GUARD, INPUT, LOOP, GUARD_ARGS], ids=["guard", "input", "loop", "args"])

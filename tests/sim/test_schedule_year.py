@@ -38,7 +38,7 @@ def wall(zone: str) -> Iterator[tuple[datetime, datetime]]:
 
 
 def real_time(zone: str, fits: Callable[[datetime], bool]) -> list[datetime]:
-    """What counts by real time: each minute that the clock shows so."""
+    """Return the occurrences by real time: each minute at which the clock shows such a time."""
     return [now for now, local in wall(zone) if fits(local)]
 
 
@@ -111,7 +111,7 @@ def expected(name: str, catch_up: str) -> list[str]:
 
 
 def _soon_up(now: datetime) -> bool:
-    """Whether the stack is up again within the time in which an occurrence counts as on time."""
+    """Return whether the stack is up again within the time in which an occurrence counts as on time."""
     return any(at(begin) <= now.timestamp() * SECOND < at(end) <= (now.timestamp() + 300) * SECOND for begin, end in DOWN)
 
 

@@ -78,7 +78,7 @@ class Echo:
 
 
 def outcome(values: list[Any], limit: int) -> tuple[str, list[Any]]:
-    """What a run shows, whole and without ids; and the path it took."""
+    """Return a run's visible outcome, whole and without ids; and the path that it took."""
     noted: list[Any] = []
     local = LocalWiring(tools=ToolRegistry({kind: Echo(kind, noted) for kind in ("http", "postgres", "python")}))
     try:

@@ -66,7 +66,7 @@ def test_a_loop_that_is_handed_over_has_the_same_result() -> None:
 
 
 def told(world: World, state: State) -> dict[str, Any]:
-    """What a reader and the templates behind the loop see of it."""
+    """Return the view of a loop for a reader and for the templates after it."""
     shown = executions.summary(world.controls[0], state.execution_id)
     loop = state.steps["start"].loop
     value = Values(world.store, world.results, state.execution_id)
@@ -75,7 +75,7 @@ def told(world: World, state: State) -> dict[str, Any]:
 
 
 def ended(world: World, execution_id: str) -> Counter[tuple[int, ...]]:
-    """How often the end of each iteration was committed."""
+    """Return the number of times that each iteration's end was committed."""
     return Counter(tuple(d["path"]) for d in events(world, execution_id, "LoopIterationCompleted"))
 
 

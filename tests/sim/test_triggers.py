@@ -115,7 +115,7 @@ def slow(*triggers: str, path: str = PATH) -> str:
 
 
 def spans(world: World) -> list[tuple[str, str, int, int]]:
-    """Of each execution: its occurrence, how it ended, and from when to when it went on, in minutes."""
+    """Return for each execution its occurrence, its end, and its begin and end in minutes."""
     begin = at("2026-03-28T12:00:00")
     out = []
     for execution_id in {stream.execution_id for stream in world.store.streams}:

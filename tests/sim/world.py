@@ -44,13 +44,13 @@ from tests.sim.ports import (
 from tests.sim.triggers import SimTriggers
 
 VISIBILITY_S = 120
-"""When an unacknowledged message is delivered again."""
+"""Seconds after which an unacknowledged message is delivered again."""
 SPARE_S = 10
 SWEEPER_S = 55
-"""How long an invocation of the sweeper may take."""
+"""Seconds that an invocation of the sweeper may take."""
 SWEEP_EVERY_S = 60
 KEY = b"sim" * 11
-"""Of callback tokens."""
+"""The key of callback tokens."""
 
 
 @dataclass
@@ -73,16 +73,16 @@ class World:
     secrets: Any = None
     sealer: Sealer | None = field(default_factory=lambda: LocalSealer(lambda: KEY[:32]))
     spread: SpreadRule | None = None
-    """When a worker hands over the rest of a loop; None: never."""
+    """The rule by which a worker hands over the rest of a loop; None: never."""
     concurrency: int | None = None
-    """How many workers run at the same time, each with a thread of its own: tasks then take the time `take` says. None: one after
+    """The number of workers at the same time, each with a thread of its own: tasks then take the time in `take`. None: one after
     the other, each in no time."""
 
     skew_s: float = 0
-    """How far the clock of each worker may be before or behind that of the control plane."""
+    """Seconds by which the clock of each worker may be ahead of or behind that of the control plane."""
 
     asks: bool = False
-    """Whether workers ask for the runs that follow."""
+    """If true, workers ask for the next runs."""
 
     tools: Mapping[str, Tool] = field(default_factory=dict)
     """Kinds besides the scripted ones, as plugins bring them."""
@@ -107,7 +107,7 @@ class World:
         self.at_work: list[tuple[str, Command]] = []
         """The workers that carry out a command, with it; the last one acts."""
         self.violations: list[str] = []
-        """What workers did without the right to."""
+        """Actions of workers without the right to them."""
         self.calls: list[Any] = []
         """Every tool call made, in order: for exactly-once and at-least-once checks."""
         self.handled: list[Any] = []
@@ -303,7 +303,7 @@ class World:
             self.queue.letters.remove(letter)
 
     def meanwhile(self) -> None:
-        """What the control plane does while a worker works: called by a tool."""
+        """Advance the control plane while a worker works. Called by a tool."""
         if self.clock.time >= self.next_sweep:
             self._sweep()
         for record in [r for r in self.records if r.at <= self.clock.time]:

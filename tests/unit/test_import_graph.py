@@ -69,7 +69,7 @@ def test_an_import_inside_a_function_says_what_it_saves() -> None:
 
 
 def _says(one: Import) -> bool:
-    """Whether a comment on the import, or on those right above it, says how many."""
+    """Return whether a comment on the import, or on those right above it, states the number."""
     lines = one.file.read_text(encoding="utf-8").splitlines()
     for line in reversed(lines[: one.line]):
         if SAVED.search(line):

@@ -1,4 +1,4 @@
-"""What the stream of a run adds up to, and what of it a redriven run carries over."""
+"""The state of a run's stream, and the parts that a redriven run carries over."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `make test` samples, `make properties` does in full: a test that takes some of its cases is marked `sized`."""
+"""Cases that `make test` samples are all run by `make properties`: a test that takes some of its cases is marked `sized`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def sampled(file: Path) -> dict[str, ast.FunctionDef]:
 
 
 def _marks_its_cases(function: ast.FunctionDef) -> bool:
-    """Whether it is a fixture each of whose parameters is marked."""
+    """Return whether it is a fixture each of whose parameters is marked."""
     return any("marks=pytest.mark.sized" in ast.unparse(decorator) for decorator in function.decorator_list)
 
 

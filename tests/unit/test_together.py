@@ -1,4 +1,4 @@
-"""Which tests one process carries out: what has a stack of its own stays together."""
+"""Groups of tests for one process: tests with a stack of their own stay together."""
 
 from __future__ import annotations
 

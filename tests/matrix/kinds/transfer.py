@@ -11,7 +11,7 @@ from tests.matrix.kinds.snowflake import LOGIN, MANY
 from tests.snowflakes import stand
 
 HERE = ("local",)
-"""Where the fake of Snowflake is."""
+"""The wirings on which the fake of Snowflake is available."""
 CREDENTIALS = {"warehouse": LOGIN}
 TABLE = {"kind": "postgres", "auth": "{{ workload.dsn }}", "table": "moved.items"}
 ROWS = [{"id": n, "name": f"n{n}"} for n in range(1, 6)]

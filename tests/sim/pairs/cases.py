@@ -18,7 +18,7 @@ from tests.sim.pairs.operations import OPERATIONS, Evidence, Operation
 from tests.sim.pairs.scenes import SCENES, Scene
 
 REFUSALS = (NotNow, Gone, Answered, KeyReused, BadRedrive)
-"""How an operation is refused whose fact is not in the log: 409, 410 or 422."""
+"""Exceptions of an operation that was refused and left no fact in the log: 409, 410 or 422."""
 
 
 class Case(NamedTuple):

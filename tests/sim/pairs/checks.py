@@ -1,4 +1,4 @@
-"""What holds when a world has come to rest after two operations, and at its end."""
+"""Checks a world that has come to rest after two operations, and at its end."""
 
 from __future__ import annotations
 

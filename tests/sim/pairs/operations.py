@@ -22,7 +22,7 @@ from tests.sim.ports import SECOND
 from tests.stored import Stored
 
 Evidence: TypeAlias = Callable[[], bool] | None
-"""Whether the log has what was acknowledged; None where nothing was."""
+"""Returns whether the log contains the acknowledged fact; None if nothing was acknowledged."""
 Operation: TypeAlias = Callable[[Scene, Control], Evidence]
 
 

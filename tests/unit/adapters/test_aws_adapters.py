@@ -1,4 +1,4 @@
-"""What the AWS adapters do beyond the contracts: keys, requests, lost answers."""
+"""Tests the AWS adapters beyond the contracts: keys, requests, lost answers."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class TestLayout:
 
 
 class TestRequests:
-    """What each call costs."""
+    """The requests of each call."""
 
     def test_an_append_is_one_put(self, store: DynamoEventStore) -> None:
         with requests("dynamodb") as seen:

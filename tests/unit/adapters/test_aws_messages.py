@@ -1,4 +1,4 @@
-"""What comes out of AWS queues and streams: dead letters, stream records."""
+"""Reads records of AWS queues and streams: dead letters, stream records."""
 
 from __future__ import annotations
 

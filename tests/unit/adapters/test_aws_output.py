@@ -1,4 +1,4 @@
-"""What running tasks write, on a stack: seen after a moment, written seldom, and never in the way of the task."""
+"""The output of running tasks on a stack: visible after a moment, written seldom, and never in the way of the task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the AWS adapters make of refusals by the services."""
+"""Refusals of AWS services, as exceptions of the adapters."""
 
 from __future__ import annotations
 

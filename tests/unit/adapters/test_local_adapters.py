@@ -1,4 +1,4 @@
-"""What the local adapters do beyond the contracts: several processes, waking, a killed process, full memory of what matters."""
+"""Tests the local adapters beyond the contracts: several processes, waking, a killed process, expired rows."""
 
 from __future__ import annotations
 

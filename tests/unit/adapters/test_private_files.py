@@ -1,4 +1,4 @@
-"""What a local store keeps is for its owner alone: files 0600, folders 0700."""
+"""The files of a local store are for its owner alone: files 0600, folders 0700."""
 
 from __future__ import annotations
 

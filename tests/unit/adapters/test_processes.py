@@ -1,4 +1,4 @@
-"""Which processes are known to have ended."""
+"""Detects processes that have ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What takes a gigabyte on its way takes no more memory for a larger file."""
+"""A gigabyte on its way takes no more memory for a larger file."""
 
 from __future__ import annotations
 

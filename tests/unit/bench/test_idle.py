@@ -1,4 +1,5 @@
-"""What an idle stack costs: the docs' table is the template's, and a sweep that finds nothing does what it is priced for."""
+"""The cost of an idle stack: the docs' table follows from the template, and a sweep that finds nothing makes the requests of its
+price."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a rate as the called service sees it is measured by."""
+"""The measurement of a rate at the called service."""
 
 from __future__ import annotations
 

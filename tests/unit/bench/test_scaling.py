@@ -39,7 +39,7 @@ from tests.contract.aws import bodies, environment, make_bucket, make_queue, mak
 from tests.sim.world import World
 
 DIGITS = 19
-"""Of an execution's id."""
+"""Digits of an execution's id."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What is called in the process of a command before the command: it may do less then."""
+"""Restricts the process of a command before the command starts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import resource
 
 CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH = 1, 2
 VERSION_3 = 0x20080522
-"""Of the capabilities' structures: two words for each set."""
+"""The version of the capabilities' structures: two words for each set."""
 
 
 class Header(ctypes.Structure):
@@ -25,7 +25,7 @@ def no_file_beyond(size: int) -> None:
 
 
 def unprivileged() -> None:
-    """What files say about who may write them is true of root, too."""
+    """Make the permissions of files hold for root, too."""
     if os.getuid() != 0:
         return
     libc = ctypes.CDLL(None, use_errno=True)

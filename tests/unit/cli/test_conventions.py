@@ -1,4 +1,4 @@
-"""What all commands have in common: forms of output, colours, completion."""
+"""Conventions of all commands: forms of output, colours, completion."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What people are told at the end of a run: ten seeded failures, each with what is printed. The cause and its `file:line` are among
-the first six lines.
+"""Messages at the end of a run: ten seeded failures, each with its output. The cause and its `file:line` are among the first six
+lines.
 
-`python -m tests.unit.cli.test_told` writes the texts anew; look at what changes.
+`python -m tests.unit.cli.test_execution_output` writes the texts again; review the differences.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _unwell() -> Iterator[str]:
 
 
 def came_out(name: str, folder: Path) -> str:
-    """What `noetl run` prints: standard error, then standard output."""
+    """Return the output of `noetl run`: standard error, then standard output."""
     shutil.copy(FOLDER / f"{name}.yaml", folder)
     if name == "lost":
         return _lost(folder)

@@ -1,4 +1,4 @@
-"""What commands print is written while it is made."""
+"""Commands write their output while they produce it."""
 
 from __future__ import annotations
 

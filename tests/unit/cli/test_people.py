@@ -1,4 +1,5 @@
-"""What people see at a terminal: nothing that a task wrote controls it, long texts are shortened with a word, narrow ones are read."""
+"""Output at a terminal: a task's output cannot control it, long texts are shortened with a notice, narrow ones remain
+readable."""
 
 from __future__ import annotations
 

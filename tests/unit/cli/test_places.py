@@ -1,4 +1,4 @@
-"""Where state is found, and playbooks that lie beside the one that calls them."""
+"""Finds state, and playbooks beside the playbook that calls them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tasks write is printed while they run, each line once."""
+"""The output of tasks is printed while they run, each line once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the command line imports and starts, and when."""
+"""Imports and processes of the command line, and their time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many commits of a log an answer takes."""
+"""Counts the commits of a log that an answer decodes."""
 
 from __future__ import annotations
 

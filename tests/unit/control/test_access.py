@@ -1,4 +1,4 @@
-"""Who may do what: rights of callers, playbooks given by their text, credentials kept for some playbooks, pools that are there."""
+"""Access rights: rights of callers, playbooks passed as text, credentials for some playbooks only, available pools."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Asker:
         return asking.ask(service, method, f"/api/{path}", query, body=text, caller=caller)
 
     def ran(self, answer: Answer) -> tuple[str, Any]:
-        """How an accepted execution ended: its status, and its result or error."""
+        """Return the end of an accepted execution: its status, and its result or error."""
         assert answer.status == 202, answer.body
         assert isinstance(answer.body, Mapping)
         execution_id = answer.body["execution_id"]

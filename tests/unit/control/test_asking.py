@@ -1,4 +1,4 @@
-"""What `tests.asking` holds against the document: a history is refused whose events are not as their names say."""
+"""Tests `tests.asking`: it refuses a history whose events do not match their schemas."""
 
 from __future__ import annotations
 

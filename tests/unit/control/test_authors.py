@@ -1,4 +1,5 @@
-"""Who did it: what is started, operated, answered, registered or stored says by whom, and by which way."""
+"""Callers in the log: every start, operation, answer, registration and stored credential records its caller and the way of the
+request."""
 
 from __future__ import annotations
 

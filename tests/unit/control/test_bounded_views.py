@@ -1,4 +1,4 @@
-"""What a timeline and the cost of a long execution read of its log: so many commits and no more, whatever it has."""
+"""Timeline and cost of a long execution read a bounded number of commits, however long its log is."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What has changed in an execution: a poll of one that stands still reads next to nothing, and polls of one that goes on give every
-event once."""
+"""Changes of an execution: polling one that stands still reads next to nothing, and polling one in progress returns every event
+once."""
 
 from __future__ import annotations
 

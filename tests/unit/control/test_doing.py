@@ -1,4 +1,4 @@
-"""What lists say that executions do, and wait for: the same as counts say, and as a batch finds them."""
+"""Activities and waits of executions in lists: they agree with the counts, and batches select by them."""
 
 from __future__ import annotations
 

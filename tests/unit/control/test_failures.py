@@ -1,4 +1,4 @@
-"""Who is told of a failure: once for each failed end, by an execution of its own, and never of its own failure."""
+"""Handlers of failures: one execution per failed end, and none for the failure of a handler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one more step or chunk costs does not grow with what went before."""
+"""The cost of one more step or chunk does not grow with the history."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_a_page_that_looked_long_enough_says_so_and_goes_on(monkeypatch: pytest.
 
 @pytest.mark.parametrize("large", [20_000, core.LARGE_STATE])
 def test_an_execution_whose_state_was_large_ends_with_a_snapshot(large: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who looks at it then loads what is left, not all that was known of the chunks of its loop."""
+    """Later readers load only the remaining state, not all chunks of its loop."""
     monkeypatch.setattr(core, "LARGE_STATE", large)
     spec = {"mode": "parallel", "max_in_flight": 4, "policy": {"exec": "distributed", "chunk_size": 1}}
     tool = {"kind": "noop", "result": "{{ 'x' * 300 }}"}

@@ -135,7 +135,7 @@ def paths(route: Http, execution: str) -> Iterator[str]:
 
 
 def described(route: Http) -> dict[str, Any]:
-    """What the document says of a route."""
+    """Return the document's description of a route."""
     found: dict[str, Any] = document()["paths"][route.path.replace("+}", "}")][route.method.lower()]
     return found
 

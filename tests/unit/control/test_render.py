@@ -16,7 +16,7 @@ from tests.asking import Answer, ask
 from tests.waiting import run_until_it_waits
 
 SAW = {name: f"{{{{ {name} }}}}" for name in ("iter", "ctx", "args", "steps", "_prev", "_task", "_attempt", "workload")}
-"""What a task records of the names it sees: its result."""
+"""Names that a task records in its result, as it sees them."""
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: t}\n"
 
 

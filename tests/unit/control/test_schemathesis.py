@@ -28,7 +28,7 @@ from tests.waiting import run_until_it_waits
 
 Case = schemathesis.Case
 EXAMPLES = 3
-"""Of each operation and mode. The hostile requests of `test_hostile` are more, and written down."""
+"""Examples of each operation and mode. The hostile requests of `test_hostile` are more, and fixed."""
 MODES = (schemathesis.GenerationMode.POSITIVE, schemathesis.GenerationMode.NEGATIVE)
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 CREDENTIAL = "team/pg.main"
@@ -79,7 +79,7 @@ def schema(api: Api) -> Any:
 
 
 def generated(schema: Any, method: str, path: str, check: Callable[[Case[Any]], object]) -> int:
-    """How many requests for the operation were made up, well formed and not, and given to `check`."""
+    """Pass generated requests for the operation, valid and invalid ones, to `check`. Return their number."""
     made = 0
     for mode in MODES:
 

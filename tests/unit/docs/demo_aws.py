@@ -51,5 +51,5 @@ def make_items(table: str) -> None:
 
 
 def services(source: str) -> AbstractContextManager[None]:
-    """Where an example runs: with AWS where it asks AWS, else as it is."""
+    """Return the surroundings of an example: mocked AWS if it uses AWS, else nothing."""
     return _demo() if any(f"kind: {kind}" in source for kind in (*aws.KINDS, "container")) else nullcontext()

@@ -224,5 +224,5 @@ def reply(local: LocalWiring, execution_id: str, data: Any) -> None:
 
 
 def diagnostics(example: Example) -> list[str]:
-    """What a refused example is told, without positions."""
+    """Return the diagnostics of a refused example, without positions."""
     return [str(d).split(" ", 1)[1] for d in check(example.source)[1] if d.severity == "error"]

@@ -1,4 +1,4 @@
-"""Whether an execution came to what an example says."""
+"""Compares an execution with the outcome in an example."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ def _default(field: Field) -> str:
 
 
 def _type(of: Type) -> str:
-    """What a value may be, in words."""
+    """Return the description of a type in words."""
     match of:
         case Text() | Prose():
             return "text"

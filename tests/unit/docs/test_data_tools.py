@@ -1,4 +1,4 @@
-"""What the pages of the kinds for data show runs, against a real PostgreSQL, and gives what they say."""
+"""Runs the examples in the pages of the kinds for data, against a real PostgreSQL, and compares their outputs."""
 
 from __future__ import annotations
 

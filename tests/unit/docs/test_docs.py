@@ -1,4 +1,4 @@
-"""What the documents show works as shown."""
+"""Runs the examples of the documents."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_a_package_says_what_lives_in_it_and_what_does_not(package: Path) -> Non
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda path: path.name)
 def test_a_package_names_modules_that_it_has(package: Path) -> None:
-    """Of a package's docstring: `name` that is a plain word and said to be or do something (`name` is, are, finds ...)."""
+    """Checks plain words in a package's docstring that are described as modules (`name` is, are, finds ...)."""
     docstring = ast.get_docstring(ast.parse((package / "__init__.py").read_text())) or ""
     named = re.findall(r"(?:^|[;,.:] |and )`([a-z_]+)`(?= (?:is|are|finds|shows|holds|has|says|makes|knows))", docstring)
     known = {p.stem for p in package.glob("*.py")} | {p.name for p in package.iterdir() if p.is_dir()}

@@ -93,6 +93,6 @@ def test_the_tests_of_a_row_are_there_and_import_what_it_names(code: str, tests:
 
 
 def test_no_test_module_imports_another() -> None:
-    """What several need is in a module beside them: a test that moves takes nothing along."""
+    """Common code is in a module beside the tests: a test that moves takes nothing along."""
     others = re.compile(r"^(?:from|import) tests[\w.]*\.test_\w+", re.MULTILINE)
     assert {str(file.relative_to(TESTS)) for file in TESTS.rglob("*.py") if others.search(file.read_text())} == set()

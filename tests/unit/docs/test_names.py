@@ -21,7 +21,7 @@ FIRST = sorted(p.stem for p in PACKAGE.iterdir() if p.suffix == ".py" or (p / "_
 
 
 def resolved(name: str) -> object:
-    """What `name`, below `noetl_core`, stands for. Raises `ImportError`, `AttributeError`."""
+    """Return the object with `name`, below `noetl_core`. Raises `ImportError`, `AttributeError`."""
     parts = name.split(".")
     for end in range(len(parts), 0, -1):
         try:
@@ -93,7 +93,7 @@ PACKAGES += [
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda package: str(package.relative_to(ROOT)))
 def test_the_docstring_of_a_package_says_what_lives_in_each_of_its_modules(package: Path) -> None:
-    """Where it lacks one, give it a few words there."""
+    """The remedy is a few words about the missing module there."""
     text = ast.get_docstring(ast.parse((package / "__init__.py").read_text())) or ""
     named = {name.split(".")[0] for name in re.findall(r"`([\w.]+)`", text)}
     modules = {p.stem for p in package.glob("*.py")} | {p.parent.name for p in package.glob("*/__init__.py")}

@@ -15,7 +15,7 @@ GENERATED = generated()
 
 @pytest.mark.parametrize("path", sorted(GENERATED), ids=lambda path: path.name)
 def test_a_generated_file_is_what_the_table_of_fields_makes(path: Path) -> None:
-    """Where it is not: `python -m tests.unit.docs.reference`."""
+    """The remedy: `python -m tests.unit.docs.reference`."""
     assert path.read_text() == GENERATED[path]()
 
 

@@ -64,7 +64,7 @@ def local(tmp_path: Path) -> Iterator[LocalWiring]:
 
 
 def results(local: LocalWiring, path: str, delivery: Delivery) -> list[Any]:
-    """What the executions that a delivery starts come to, after it came twice."""
+    """Return the results of the executions that a delivery starts, after it came twice."""
     deliveries = Deliveries(local.control, "inbox")
     fired = deliveries.take(delivery)
     assert all(again.execution_id == first.execution_id for again, first in zip(deliveries.take(delivery), fired, strict=False))

@@ -1,4 +1,4 @@
-"""What `kind: playbook` calls is looked at where it is written down."""
+"""Calls of `kind: playbook` are checked at the place that names the called playbook."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from tests.properties import examples, some
 SCHEMA = playbook_schema()
 VALIDATOR = Draft202012Validator(SCHEMA)
 Place = tuple[str, ...]
-"""Where a number stands: a definition of the schema (none: an executor's), and the keys from there."""
+"""The place of a number: a definition of the schema (none: an executor's), and the keys from there."""
 
 
 def document(**root: Any) -> dict[str, Any]:
@@ -62,7 +62,7 @@ COMPLETE: dict[str, dict[str, Any]] = {
     "kv": {"action": "put", "key": "k", "value": 1},
     "s3": {"action": "presign", "bucket": "b", "key": "k"},
 }
-"""What kinds with actions need, which their schema does not know."""
+"""Required inputs of kinds with actions, which their schema does not know."""
 
 
 def task(kind: str, *keys: str) -> Callable[[Any], dict[str, Any]]:

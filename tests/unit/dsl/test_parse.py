@@ -1,4 +1,4 @@
-"""What the accepted forms normalise to (formal specification 2, canonical step spec 3, 5 and 7, resolutions 1-31)."""
+"""Normal forms of the accepted forms (formal specification 2, canonical step spec 3, 5 and 7, resolutions 1-31)."""
 
 from __future__ import annotations
 

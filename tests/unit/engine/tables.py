@@ -216,7 +216,7 @@ class History:
 
 
 EXPIRES_AT = START // SECOND + 3_000_000
-"""Of every log here (seconds): later than any deadline."""
+"""The expiry of every log here (seconds): later than any deadline."""
 
 
 # --- tables -------------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Which of the runs that a decision schedules is claimed for the worker that asks."""
+"""Selects the run of a decision that is claimed for the asking worker."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.sim.world import World
 
 
 def asked(following: str, **more: Any) -> tuple[World, Command | None]:
-    """What is answered after a step, of which `following` are the next ones."""
+    """Return the answer after a step before the steps in `following`."""
     names = [line.split()[2] for line in following.splitlines() if line.startswith("  - step:")]
     arcs = ", ".join(f"{{step: {name}}}" for name in names)
     first = f"  - step: start\n    tool: [{{kind: noop}}]\n    next: {{spec: {{mode: inclusive}}, arcs: [{arcs}]}}\n"

@@ -65,7 +65,7 @@ def chunk_ends(draw: st.DrawFn) -> tuple[int, list[tuple[int, ChunkDone]]]:
 
 
 def says_the_same(kept: DoneChunks, model: Mapping[int, ChunkDone]) -> None:
-    """Whether what is kept says what a mapping by index does."""
+    """Assert that the stored form equals a mapping by index."""
     assert len(kept) == len(model)
     rows = list(kept.in_order())
     assert [index for index, _ in rows] == sorted(model)
@@ -234,7 +234,7 @@ def of_version_9(history: History, state: State) -> State:
 
 
 def history_of_prior(history: History) -> Mapping[str, ChunkDone]:
-    """What the newest redrive kept."""
+    """Return the chunks that the newest redrive kept."""
     events = [event for commit in history.commits for event in control_events(commit) if event.name == "ExecutionRedriven"]
     return next(token["prior"]["loop"]["done"] for token in events[-1].data["tokens"] if "prior" in token)
 

@@ -38,7 +38,8 @@ NAMES = sorted(path.stem for path in logs.FOLDER.glob("*.json"))
 
 
 def steps_of(name: str) -> Iterator[tuple[Playbook, State, Commit, tuple[Effect, ...]]]:
-    """Of every control commit of a recorded history: the state behind it, and its effects. The state is folded on afterwards."""
+    """Yield for every control commit of a recorded history the state after it, and its effects. The state is folded on
+    afterwards."""
     golden = logs.read(name)
     world = golden.world()
     for execution_id in golden.executions():

@@ -1,5 +1,4 @@
-"""What a log says of tokens that are gone: by code, which logs from before there was one get from their sentences when they are
-read."""
+"""Reasons of ended tokens, by code. Logs from before the codes get them from their sentences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When schedules occur: times of day and real time, where clocks are moved, leap days; the same from wherever one counts."""
+"""Occurrences of schedules: times of day and real time, clock changes, leap days; the same from every starting point."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When permits of a rate may be used: never more in a second than the rate and its burst, hardly less."""
+"""Permits of a rate: never more in a second than the rate and its burst, hardly less."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PACES = st.builds(Pace, st.floats(0.01, 5_000), st.integers(1, 50))
 
 
 def reserved(pace: Pace, count: int, idle_s: float = 3600) -> list[int]:
-    """When permits may be used that are all asked for at once, after a while in which nobody asked."""
+    """Return the instants of permits that are all requested at once, after an idle time."""
     return pace.permits(NOW, NOW, count)
 
 

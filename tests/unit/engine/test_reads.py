@@ -1,4 +1,4 @@
-"""Which finished steps a command carries: what the step's templates can read, and never less."""
+"""Selects the finished steps in a command: all that the step's templates can read."""
 
 from __future__ import annotations
 

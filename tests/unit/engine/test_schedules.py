@@ -1,4 +1,4 @@
-"""What a schedule decides: a table of policies, of what has come, and of whether the execution before still runs."""
+"""Decisions of a schedule: a table of policies, occurrences, and the state of the previous execution."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def test_each_control_event_has_an_effect_on_the_state(name: str) -> None:
 
 
 ANNOUNCED = {"TaskStarted", "StepReleased"}
-"""Of tasks that take long, and of a worker that is told to end: time decides whether a log has them."""
+"""Events of slow tasks, and of a worker that must end. Time decides whether a log has them."""
 
 
 def test_each_event_is_in_a_golden_history() -> None:

@@ -36,7 +36,7 @@ MISTAKES = {
 
 
 def checked(folder: Path, text: str) -> str:
-    """What mypy says of a module."""
+    """Return mypy's output for a module."""
     path = folder / "snippet.py"
     path.write_text(text)
     flags = ["--config-file=", "--strict", "--follow-imports=silent", f"--cache-dir={folder}"]

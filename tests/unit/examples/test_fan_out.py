@@ -33,7 +33,7 @@ with mocked():
 
 
 def parts(store: Path) -> int:
-    """How many files of Parquet there are."""
+    """Return the number of Parquet files."""
     return sum(1 for _ in store.parent.rglob("*.parquet"))
 
 

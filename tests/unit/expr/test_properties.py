@@ -121,7 +121,8 @@ operators = st.sampled_from(["+", "-", "*", "//", "==", "!=", "and", "or", "~", 
 
 @given(st.lists(st.tuples(operators, operands), min_size=1, max_size=4), operands)
 def test_operators_are_jinjas(parts: list[tuple[str, str]], first: str) -> None:
-    """Where Jinja2 gives a value, so do we, and the same; where an undefined takes part in an order, ours is false instead of an error."""
+    """If Jinja2 gives a value, we give the same one. If an undefined takes part in an order, ours is false instead of an
+    error."""
     expression = first + "".join(f" {op} {operand}" for op, operand in parts)
     data = {"x": 5, "y": "bcd", "d": {"a": [1, 2, 3]}}
     try:

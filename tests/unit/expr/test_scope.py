@@ -1,4 +1,4 @@
-"""What names mean, and results that are read lazily (resolutions 14, 22; bare step names)."""
+"""Resolution of names, and lazy reads of results (resolutions 14, 22; bare step names)."""
 
 from __future__ import annotations
 

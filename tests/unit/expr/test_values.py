@@ -1,4 +1,4 @@
-"""What a template gives: types, undefined, text (resolution 15)."""
+"""Values of templates: types, undefined, text (resolution 15)."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ workflow:
 
 
 def lines(log: pytest.LogCaptureFixture, message: str) -> list[dict[str, Any]]:
-    """What a function said in its lines of that message."""
+    """Return the lines of a function's log with that message."""
     return [vars(record) for record in log.records if record.getMessage() == message]
 
 

@@ -1,4 +1,4 @@
-"""What no function imports when it starts."""
+"""Lists modules that no function imports when it starts."""
 
 from __future__ import annotations
 

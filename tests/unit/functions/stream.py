@@ -1,4 +1,4 @@
-"""What the stream of the events table delivers."""
+"""Builds records of the stream of the events table."""
 
 from __future__ import annotations
 

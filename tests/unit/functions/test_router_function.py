@@ -151,7 +151,7 @@ def test_a_wake_that_decides_for_minutes_comes_again_and_the_next_is_routed(
 
 
 def marked() -> Iterator[bytes]:
-    """What this process has marked as being evaluated."""
+    """Yield the executions that this process has marked as being evaluated."""
     memory = control_wiring.marks()._memory
     content = memory[:] if memory is not None else b""
     return (slot for slot in content.split(b"\0") if slot)

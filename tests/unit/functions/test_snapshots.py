@@ -28,7 +28,7 @@ DAY = 86_400 * 10**6
 
 @dataclass(frozen=True)
 class Restored:
-    """What the snapshot kept, and what two environments said that were restored from it."""
+    """The contents of a snapshot, and the answers of two environments restored from it."""
 
     kept: dict[str, Any]
     first: dict[str, Any]

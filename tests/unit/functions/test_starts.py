@@ -1,4 +1,4 @@
-"""What a function loads when it starts: what it needs, and no library of the API where there is none."""
+"""Modules that a function loads at its start: the necessary ones, and no library of the API in the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a function tells X-Ray and CloudWatch of itself: that it ran, how long, and on which route; never what passed through it."""
+"""Traces and metrics of a function: that it ran, how long, and on which route; never payloads."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def service() -> Iterator[str]:
 
 
 def invoked(function: str, events: list[Any], **environment: str) -> tuple[dict[str, Any], str]:
-    """What left the function, and what it wrote to its log, metrics among it."""
+    """Return the traffic that left the function, and its log with its metrics."""
     ran = subprocess.run(
         [sys.executable, "-m", "tests.unit.functions.traced", function],
         input=json.dumps(events),

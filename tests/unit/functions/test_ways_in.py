@@ -89,7 +89,7 @@ def deliver(admit: ModuleType, records: list[dict[str, Any]]) -> None:
 
 
 def payloads() -> list[Any]:
-    """What the executions were started with."""
+    """Return the payloads with which the executions were started."""
     heads = control().index.heads(limit=1_000)
     return sorted(control().load(head.execution_id).payload["n"] for head in heads)
 

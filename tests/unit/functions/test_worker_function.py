@@ -150,7 +150,7 @@ def test_a_task_that_does_not_hear_that_its_time_is_over_does_not_take_the_answe
 
 
 def slow_first(monkeypatch: pytest.MonkeyPatch, let_go: threading.Event) -> list[str]:
-    """Of the commands of the worker, the first holds its turn until it is let go; returns what was handled, as it is."""
+    """Let the worker's first command hold its turn until it is released. Returns the list of handled commands, which grows."""
     handle, handled = worker_wiring.worker().handle, list[str]()
 
     def hold(command: Command, deadline: int | None = None) -> Handled:

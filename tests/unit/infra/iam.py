@@ -1,4 +1,5 @@
-"""What a function's role permits, judged as IAM does: whatever is denied is refused, and whatever is not allowed."""
+"""Judges the permissions of a function's role as IAM does: denied actions are refused, and so are actions that are not
+allowed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the parameter `Console` adds to the stack: a private bucket, a role that reads it, and two routes that ask nobody who they are."""
+"""Resources of the parameter `Console`: a private bucket, a role that reads it, and two routes without authentication."""
 
 from __future__ import annotations
 

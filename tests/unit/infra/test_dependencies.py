@@ -1,4 +1,4 @@
-"""What the code imports is what the project declares, and the layer installs what the functions need of it."""
+"""Imports match the project's dependencies, and the layer installs the dependencies of the functions."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ USED_WITHOUT_IMPORT = {
 READ_BY_PYTHON = {"tzdata": "time zones, by `zoneinfo`"}
 
 RUNTIMES_OWN = {"snapshot-restore-py"}
-"""What Lambda's runtime has, and nothing else needs."""
+"""Packages that only Lambda's runtime has."""
 
 
 def names(requirements: list[str]) -> set[str]:
@@ -56,12 +56,12 @@ PLUGINS = {tomllib.loads(p.read_text())["project"]["name"]: p.parent for p in RO
 RUNTIME = names(PROJECT["project"]["dependencies"])
 STACK = names(PROJECT["project"]["optional-dependencies"]["stack"])
 SQL = names(PROJECT["project"]["optional-dependencies"]["sql"])
-"""What lint reads SQL with, where it is installed."""
+"""The parsers of SQL that lint uses if they are installed."""
 DEVELOPMENT = names(PROJECT["project"]["optional-dependencies"]["dev"])
 
 
 DRIVEN = ROOT / "bench" / "peers" / "drivers"
-"""What runs there runs in an environment of the engine that it compares with."""
+"""Drivers that run in the environment of a compared engine."""
 
 
 @cache

@@ -62,7 +62,7 @@ def test_a_name_that_was_given_is_this_machine_too() -> None:
 
 
 def exchanged(headers: dict[str, str], kind: str = "http") -> tuple[list[str], list[dict[str, Any]]]:
-    """What the application behind the guard saw, and what was sent."""
+    """Return the requests that the application behind the guard received, and the messages that were sent."""
     seen: list[str] = []
     sent: list[dict[str, Any]] = []
 

@@ -66,7 +66,7 @@ def packed() -> set[str]:
 
 
 def test_the_layer_holds_the_modules_that_functions_import_and_no_others() -> None:
-    """What is in one of the two only: put it on the list of layers/noetl_core/exclude.txt, or take it off there."""
+    """The remedy for a difference: put the module on the list of layers/noetl_core/exclude.txt, or take it off there."""
     assert len(HANDLERS) == 7
     functions, inside = reached(*HANDLERS), packed()
     assert sorted(functions - inside) == [], "a function imports what the layer leaves out"

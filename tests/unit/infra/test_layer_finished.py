@@ -1,5 +1,5 @@
-"""What the finished layer is: small, compiled, and enough to start every function. It is made of the libraries that are installed here,
-in the versions that the lock names, for this interpreter."""
+"""Tests the finished layer: small, compiled, and enough to start every function. It is built for this interpreter from the
+installed libraries, in the versions of the lock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What LocalStack asks of the template, and the container that is written down for it: it has what the template asks for."""
+"""The template on LocalStack: its container starts every service, and no reference leads to a resource that a condition leaves
+out."""
 
 from __future__ import annotations
 

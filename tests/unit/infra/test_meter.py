@@ -1,4 +1,4 @@
-"""What a function's log says of an ended invocation."""
+"""Reads ended invocations from a function's log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What the stack owns is closed to playbooks: every resource of the template, by every tool that could name it, in the role and in the worker.
+"""Resources of the stack itself are closed to playbooks: every resource of the template, by every tool that could name it, in the
+role and in the worker.
 
 The list is the template's. A resource that is new is tried at once; one of a new type fails here until somebody says how tools name it.
 """
@@ -55,7 +56,7 @@ OBJECTS: Mapping[str, tuple[str, ...]] = {
     "InboxBucket": ("/triggers/a/b.json", "/playbooks/a.yaml", "/uploads/a", "/rejected/a"),
     "ConsoleBucket": ("/index.html", "/settings.json"),
 }
-"""What lies in each bucket."""
+"""The contents of each bucket."""
 NOT_NAMED: Mapping[str, str] = {
     "AWS::SecretsManager::Secret": "tools name credentials, below the prefix; the key of callbacks is not there",
     "AWS::KMS::Key": "no tool names a key, and no parameter opens one",
@@ -161,7 +162,7 @@ def calls(kind: str) -> Iterator[tuple[str, str | None]]:
 
 
 def test_what_parameters_open_by_a_wildcard_opens_nothing_of_the_stacks_own() -> None:
-    """What the role permits there is what the worker itself does, which the worker refuses to tools before the call."""
+    """The role permits there only the worker's own actions, which the worker refuses to tools before the call."""
     reached = {name: kind for name, kind in owned().items() if kind in REACHED}
     assert set(reached.values()) == set(REACHED)
     for name, kind in reached.items():

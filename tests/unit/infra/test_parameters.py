@@ -1,4 +1,4 @@
-"""What parameters take, what they reach, and what they cannot be set to."""
+"""Parameters: accepted values, their effects, and values that they refuse."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def test_functions_name_an_endpoint_only_where_they_are_given_one() -> None:
 
 @pytest.mark.parametrize("service", ["dynamodb", "sqs", "s3", "secretsmanager", "kms"])
 def test_an_empty_endpoint_in_the_environment_is_none(monkeypatch: pytest.MonkeyPatch, service: str) -> None:
-    """What declares a name for `sam local` to fill may leave it empty elsewhere: botocore then knows AWS's own."""
+    """A declaration for `sam local` may leave the name empty elsewhere. botocore then uses AWS's own endpoint."""
     monkeypatch.setenv("AWS_ENDPOINT_URL", "")
     made = boto3.client(service, region_name="us-east-1", aws_access_key_id="none", aws_secret_access_key="none")  # type: ignore[call-overload]
     assert made.meta.endpoint_url.endswith("amazonaws.com")

@@ -1,4 +1,4 @@
-"""What functions do is what their roles allow: every call they make over the sample events, held against the translated policies."""
+"""Calls of functions are within their roles: every call over the sample events, checked against the translated policies."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ def keys(cloud: None) -> Iterator[None]:
 
 
 def asks(method: str, route: str, body: Any = None, **query: str) -> dict[str, Any]:
-    """What admit, asked so, answers."""
+    """Return admit's answer to this request."""
     asked = {
         **sample.event("api_health"),
         "httpMethod": method,

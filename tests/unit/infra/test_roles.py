@@ -1,4 +1,4 @@
-"""What each function may do, read from the translated template: its own tables, prefixes, queues and log, and nothing by wildcard."""
+"""Rights of each function, from the translated template: its own tables, prefixes, queues and log, and nothing by wildcard."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ TOUCHES: dict[str, dict[str, set[str]]] = {
         "logs": {"${WorkerLogs.Arn}"},
     },
 }
-"""What each function touches besides traces and network interfaces."""
+"""Resources that each function uses besides traces and network interfaces."""
 FUNCTIONS = tuple(TOUCHES)
 
 
@@ -165,7 +165,7 @@ def keys(function: str, table: str, *actions: str) -> set[str]:
 
 
 EXECUTIONS = {"x#*", "due#*", "w#*", "d#*", "trigger#*", "fired#*", "refused", "limit#*", "waits#*"}
-"""What whoever starts executions and moves them on writes beside the log."""
+"""Keys that functions that start and advance executions write in addition to the log."""
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What is closed unless somebody opens it, whom the stack's resources trust, and what is kept from deletion."""
+"""Safe defaults: access that is closed by default, the principals that resources trust, and protection from deletion."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SAM = tomllib.loads((ROOT / "samconfig.toml").read_text())
 
 
 def asked(**parameters: str) -> set[str]:
-    """How the API asks who calls: what the gateway does, what functions think, and what the console's pages are told."""
+    """Return the API's ways of authentication: at the gateway, in the functions, and in the settings of the console's pages."""
     (api,) = of_type("AWS::ApiGateway::RestApi", Console="yes", **parameters).values()
     paths = api["Body"]["paths"]
     methods = [

@@ -26,7 +26,7 @@ EXECUTION = "2691754336839624643"
 
 @dataclass
 class Context:
-    """What Lambda hands a function beside its event."""
+    """The part of Lambda's context object that functions read."""
 
     function_name: str = "noetl-function"
     memory_limit_in_mb: int = 512

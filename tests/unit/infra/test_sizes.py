@@ -1,4 +1,4 @@
-"""What parameters may say fits into what AWS takes: policies of roles and environments of functions, with the longest values of all of them."""
+"""Parameters with the longest accepted values fit into AWS's limits: policies of roles and environments of functions."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ STARTED = {
 
 
 def callers(**parameters: str) -> dict[str, str]:
-    """What calls a function -> what it calls, but for the sweeper's schedule."""
+    """Return the callers of functions -> the called function, except for the sweeper's schedule."""
     found = {
         name: str(properties["FunctionName"])
         for kind in ("AWS::Lambda::EventSourceMapping", "AWS::Lambda::Permission")

@@ -1,4 +1,5 @@
-"""What template.yaml promises after the SAM transform: roles, queues, the stream mapping, the API's three ways of asking who calls."""
+"""Promises of template.yaml after the SAM transform: roles, queues, the stream mapping, the API's three ways of
+authentication."""
 
 from __future__ import annotations
 

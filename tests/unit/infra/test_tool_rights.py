@@ -1,4 +1,4 @@
-"""What parameters open to tools: names in a parameter become statements of the worker's role and words that the worker is told."""
+"""Parameters that open resources to tools: their names become statements of the worker's role and variables of the worker."""
 
 from __future__ import annotations
 

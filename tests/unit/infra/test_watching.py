@@ -33,7 +33,7 @@ def watched_at_all(**parameters: str) -> set[tuple[str, str, str]]:
 
 
 def emitted(name: str) -> bool:
-    """Whether a function's source adds this metric; those made of a prefix and a word are looked for by their parts."""
+    """Return whether a function's source adds this metric. Names made of a prefix and a word are searched for by their parts."""
     texts = "".join(p.read_text() for p in (ROOT / "functions").glob("*/app.py"))
     if f'"{name}"' in texts:
         return True

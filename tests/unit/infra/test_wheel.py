@@ -1,4 +1,4 @@
-"""What is installed is what is in the repository, and runs without it."""
+"""The installed files are those of the repository, and run without it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def inside(wheel: Path) -> dict[str, bytes]:
 
 
 def files(what: str) -> list[str]:
-    """What the repository has there."""
+    """Return the files of the repository at that path."""
     found = (ROOT / what).rglob("*") if (ROOT / what).is_dir() else [ROOT / what]
     return [str(f.relative_to(ROOT)) for f in found if f.is_file() and "__pycache__" not in f.parts and f.name != ".DS_Store"]
 

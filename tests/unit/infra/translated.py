@@ -90,7 +90,7 @@ def declared(name: str) -> Mapping[str, Any]:
 
 
 def takes(name: str, value: str) -> bool:
-    """Whether CloudFormation would take the value."""
+    """Return whether CloudFormation would accept the value."""
     rules = declared(name)
     return (
         value in map(str, rules.get("AllowedValues", [value]))
@@ -101,7 +101,7 @@ def takes(name: str, value: str) -> bool:
 
 
 def defaults() -> dict[str, str]:
-    """What parameters are when nobody says."""
+    """Return the default values of the parameters."""
     return {name: str(p["Default"]) for name, p in source()["Parameters"].items() if "Default" in p}
 
 
@@ -130,7 +130,7 @@ def _deployed(parameters: tuple[tuple[str, str], ...]) -> dict[str, Any]:
 
 
 def conditions(**parameters: str) -> Callable[[str], bool]:
-    """Whether a condition of the template is true with these parameter values."""
+    """Return a function that evaluates a condition of the template with these parameter values."""
     return _Resolver(source(), {**PSEUDO, **defaults(), **parameters}).holds
 
 
@@ -145,7 +145,7 @@ def of_type(kind: str, **parameters: str) -> dict[str, Mapping[str, Any]]:
 
 
 def statements(function: str, effect: str = "Allow", **parameters: str) -> Iterator[Mapping[str, Any]]:
-    """What a function's role allows (or, with the effect `Deny`, denies), statement by statement."""
+    """Yield the statements that a function's role allows (or, with the effect `Deny`, denies)."""
     for policy in deployed(**parameters)[f"{function}Role"]["Properties"]["Policies"]:
         yield from _of(policy, effect)
     for policy in of_type("AWS::IAM::ManagedPolicy", **parameters).values():

@@ -1,4 +1,4 @@
-"""What is certain of a condition, and what is not."""
+"""Certain and uncertain values of conditions."""
 
 from __future__ import annotations
 

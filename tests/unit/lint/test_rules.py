@@ -1,4 +1,4 @@
-"""Where each rule speaks, and where it is silent. `§` stands where the finding points."""
+"""Findings of each rule, and cases without one. `§` marks the place of the finding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lint says of a net is true of its executions: random nets are run, and nothing that it calls impossible happens."""
+"""Claims of lint about a net hold for its executions: random nets are run, and nothing happens that lint calls impossible."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ Script = Iterable[Outcome] | Callable[[ToolCall], Outcome]
 
 
 def page(number: int, more: bool, data: Any = None) -> Outcome:
-    """What the paginated API of the texts answers."""
+    """Return an answer of the paginated API in the specification's documents."""
     body = {"data": data if data is not None else [number], "paging": {"hasMore": more, "page": number, "pageSize": 10}}
     return Outcome.ok({"status": 200, "headers": {}, "data": body}, http={"status": 200, "headers": {}})
 
@@ -56,7 +56,7 @@ class Scripted:
 
 @dataclass
 class Ended:
-    """How a playbook ended: `steps` are the results of those that ran, `tools` what was called."""
+    """The end of a playbook: `steps` are the results of those that ran, `tools` the calls."""
 
     state: State
     result: Any
@@ -76,7 +76,7 @@ class Ended:
 
 
 CREDENTIALS = {f"{PREFIX}PG_K8S": '{"dsn": "postgresql://db/app"}'}
-"""What keychains of the examples name: credentials are looked for before the first task."""
+"""Credentials that keychains of the examples name. They are read before the first task."""
 
 
 def canonical(text: str) -> str:

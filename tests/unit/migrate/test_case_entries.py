@@ -1,4 +1,4 @@
-"""What each action of the case dialect becomes does what the action did."""
+"""Each action of the case dialect keeps its effect after the migration."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def test_next_at_call_done_takes_all_its_targets_with_what_came_back() -> None:
 
 
 def test_a_later_run_of_the_step_begins_afresh() -> None:
-    """What one run collected, and where it went, is no business of the next."""
+    """Collected values of one run, and their target, do not affect the next."""
     source = step(
         f"{DONE} => {{ collect: {{ from: response.n, into: seen }} }}",
         f"{DONE} and response.n == 1 => {{ next: [{{ step: rescue }}] }}",

@@ -339,7 +339,7 @@ class Legacy:
 
 
 def engine_trace(text: str, outcomes: Sequence[int]) -> tuple[list[tuple[str, int, str]], dict[str, Any]]:
-    """What the pipeline machine decides for the rewritten step."""
+    """Return the pipeline's decisions for the rewritten step."""
     tasks = parse_playbook(text).steps[0].tasks
     pipe = Pipeline("r")
     trace: list[tuple[str, int, str]] = []

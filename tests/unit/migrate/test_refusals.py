@@ -1,4 +1,4 @@
-"""What has no faithful form is refused at its place (`§`, not part of the text), and the playbook stays as it is."""
+"""Constructs without a faithful form are refused at their place (`§`, not part of the text), and the playbook stays as it is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is not rewritten stays as the author wrote it: quotes, folds, blocks, indentation, anchors, comments, line ends."""
+"""Text that is not rewritten stays as the author wrote it: quotes, folds, blocks, indentation, anchors, comments, line ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where steps and arcs are drawn: nothing overlaps, arcs begin and end at their steps, and work stays in proportion."""
+"""The layout of steps and arcs: nothing overlaps, arcs begin and end at their steps, and work stays in proportion."""
 
 from __future__ import annotations
 

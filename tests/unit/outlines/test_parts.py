@@ -1,4 +1,4 @@
-"""What is read of a value by its outline is what is read of the value: any value, any path, blocks of a few bytes."""
+"""A read through an outline equals a read of the value: any value, any path, blocks of a few bytes."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ written = st.sampled_from(
 
 
 def passed(body: bytes, cuts: Sequence[int], block: int, at_once: int) -> Container | None:
-    """What the outline of a text says that came in pieces."""
+    """Return the outline of a text that came in pieces."""
     outline = JsonOutline(block, at_once)
     for first, last in pairwise([0, *sorted(cuts), len(body)]):
         outline.write(body[first:last])

@@ -34,7 +34,7 @@ def model(name: str) -> Playbook:
 
 
 def answer(status: int, data: Any = None, **headers: str) -> Outcome:
-    """What `kind: http` gives for a response."""
+    """Return the outcome of `kind: http` for a response."""
     helper = {"status": status, "headers": {k.replace("_", "-"): v for k, v in headers.items()}}
     if status < 400:
         return Outcome.ok({"status": status, "data": data}, http=helper)

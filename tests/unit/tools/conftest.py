@@ -34,13 +34,13 @@ def kind(outcome: Outcome) -> str:
 
 
 def message(outcome: Outcome) -> str:
-    """What its error says."""
+    """Return the message of the outcome's error."""
     return outcome.error.message if outcome.error else ""
 
 
 @pytest.fixture(scope="module")
 def uri() -> Iterator[str]:
-    """Of a PostgreSQL of the module."""
+    """Yield the URI of the module's PostgreSQL."""
     with postgres() as found:
         yield found
 
@@ -161,7 +161,7 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(b"x" * 65536)
 
     def on_large(self, query: dict[str, str], body: bytes) -> None:
-        """So many megabytes."""
+        """Answer with `mb` megabytes."""
         piece = b"0123456789abcdef" * 4096
         self.send_response(200)
         self.send_header("Content-Length", str(int(query["mb"]) << 20))

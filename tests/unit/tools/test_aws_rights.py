@@ -1,4 +1,4 @@
-"""What tools may reach in AWS, and what a refusal says; errors of AWS's services as outcomes."""
+"""Access of tools in AWS, and the messages of refusals; errors of AWS's services as outcomes."""
 
 from __future__ import annotations
 

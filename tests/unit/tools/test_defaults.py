@@ -1,4 +1,4 @@
-"""What the table of fields says of the defaults of inputs and options is what the tools do."""
+"""The defaults of inputs and options in the table of fields are those of the tools."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ MAIL = {"from": "a@example.org", "to": "b@example.org", "subject": "S", "text": 
 
 @pytest.fixture
 def asked() -> Iterator[list[dict[str, Any]]]:
-    """What SES is asked."""
+    """Yield the requests that SES receives."""
     with mocked():
         client("sesv2").create_email_identity(EmailIdentity="a@example.org")
         requests: list[dict[str, Any]] = []

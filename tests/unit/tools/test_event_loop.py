@@ -35,7 +35,7 @@ def pairs() -> Iterator[list[Pair]]:
 
 
 async def received(sock: socket.socket) -> bytes:
-    """What the other end sends."""
+    """Return the bytes that the other end sends."""
     return await asyncio.get_running_loop().sock_recv(sock, 10)
 
 
@@ -175,11 +175,11 @@ def test_a_run_may_be_driven_from_a_coroutine_of_another_loop() -> None:
 
 
 class Owner:
-    """Who keeps something."""
+    """The owner of a kept object."""
 
 
 class Noted:
-    """What somebody keeps on a loop."""
+    """An object that an owner keeps on a loop."""
 
     def __init__(self) -> None:
         self.closed = 0

@@ -1,4 +1,4 @@
-"""What tools of other distributions get wrong ends their task, never the worker."""
+"""Faults of tools from other distributions end their task, never the worker."""
 
 from __future__ import annotations
 

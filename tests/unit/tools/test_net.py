@@ -1,4 +1,4 @@
-"""Which addresses the http tool dials: judged as dialled, whatever the spelling."""
+"""Addresses that the http tool dials: judged as dialled, whatever the spelling."""
 
 from __future__ import annotations
 

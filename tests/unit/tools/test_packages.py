@@ -1,4 +1,5 @@
-"""What python tasks can import: what their playbook requires, what the engine brings, and nothing that happens to be here."""
+"""Modules that python tasks can import: the playbook's requirements, the engine's libraries, and no other package of this
+machine."""
 
 from __future__ import annotations
 
@@ -90,7 +91,7 @@ def test_everything_is_seen_by_whoever_asks_for_it(monkeypatch: pytest.MonkeyPat
 
 
 def test_the_libraries_that_tasks_see_are_those_of_the_layer() -> None:
-    """What is in one of the two only: add it to `LIBRARIES`, with the modules that it brings, or take it off there."""
+    """The remedy for a difference: add the library to `LIBRARIES`, with its modules, or take it off there."""
     lines = (ROOT / "layers" / "noetl_core" / "requirements.txt").read_text().splitlines()
     everywhere = [line for line in lines if "==" in line and not line.startswith(" ") and "sys_platform == 'win32'" not in line]
     assert sorted(LIBRARIES) == sorted(line.partition("==")[0] for line in everywhere)

@@ -208,7 +208,7 @@ def test_megabytes_are_bound_as_parameters(pg: Postgres) -> None:
 
 @pytest.fixture
 def dialled(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """What libpq would be given; names that end in `.test` resolve as they say."""
+    """Yield the parameters that libpq would receive. Names that end in `.test` resolve to fixed addresses."""
     given: list[dict[str, Any]] = []
 
     def connect(**parameters: Any) -> Any:

@@ -161,7 +161,7 @@ class Listeners:
                     self.arrived.append(f"datagram from {sock.recvfrom(100)[1][0]}")
 
     def settled(self) -> list[str]:
-        """What arrived before now: what this sends comes after it."""
+        """Return the messages that arrived so far. A message to itself marks the end."""
         last = "::ffff:127.0.0.55"
         with socket.socket() as stream, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams:
             for sock in (stream, datagrams):

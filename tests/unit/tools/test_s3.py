@@ -23,7 +23,7 @@ __all__ = ["bucket"]
 
 
 def test_a_reference_with_references_in_it_is_put_as_its_value(bucket: str) -> None:
-    """What these lead to means nothing to who reads the object."""
+    """The inner references mean nothing to readers of the object."""
     Ran(
         {"kind": "noop", "result": "{{ range(60000) | list }}"},
         {"kind": "noop", "result": {"deep": "{{ t0 }}", "pad": "{{ 'x' * 250000 }}"}},

@@ -1,4 +1,4 @@
-"""What `store` wrote is read in part, in every form that templates read, as all of it is."""
+"""Partial reads of values that `store` wrote, in every form that templates read, equal reads of the whole."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ TEXT = json.dumps({"total": 5000, "rows": [{"n": n, "name": f"row {n}"} for n in
 
 
 def test_json_that_others_wrote_is_read_in_parts_as_it_came(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of 200 KB some blocks of 2 KB are loaded."""
+    """Some blocks of 2 KB are loaded, of 200 KB."""
     monkeypatch.setattr(streaming, "OUTLINED", 2_000)
     monkeypatch.setattr(streaming, "BLOCK", 2_000)
     monkeypatch.setattr(streaming, "AT_ONCE", 4_000)

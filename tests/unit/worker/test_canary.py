@@ -216,7 +216,7 @@ STEPS = ("http", "bodies", "llm", "mcp", "shell", "python", "sql", "others", "aw
 
 
 def mcp_answer(told: dict[str, Any]) -> dict[str, Any]:
-    """What an MCP server answers that says back all it was told."""
+    """Return the answer of an MCP server that repeats the whole request."""
     asked = json.loads(told["body"])
     params = asked.get("params", {})
     text = [{"type": "text", "text": json.dumps(told)}]
@@ -257,7 +257,7 @@ def url() -> Iterator[str]:
 
 @pytest.fixture
 def aws() -> Iterator[None]:
-    """What the kinds for services of AWS ask, mocked in this process."""
+    """Mock the services of AWS in this process for their kinds."""
     with mock_aws(), environment():
         client("s3").create_bucket(Bucket="canary")
         client("sqs").create_queue(QueueName="canary")

@@ -59,7 +59,7 @@ def left(url: str) -> tuple[int, int]:
 
 
 def show_all(run: ClaimingRun, url: str) -> None:
-    """What hides the messages of the run ends."""
+    """End the hiding of the run's messages."""
     for frame in run.named("LoopFrameClaimed"):
         for handle in run.value(frame.get("handles", [])):
             client("sqs").change_message_visibility(QueueUrl=url, ReceiptHandle=handle, VisibilityTimeout=0)
@@ -90,7 +90,7 @@ def test_what_a_message_is(queue: str) -> None:
 
 @pytest.mark.parametrize("after", [False, True])
 def test_wherever_a_worker_dies_no_message_is_lost(after: bool, queue: str) -> None:
-    """What was received and not recorded comes back when it is no longer hidden: another run gets it."""
+    """Received messages without a record come back when they are no longer hidden: another run gets them."""
     point = 0
     while True:
         point += 1

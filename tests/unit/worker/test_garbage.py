@@ -1,4 +1,4 @@
-"""What a step leaves is freed when it ends: the garbage collector, which looks through all that lives, finds nothing of it."""
+"""The objects of a step are freed when it ends: the garbage collector finds none of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How old a worker's knowledge of a gate may be."""
+"""The age of a worker's knowledge of a gate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a task is called with: values, loaded once, within the limit, or an error that says which and what to do (resolution 22)."""
+"""Inputs of a task: values, loaded once, within the limit, or an error that names the input and the remedy (resolution 22)."""
 
 from __future__ import annotations
 

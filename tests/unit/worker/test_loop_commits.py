@@ -1,4 +1,4 @@
-"""How often a loop commits, and what a crash or a stop between two commits leaves."""
+"""Commits of a loop: their number, and the state that a crash or a stop between two of them leaves."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .one_run import OneRun, loop, task
 
 
 def ended_by_commit(run: OneRun) -> list[int]:
-    """How many iterations each commit ends, of those that end any."""
+    """Return the number of iterations that each commit ends, for commits that end any."""
     ended = [sum(e.name == "LoopIterationCompleted" for e in commit.events) for commit in run.commits]
     return [n for n in ended if n]
 

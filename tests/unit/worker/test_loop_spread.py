@@ -1,4 +1,4 @@
-"""When a worker hands over the rest of a loop, and what it hands over."""
+"""Hand-over of the rest of a loop: its time, and the iterations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a nested loop counts: the iterations of the innermost loop, wherever they failed and whoever tolerated it (resolution 9)."""
+"""Counts of a nested loop: the iterations of the innermost loop, wherever they failed and whichever loop tolerated it (resolution
+9)."""
 
 from __future__ import annotations
 
@@ -64,7 +65,7 @@ def test_an_inner_loop_whose_writes_conflict_counts_as_one_failure() -> None:
 
 
 def test_iterations_that_never_began_are_in_the_total_alone() -> None:
-    """Of the first row one ended well, one failed, one never began; three rows nobody looked into."""
+    """In the first row one ended well, one failed, one never began; three rows were not examined."""
     step = {"loop": nested("fail_fast", "fail_fast"), "tool": task("a", result="{{ iter.i }}")}
     run = OneRun(step, script=fail_at(2), workload={"rows": ROWS})
     run.handle()

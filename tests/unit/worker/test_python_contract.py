@@ -1,4 +1,4 @@
-"""What the code of a `python` task sees of its run, whatever the size of it."""
+"""The run as the code of a `python` task sees it, for values of any size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tasks write while they run: shown by the lease's heartbeat, once for each change, and never what is not to be seen."""
+"""The output of running tasks: published by the lease's heartbeat, once for each change, without secrets."""
 
 from __future__ import annotations
 

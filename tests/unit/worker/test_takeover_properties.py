@@ -83,7 +83,8 @@ def drive(run: OneRun, mode: str = "first") -> Mapping[str, Any]:
 
 
 def _comparable(end: Mapping[str, Any], step: Mapping[str, Any]) -> Any:
-    """Which iterations a failing parallel loop had begun depends on time, and so on the takeover; that it fails does not."""
+    """Return the end without the parts that depend on time, and so on the takeover: the begun iterations of a failing parallel
+    loop. That it fails does not depend on it."""
     block = step.get("loop")
     while block:
         if block["spec"]["mode"] == "parallel" and block["spec"]["policy"]["failure"]["mode"] == "fail_fast" and "error" in end:

@@ -1,4 +1,4 @@
-"""What tasks write: the end of it inline, all of it by reference, as far as it is kept."""
+"""The output of tasks: its end inline, all of it by reference, as far as it is kept."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def head(limit: int, path: str = "tests/views") -> str:
 
 
 def ran(text: str, payload: dict[str, Any], monkeypatch: pytest.MonkeyPatch, *others: str) -> tuple[dict[str, Any], str]:
-    """What an execution came to, references as values; and its log as it is shown."""
+    """Return the outcome of an execution, with references as values; and its visible log."""
     monkeypatch.setenv("NOETL_HTTP_ALLOW_PRIVATE", "1")
     assert [str(d) for d in check(text)[1] if d.severity == "error" or d.code == "W515"] == []
     local = LocalWiring(tools=ToolRegistry())
