@@ -84,7 +84,7 @@ def _routed(times: int) -> list[Figure]:
 
 
 def _chunked(times: int) -> list[Figure]:
-    """Why, and how it differs, of a loop of many chunks."""
+    """Return the figures of explaining and comparing a loop of many chunks."""
     with tempfile.TemporaryDirectory(prefix="noetl-bench-") as folder:
         store = Path(folder) / "runs.db"
         local = LocalWiring(store)
@@ -98,7 +98,8 @@ def _chunked(times: int) -> list[Figure]:
 
 
 def _explained(store: Path, execution_id: str, step: str, event: str, name: str, times: int) -> list[Figure]:
-    """Why an execution ended and a step ran, now and at an event; and how the execution differs from itself."""
+    """Return the figures of explaining why an execution ended and a step ran, now and at an event; and of comparing the execution
+    with itself."""
     out = []
     for title, budget_ms, ask in (
         ("why it ended as it did", SEEK_MS, why),

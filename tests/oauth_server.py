@@ -15,7 +15,7 @@ CLIENT = {"client_id": "my-client", "client_secret": "cl1ent-s3cret-word"}
 
 
 class OAuthServer(ThreadingHTTPServer):
-    """Gives tokens at `/token`, and what `/api...` is asked to whoever has one that is valid."""
+    """Issues tokens at `/token`, and answers `/api...` to holders of a valid one."""
 
     daemon_threads = True
     block_on_close = False

@@ -17,7 +17,7 @@ TIMES = int(os.environ.get("NOETL_TIMES", "0"))
 """The factor by which a property tries more examples than it names, at random (`make properties`); 0: a quarter of them, always
 the same ones."""
 CRASHES_IN = 1 if TIMES else 8
-"""A process dies at one port call in so many of an execution. Every other one is tried in `make properties`."""
+"""The interval of port calls of an execution at which a process dies. `make properties` tries every call."""
 
 
 def examples(few: int) -> settings:
@@ -32,8 +32,7 @@ def examples(few: int) -> settings:
 
 
 def some(cases: Iterable[T], one_in: int, first: int = 0) -> list[T]:
-    """One in so many of `cases`, from the first on or a later one; all in `make properties`, which carries out what is marked
-    `sized`."""
+    """Return every `one_in`-th of `cases`, from `first` on; all of them in `make properties`, which runs tests marked `sized`."""
     return list(cases) if TIMES else list(cases)[first % one_in :: one_in]
 
 

@@ -25,21 +25,20 @@ RULES: Final[Mapping[str, str]] = {
 LONGEST: Final = 45
 """Words of a sentence of a page. Words in code, and numbers, count as one each."""
 _DOCUMENTED: Final = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-_CLAUSE: Final = re.compile(r"(What|Where|How|Whether|Who|Whom|Whose|Which|When|Why|Of|So many)\b")
+_CLAUSE: Final = re.compile(r"(What|Where|How|Whether|Who|Whom|Whose|Which|When|Of|So many)\b")
 _OPENS_WITH_CLAUSE: Final = re.compile(rf"[\"']\s*{_CLAUSE.pattern}")
 _WORDS: Final[Mapping[str, str]] = {
     r"for ever": "forever",
     r"anew": "again",
     r"made anew": "recreated",
     r"under way": "in progress",
-    r"so many": "the name of the number",
+    r"so many(?![^.;:]*? that\b)": "the name of the number",
     r"how manieth": "the number of",
     r"whoever": "the noun: caller, reader, operator",
     r"switch(?:es|ed)? (?:it |them )?o(?:n|ff)": "enable, disable",
     r"behind an event": "after an event",
     r"taken again": "repeated",
     r"is asked for": "is requested",
-    r"slips?": "typo",
 }
 """Words that are never right -> the words to use."""
 _WORD: Final = re.compile(rf"\b(?:{'|'.join(sorted(_WORDS, key=len, reverse=True))})\b", re.IGNORECASE)

@@ -1,4 +1,4 @@
-"""The fake of Snowflake, which can be in a process once: for as long as the process lasts, or anew for one test."""
+"""The fake of Snowflake, of which a process can have one: for as long as the process lasts, or a new one for one test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A driver's process: it is asked for a case, answers with seconds, and is never waited for without limit."""
+"""Runs a driver's process: it takes cases, answers with seconds, and is never waited for without limit."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ Ended = tuple[list[str], list[str]]
 
 @pytest.fixture(scope="module")
 def ended(request: pytest.FixtureRequest, stack: Stack) -> Iterator[dict[str, Future[Ended]]]:
-    """The cases selected, all begun when the first is asked for."""
+    """Yield the selected cases. All begin when the first is requested."""
     asked = {i.callspec.params["case"].id for i in request.session.items if i.path == request.path and hasattr(i, "callspec")}
     with on_stack(stack) as wiring, ThreadPoolExecutor(AT_ONCE) as pool:
         cases = [case for case in all_cases() if case.id in asked]

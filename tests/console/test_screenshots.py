@@ -1,4 +1,4 @@
-"""The pictures of docs/console.md: each page is shown as it is there. `NOETL_SCREENSHOTS=docs/console` takes them anew."""
+"""Compares the pictures of docs/console.md with the pages. `NOETL_SCREENSHOTS=docs/console` takes them again."""
 
 from __future__ import annotations
 

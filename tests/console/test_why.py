@@ -1,4 +1,4 @@
-"""Why a step ran or did not, and what was decided, in a browser."""
+"""Explains in a browser why a step ran or did not, and which decisions were made."""
 
 from __future__ import annotations
 

@@ -186,7 +186,7 @@ class EventStoreContract:
         assert store.load_snapshot("4242") == mine
 
     def test_a_snapshot_of_another_reducer_takes_the_place(self, store: EventStore) -> None:
-        """A deployment folds anew: what it keeps at the same position is what it can read."""
+        """A deployment folds the log again: its snapshot at the same position is the one that it can read."""
         old = Snapshot("4242", 20, 1, {"seq": 20})
         store.save_snapshot(old)
         new = replace(old, reducer=2)

@@ -121,7 +121,7 @@ def service() -> Iterator[Service]:
 
 
 def say(line: str) -> None:
-    """A figure for whoever runs `make soak`."""
+    """Print a figure for the caller of `make soak`."""
     sys.stdout.write(f"\n{line}\n")
 
 

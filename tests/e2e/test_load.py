@@ -93,7 +93,7 @@ def ended(api: Api, executions: Sequence[str], timeout_s: float) -> dict[str, di
 
 
 def say(line: str) -> None:
-    """A figure for whoever runs `make load`."""
+    """Print a figure for the caller of `make load`."""
     sys.stderr.write(f"\n{line}\n")
 
 

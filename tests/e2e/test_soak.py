@@ -125,7 +125,7 @@ def test_without_its_stream_the_stack_gets_there_by_the_sweeper_alone(stack: Sta
 
 
 def say(line: str) -> None:
-    """A figure for whoever runs `make soak`."""
+    """Print a figure for the caller of `make soak`."""
     sys.stdout.write(f"\n{line}\n")
 
 

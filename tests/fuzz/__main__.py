@@ -12,7 +12,7 @@ from tests.fuzz.process import Measured, call
 
 MEGABYTES = 100
 LATE = 1.2
-"""A call may end this much later than its time limit, because the clock is read every so many operations."""
+"""The factor by which a call may exceed its time limit, because the clock is not read at every operation."""
 SHOWN = 15
 
 

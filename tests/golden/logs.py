@@ -31,7 +31,7 @@ class Golden:
     expect: Mapping[str, Any]
 
     def world(self) -> World:
-        """A world that holds it, and nothing under way."""
+        """Return a world that holds the history, with nothing in progress."""
         world = World()
         for path, source in self.playbooks.items():
             world.catalog.register(path, parse_playbook(source).digest, source, 0)

@@ -1,6 +1,6 @@
-"""Histories as logs of version 1 hold them, kept as they were: they fold to the states they folded to, whatever is changed since.
+"""Histories in the form of logs of version 1, kept unchanged: they fold to the same states, whatever is changed since.
 
-The files of `v1` and `v1/states.json` are never recorded anew. A state may have more keys by now; those that were there stay.
+The files of `v1` and `v1/states.json` are never recorded again. A state may have more keys by now, but none fewer.
 """
 
 from __future__ import annotations

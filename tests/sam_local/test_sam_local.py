@@ -1,6 +1,6 @@
 """Functions in containers as `sam local` runs them, against the embedded stack: `make sam-local`.
 
-The stack's own functions are switched off, so that what happens is what the containers did.
+The stack's own functions are disabled, so that all effects are those of the containers.
 """
 
 from __future__ import annotations

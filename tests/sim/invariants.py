@@ -105,8 +105,8 @@ def i3_one_terminal_each(world: World, execution_id: str, control: Sequence[Stor
 
 
 def keys_are_those_of_visits(world: World, execution_id: str) -> None:
-    """Assert that a pipeline counts the visits of each task one by one, and that each visit has a key of its own, which its retries
-    keep: page 3 has another one than pages 1 and 2, whoever took the run over in between."""
+    """Assert that a pipeline counts the visits of each task one by one, and that each visit has a key of its own, which its
+    retries keep: page 3 has another one than pages 1 and 2, even if another worker took the run over in between."""
     for stream, commits in world.store.streams.items():
         if stream.execution_id != execution_id or stream.run_id is None:
             continue

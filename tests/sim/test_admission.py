@@ -75,7 +75,7 @@ def test_a_refusal_before_the_first_commit_is_reported_and_leaves_nothing(monkey
 
 
 def test_a_full_disk_is_reported_although_the_first_commit_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody else goes on with it: whoever runs the command acts, and resumes."""
+    """Nobody else continues it: the caller of the command acts, and resumes."""
     world = World()
     Refuses(StorageFailed("disk full")).of(monkeypatch, SimIndex, "put_head")
     with pytest.raises(StorageFailed):

@@ -100,7 +100,7 @@ def test_short_commands_pass_between_long_ones(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_in_batches_computing_commands_begin_later_than_they_could(seed: int) -> None:
-    """Why the default is one command per invocation."""
+    """This is the reason for the default of one command per invocation."""
     assert Model([5.0] * 100, 50, seed, batch=1).run() == 10.0
     assert Model([5.0] * 100, 50, seed).run() > 60.0
 

@@ -220,7 +220,7 @@ def test_a_child_does_not_share_the_place_of_another_branch() -> None:
 
 
 def test_a_cycle_that_is_seen_only_once_is_no_deadlock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever waited when its log was read may have gone on when the limit was."""
+    """An execution that waited when its log was read may have continued before the limit was read."""
     world = World(concurrency=10)
     ids = [x for source in crossed() for x in start(world, source, 1)]
     control = world.controls[0]

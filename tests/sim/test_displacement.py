@@ -1,4 +1,4 @@
-"""`cancel_oldest` of steps: the oldest run fails for the newest, once, whoever dies when and whoever is first."""
+"""`cancel_oldest` of steps: the oldest run fails for the newest, once, in every order and despite deaths."""
 
 from __future__ import annotations
 

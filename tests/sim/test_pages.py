@@ -1,4 +1,4 @@
-"""Pages that a pipeline fetches by jumping back: each has a key of its own, whoever fetches it."""
+"""Pages that a pipeline fetches by jumping back: each has a key of its own, whichever worker fetches it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rates that executions share: never more in a second than was promised, hardly less, whoever dies."""
+"""Rates that executions share: never more in a second than promised, hardly less, despite deaths."""
 
 from __future__ import annotations
 

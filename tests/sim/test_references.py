@@ -243,7 +243,7 @@ MANY = (
 
 
 def test_a_guard_goes_through_hundreds_of_references_in_a_few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each round begins the decision anew, and only so many are made."""
+    """Each round restarts the decision, and the number of rounds is bounded."""
     asked: list[int] = []
     supply = Values.supply
 

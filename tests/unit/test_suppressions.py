@@ -1,4 +1,4 @@
-"""Whoever turns a check off, or catches whatever comes, says why on the same line."""
+"""Suppressed checks and broad exception handlers have a reason on the same line."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ def start(scene: Scene, control: Control) -> Evidence:
 
 
 def start_same(scene: Scene, control: Control) -> Evidence:
-    """Start the same execution as whoever else does so."""
+    """Start the same execution as a concurrent caller."""
     return _start(scene, control, "same")
 
 

@@ -251,7 +251,7 @@ def test_a_driver_that_is_late_or_dies_is_not_waited_for(driver: Driver, tmp_pat
 
 
 def runs(pid: int) -> bool:
-    """One that has ended may wait for whoever inherits it to take note."""
+    """Return whether a process runs. An ended one may wait for its parent to take note."""
     try:
         os.kill(pid, 0)
         return subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True).stdout.strip()[:1] != "Z"

@@ -1,4 +1,4 @@
-"""Playbooks whose executions are as long as is asked for."""
+"""Builds playbooks whose executions have a requested length."""
 
 from __future__ import annotations
 

@@ -377,7 +377,7 @@ workflow: [{step: start, tool: {kind: noop, result: "{{ workload.given.private |
 
 
 def test_naming_another_execution_as_parent_opens_none_of_its_values_and_writes_nothing_into_its_log(tmp_path: Path) -> None:
-    """Whoever may start may say whose execution it belongs to. It is a label: only who is called is family."""
+    """A caller that may start executions may name any parent. It is only a label: a called execution alone is family."""
     local = LocalWiring(tmp_path / "runs.db")
     theirs = local.start(StartRequest(playbook=ECHO)).execution_id
     assert local.run(theirs, timeout_s=20)

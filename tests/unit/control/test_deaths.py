@@ -51,7 +51,7 @@ def local() -> Iterator[LocalWiring]:
 
 
 def died_once(local: LocalWiring) -> str:
-    """An execution whose process ended at the arcs of its first step, in a process started anew."""
+    """Return an execution whose process ended at the arcs of its first step, continued in a new process."""
     execution_id = local.start(StartRequest(playbook=POISONED)).execution_id
     with pytest.raises(Died):
         local.run(execution_id)

@@ -39,7 +39,7 @@ ALL = {**WORKFLOWS, "loop": loop(90, "local"), "chunks": loop(90, "distributed")
 
 
 def cycle(steps: int) -> list[dict[str, Any]]:
-    """Two steps that follow each other until so many have run."""
+    """Two steps that follow each other until `steps` have run."""
     onward = {"when": f"{{{{ event.result < {steps} }}}}", "args": {"n": "{{ event.result }}"}}
     task = {"kind": "noop", "result": "{{ (args.n | default(0)) + 1 }}"}
     return [

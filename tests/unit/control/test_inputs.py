@@ -1,4 +1,4 @@
-"""Inputs on their way in: rendered once and recorded, refused before anything is written, and what is said of slips."""
+"""Inputs on their way in: rendered once and recorded, refused before anything is written, and diagnosed for typos."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Why a step of a long execution ran, and how two long ones differ: of the log so many commits are read and no more, and what is said
-is what a reader of all of it says."""
+"""Causes and differences in long executions: a bounded number of commits of the log is read, and the answer is that of a reader
+of all of it."""
 
 from __future__ import annotations
 

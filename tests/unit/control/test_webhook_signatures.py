@@ -183,7 +183,7 @@ def test_a_delivery_is_known_by_its_senders_own_id() -> None:
 
 
 def test_a_delivery_of_github_may_be_known_by_its_body_which_is_what_is_signed() -> None:
-    """Whoever sends an intercepted request again with another header starts nothing."""
+    """An intercepted request, sent again with another header, starts nothing."""
     by_body = asdict(Webhook("github", "hooks/github", id="body"))
     first, again = ({"x-github-delivery": name} for name in ("72d3162e", "another"))
     assert delivery_id(GITHUB, first, {"body": {}}, b"{}") != delivery_id(GITHUB, again, {"body": {}}, b"{}")

@@ -1,7 +1,7 @@
-"""The tables of the language reference, and the JSON Schema, as the table of fields says them.
+"""Generates the tables of the language reference, and the JSON Schema, from the table of fields.
 
-`python -m tests.unit.docs.reference` writes them anew: what stands between `<!-- fields: NAME -->` and `<!-- end -->` in a page of
-docs/language, the pages `fields.md` and `masking.md` as a whole, and docs/playbook.schema.json. A test holds them equal.
+`python -m tests.unit.docs.reference` writes them: the parts between `<!-- fields: NAME -->` and `<!-- end -->` in the pages of
+docs/language, the pages `fields.md` and `masking.md` as a whole, and docs/playbook.schema.json. A test compares them.
 """
 
 from __future__ import annotations

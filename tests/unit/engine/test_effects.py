@@ -1,4 +1,4 @@
-"""Effects as a function of the log: nothing is asked for twice, nothing is forgotten, and later decisions change none of it."""
+"""Effects as a function of the log: none is missing or repeated, and later decisions change none of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Places of tokens and runs: the order of branches, whoever ends first; short however often a cycle forks."""
+"""Places of tokens and runs: the order of branches, in whatever order they end; short however often a cycle forks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The workload: templates among its defaults, what `x-schema` asks for, and what looks like a slip in a payload."""
+"""The workload: templates among its defaults, the requirements of `x-schema`, and probable typos in a payload."""
 
 from __future__ import annotations
 
@@ -250,7 +250,7 @@ def test_what_the_schema_declares_is_known_and_its_types_are_the_schemas_matter(
 
 @pytest.mark.untraced
 def test_defaults_that_double_at_every_link_of_a_chain_are_refused() -> None:
-    """As text they would come to 2 ** 48 numbers, and whoever writes them down runs out of memory."""
+    """As text they would come to 2 ** 48 numbers, and writing them down would exhaust the memory."""
     chain = {"k0": 1} | {f"k{n}": f"{{{{ [workload.k{n - 1}, workload.k{n - 1}] }}}}" for n in range(1, 49)}
     with pytest.raises(BadWorkload, match="defaults come to more than") as refused:
         rendered_defaults(playbook(chain), {}, "42")

@@ -96,7 +96,7 @@ def test_what_is_no_ask_is_an_error(ask_function: ModuleType, odd: dict[str, Any
 
 
 def test_a_record_of_the_stream_is_no_ask(ask_function: ModuleType) -> None:
-    """Whoever may call this function must not be able to forge what the router trusts."""
+    """Callers of this function must not be able to forge records that the router trusts."""
     with pytest.raises(ValueError, match="not an ask"):
         ask_function.handler({"Records": [{"eventSource": "aws:dynamodb", "dynamodb": {"NewImage": {}}}]}, Context())
 

@@ -319,7 +319,7 @@ class Kept:
 
 
 def test_a_playbook_is_handed_no_credential_that_signs_webhooks() -> None:
-    """Whoever runs it: the check is the worker's, on a stack and on this machine."""
+    """This holds for every caller: the worker makes the check, on a stack and on this machine."""
     credentials = PermittedCredentials(Kept(), "digest", None)
     assert credentials.get("github")
     for name in ("hooks/github", "hooks/a/b", "hooks/"):

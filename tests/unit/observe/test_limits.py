@@ -1,4 +1,4 @@
-"""Why a step has not started, and how long it waited: limits in `why` and in the timeline."""
+"""Limits in `why` and in the timeline: the reason why a step has not started, and the time that it waited."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def test_a_task_that_is_repeated_writes_once() -> None:
 
 
 def test_of_many_iterations_that_count_by_compare_and_set_none_is_lost(tmp_path: Path) -> None:
-    """Each reads, adds one, and begins anew where another was first."""
+    """Each reads, adds one, and begins again if another was first."""
     local = LocalWiring(tmp_path / "runs.db")
 
     def count(n: int) -> None:

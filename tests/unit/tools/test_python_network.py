@@ -483,7 +483,7 @@ async def main():
 
 
 def echo(ready: list[int], connections: int) -> threading.Thread:
-    """Send back what comes, for so many connections, on the allowed address."""
+    """Echo the received bytes of `connections` connections, on the allowed address."""
     listener = socket.socket()
     listener.bind((ALLOWED, 0))
     listener.listen()

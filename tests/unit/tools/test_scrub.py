@@ -1,4 +1,4 @@
-"""Taking secrets out of what a tool answers: every usual way in which one slips out by accident."""
+"""Masking of secrets in the answers of tools, for every usual accident that reveals one."""
 
 from __future__ import annotations
 

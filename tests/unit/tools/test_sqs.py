@@ -97,7 +97,7 @@ def test_a_message_that_is_refused_among_others_fails_the_task(url: str, monkeyp
 
 
 def test_no_address_that_an_author_writes_is_asked(url: str) -> None:
-    """The URL is asked for by the queue's name."""
+    """The queue's name alone leads to the URL of a request."""
     assert send(queue="http://169.254.169.254/123456789012/orders", message="x").status == "ok"
     assert len(received(url)) == 1
 

@@ -22,7 +22,7 @@ AskedNeed = (
     | tuple[Literal["object"], str, Mapping[str, Any]]
     | tuple[Literal["outline"], str, str, str, Mapping[str, Any]]
 )
-"""The same as it is asked for: with the reference, where it is one."""
+"""A requested need: the same with the reference, where it is one."""
 
 
 def named(need: AskedNeed) -> Need:

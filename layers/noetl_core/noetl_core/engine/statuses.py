@@ -13,6 +13,6 @@ TERMINAL: Final[frozenset[str]] = frozenset(get_args(EndStatus))
 HELD: Final[frozenset[str]] = frozenset({"paused", "stuck"})
 """Statuses in which nothing continues until an operator acts."""
 STOPPED: Final = TERMINAL | HELD
-"""Whoever follows an execution need not wait any longer."""
+"""Statuses in which followers of an execution need not wait any longer."""
 MAX_ATTEMPTS: Final = 3
 """Evaluations in a row that may end a process. Then the execution is stuck."""

@@ -253,7 +253,7 @@ class NextEvaluated(TypedDict):
     unhandled: NotRequired[Failure | None]
     """The error that no arc handled."""
     error: NotRequired[str]
-    """Why the arcs could not be evaluated."""
+    """The reason why the arcs could not be evaluated."""
     undefined: NotRequired[list[Blank] | None]
     """The undefined names that counted as empty."""
     ending: NotRequired[bool | None]

@@ -156,7 +156,7 @@ class Handled(TypedDict):
     execution_id: NotRequired[str]
     """The execution that runs the handler."""
     error: NotRequired[str]
-    """Why it cannot be started."""
+    """The reason why it cannot be started."""
 
 
 class SearchAttributes(TypedDict):

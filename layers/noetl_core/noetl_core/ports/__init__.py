@@ -14,7 +14,7 @@ The errors of the ports, by who must act:
     * `AskFailed`: a worker's ask was not answered. The stream routes the boundary.
     * `StorageFailed`: the disk is full, read-only or broken. The owner of the machine must act; then the work can continue.
     * `NewerLog`: a newer version of the code wrote it. Processes of that version continue; this one waits.
-  * `Forbidden`: the caller may not have the item. Whoever grants rights acts.
+  * `Forbidden`: the caller may not have the item. The operator, who grants rights, acts.
   * `TooLarge`: the value exceeds the limit of the service. The author must make it smaller or pass it by reference.
   * `CorruptLog`: a commit cannot be interpreted (gap, checksum). An operator must act.
     * `UnreadableStore`: the local store is damaged, or is none. The owner of the machine must act.

@@ -44,7 +44,7 @@ class RequestRates(Protocol):
 class LimitRecord:
     """The holders of places in a limit, and since when (microseconds). `most` is the number that the latest requester allows.
 
-    `waiting`: there may be waiters, so whoever frees a place gives it to the next. `revision` changes with every write; 0: there
+    `waiting`: there may be waiters, so a released place goes to the next. `revision` changes with every write; 0: there
     is no record. `displaced` are holders and waiters that must leave, each with the holder that displaced it.
     """
 

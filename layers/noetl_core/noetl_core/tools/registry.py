@@ -44,7 +44,7 @@ FOR_LOOPS: Final[dict[str, str]] = {
 
 
 class UnknownKind(LookupError):
-    """No tool of this kind is installed. Who acts: the author, or whoever deploys the plugin; kind `unsupported`."""
+    """No tool of this kind is installed. Who acts: the author, or the operator, who deploys the plugin; kind `unsupported`."""
 
 
 class ToolRegistry:

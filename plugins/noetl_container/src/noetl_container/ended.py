@@ -20,7 +20,7 @@ _STOP_CODES: Final[Mapping[str, tuple[ErrorKind, bool]]] = {
     "ServiceSchedulerInitiated": ("cancelled", False),
     "UserInitiated": ("cancelled", False),
 }
-"""Why ECS stopped a task: what that is, and whether it is worth trying again."""
+"""Reasons of ECS for stopping a task -> the kind of error, and whether a retry is useful."""
 
 
 def not_started(failures: list[Mapping[str, Any]]) -> Outcome:

@@ -37,7 +37,7 @@ class Request:
 
 
 def started_by(call: ToolCall) -> str:
-    """Return the name under which an attempt starts its task: whoever looks for it finds it by that."""
+    """Return the name under which an attempt starts its task. A later search finds the task by it."""
     return f"{call.task_run_id}-{call.attempt}"
 
 

@@ -41,7 +41,7 @@ class ContainerTool:
     kind = "container"
     inline = False
     takes_secrets = False
-    """ECS shows what a task was started with to whoever may look at it."""
+    """False, because ECS shows the arguments of a task to all who may describe it."""
 
     def planned(self, call: ToolCall) -> Mapping[str, Any]:
         request = request_of(call)

@@ -36,7 +36,7 @@ gate cx a, b { cnot a, b; } gate ccx a, b, c { ccnot a, b, c; }
 
 
 class NotInstalled(Exception):
-    """Amazon Braket's simulator is not installed. Who acts: whoever deploys the plugin."""
+    """Amazon Braket's simulator is not installed. Who acts: the operator, who deploys the plugin."""
 
 
 def is_openqasm_3(source: Any) -> TypeGuard[str]:

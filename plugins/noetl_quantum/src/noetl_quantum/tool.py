@@ -4,7 +4,7 @@ and needs nothing else; `braket` is Amazon Braket's local simulator for up to 20
 `action: run` (default) gives the counts. As with a real backend, a job may also be submitted, polled and fetched: `submit`
 gives `{job_id, status}`; `status` and `result` take the `job_id`. A job is an object of the execution, so any later task may
 ask for it. The shots are drawn with a seed derived from the task run (or with `seed`), so a repetition gives the same counts.
-The shots of OpenQASM 3 are drawn by the simulator, anew each time.
+The shots of OpenQASM 3 are drawn by the simulator, and differ each time.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class Named:
     path: str
     at: Node
     refused: tuple[str, str] | None = None
-    """Why the name cannot be read, and what to write instead."""
+    """The reason why the name cannot be read, and the text to write instead."""
     read: bool = False
 
 

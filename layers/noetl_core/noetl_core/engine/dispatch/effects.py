@@ -321,7 +321,7 @@ class _News:
     """The effects that the events of one commit require."""
 
     scheduled: list[str] = field(default_factory=list)
-    """Runs that a worker is asked for, in the order they were scheduled."""
+    """Runs that need a worker, in the order they were scheduled."""
     waits: list[list[Wait]] = field(default_factory=list)
     """Waits whose time begins, by the event that began it."""
     children: list[str] = field(default_factory=list)

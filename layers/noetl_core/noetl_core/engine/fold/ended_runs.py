@@ -17,7 +17,7 @@ from noetl_core.events.event import closes_run
 MOST: Final = 100
 """The most runs that are kept of those that failed, and of the others: the slowest."""
 FEW_CELLS: Final = 64
-"""The least number of cells of time, after so many runs that cells are merged."""
+"""The least number of cells of time, once there are enough runs for cells to be merged."""
 
 
 def observe(state: State, event: ControlEvent) -> None:

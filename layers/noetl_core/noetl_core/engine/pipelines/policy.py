@@ -49,8 +49,8 @@ class Directive:
 
 
 def judge(task: Task, outcome: Outcome, attempt: int, task_run: str, scope: Scope) -> Directive:
-    """Return the directive for `outcome`. `scope` contains `outcome` and the names of the pipeline. A template that fails
-    fails the task."""
+    """Return the directive for `outcome`. `scope` contains `outcome` and the names of the pipeline. If a template fails, the task
+    fails."""
     own = outcome.error.as_dict() if outcome.error is not None else None
     try:
         if outcome.status == "ok" and (task.set_iter or task.set_ctx):

@@ -14,7 +14,7 @@ SLICE_S: Final = 0.1
 
 @dataclass(slots=True)
 class StopReason:
-    """Why the call was interrupted; None if it was not."""
+    """The reason why the call was interrupted; None if it was not."""
 
     why: Literal["timeout", "cancelled"] | None = None
 

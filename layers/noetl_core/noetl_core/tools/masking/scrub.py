@@ -5,7 +5,7 @@ Data stays as it is, unless it is a secret, contains one that is no word, or cal
 alone.
 
 This protects against accidents (an echo, an error message, a log line, an encoded header), not against an author who wants to
-leak a secret: whoever may use a credential may send it anywhere. The paths of the credential, and the right to register
+leak a secret: an author with the right to a credential may send it anywhere. The paths of the credential, and the right to register
 playbooks, decide who may use it (docs/access.md).
 """
 

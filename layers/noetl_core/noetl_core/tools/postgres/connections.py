@@ -49,7 +49,7 @@ Where = tuple[tuple[str, str], ...]
 
 
 class AllInUse(Exception):
-    """No connection to the target became free in time. Who acts: the operator who runs so many tasks at once; a retry may
+    """No connection to the target became free in time. Who acts: the operator, by running fewer tasks at once; a retry may
     help."""
 
 

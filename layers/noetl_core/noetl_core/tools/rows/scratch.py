@@ -21,8 +21,7 @@ REMEDY: Final = "a worker's disk is as large as the stack's parameter WorkerStor
 
 
 class DiskFull(Exception):
-    """The disk has too little space for a task. Who acts: whoever deploys (`WorkerStorage`), or the author (less data at a
-    time)."""
+    """The disk has too little space for a task. Who acts: the operator (`WorkerStorage`), or the author (less data at a time)."""
 
 
 @contextmanager

@@ -144,8 +144,8 @@ def _start_lender(broker: Broker, or_open: bool) -> int:
 
 
 def _hand_over(broker: Broker, listener: int, memory: int) -> None:
-    """Wait until the broker has the listener and the memory, and close them here: whoever has the listener answers the calls.
-    Without a listener the broker ends."""
+    """Wait until the broker has the listener and the memory, and close them here: the process with the listener answers the
+    calls. Without a listener the broker ends."""
     link, lender = broker
     if listener:
         link.send(struct.pack("=ii", listener, memory))

@@ -6,7 +6,7 @@
 * `part`: `Part`, a container that is loaded lazily.
 * `paged`: the same for a list in pages.
 
-Pure: nothing here reads or writes; callers with a result store store outlines and load spans.
+Pure: nothing here reads or writes; callers with a result store write outlines and load spans.
 """
 
 from noetl_core.values.outlines.building import LineOutline, outline_of

@@ -3,7 +3,7 @@
 All environments share the contents of the snapshot, which is taken after the import of the handler. By then no random number may
 be drawn, no time read and no connection made. The snapshot has modules and service descriptions, but no clients, credentials,
 nonces or names: each environment creates those on first use. Numbers that must differ come from the kernel (`secrets`,
-`os.urandom`), which AWS seeds anew for each environment; the generator of `random` is seeded here.
+`os.urandom`), which AWS seeds for each environment; the generator of `random` is seeded here.
 """
 
 from __future__ import annotations
