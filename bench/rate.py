@@ -3,9 +3,9 @@
 
 Each execution is a `noetl run` of its own, all with one store and one key. Prints how many calls came per second over all, and
 the most in any second. Ends with 1 when that is more than the rate and the burst, or the whole is off by more than a tenth. With
-`--kills N`, N processes are killed meanwhile (SIGKILL, one after the other, at random) and another process resumes each execution.
-Then the permits that a killed process had reserved may be missing, and no process may wait for a lease. The measurement includes
-the other load of the machine.
+`--kills N`, N processes are killed meanwhile (SIGKILL, one after the other, at random) and another process resumes each
+execution. Then the permits that a killed process had reserved may be missing, and no process may wait for a lease. The
+measurement includes the other load of the machine.
 """
 
 from __future__ import annotations

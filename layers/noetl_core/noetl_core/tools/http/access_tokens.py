@@ -1,9 +1,9 @@
 """Access tokens of the process: each is requested once, used by every call with the same grant, and renewed before it expires.
 
-A token is identified by its whole request, including secrets: a caller that cannot make the request cannot get its token. Workers share
-tokens through `ports.TokenCache`, encrypted, by a digest under a key that only workers have. Requests run on threads of their
-own, so that a cancelled caller does not abort the request for the others, and templates, which cannot await, get tokens in the
-same way.
+A token is identified by its whole request, including secrets: a caller that cannot make the request cannot get its token. Workers
+share tokens through `ports.TokenCache`, encrypted, by a digest under a key that only workers have. Requests run on threads of
+their own, so that a cancelled caller does not abort the request for the others, and templates, which cannot await, get tokens in
+the same way.
 """
 
 from __future__ import annotations

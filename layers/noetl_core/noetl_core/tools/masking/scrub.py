@@ -5,8 +5,8 @@ Data stays as it is, unless it is a secret, contains one that is no word, or cal
 alone.
 
 This protects against accidents (an echo, an error message, a log line, an encoded header), not against an author who wants to
-leak a secret: an author with the right to a credential may send it anywhere. The paths of the credential, and the right to register
-playbooks, decide who may use it (docs/access.md).
+leak a secret: an author with the right to a credential may send it anywhere. The paths of the credential, and the right to
+register playbooks, decide who may use it (docs/access.md).
 """
 
 from __future__ import annotations

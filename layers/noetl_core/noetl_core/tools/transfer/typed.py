@@ -1,7 +1,7 @@
 """Chunks of a source that knows the types of its columns, for targets that make tables or files with types of their own.
 
-A row is JSON, and DuckDB guesses types from it, separately for each chunk. By the types of the source a column is the same in every
-chunk: decimals keep their digits, times their zone, bytes are bytes, and a column of nothing but nulls has its type, too.
+A row is JSON, and DuckDB guesses types from it, separately for each chunk. By the types of the source a column is the same in
+every chunk: decimals keep their digits, times their zone, bytes are bytes, and a column of nothing but nulls has its type, too.
 """
 
 from __future__ import annotations
