@@ -43,10 +43,11 @@ _WORDS: Final[Mapping[str, str]] = {
 """Words that are never right -> the words to use."""
 _WORD: Final = re.compile(rf"\b(?:{'|'.join(sorted(_WORDS, key=len, reverse=True))})\b", re.IGNORECASE)
 _TWICE: Final = re.compile(r"\b([A-Za-z]+)\s+\1\b", re.IGNORECASE)
-_MAY_REPEAT: Final = frozenset({"that", "had"})
+_MAY_REPEAT: Final = frozenset({"that", "had", "test"})
+"""Words that may stand twice; `test test` is a test of templates."""
 _FENCE: Final = re.compile(r"^[ ]*(```+|~~~+)[^\n]*\n.*?^[ ]*\1[ ]*$", re.DOTALL | re.MULTILINE)
 _COMMENT: Final = re.compile(r"<!--.*?-->", re.DOTALL)
-_SPAN: Final = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)", re.DOTALL)
+_SPAN: Final = re.compile(r"(`+)(?!`)(?:(?!\n\s*[\n|]).)+?(?<!`)\1(?!`)", re.DOTALL)
 _LINK: Final = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
 _ITEM: Final = re.compile(r"\s*(?:[*+-]|\d+\.)\s+|\s*#+\s+|\s*>\s*")
 _END: Final = re.compile(r"(?<=[.!?])[*_\"')\]]*\s+(?=[*_\"'(\[]*[A-Z`])")
@@ -119,12 +120,13 @@ def _blank(pattern: re.Pattern[str], text: str) -> str:
 
 def _blocks(text: str) -> Iterator[tuple[int, str]]:
     """Yield paragraphs, items, headings and cells, each with the number of its first line."""
-    begin, lines = 0, list[str]()
+    begin, lines, heading = 0, list[str](), False
     for number, line in enumerate([*text.splitlines(), ""], 1):
         item, is_row = _ITEM.match(line), line.lstrip().startswith("|")
-        if lines and (not line.strip() or item is not None or is_row):
+        if lines and (not line.strip() or item is not None or is_row or heading):
             yield begin, "\n".join(lines)
             lines = []
+        heading = line.startswith("#")
         if is_row:
             yield from ((number, cell) for cell in line.split("|"))
         elif line.strip():

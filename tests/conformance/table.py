@@ -12,8 +12,8 @@ from tests.conformance.statements import Statement
 PAGE = Path(__file__).parents[2] / "docs" / "conformance.md"
 HEAD = """# Conformance
 
-What the texts of the language say, and the cases that show it. `make conformance` runs them all on the local runner and on the stack, and
-writes this page; a test keeps it complete. The cases and what else they expect are in [tests/conformance](../tests/conformance/README.md).
+This page lists the statements of the language's specification, and the cases that test them. `make conformance` runs all cases on the local runner
+and on the stack, and writes this page; a test keeps it complete. [tests/conformance](../tests/conformance/README.md) has the cases with all their expectations.
 """
 HOLDS, FAILS, NONE = "holds", "FAILS", "-"
 Outcome = Mapping[str, tuple[bool, bool]]

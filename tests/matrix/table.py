@@ -9,10 +9,10 @@ from typing import Final
 from tests.matrix.cases import COLUMNS, TOOL_KINDS, Column, cases_of, module_of
 
 PAGE: Final = Path(__file__).parents[2] / "docs/tools/matrix.md"
-HEAD: Final = """# What is shown of each tool
+HEAD: Final = """# Tested cases of each tool
 
-Each kind of task with its cases, run in one process and on the embedded stack by `make matrix` (`tests/matrix`), which writes this page. A cell shows the number of its cases if all of them
-hold on both, otherwise what failed; the kinds of error seen are listed by name. `-` is a column that does not apply to the kind; an empty cell has no case yet.
+`make matrix` (`tests/matrix`) runs the cases of each kind of task in one process and on the embedded stack, and writes this page. If all cases of a cell hold on both, it shows their number,
+otherwise the failures. Kinds of errors are listed by name. `-` is a column that does not apply to the kind; an empty cell has no case yet.
 
 """
 Failed = Collection[tuple[str, str]]

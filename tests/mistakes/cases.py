@@ -26,8 +26,9 @@ FILE = Path(__file__).parent / "mistakes.yaml"
 PAGE = Path(__file__).parents[2] / "docs/language/mistakes.md"
 HEAD = """# Mistakes
 
-Mistakes that authors make, and what finds each of them. The playbooks are in `tests/mistakes/mistakes.yaml`, with which this page is made; each is validated and run there. What lint finds, `noetl run` and `noetl register`
-say, too, and a [strict](playbook.md#strict) execution fails of it, except where the table says why it completes. Errors and warnings of `noetl validate` say the place, too; their codes are explained in [diagnostics](diagnostics.md).
+This page lists mistakes of authors, and the check that finds each of them. It is generated from the playbooks in `tests/mistakes/mistakes.yaml`. The tests validate and run each
+of them. `noetl run` and `noetl register` also report what lint finds. A [strict](playbook.md#strict) execution fails because of such a mistake, unless the table gives the reason why it completes.
+Errors and warnings of `noetl validate` also name the place; [diagnostics](diagnostics.md) explains their codes.
 """
 _STEP = "workflow: [{ step: work, tool: { kind: noop, result: '{{ workload.customer }}' } }]\n"
 CHILDREN = {
@@ -98,7 +99,7 @@ def page() -> str:
     for case in cases():
         if case.topic != topic:
             topic = case.topic
-            lines.append(f"\n## {topic[0].upper()}{topic[1:]}\n\n| mistake | found by | what is said |\n|---|---|---|\n")
+            lines.append(f"\n## {topic[0].upper()}{topic[1:]}\n\n| mistake | found by | message |\n|---|---|---|\n")
         by = {"validate": "validate", "lint": "validate (lint)", "run": "run", "strict": "strict run"}[case.found_by]
         if case.passes:
             by += f"; a strict run completes: {case.passes}"

@@ -62,9 +62,9 @@ ENOUGH: Final = 1
 """Calls of a subject that are enough, because they give something."""
 HEAD: Final = """# Masking in templates
 
-Whatever a template makes of a secret is a secret: the result of an evaluation that read one, for any purpose, is masked as a whole. This table is generated: a canary goes
-through everything that templates can call, and the result is searched for it, verbatim, in upper case, reversed, in base64 and in hex. "yes": nothing of it
-shows. A new filter without a row, or with another answer, fails a test. A condition (`when`) is a plain boolean; an author can find out a secret by conditions ([access](../access.md#masking-of-secrets)).
+A value that a template derives from a secret is a secret. If an evaluation reads a secret, for any purpose, its whole result is masked. This table is generated: a canary passes
+through everything that templates can call. The result is searched for it, verbatim, in upper case, reversed, in base64 and in hex; "yes" means that no part of it is visible.
+A new filter without a row, or with another answer, fails a test. A condition (`when`) is a plain boolean, so an author can find out a secret by conditions ([access](../access.md#masking-of-secrets)).
 
 | called | masking survives |
 | --- | --- |

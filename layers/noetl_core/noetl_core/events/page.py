@@ -17,23 +17,23 @@ from noetl_core.events.upcasts import UPCASTS
 _INTRO = """\
 # Events
 
-What stands in the log of an execution. This page is made from the code that writes and reads the log. The envelope that readers
-see is described by the API's OpenAPI document and shown by `noetl events`.
+This page lists the events in the log of an execution. It is generated from the code that writes and reads the log. The API's
+OpenAPI document describes the envelope that readers see, and `noetl events` shows it.
 
-The control stream of an execution holds what the control plane decided. Each step run, and each chunk of a distributed loop, has
+The control stream of an execution holds the decisions of the control plane. Each step run, and each chunk of a distributed loop, has
 a stream of its own, which its worker writes. A *commit* is a list of events that is written atomically. A *boundary* ends a
 worker's part: it wakes the router, which consumes it in a commit of the control stream (`BoundaryRouted`). See
 [architecture](architecture.md).
 
-| column | says |
+| column | meaning |
 |---|---|
 | event, type | the name, and the dotted form (`event_type`; filters take either) |
-| entity, status | of the envelope; the status is `error` where the payload holds an error |
-| step run | what it does to its run: opens, claims, suspends, releases or ends it; *boundary* where it wakes the router |
+| entity, status | of the envelope; the status is `error` if the payload holds an error |
+| step run | its effect on its run: opens, claims, suspends, releases or ends it; *boundary* if it wakes the router |
 | since | the reader version of the log that brought it in this form |
 
 Envelopes show the keys `run`, `step`, `task`, `attempt` and `path` of a payload in places of their own: `step_run_id` or
-`task_run_id`, `step`, `task`, `attempt`, `iteration`. Times are microseconds since the epoch (UTC). A key is always there unless
+`task_run_id`, `step`, `task`, `attempt`, `iteration`. Times are microseconds since the epoch (UTC). A key is always present unless
 it is called optional.
 """
 
@@ -54,10 +54,10 @@ def page() -> str:
     used = [
         kind for module in SHAPES for name, kind in vars(module).items() if name in reached and kind.__module__ == module.__name__
     ]
-    parts.append("\n## Shapes\n\nWhat payloads hold that is itself made of keys.")
+    parts.append("\n## Shapes\n\nParts of payloads that are mappings themselves.")
     parts += [_section(kind.__name__, kind) for kind in used]
-    parts.append("\n## Older logs\n\nWhat an older log says otherwise is brought to the form above when it is read.\n")
-    parts.append("| event | of version | what is done |\n|---|---|---|")
+    parts.append("\n## Older logs\n\nEvents of older logs that have another form are converted to the form above when they are read.\n")
+    parts.append("| event | of version | conversion |\n|---|---|---|")
     parts += [f"| `{name}` | {version} | `{f.__name__}`: {about(f)} |" for (name, version), f in sorted(UPCASTS.items())]
     return "\n".join(parts) + "\n"
 

@@ -76,7 +76,7 @@ KINDS: Final[dict[str, KindSpec]] = {
                 link="waiting.md#by-token",
             ),
             Field("schema", MAP, "What the answer must be, in the subset of JSON Schema of `x-schema`."),
-            Field("description", TEXT, "Tells whoever answers what is asked."),
+            Field("description", TEXT, "The question, for the person or system that answers."),
         ),
         (),
         "waiting.md#callback",
