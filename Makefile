@@ -43,6 +43,7 @@ compiled: setup
 lint: setup
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/ruff check --quiet .
+	@$(BIN)/python -m tests.prose
 
 types: setup
 	@$(BIN)/mypy

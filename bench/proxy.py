@@ -1,7 +1,7 @@
 """A counting reverse proxy: it sees the functions' requests to AWS from outside their code.
 
 The embedded stack hands its own `AWS_ENDPOINT_URL` on to every function it runs. With that pointing here, each SDK call of each
-function passes through, is counted by service and operation, and goes on to the stack unchanged. Sizes are priced as DynamoDB
+function passes through, is counted by service and operation, and continues to the stack unchanged. Sizes are priced as DynamoDB
 prices them: a write unit per started KB of item, a read unit per started 4 KB read with strong consistency, half for eventual.
 
 Deliveries are not seen here: Lambda itself polls queues and streams. `bench.stack` counts invocations from the functions' logs.

@@ -39,6 +39,7 @@ _WORDS: Final[Mapping[str, str]] = {
     r"behind an event": "after an event",
     r"taken again": "repeated",
     r"is asked for": "is requested",
+    r"by hand": "manually",
 }
 """Words that are never right -> the words to use."""
 _WORD: Final = re.compile(rf"\b(?:{'|'.join(sorted(_WORDS, key=len, reverse=True))})\b", re.IGNORECASE)
@@ -135,7 +136,7 @@ def _blocks(text: str) -> Iterator[tuple[int, str]]:
             lines.append(line[item.end() :] if item is not None else line)
 
 
-def check(root: Path = ROOT) -> Iterator[str]:
+def check(root: Path) -> Iterator[str]:
     """Yield the findings of the repository, as lines of text."""
     for folder in CODE:
         for path in sorted((root / folder).rglob("*.py")):
@@ -152,7 +153,7 @@ def _report(path: Path, root: Path, findings: Sequence[Finding]) -> Iterator[str
 
 def main() -> int:
     """Print the findings. Return the exit code."""
-    findings = list(check())
+    findings = list(check(ROOT))
     sys.stdout.writelines(f"{line}\n" for line in findings)
     return 1 if findings else 0
 

@@ -61,7 +61,7 @@ def cancel(world: World, execution_id: str) -> None:
 
 
 def cancel_at_work(world: World, execution_id: str) -> None:
-    """Cancelled while work goes on outside, which has begun."""
+    """Cancelled while work continues outside, which has begun."""
     world.run(execution_id, until=lambda: any(w["outside"]["looks"] for w in _outside(world, execution_id)))
     operate.cancel(world.controls[0], execution_id, "enough")
     world.run(execution_id)

@@ -1,4 +1,4 @@
-"""Workers that die, never start or wake up late: who goes on with their runs, and when."""
+"""Workers that die, never start or wake up late: who continues with their runs, and when."""
 
 from __future__ import annotations
 

@@ -224,7 +224,7 @@ def test_a_cancel_while_the_work_begins_stops_it() -> None:
 
 
 def begin_frozen(world: World, tool: CraneTool, meanwhile: Callable[[str], None]) -> str:
-    """A worker stands still just before it begins the work, and goes on when all of `meanwhile` has happened."""
+    """A worker stands still just before it begins the work, and continues when all of `meanwhile` has happened."""
     execution_id = world.start(ONE).execution_id
 
     def resumed() -> bool:

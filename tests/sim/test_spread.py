@@ -197,7 +197,7 @@ def test_one_iteration_of_a_spread_loop_runs_again_and_only_that(n: int) -> None
 
 
 def test_a_redriven_loop_may_be_handed_over_too() -> None:
-    """The lead goes on with the history of a run before it, and hands over what had never begun."""
+    """The lead continues with the history of a run before it, and hands over what had never begun."""
     world = World()
     source = LOOP.replace("failure: {mode: best_effort}", "failure: {mode: fail_fast}")
     failing(world, lambda call: call.task == "get" and int(call.inputs["url"]) == 9)

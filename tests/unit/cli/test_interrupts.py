@@ -1,4 +1,4 @@
-"""Leaving a run before its end: what is said, what it exits with, and that `resume` goes on at once, however often it happened."""
+"""Leaving a run before its end: what is said, what it exits with, and that `resume` continues at once, however often it happened."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def test_every_child_is_started_by_the_commit_that_asks_for_it(name: str) -> Non
 
 @pytest.mark.parametrize("name", NAMES)
 def test_no_later_decision_changes_an_effect(name: str) -> None:
-    """The state goes on while effects are carried out: by what a child's start brings about, or in another thread."""
+    """The state continues while effects are carried out: by what a child's start brings about, or in another thread."""
     made = [(effects, deepcopy(effects)) for _, _, _, effects in steps_of(name)]
     assert [effects for effects, _ in made] == [before for _, before in made]
 

@@ -31,7 +31,7 @@ class Net:
         self.order.insert(at, token)
 
     def move(self, token: str, arcs: list[int], made: Callable[[int], bool] = lambda arc: True) -> None:
-        """The token's run ends and goes on along `arcs`, of which dedupe may leave some out."""
+        """The token's run ends and continues along `arcs`, of which dedupe may leave some out."""
         run, at = f"r{next(self.names)}", self.order.index(token)
         branch_places.claimed(self.state, [token], run)
         del self.state.tokens[token]

@@ -100,7 +100,7 @@ def test_concurrency_reaches_the_limit_and_never_exceeds_it(limit: int, kind: st
 
 
 def test_a_sleeping_retry_does_not_wait_for_the_others() -> None:
-    """An iteration whose retry is due goes on while others still run."""
+    """An iteration whose retry is due continues while others still run."""
     order: list[str] = []
 
     def script(call: ToolCall) -> Outcome:

@@ -28,7 +28,7 @@ LOOP = HEAD + (
 
 
 class Punctual:
-    """Goes on until `release` is set, or the call is cancelled."""
+    """Continues until `release` is set, or the call is cancelled."""
 
     kind = "punctual"
     inline = False

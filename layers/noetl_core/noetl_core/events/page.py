@@ -20,8 +20,8 @@ _INTRO = """\
 This page lists the events in the log of an execution. It is generated from the code that writes and reads the log. The API's
 OpenAPI document describes the envelope that readers see, and `noetl events` shows it.
 
-The control stream of an execution holds the decisions of the control plane. Each step run, and each chunk of a distributed loop, has
-a stream of its own, which its worker writes. A *commit* is a list of events that is written atomically. A *boundary* ends a
+The control stream of an execution holds the decisions of the control plane. Each step run, and each chunk of a distributed loop,
+has a stream of its own, which its worker writes. A *commit* is a list of events that is written atomically. A *boundary* ends a
 worker's part: it wakes the router, which consumes it in a commit of the control stream (`BoundaryRouted`). See
 [architecture](architecture.md).
 
@@ -33,8 +33,8 @@ worker's part: it wakes the router, which consumes it in a commit of the control
 | since | the reader version of the log that brought it in this form |
 
 Envelopes show the keys `run`, `step`, `task`, `attempt` and `path` of a payload in places of their own: `step_run_id` or
-`task_run_id`, `step`, `task`, `attempt`, `iteration`. Times are microseconds since the epoch (UTC). A key is always present unless
-it is called optional.
+`task_run_id`, `step`, `task`, `attempt`, `iteration`. Times are microseconds since the epoch (UTC). A key is always present
+unless it is called optional.
 """
 
 
@@ -56,7 +56,9 @@ def page() -> str:
     ]
     parts.append("\n## Shapes\n\nParts of payloads that are mappings themselves.")
     parts += [_section(kind.__name__, kind) for kind in used]
-    parts.append("\n## Older logs\n\nEvents of older logs that have another form are converted to the form above when they are read.\n")
+    parts.append(
+        "\n## Older logs\n\nEvents of older logs that have another form are converted to the form above when they are read.\n"
+    )
     parts.append("| event | of version | conversion |\n|---|---|---|")
     parts += [f"| `{name}` | {version} | `{f.__name__}`: {about(f)} |" for (name, version), f in sorted(UPCASTS.items())]
     return "\n".join(parts) + "\n"

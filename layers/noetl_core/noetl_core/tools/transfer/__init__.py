@@ -7,6 +7,6 @@
 
 A plugin offers a kind of source by a tool with `export` (`base.SourceTool`); nothing here knows which there are.
 
-A chunk and the note that it is there are one transaction of the target: a transfer that is interrupted goes on behind its last
+A chunk and the note that it is there are one transaction of the target: a transfer that is interrupted continues behind its last
 chunk, and nothing is there twice.
 """

@@ -1,0 +1,133 @@
+"""Rules of prose: each finds its example, names the line and the remedy, and leaves good sentences alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests import prose
+
+MODULE = '''"""Finds cycles."""
+
+LIMIT_S = 5
+"""{}"""
+
+
+class Found:
+    """A finding."""
+
+    def cost(self) -> int:
+        """Return the cost."""
+'''
+LONG = "It runs " + "and runs " * 22 + "on."
+
+
+def code(text: str) -> list[prose.Finding]:
+    return list(prose.check_code(text))
+
+
+def page(text: str) -> list[prose.Finding]:
+    return list(prose.check_page(text))
+
+
+@pytest.mark.parametrize("first", ["What", "Where", "How", "Whether", "Who", "Whom", "Whose", "Which", "When", "Of", "So many"])
+@pytest.mark.parametrize("good", ["Finds cycles.", "Seconds that a call takes.", "A finding.", "Return the cost."])
+def test_a_docstring_does_not_begin_with_a_clause(first: str, good: str) -> None:
+    whole = MODULE.replace("{}", "Seconds that a call takes.")
+    assert code(whole) == []
+    (found,) = code(whole.replace(good, f"{first} runs that end."))
+    assert found.rule == "first-word"
+    assert found.line == whole[: whole.index(good)].count("\n") + 1
+    assert f"'{first}'" in found.message and "Return" in found.message
+
+
+@pytest.mark.parametrize(
+    "text", ["x = 1  # What it is", 'x = f("What is it?")', 'def f() -> str:\n    return "When"', 'x: str = """\nWhat"""']
+)
+def test_other_texts_may_begin_with_a_clause(text: str) -> None:
+    assert code(text) == []
+
+
+@pytest.mark.parametrize(
+    ("odd", "remedy"),
+    [
+        ("it waits for ever", "forever"),
+        ("it begins anew", "again"),
+        ("the record is made anew", "recreated"),
+        ("the run is under way", "in progress"),
+        ("reads so many rows", "the name of the number"),
+        ("the how manieth it is", "the number of"),
+        ("whoever asks", "caller"),
+        ("it switches them off", "disable"),
+        ("it was switched on", "enable"),
+        ("the place behind an event", "after an event"),
+        ("a decision is taken again", "repeated"),
+        ("a place is asked for", "is requested"),
+        ("moved by hand", "manually"),
+    ],
+)
+def test_an_odd_word_is_found_in_docstrings_and_pages(odd: str, remedy: str) -> None:
+    (in_code,) = code(MODULE.replace("{}", f"Seconds.\n\nThen {odd}."))
+    assert (in_code.line, in_code.rule) == (6, "word") and remedy in in_code.message
+    (in_page,) = page(f"# Title\n\nOne line.\nThen {odd}.\n")
+    assert (in_page.line, in_page.rule) == (4, "word") and remedy in in_page.message
+
+
+def test_a_word_is_not_found_in_code_nor_where_it_is_right() -> None:
+    assert (
+        page("Use `for ever`.\n\n```\nanew\n```\n\n<!-- anew -->\n\n~~~yaml\nwhoever: 1\n~~~\n\nSo many died that it stopped.\n")
+        == []
+    )
+
+
+def test_a_word_twice_is_found() -> None:
+    (found,) = code(MODULE.replace("{}", "Seconds that that the\nthe call takes."))
+    assert (found.line, found.rule) == (5 - 1, "twice") and "'the'" in found.message
+    (found,) = page("A page.\n\n* An item is\n  is here.\n")
+    assert (found.line, found.rule) == (3, "twice")
+    assert page("# The store\nThe store holds it.\n\n| a | a |\n|---|---|\n| a | a |\n\n* one\n* one\n") == []
+
+
+@pytest.mark.parametrize(
+    "text", [f"{LONG}", f"* {LONG}", f"1. {LONG}", f"| a | {LONG} |\n|---|---|", f"Short. {LONG} Short.", f"# {LONG}"]
+)
+def test_a_long_sentence_is_found(text: str) -> None:
+    (found,) = page(f"A page.\n\n{text}\n")
+    assert (found.line, found.rule) == (3, "long")
+    assert "47 words" in found.message and "divide" in found.message
+
+
+def test_code_links_and_ends_of_sentences_do_not_make_a_sentence_long() -> None:
+    half = "It runs " + "and runs " * 12 + "on"
+    assert page(f"{half}. {half}.\n\n{half}\n\n{half}\n") == []
+    assert page(f"{half} `{LONG}` {half[:40]}.\n") == []
+    assert page(f"{half}. `code` begins here: {half}.\n") == []
+    assert page(f"{half} [a link]({'https://example.org/' + LONG.replace(' ', '/')}).\n") == []
+
+
+def test_an_unclosed_quote_of_code_ends_with_its_paragraph_and_its_row() -> None:
+    (found,) = page("It is `open.\n\nIt begins anew and `closed` too.\n")
+    assert (found.line, found.rule) == (3, "word")
+    (found,) = page("| a |\n|---|\n| it is `open |\n| it begins anew, `closed` |\n")
+    assert (found.line, found.rule) == (4, "word")
+
+
+def test_findings_are_printed_with_file_line_rule_and_remedy_and_fail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "cli").mkdir()
+    (tmp_path / "README.md").write_text("It is\nwell.\n")
+    (tmp_path / "docs" / "page.md").write_text("It is well.\n")
+    (tmp_path / "cli" / "module.py").write_text('"""Runs it."""\n')
+    monkeypatch.setattr(prose, "PAGES", ("README.md", "docs"))
+    monkeypatch.setattr(prose, "ROOT", tmp_path)
+    assert prose.main() == 0
+    assert capsys.readouterr().out == ""
+    (tmp_path / "docs" / "page.md").write_text("It is well.\n\nIt begins anew.\n")
+    (tmp_path / "cli" / "module.py").write_text('"""What it is."""\n')
+    assert prose.main() == 1
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.startswith("cli/module.py:1: first-word: the docstring begins with 'What'")
+    assert second == "docs/page.md:3: word: 'anew'; use: again"
