@@ -119,15 +119,15 @@ def test_findings_are_printed_with_file_line_rule_and_remedy_and_fail(
     (tmp_path / "docs").mkdir()
     (tmp_path / "cli").mkdir()
     (tmp_path / "README.md").write_text("It is\nwell.\n")
-    (tmp_path / "docs" / "page.md").write_text("It is well.\n")
+    (tmp_path / "docs" / "index.md").write_text("It is well.\n")
     (tmp_path / "cli" / "module.py").write_text('"""Runs it."""\n')
     monkeypatch.setattr(prose, "PAGES", ("README.md", "docs"))
     monkeypatch.setattr(prose, "ROOT", tmp_path)
     assert prose.main() == 0
     assert capsys.readouterr().out == ""
-    (tmp_path / "docs" / "page.md").write_text("It is well.\n\nIt begins anew.\n")
+    (tmp_path / "docs" / "index.md").write_text("It is well.\n\nIt begins anew.\n")
     (tmp_path / "cli" / "module.py").write_text('"""What it is."""\n')
     assert prose.main() == 1
     first, second = capsys.readouterr().out.splitlines()
     assert first.startswith("cli/module.py:1: first-word: the docstring begins with 'What'")
-    assert second == "docs/page.md:3: word: 'anew'; use: again"
+    assert second == "docs/index.md:3: word: 'anew'; use: again"
