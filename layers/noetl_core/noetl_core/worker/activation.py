@@ -40,9 +40,9 @@ class Activation:
     chunk: ChunkOfLoop | None = None
     """For a chunk run: the plan of the loop, and the index of the chunk as `chunk`."""
     deadline: int | None = None
-    """When the invocation ends (microseconds); None: never."""
+    """The instant at which the invocation ends (microseconds); None: never."""
     spread: SpreadRule | None = None
-    """When a loop is handed over to other workers; None: never, where there are none."""
+    """The rule by which a loop is handed over to other workers; None: never, where there are none."""
     rates: RateLimits | None = None
     """The rates that tasks share; None where the worker has no access to them."""
     works_outside: Callable[[str], bool] = lambda _kind: False

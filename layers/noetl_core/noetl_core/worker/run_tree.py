@@ -81,7 +81,7 @@ class LoopNode:
     limit: int
     parent: LoopNode | None = None
     commit_every: int | None = None
-    """How many iterations may end between two commits."""
+    """The most iterations that may end between two commits."""
     uncommitted: int = 0
     """Iterations that have ended since `commit_every` last asked for a commit."""
     first: int = 0
@@ -104,7 +104,7 @@ class LoopNode:
     finished: set[int] = field(default_factory=set)
     """Indexes that an earlier activation of the run finished."""
     more: bool = False
-    """Whether more items may be added."""
+    """If true, items may still be added."""
     outcomes: dict[int, Literal["done", "failed", "lost"]] | None = None
     """In a cursor loop: the outcomes of iterations whose rows are not settled yet."""
     lost: int = 0
@@ -118,7 +118,7 @@ class LoopNode:
 
     @property
     def restored(self) -> int:
-        """How many of its iterations an earlier activation finished."""
+        """The number of its iterations that an earlier activation finished."""
         return len(self.finished)
 
     @property
@@ -145,7 +145,7 @@ class LoopNode:
 
     @property
     def drained(self) -> bool:
-        """Whether it can continue only with more items."""
+        """True if it can continue only with more items."""
         return self.more and self.live == 0 and self.next >= len(self.items) and not self.stopping
 
     def running(self, index: int) -> bool:

@@ -148,7 +148,7 @@ class Runner:
         return True
 
     def _continue_later(self, pass_: PipelinePass) -> None:
-        """Leave an unfinished task to another invocation, which begins it anew."""
+        """Leave an unfinished task to another invocation, which begins it again."""
         self._activation.halt = self._activation.halt or "deadline"
         self._ready.append(pass_)
 

@@ -64,7 +64,7 @@ LEAST_LEFT_S = 30
 UNLIMITED_S = 24 * 3600
 """The time left of a worker without a deadline, as asks say it."""
 FEW_ITERATIONS = 100
-"""A chunk of at most so many iterations takes only milliseconds if its tools never block."""
+"""The most iterations of a chunk that takes only milliseconds if its tools never block."""
 
 
 @dataclass(eq=False)
@@ -87,7 +87,7 @@ class Worker:
     token_cache: TokenCache | None = None
     """The store of access tokens that workers share."""
     spread: SpreadRule | None = None
-    """When a loop without `exec` is handed over to other workers; None: never."""
+    """The rule by which a loop without `exec` is handed over to other workers; None: never."""
     rates: RateLimits | None = None
     """The rates that tasks share; None where the worker has no access to them."""
     callback_key: Callable[[], bytes] | None = None

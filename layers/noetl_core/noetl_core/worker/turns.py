@@ -13,15 +13,16 @@ from contextlib import contextmanager
 from typing import Literal
 
 TURN_S = 2.0
-"""How long a command waits for its turn before another worker gets it."""
+"""Seconds for which a command waits for its turn before it goes to another worker."""
 SPREAD_S = 5
 MAX_SPREAD_S = 20
 """Handed-over commands become visible again spread over this many seconds, at first and at most. All at once they would meet
 again in the next worker."""
 ALONE_TRIES = 5
-"""How often a takeover is handed over in the hope of an idle worker. After that it shares one like a step that computes."""
+"""The number of times that a takeover is handed over in the hope of an idle worker. After that it shares one like a step that
+computes."""
 Share = Literal["waits", "computes", "alone"]
-"""Whether a command may run at the same time as others in its process."""
+"""The way in which a command shares its process with others, if it does."""
 
 
 class NoTurn(Exception):

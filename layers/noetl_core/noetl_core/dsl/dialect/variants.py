@@ -89,7 +89,7 @@ def _of_any_kind(r: Reader, node: Node) -> None:
 _BODY: Final = "outcome.result.data"
 """Names of a response under which some engines read `output.data` of `http`."""
 _DATA_OF_ANY: Final = "(outcome.result.data if outcome.http is defined else outcome.result)"
-"""What `output.data` means where the kind of the task is not known from the text."""
+"""The expression for `output.data` if the text does not tell the kind of the task."""
 
 
 def _outputs(r: Reader, node: Node) -> None:
@@ -121,7 +121,7 @@ _WHOLE: Final = {
     "outcome.result": _with_fields("outcome.result"),
     _DATA_OF_ANY: _with_fields(_DATA_OF_ANY),
 }
-"""What the whole `output` means, by what its `data` does."""
+"""Expressions for the whole `output`, by the expression for its `data`."""
 
 
 def _outcome(data: str, text: str) -> str:

@@ -11,7 +11,7 @@ from noetl_core.ports import Clock, Gate, Gates
 from noetl_core.values.instants import SECOND
 
 STANDS_S = 1
-"""How long a cached open gate is used. This is no later than a running pipeline would notice: it reads its gate with its periodic
+"""Seconds for which a cached open gate is used. A running pipeline would notice no earlier: it reads its gate with its periodic
 commits, every second. Meanwhile a fenced run fails at its claim, and a paused execution runs at most one step more."""
 REMEMBERED = 1024
 

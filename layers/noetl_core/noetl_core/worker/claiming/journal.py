@@ -13,7 +13,7 @@ from noetl_core.ports import Clock, Conflict, EventStore, Unavailable
 from noetl_core.values.instants import SECOND
 
 LEASE_S = 60
-"""How long a worker may be silent; every commit renews the lease."""
+"""Seconds for which a worker may be silent. Every commit renews the lease."""
 FLUSH_EVERY_S = 1
 """Buffered events are committed at least this often."""
 HEARTBEAT_S = 20
@@ -49,7 +49,7 @@ class Journal:
         """If true, the control stream has the worker's claim, so the first commit need not be written at once."""
         self._deadline = deadline
         self.expires_at = expires_at
-        """When the log expires, in seconds; 0: never."""
+        """The instant at which the log expires, in seconds; 0: never."""
         self._buffer: list[RunEvent] = []
         self._pending: Commit | None = None
         self.lock = RLock()

@@ -38,8 +38,8 @@ class StartedTask:
 class RunLease:
     """The lease of a run that this process carries out, and its running tasks, which are cancelled when the run must stop.
 
-    The runner's thread calls `check`; the lease heartbeat calls `renew_lease`; whoever ends the process calls `leave`. The claim
-    sets the journal.
+    The runner's thread calls `check`; the lease heartbeat calls `renew_lease`; the shutdown of the process calls `leave`. The
+    claim sets the journal.
     """
 
     def __init__(self, gates: Gates, clock: Clock, command: Command, output: RunningOutput | None = None) -> None:
@@ -50,7 +50,7 @@ class RunLease:
         self.journal: Journal | None = None
         self.gate = "run"
         self.being_ended = False
-        """Whether the control plane is ending this run with a reason of its own. The worker then writes no boundary."""
+        """True if the control plane is ending this run with a reason of its own. The worker then writes no boundary."""
         self.cancelled = threading.Event()
         self._fenced: Fenced | None = None
         self._started_tasks: set[StartedTask] = set()

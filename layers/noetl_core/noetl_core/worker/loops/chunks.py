@@ -28,7 +28,7 @@ class LoopChunks:
     def __init__(self, activation: Activation, collections: LoopCollections) -> None:
         self._activation, self._collections = activation, collections
         self._began = 0
-        """When this process began the chunk (microseconds)."""
+        """The instant at which this process began the chunk (microseconds)."""
 
     def is_wanted(self, loop: Loop) -> bool:
         """Return whether the loop is to be distributed: a parallel loop that asks for it, or by default one whose body waits.

@@ -120,7 +120,7 @@ class LoopFrames:
 
     @property
     def has_claims(self) -> bool:
-        """Whether rows are claimed and not settled. A pause waits until they have run."""
+        """True if claimed rows are not yet settled. A pause waits until they have run."""
         return bool(self._unsettled)
 
     def prolong_if_due(self, node: LoopNode) -> bool:

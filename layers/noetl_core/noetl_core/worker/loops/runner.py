@@ -37,7 +37,7 @@ class LoopRunner:
         self._cursor: tuple[LoopFrames, LoopNode] | None = None
         """Set for the step's loop if it claims rows."""
         self._gate_read_at = 0
-        """When a `commit_every` commit last read the gate (microseconds)."""
+        """The instant at which a `commit_every` commit last read the gate (microseconds)."""
 
     # --- beginning ------------------------------------------------------------------------------------------------------
 
@@ -161,7 +161,7 @@ class LoopRunner:
 
     @property
     def holds_claims(self) -> bool:
-        """Whether rows of a cursor loop are claimed and not settled: a pause waits for them."""
+        """True if claimed rows of a cursor loop are not yet settled. A pause waits for them."""
         return self._cursor is not None and self._cursor[0].has_claims
 
     def prolong_claims(self, until: int | None = None) -> None:

@@ -1,4 +1,4 @@
-"""When the worker that runs a loop hands over the iterations that it has not begun (docs/decisions.md, "A loop spreads while it
+"""Decides when the worker of a loop hands over the iterations that it has not begun (docs/decisions.md, "A loop spreads while it
 runs")."""
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class LoopSpread:
         self._took, self._ran = 0, 0
         self._measured_from = activation.clock.now()
         self._asked: tuple[int, float] | None = None
-        """When processor time was last measured, and its value."""
+        """The instant of the last measurement of processor time, and its value."""
         self.busy = False
-        """Whether the iterations are limited by the processor."""
+        """True if the processor limits the iterations."""
         self.decided = False
 
     def record_start(self, index: int) -> None:
@@ -102,6 +102,6 @@ class LoopSpread:
         return self.busy
 
     def postpone(self) -> None:
-        """Continue here and measure anew, because the running iterations all wait."""
+        """Continue here and measure again, because the running iterations all wait."""
         self.decided, self._measured_from = False, self._activation.clock.now()
         self._took = self._ran = 0

@@ -1,5 +1,5 @@
-"""`callback.token` and `callback.url` in templates: a task sends them to whoever is to answer the next callback
-(docs/callbacks.md)."""
+"""Provides `callback.token` and `callback.url` in templates: a task sends them to the system or person that is to answer the next
+callback (docs/callbacks.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which credentials a run may read: a credential may list the paths of the playbooks that may use it (docs/access.md)."""
+"""Decides which credentials a run may read: a credential may list the paths of the playbooks that may use it (docs/access.md)."""
 
 from __future__ import annotations
 

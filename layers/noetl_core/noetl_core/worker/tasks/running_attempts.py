@@ -36,7 +36,7 @@ class RunningAttempt:
     loop_task: LoopTask | None = None
     """Its task on the event loop; None if it runs on a thread."""
     outcome: Outcome | BaseException | None = None
-    """What the tool returned or raised, once it has ended."""
+    """The tool's return value or exception, once it has ended."""
 
 
 class RunningAttempts:

@@ -33,7 +33,7 @@ WORKING_PART: Final = 0.7
 """The share of its timeout after which a resumable task begins no further part of its work."""
 
 SOURCE_S = 60.0
-"""How long a call of a cursor's source may take (seconds)."""
+"""Seconds that a call of a cursor's source may take."""
 
 
 class ToolCaller:

@@ -27,7 +27,7 @@ class Offload:
         self._results, self._resolve, self._executor = results, resolve, executor
         self._execution_id = execution_id
         self.tainted = tainted
-        """Whether values may contain secrets, from the keychain or from a tool. Until then nothing needs masking."""
+        """True if values may contain secrets, from the keychain or from a tool. Until then nothing needs masking."""
 
     def store_if_large(self, value: Any, name: str) -> Any:
         """Return `value` itself when it is within the inline limit, otherwise store it under `<execution_id>/<name>-...` and

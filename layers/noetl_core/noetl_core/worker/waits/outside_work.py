@@ -1,8 +1,8 @@
 """Tasks whose work another service does (`tools.base.OutsideTool`): recorded before it begins, polled, and stopped at its
 timeout.
 
-The run is suspended with a wait for the first poll before the work begins. Whoever ends the run after that therefore knows that
-work may be in progress outside, and has it stopped (`stop_run`).
+The run is suspended with a wait for the first poll before the work begins. The component that ends the run after that therefore
+knows that work may be in progress outside, and has it stopped (`stop_run`).
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from noetl_core.worker.tasks.tool_caller import ToolCaller
 from noetl_core.worker.waits.waiting_passes import WaitingPasses, placed_wait
 
 LOOK_S: Final = 60.0
-"""How long one poll may take."""
+"""Seconds that one poll may take."""
 AGAIN_S: Final = 30.0
-"""How soon work is polled again after its tool did not answer in time, or could not stop it."""
+"""Seconds until work is polled again after its tool did not answer in time, or could not stop it."""
 STOPS: Final = 10
-"""How often stopping timed-out work is tried."""
+"""The most attempts to stop timed-out work."""
 
 
 class OutsideTasks:

@@ -22,7 +22,7 @@ from noetl_core.worker.values.inputs import InputsNotLoaded
 from noetl_core.worker.waits.waiting_passes import WaitingPasses, placed_wait
 
 AHEAD_S: Final = 3
-"""How long before its permit a suspended run wakes: delays of the queue are whole seconds, and a worker must start."""
+"""Seconds before its permit at which a suspended run wakes: delays of the queue are whole seconds, and a worker must start."""
 
 
 class RatePermits:

@@ -27,7 +27,7 @@ from noetl_core.values.instants import SECOND
 from noetl_core.worker.waits.outside_work import LOOK_S, should_stop_again
 
 TRIES: Final = 12
-"""How often stopping is tried: for about two hours."""
+"""The most attempts to stop a run, over about two hours."""
 FIRST_S: Final = 10
 LONGEST_S: Final = 900
 MARGIN_S: Final = 5

@@ -36,7 +36,7 @@ class WaitingPasses:
         """Passes that wait longer; the run is suspended once nothing else is left to do."""
         self._order = count()
         self.wake_at: int | None = None
-        """When the next sleeping pass wakes (microseconds); None when none sleeps."""
+        """The instant at which the next sleeping pass wakes (microseconds); None if none sleeps."""
 
     # --- sleeping -------------------------------------------------------------------------------------------------------
 
@@ -135,7 +135,7 @@ class WaitingPasses:
 
     @property
     def latest(self) -> int:
-        """When the last wait with a known end is over (microseconds); now, if there is none."""
+        """The end of the last wait with a known end (microseconds); now, if there is none."""
         known = [pass_.wait["at"] for pass_ in self._waiting if pass_.wait is not None and pass_.wait["kind"] == "timer"]
         return max([self._activation.clock.now(), *known, *(at for at, _, _ in self._sleeping)])
 
