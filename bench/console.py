@@ -58,7 +58,7 @@ class Measured:
 
     @property
     def row(self) -> str:
-        """It in a table of Markdown."""
+        """Return the measurement as a row of a Markdown table."""
         missed = "" if self.kept else ": not kept"
         value, goal = f"{number(self.value)} {self.unit}".strip(), f"{number(self.budget)} {self.unit}".strip()
         return f"| {self.what} | {value}{missed} | {goal} |\n"

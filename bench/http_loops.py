@@ -71,7 +71,8 @@ def bare(base: str, delay_ms: int, in_flight: int) -> float:
 
 
 def figures(times: int) -> list[Figure]:
-    """By the server's delay and `max_in_flight`: items a second, processor time an item, what the server saw at once."""
+    """Return figures by the server's delay and `max_in_flight`: items a second, processor time an item, and the most concurrent
+    calls that the server saw."""
     os.environ["NOETL_HTTP_ALLOW_PRIVATE"] = "1"
     out = []
     with server() as base:

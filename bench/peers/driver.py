@@ -22,7 +22,7 @@ class Failed(Exception):
 
 
 class TooLong(Failed):
-    """It did not answer in time, and can no longer be used."""
+    """The driver did not answer in time, and can no longer be used."""
 
 
 def environment(more: Mapping[str, str]) -> dict[str, str]:

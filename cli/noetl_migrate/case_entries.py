@@ -23,9 +23,9 @@ class CaseEntry:
     entry: Entry
     enter: str | None
     ok: str | None
-    """At `call.done` after a success."""
+    """The condition at `call.done` after a success."""
     error: str | None
-    """At `call.done` or `call.error` after an error."""
+    """The condition at `call.done` or `call.error` after an error."""
     exit: str | None
     actions: list[Entry]
 

@@ -60,7 +60,7 @@ def replaced(text: str, replace: Replace) -> str:
 
 
 def in_expression(text: str, replace: Replace) -> str:
-    """As `replaced`, for an expression without braces."""
+    """Like `replaced`, for an expression without braces."""
     found = expression(replaced(braced(text), replace))
     assert found is not None
     return found

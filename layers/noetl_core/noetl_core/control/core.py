@@ -175,7 +175,7 @@ class Control:
     postponed: Callable[[str], None] | None = None
     """Takes executions that are not risked, instead of a wake."""
     deadline: Deadline = NEVER
-    """By when its work must end."""
+    """The deadline of its work."""
     asks: bool = False
     """If true, the stack has an ask function: commands then say when their worker may call it."""
     _states: LRUCache[str, State] = field(default_factory=lambda: LRUCache(CACHED_STATES))

@@ -121,7 +121,7 @@ class Task:
     """Written on the task itself: applied when it ends ok, before its policy."""
     timeout_s: Value = None
     rate: Rate | None = None
-    """Its own, else that of the step's tasks, else that of the executor's."""
+    """The task's own rate, else that of the step's tasks, else that of the executor's."""
     label: str | None = field(default=None, compare=False)
     """The author's name of a task that was made from sugar (`choose`, `while`, `until`)."""
     path: Path = field(default=(), compare=False)
@@ -237,7 +237,7 @@ class Step:
     args: Mapping[str, Value] = field(default_factory=dict)
     """Defaults for the token's args; the token's win."""
     each_args: Mapping[str, Value] = field(default_factory=dict)
-    """Those among them that read the loop's iterator: evaluated for each iteration, where it is known."""
+    """The arguments that read the loop's iterator. They are evaluated for each iteration, where it is known."""
     set_ctx: Mapping[str, Value] = field(default_factory=dict)
     """Applied when the step's boundary is a success, before its arcs are evaluated."""
     pool: str = "default"

@@ -88,7 +88,7 @@ TOLERATED_PERCENT: Final = Range(0, 100)
 JOIN_COUNT: Final = Range(1, 10_000, whole=True, template=False, null=False)
 PRIORITY: Final = Range(-MAX_PRIORITY, MAX_PRIORITY)
 PER_SECOND: Final = Range(1e-5, 100_000, null=False)
-"""At least one a day, so that no task waits longer for a permit."""
+"""The minimum is about one a day, so that no task waits longer for a permit."""
 BURST: Final = Range(1, 10_000, whole=True)
 CONCURRENT: Final = Range(1, 1_000, whole=True, null=False)
 """All holders are in one item."""

@@ -79,7 +79,7 @@ class NewExecution:
     """The trigger that started the execution; None if a caller started it."""
     labels: Mapping[str, str] = field(default_factory=dict)
     priority: float | None = None
-    """That of the request, if it has one."""
+    """The priority of the request, if it has one."""
     strict: bool = False
     undefined: Sequence[Blank] = ()
     """The undefined names that defaults of the workload were rendered without."""

@@ -21,7 +21,7 @@ def snapshot(state: State) -> Snapshot:
 
 
 def _plain(value: Any) -> Any:
-    """As `dataclasses.asdict`, but ten times faster: it does not copy leaves, because folding never changes a leaf."""
+    """Like `dataclasses.asdict`, but ten times faster: it does not copy leaves, because folding never changes a leaf."""
     if isinstance(value, dict):
         return {k: _plain(v) for k, v in value.items()}
     if isinstance(value, list):

@@ -186,7 +186,7 @@ class EndedRuns:
     failed: list[EndedRun] = field(default_factory=list)
     """A heap of the slowest that failed."""
     cells: Cells = field(default_factory=lambda: Cells(bits=0, at={}))
-    """By the millisecond of the execution in which they ended."""
+    """Cells of ended iterations, by the millisecond of the execution in which they ended."""
 
 
 @dataclass(slots=True)
@@ -242,11 +242,11 @@ class State:
     trigger: Triggered | None = None
     """The trigger that started it; None if a caller started it."""
     labels: dict[str, str] = field(default_factory=dict)
-    """By which lists find it."""
+    """Labels by which lists find the execution."""
     priority: float | None = None
-    """That of its request; None: that of the playbook."""
+    """The priority of its request; None: that of the playbook."""
     warnings: Warnings | None = None
-    """Those that belong to no step."""
+    """The warnings that belong to no step."""
     strict: bool = False
     """Undefined values in templates, and errors that no rule matches, are failures; fixed at the start."""
     by: dict[str, By] = field(default_factory=dict)
@@ -304,7 +304,7 @@ class State:
     asked: list[str] = field(default_factory=list)
     """The newest boundaries that were routed because their workers asked, as `run:seq`."""
     result: ResultPointer | None = None
-    """At the end: `{value}`, or a pointer."""
+    """The result, at the end: `{value}`, or a pointer."""
     stuck: str | None = None
     paused_by: str | None = None
     """The parent whose pause paused it; None: an operator paused it, or it is not paused."""

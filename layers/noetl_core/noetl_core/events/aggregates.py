@@ -76,5 +76,5 @@ class Aggregates(TypedDict, total=False):
     failed: list[list[int]]
     """Ranges `[first, last, failed]` of indexes of the outermost loop: how many iterations failed in each."""
     cells: Cells
-    """By index of the outermost loop."""
+    """Cells of iterations, by index of the outermost loop."""
     warnings: Warnings

@@ -191,7 +191,7 @@ class LoopFrameClaimed(TypedDict):
     rows: NotRequired[Any]
     """The rows, or a reference to them."""
     handles: NotRequired[Any]
-    """By row, what the source needs in addition to the key to settle it; or a reference to that."""
+    """The data that the source needs in addition to the key to settle a row, by row; or a reference to it."""
     key_type: NotRequired[str]
     """The type of the keys in the source."""
     repeated: NotRequired[int]

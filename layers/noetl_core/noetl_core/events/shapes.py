@@ -8,7 +8,7 @@ from noetl_core.events.typed import TypedDict
 
 ExecutionStatus = Literal["running", "waiting", "paused", "cancelling", "stuck", "completed", "failed", "cancelled"]
 ListedStatus = Literal["running", "waiting", "retrying", "paused", "cancelling", "stuck", "completed", "failed", "cancelled"]
-"""As lists and counts say it: `retrying` tries a task again, or waits for that."""
+"""Statuses in lists and counts. An execution that is `retrying` tries a task again, or waits for that."""
 EndStatus = Literal["completed", "failed", "cancelled"]
 """The status with which an execution ends."""
 

@@ -17,7 +17,7 @@ Payload = dict[str, Any]
 Upcast = Callable[[Payload], Payload]
 
 UPCASTS: dict[tuple[str, int], Upcast] = {}
-"""By the name of the event and the version whose form the function takes."""
+"""Upcasts by the name of the event and the version whose form they accept."""
 
 
 def upcast(event: str, version: int) -> Callable[[Upcast], Upcast]:

@@ -74,7 +74,7 @@ def _sum(ev: Evaluation, value: Any, start: Any = 0) -> Any:
 
 
 def _round(ev: Evaluation, value: Any, ndigits: Any = None) -> Any:
-    """As Python: a whole number without `ndigits`."""
+    """Like Python's `round`: a whole number without `ndigits`."""
     value = ev.read(value)
     if type(value) not in (int, float, bool):
         raise TemplateError(f"round needs a number, not a {describe(value)}")

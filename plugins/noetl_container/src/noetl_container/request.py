@@ -33,7 +33,7 @@ class Request:
     container: str | None
     """The container whose exit code counts, and whose command and environment are overridden."""
     arguments: Mapping[str, Any]
-    """Those of RunTask, without what names the task."""
+    """The arguments of RunTask, without the keys that name the task."""
 
 
 def started_by(call: ToolCall) -> str:

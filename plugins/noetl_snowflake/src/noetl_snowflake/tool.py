@@ -94,7 +94,7 @@ class _Work:
         self._until = time.monotonic() + (DEFAULT_TIMEOUT_S if call.timeout_s is None else call.timeout_s)
         self._number = 0
         self.types: dict[str, str] = {}
-        """Those of the columns that `to` has written, as DuckDB calls them."""
+        """The types of the columns that `to` has written, as DuckDB calls them."""
 
     @property
     def place(self) -> tuple[int, int] | None:

@@ -29,7 +29,7 @@ class Edit:
     name: str = ""
     """The key that it has there (`move`)."""
     first: bool = False
-    """It comes before the other entries (`put`)."""
+    """If true, it comes before the other entries (`put`)."""
 
 
 def _unheard(_edit: Edit) -> None:

@@ -24,13 +24,13 @@ class Readers:
     as_ctx: set[str] = field(default_factory=set)
     """Read as `ctx.<name>` anywhere."""
     below: dict[str, set[str]] = field(default_factory=dict)
-    """By step: read as `iter.<name>`, or bare, by its tasks."""
+    """The names that a step's tasks read as `iter.<name>`, or bare, by step."""
     as_iter: dict[str, set[str]] = field(default_factory=dict)
     elsewhere: dict[str, set[str]] = field(default_factory=dict)
-    """By step: read bare by its arcs, arguments, admission and loop."""
+    """The names that a step's arcs, arguments, admission and loop read bare, by step."""
     executor: set[str] = field(default_factory=set)
     writers: dict[str, set[str]] = field(default_factory=dict)
-    """By name: the steps that write it, to `ctx` or without a scope."""
+    """The steps that write a name, to `ctx` or without a scope, by name."""
 
     def only(self, step: str, name: str) -> bool:
         """Return whether only the tasks of `step` read a name."""

@@ -145,7 +145,7 @@ class Field(NamedTuple):
     label: str = ""
     """Its name in messages, with `{}` for its owner; empty: its own name."""
     references: bool = False
-    """It may hold references, which its tool reads or passes on itself."""
+    """If true, the value may hold references, which the tool reads or passes on itself."""
 
 
 class Block:

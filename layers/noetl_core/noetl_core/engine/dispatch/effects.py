@@ -326,14 +326,14 @@ class _News:
     """Waits whose time begins, by the event that began it."""
     children: list[str] = field(default_factory=list)
     asks: bool = False
-    """It asks for a place in a limit."""
+    """True if the commit requests a place in a limit."""
     freed: list[str] = field(default_factory=list)
     """Holders of places that are free now."""
     is_granted: bool = False
-    """It got one: the time of the whole begins, if it is its own."""
+    """True if a place was granted. If it is the place of the execution itself, the time of the execution begins."""
     is_first: bool = False
     begins: bool = False
-    """It moves from here on, for the first time or again: the time of the whole begins."""
+    """True if the execution moves from here on, for the first time or again. Its time begins."""
     goes_on: bool = False
     """Resumed after a pause, or after it was stuck."""
     redriven: bool = False

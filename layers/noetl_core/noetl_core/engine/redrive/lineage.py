@@ -32,7 +32,7 @@ class TokenLineage:
     merged: str | None = None
     expired: str | None = None
     over: bool = False
-    """It was taken back, or put back under another id."""
+    """True if it was taken back, or put back under another id."""
     place: tuple[int, ...] = ()
     """Its place in the tree of branches (`engine.fold.branch_places`); it never changes."""
 
@@ -50,9 +50,9 @@ class RunLineage:
     loop: LoopCounts | None = None
     error: Failure | None = None
     unhandled: bool = False
-    """It failed and no arc handled that, or it was ended with the whole execution."""
+    """True if it failed and no arc handled that, or it was ended with the whole execution."""
     routing_failed: bool = False
-    """It ended well, but its arcs could not be evaluated."""
+    """True if it ended well, but its arcs could not be evaluated."""
     undone: bool = False
     """Its compensation has run, or has begun."""
     plan: LoopPlan | None = None

@@ -322,7 +322,7 @@ def _failed_part(rerun: Rerun) -> Rerun:
 
 
 def _pair(run: str, rerun: Rerun) -> tuple[str, Rerun]:
-    """As JSON has it: a list."""
+    """Return a pair as JSON has it: a list."""
     return cast("tuple[str, Rerun]", [run, rerun.copy()])
 
 

@@ -49,7 +49,7 @@ class ScheduleState:
     waiting: tuple[int, ...] = ()
     """Occurrences that are taken and not decided on."""
     starting: tuple[int, ...] = ()
-    """Those that start: after a crash they are started again, which starts nothing twice."""
+    """Occurrences that start. After a crash they are started again, which starts nothing twice."""
     last_at: int | None = None
     """The occurrence that was started last."""
     execution_id: str | None = None

@@ -177,7 +177,7 @@ class Response:
         self.request = request
         self.status = answer.status
         self.headers = texts_of(answer.raw_headers)
-        """By lower-case name; the values of a repeated header are joined with commas."""
+        """Headers by lower-case name. The values of a repeated header are joined with commas."""
 
     async def piece(self) -> bytes:
         """Return the next raw bytes of the body; none at its end."""

@@ -65,7 +65,7 @@ class S3Target:
         return {"uri": f"s3://{self._bucket}/{self._prefix}", "objects": progress.chunks}
 
     def close(self) -> None:
-        """It holds nothing."""
+        """Do nothing: the target holds no resources."""
 
     def _body(self, rows: Sequence[Row]) -> bytes:
         pairs, types = self._load.columns, self._staged.types
