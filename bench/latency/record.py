@@ -2,7 +2,8 @@
 
 Stores and queues are mocked (moto), and the functions' own wiring is used, one for each function. The clock is the model's:
 each request and delivery takes its median time, so caches and leases expire as they would on AWS. Deliveries come in the order
-of their times. Records of the stream that are older than the fastest tenth of deliveries come with the first one that is due.
+of their times; a worker that is busy leaves a message to another environment. Records of the stream that are older than the
+fastest tenth of deliveries come with the first one that is due.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import itertools
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from io import BytesIO
 from typing import Any
 from unittest.mock import patch
@@ -24,6 +26,7 @@ from botocore.client import BaseClient
 from moto import mock_aws
 from tests.contract.aws import environment, make_bucket, make_queue, make_table, resource
 
+from noetl_core.adapters.aws.catalog_table.gates import DynamoGates
 from noetl_core.adapters.aws.events import commit_from_image
 from noetl_core.adapters.aws.queue import message_of, read_command
 from noetl_core.adapters.clock import SystemClock
@@ -35,6 +38,7 @@ from noetl_core.control.sweeping.sweep import Swept, reconcile_safely
 from noetl_core.log.codec import ASK_VERSION, decode_ask
 from noetl_core.runtime import control_wiring, worker_wiring
 from noetl_core.values.instants import SECOND
+from noetl_core.worker.claiming.gates import RecentGates
 from noetl_core.worker.service import Worker
 
 BEGIN = 1_790_000_000 * SECOND
@@ -51,6 +55,14 @@ OPERATIONS: Mapping[str, str] = {
     "Invoke": "invoke",
 }
 Cause = tuple[int, int]
+
+
+@dataclass
+class _Environment:
+    """An environment of the worker, and when its last invocation ends."""
+
+    worker: Worker
+    busy_until: float = 0.0
 
 
 class Stack:
@@ -73,7 +85,7 @@ class Stack:
         self.controls: dict[str, Control] = {name: control_wiring.control.__wrapped__() for name in CONTROLS}
         for control in self.controls.values():
             control.marks = None  # files on this machine
-        self.worker: Worker = worker_wiring.worker.__wrapped__()
+        self._environments: list[_Environment] = [_Environment(worker_wiring.worker.__wrapped__())]
 
     # --- requests ---------------------------------------------------------------------------------------------------------
 
@@ -183,10 +195,23 @@ class Stack:
         self.now = now
 
     def _work(self, body: str, cause: Cause) -> None:
+        free = next((one for one in self._environments if one.busy_until <= self.now), None) or self._another()
         with self._invocation("worker", "queue", (cause,)) as invocation:
-            command = read_command(body, self.worker.results)
-            for _ in self.worker.chain(command, self.clock.now() + INVOCATION_S * SECOND):
+            command = read_command(body, free.worker.results)
+            for _ in free.worker.chain(command, self.clock.now() + INVOCATION_S * SECOND):
                 invocation.runs += 1
+        free.busy_until = self.now
+
+    def _another(self) -> _Environment:
+        """Add an environment of the worker, which has read no gate yet."""
+        first, gates = self._environments[0].worker, DynamoGates(self.names["CATALOG_TABLE"])
+        name = f"{first.name}-{len(self._environments)}"
+        worker = replace(first, gates=RecentGates(gates, self.clock, gates.gates), name=name)
+        self._environments.append(_Environment(worker))
+        return self._environments[-1]
+
+    def close(self) -> None:
+        self._environments[0].worker.close()
 
     def _route(self) -> None:
         newest = self.now - TIMES["stream"].quantiles[0.1] * MS
@@ -224,7 +249,7 @@ def record(source: str, *, asks: bool, cold: bool = False, iterations: int = 0, 
             ):
                 execution_id, invocations = stack.run(source)
                 state = stack.controls["router"].load(execution_id)
-            stack.worker.close()
+            stack.close()
             for cached in caches:
                 cached.cache_clear()
     if state.status != "completed":

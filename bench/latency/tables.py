@@ -35,9 +35,9 @@ WAYS: Mapping[str, Mapping[str, bool]] = {STREAM: {"asks": False}, ASKS: {"asks"
 TEN, SHORT, LONG, BRANCHES = 10, 16, 44, 100
 """Steps of the recorded chains, and branches of the fan-out. One more step is the difference of two chains that are long enough
 for the stream's batches to be the same at their ends."""
-ITEMS, FEW, MORE, IN_FLIGHT = 1_000, 20, 60, 16
-REPLAYS = 400
-RANGE_REPLAYS = 60
+ITEMS, FEW, MORE, IN_FLIGHT = 1_000, 60, 160, 16
+REPLAYS = 200
+RANGE_REPLAYS = 40
 PARALLEL = 1_000
 """Messages of a queue taken side by side, where that is no limit."""
 SMALLER_MB = (1024, 512)
@@ -150,7 +150,7 @@ def latencies() -> str:
     for label, setting in ((f"{inputs.POLLERS_AT_FIRST} at a time", at_first), ("all at a time", unlimited)):
         outs = [p50_p99(whole_times(execution(way, "fan-out"), TIMES, setting, REPLAYS)) for way in (STREAM, ASKS)]
         rows.append((f"fan-out of {BRANCHES} and join, {label}", *outs, "-"))
-    lates = [p50_p99(late_times(execution(way, "wait"), TIMES, unlimited, 5 * REPLAYS)) for way in (STREAM, ASKS)]
+    lates = [p50_p99(late_times(execution(way, "wait"), TIMES, unlimited, 10 * REPLAYS)) for way in (STREAM, ASKS)]
     rows.append(("a step that waited, from when it is due to its end", *lates, "-"))
     return markdown(("ms, p50 / p99", *WAYS), rows)
 

@@ -166,6 +166,17 @@ def test_a_record_has_every_run_once_and_causes_before_what_they_cause() -> None
         assert all(cause < invocation.number for invocation in one.invocations for cause, _ in invocation.causes)
 
 
-def test_the_page_has_the_tables_of_the_model() -> None:
+def between_marks() -> str:
     first, last = tables.MARKS
-    assert tables.PAGE.read_text().partition(first)[2].partition(last)[0] == tables.section(), "make latency"
+    return tables.PAGE.read_text().partition(first)[2].partition(last)[0]
+
+
+def test_the_page_has_the_counts_the_costs_and_the_inputs_of_the_model() -> None:
+    text = between_marks()
+    for table in (tables.requests(), tables.sizes(), tables.times(), tables.prices()):
+        assert table in text, "make latency"
+
+
+@pytest.mark.nightly
+def test_the_page_has_every_table_of_the_model() -> None:
+    assert between_marks() == tables.section(), "make latency"
