@@ -1,4 +1,4 @@
-"""What the drivers of the emulated AWS share: clients, functions out of source text, and waiting for many executions at once."""
+"""Parts of the drivers of the emulated AWS: clients, functions out of source text, and one client for many executions."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import io
 import time
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import boto3
 from botocore.config import Config
 
+STARTERS = 8
+POLLS_S = 0.02
 ROLE = "arn:aws:iam::000000000000:role/peers"
 
 
@@ -48,16 +51,33 @@ def function(lambdas: Any, name: str, source: str, packages: Path | None = None,
     return str(created["FunctionArn"])
 
 
-def until_ended(
-    describe: Callable[[str], Mapping[str, Any]], started: Iterable[str], going_on: str | tuple[str, ...], seconds: float = 110
+def by_client(
+    start: Callable[[], str],
+    describe: Callable[[str], Mapping[str, Any]],
+    going_on: str | tuple[str, ...],
+    executions: int = 1,
+    starters: int = STARTERS,
+    limit_s: float = 110,
+) -> tuple[float, list[Mapping[str, Any]]]:
+    """Return the wall seconds of a client of any side, and the description of each execution when it has ended. The client starts
+    executions through the service's API, `starters` at a time, then asks it for each until it has ended."""
+    began = time.perf_counter()
+    with ThreadPoolExecutor(starters) as pool:
+        started = list(pool.map(lambda _: start(), range(executions)))
+    ended = _until_ended(describe, started, going_on, limit_s)
+    return time.perf_counter() - began, ended
+
+
+def _until_ended(
+    describe: Callable[[str], Mapping[str, Any]], started: Iterable[str], going_on: str | tuple[str, ...], seconds: float
 ) -> list[Mapping[str, Any]]:
-    """Ask for each until it has ended, oldest first; return what was said of each."""
+    """Ask for each until it has ended, oldest first."""
     found = []
     end = time.monotonic() + seconds
     for one in started:
         while (said := describe(one))["status"] in going_on:
             if time.monotonic() > end:
                 raise TimeoutError(f"{len(found)} ended within {seconds:.0f} s")
-            time.sleep(0.05)
+            time.sleep(POLLS_S)
         found.append(said)
     return found
