@@ -155,10 +155,12 @@ TARIFF: Final[Mapping[str, Price]] = {
 """The first five are those with which `noetl cost` computes."""
 
 EXPRESS_STATE_MS: Final = 25.0
-"""Assumed: what a state of Express adds to its task."""
+EXPRESS_STATE_MS_RANGE: Final = (10.0, 75.0)
+"""Assumed: the time that a state of Express adds to its task."""
 EXPRESS_MB: Final = 64
 EXPRESS_STEP_MS: Final = 100
 """Executions of Express are charged for memory in steps of 64 MB and for time in steps of 100 ms (Step Functions pricing)."""
 DURABLE_OPERATIONS: Final = 1.0
+DURABLE_OPERATIONS_RANGE: Final = (1.0, 2.0)
 """Assumed: operations that are charged for a step or an item, and one more for each execution. Data written and kept is charged
 as well, and left out."""

@@ -250,19 +250,21 @@ def standard(steps: int, task_ms: float, memory_mb: int) -> float:
     return usd({"transitions": steps}) + steps * usd(task_function(task_ms, memory_mb))
 
 
-def express(steps: int, at_once: int, task_ms: float, memory_mb: int) -> float:
+def express(steps: int, at_once: int, task_ms: float, memory_mb: int, state_ms: float = inputs.EXPRESS_STATE_MS) -> float:
     """Return dollars of an execution of Step Functions Express, whose steps run `at_once` side by side."""
-    ms = ceil(steps / at_once) * (task_ms + inputs.EXPRESS_STATE_MS)
+    ms = ceil(steps / at_once) * (task_ms + state_ms)
     charged_s = ceil(ms / inputs.EXPRESS_STEP_MS) * inputs.EXPRESS_STEP_MS / 1000
     taken = {"express_requests": 1.0, "express_gb_seconds": charged_s * inputs.EXPRESS_MB / 1024}
     return usd(taken) + steps * usd(task_function(task_ms, memory_mb))
 
 
-def durable(steps: int, at_once: int, task_ms: float, memory_mb: int, times: Times) -> float:
+def durable(
+    steps: int, at_once: int, task_ms: float, memory_mb: int, times: Times, operations: float = inputs.DURABLE_OPERATIONS
+) -> float:
     """Return dollars of an execution of a durable function. A checkpoint takes as long as a synchronous invocation."""
     ms = ceil(steps / at_once) * (task_ms + times["invoke"].median)
     taken = {
-        "durable_operations": 1 + steps * inputs.DURABLE_OPERATIONS,
+        "durable_operations": 1 + steps * operations,
         "lambda_invocations": 1.0,
         "lambda_gb_seconds": ms / 1000 * memory_mb / 1024,
     }

@@ -218,6 +218,42 @@ def costs() -> str:
     return markdown(head, rows)
 
 
+def cost_ranges() -> str:
+    """Costs with the assumptions that no step of a chain has, at both ends of their ranges."""
+    mb, long = memory()["worker"], 100
+    states = inputs.EXPRESS_STATE_MS_RANGE
+    operations = inputs.DURABLE_OPERATIONS_RANGE
+    rows = [
+        (
+            "a state of Express besides its task, ms",
+            states,
+            f"Express, a chain of {long} steps",
+            [express(long, 1, TASK_MS, mb, ms) / long for ms in states],
+        ),
+        (
+            "operations charged for a step of a durable function",
+            operations,
+            f"durable function, a chain of {long} steps",
+            [durable(long, 1, TASK_MS, mb, TIMES, each) / long for each in operations],
+        ),
+    ]
+    for name, label, shape, steps in (
+        ("admit", f"{STREAM}, executions of {TEN} steps", "ten", TEN),
+        ("iteration", f"{STREAM}, a map of {ITEMS:,} items", "map", ITEMS),
+    ):
+        time = TIMES[name]
+        ends = (time.least, time.most)
+        usds = [_usd(STREAM, shape, {**TIMES, name: time.scaled(median)}, memory()) / steps for median in ends]
+        rows.append((f"{time.name}, ms", ends, label, usds))
+    return markdown(
+        ("assumption", "range", "cost that depends on it", "USD a million"),
+        (
+            (name, " to ".join(map(number, ends)), label, " to ".join(dollars(value * MILLION) for value in usds))
+            for name, ends, label, usds in rows
+        ),
+    )
+
+
 def sizes() -> str:
     """One more step of a chain with workers of other sizes."""
     rows = []
@@ -236,6 +272,7 @@ def tables() -> Mapping[str, str]:
         "Costs": costs(),
         "Costs by the worker's memory": sizes(),
         "Dependence on what is assumed": ranges(),
+        "The same for other costs": cost_ranges(),
         f"Times of services ({PUBLISHED}, {CITED} or {ASSUMED}; looked up on {inputs.LOOKED_UP})": times(),
         "Prices": prices(),
     }
