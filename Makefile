@@ -9,7 +9,7 @@ UV := $(shell command -v uv 2>/dev/null || echo $(BIN)/uv)
 # Without it every process of the suite compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup run test docs lint types contracts template unit e2e bench gigabyte peers idle rate scaling up down clean dist braket coverage soak scale load conformance matrix properties pairs kills fuzz nightly compiled layer build sam-local audit
+.PHONY: setup run test docs lint types contracts template unit e2e bench latency gigabyte peers idle rate scaling up down clean dist braket coverage soak scale load conformance matrix properties pairs kills fuzz nightly compiled layer build sam-local audit
 
 setup: $(VENV)/.synced
 
@@ -131,10 +131,14 @@ braket: setup
 bench: setup
 	@$(BIN)/python bench/run.py
 
-# The comparison with other engines, side by side in one session of some ten minutes, written to docs/performance.md. Peers are installed into
-# build/peers; what cannot be is told. TIMES=3 is shorter.
+# The comparison with other engines, side by side in one session of some twenty-five minutes, written to docs/performance.md. Peers are installed
+# into build/peers; those that cannot be are named with the reason. TIMES=3 is shorter.
 peers: setup
 	@$(BIN)/python -m bench.peers --docs --times $(or $(TIMES),5)
+
+# Times and costs of a step on AWS, computed from the requests that the code makes; writes its section of docs/performance.md.
+latency: setup
+	@$(BIN)/python -m bench.latency
 
 # A gigabyte through http, DuckDB, Parquet and PostgreSQL, and the memory that it takes; MB=100 is a tenth of it.
 gigabyte: setup

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.aws_stub import Services
-from bench.figures import Figure, print_table
+from bench.figures import Figure, NotMeasured, print_table
 from samtranslator.yaml_helper import yaml_parse
 from tests.servers import serving, url_of
 
@@ -29,6 +29,7 @@ from noetl_core.engine.records import Ask
 from noetl_core.log.codec import encode_ask
 
 ROOT = Path(__file__).parents[1]
+FIND_PYTHON = ROOT / "layers" / "noetl_core" / "find-python.sh"
 BUDGET_MS = 400
 """Processor time of importing a handler."""
 BUDGET_MB = 121
@@ -75,12 +76,16 @@ def runtime() -> str:
     return str(template["Parameters"]["LambdaRuntime"]["Default"]).removeprefix("python")
 
 
-def interpreter() -> str | None:
-    """An interpreter of that version on this machine, as the layer's makefile finds it; None if there is none."""
+def interpreter() -> str:
+    """Return an interpreter of that version on this machine, as the build of the layer finds it: one that runs, on the PATH, of
+    pyenv or of uv. Raises `NotMeasured` if there is none.
+    """
     beside = Path(sys.executable).with_name("uv")
     uv = str(beside) if beside.exists() else "uv"
-    found = subprocess.run([uv, "python", "find", "--no-project", runtime()], capture_output=True, text=True)
-    return found.stdout.strip() or None
+    found = subprocess.run([str(FIND_PYTHON), runtime(), uv], capture_output=True, text=True)
+    if found.returncode:
+        raise NotMeasured(found.stderr.strip())
+    return found.stdout.strip()
 
 
 @contextmanager
@@ -215,13 +220,8 @@ def size_mb(layer: Path) -> float:
 
 
 def figures(times: int) -> list[Figure]:
+    """Return the figures of all functions. Raises `NotMeasured` without an interpreter of their version."""
     python = interpreter()
-    if python is None:
-        print(
-            f"cold starts are left out: Python {runtime()}, the functions' own, is not on the PATH"
-            f" ('uv python install {runtime()}' brings it)"
-        )
-        return []
     with built() as layer:
         return _figures(starts(layer, ROOT / "functions", python, times), size_mb(layer))
 
@@ -252,11 +252,12 @@ if __name__ == "__main__":
     parser.add_argument("--python", help="the interpreter; else one of the functions' runtime on this machine")
     parser.add_argument("--times", type=int, default=5)
     options = parser.parse_args()
-    if options.layer is None:
-        print_table("Cold starts", figures(options.times))
-    else:
-        python = options.python or interpreter() or sys.executable
-        print_table(
-            "Cold starts", _figures(starts(options.layer, options.functions, python, options.times), size_mb(options.layer))
-        )
-    sys.exit(0)
+    try:
+        if options.layer is None:
+            found = figures(options.times)
+        else:
+            python = options.python or interpreter()
+            found = _figures(starts(options.layer, options.functions, python, options.times), size_mb(options.layer))
+    except NotMeasured as reason:
+        sys.exit(f"cold starts are not measured: {reason}")
+    print_table("Cold starts", found)

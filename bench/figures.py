@@ -6,7 +6,7 @@ import json
 import os
 import platform
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +14,10 @@ from typing import Any, Literal
 
 from rich.console import Console
 from rich.table import Table
+
+
+class NotMeasured(Exception):
+    """A part of the benchmark cannot be measured on this machine; the message says why, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +101,8 @@ def write_between(marks: tuple[str, str], text: str, path: Path) -> None:
     path.write_text(before + first + text + last + after)
 
 
-def as_json(figures: Sequence[Figure]) -> dict[str, Any]:
-    """Everything, for a file that a later run is compared with."""
+def as_json(figures: Sequence[Figure], not_measured: Mapping[str, str]) -> dict[str, Any]:
+    """Everything, for a file that a later run is compared with. `not_measured` has the reasons by part."""
     return {
         "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": {
@@ -108,8 +112,9 @@ def as_json(figures: Sequence[Figure]) -> dict[str, Any]:
             "system": platform.system(),
         },
         "figures": [asdict(f) | {"median": f.median, "ok": f.ok} for f in figures],
+        "not_measured": dict(not_measured),
     }
 
 
-def write_json(figures: Sequence[Figure], path: Path) -> None:
-    path.write_text(json.dumps(as_json(figures), indent=2) + "\n")
+def write_json(figures: Sequence[Figure], not_measured: Mapping[str, str], path: Path) -> None:
+    path.write_text(json.dumps(as_json(figures, not_measured), indent=2) + "\n")

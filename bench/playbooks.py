@@ -45,7 +45,23 @@ def cycle(steps: int) -> str:
     return written(f"cycle_{steps}", {"workflow": workflow})
 
 
-def map_over(items: int, kind: str, max_in_flight: int = 8) -> str:
+def fan_out(branches: int) -> str:
+    """A step, `branches` that follow it side by side, and one that joins them."""
+    arcs = [{"step": f"b{i:04}"} for i in range(branches)]
+    first = {"step": "start", "tool": {"kind": "noop"}, "next": {"spec": {"mode": "inclusive"}, "arcs": arcs}}
+    join = {"next": {"arcs": [{"step": "end"}]}}
+    between = [{"step": arc["step"], "tool": {"kind": "noop"}, **join} for arc in arcs]
+    last = {"step": "end", "spec": {"join": "all"}, "tool": {"kind": "noop"}}
+    return written(f"fan_out_{branches}", {"workflow": [first, *between, last]})
+
+
+def waits(seconds: int) -> str:
+    """A step, and one that waits."""
+    first = {"step": "start", "tool": {"kind": "noop"}, "next": {"arcs": [{"step": "wait"}]}}
+    return written(f"waits_{seconds}", {"workflow": [first, {"step": "wait", "tool": {"kind": "wait", "duration": seconds}}]})
+
+
+def map_over(items: int, kind: str, max_in_flight: int = 8, **spec: object) -> str:
     """A parallel local loop of `items` iterations of one `noop` or `python` task."""
     task: dict[str, object] = {"kind": kind}
     if kind == "python":
@@ -57,7 +73,7 @@ def map_over(items: int, kind: str, max_in_flight: int = 8) -> str:
         "loop": {
             "in": f"{{{{ range({items}) | list }}}}",
             "iterator": "n",
-            "spec": {"mode": "parallel", "max_in_flight": max_in_flight, "policy": {"exec": "local"}},
+            "spec": {"mode": "parallel", "max_in_flight": max_in_flight, "policy": {"exec": "local"}, **spec},
         },
         "tool": task,
     }

@@ -23,7 +23,8 @@ HOP_BY_HOP = {"connection", "transfer-encoding", "keep-alive"}
 
 
 def item_bytes(value: Any) -> int:
-    """Size of an item or attribute value in DynamoDB's JSON, by DynamoDB's rules: names and values count, types do not."""
+    """Size of an item or attribute value in DynamoDB's JSON, by DynamoDB's rules: names and values count, types do not. Binary
+    values are encoded, as at the wire, or plain, as in a client."""
     if isinstance(value, dict) and len(value) == 1:
         ((kind, inner),) = value.items()
         if kind == "S":
@@ -31,7 +32,7 @@ def item_bytes(value: Any) -> int:
         if kind == "N":
             return len(inner.strip("-0.")) // 2 + 2
         if kind == "B":
-            return len(b64decode(inner))
+            return len(inner if isinstance(inner, bytes) else b64decode(inner))
         if kind in ("BOOL", "NULL"):
             return 1
         if kind == "M":
@@ -68,7 +69,7 @@ def count(counts: Counts, method: str, path: str, headers: Any, body: bytes, sta
     if target.startswith("DynamoDB_"):
         operation = target.rpartition(".")[2]
         counts.add(f"dynamodb.{operation}")
-        _count_units(counts, operation, json.loads(body), json.loads(answer or b"{}") if status == 200 else {})
+        count_units(counts, operation, json.loads(body), json.loads(answer or b"{}") if status == 200 else {})
     elif target.startswith("AmazonSQS."):
         operation = target.rpartition(".")[2]
         counts.add(f"sqs.{operation}")
@@ -86,7 +87,8 @@ def count(counts: Counts, method: str, path: str, headers: Any, body: bytes, sta
         counts.add(f"other.{action}")
 
 
-def _count_units(counts: Counts, operation: str, asked: dict[str, Any], got: dict[str, Any]) -> None:
+def count_units(counts: Counts, operation: str, asked: dict[str, Any], got: dict[str, Any]) -> None:
+    """Record the units of one request to DynamoDB."""
     if operation in WRITES:  # a refused conditional write is charged like one that happened
         size = item_bytes(asked.get("Item") or asked.get("Key") or {})
         if operation == "UpdateItem":

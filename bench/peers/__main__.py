@@ -36,10 +36,9 @@ def main(arguments: list[str] | None = None) -> int:
         prog="bench.peers", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--times", type=int, default=5, help="rounds that count")
-    parser.add_argument("--minutes", type=float, default=10, help="after them nothing more is asked")
+    parser.add_argument("--minutes", type=float, default=25, help="after them nothing more is asked")
     parser.add_argument("--only", action="append", default=[], help="sides whose name has this in it (may be given again)")
     parser.add_argument("--case", action="append", choices=[case.name for case in CASES], help="this case (may be given again)")
-    parser.add_argument("--with", dest="more", action="append", default=[], help="an optional side whose name has this in it")
     parser.add_argument("--docs", action="store_true", help=f"write the tables of {DOCS.relative_to(ROOT)}")
     parser.add_argument("--json", type=Path, default=JSON, help="where the rounds are written")
     options = parser.parse_args(arguments)
@@ -51,14 +50,11 @@ def main(arguments: list[str] | None = None) -> int:
     sides = [side for side in SIDES if not options.only or named(side.name, options.only)]
     cases = [case for case in CASES if not options.case or case.name in options.case]
     outcome = session.Outcome()
-    for side in sides:
-        if side.optional and not named(side.name, options.more + options.only):
-            outcome.not_run[side.name] = f"optional: `python -m bench.peers --with {side.name.split()[0].lower()}`"
     with Place() as place, ExitStack() as exits:
         url = serve_http(exits)
         for on_stack in (False, True):
             group = [side for side in sides if side.on_stack == on_stack and side.name not in outcome.not_run]
-            these = [case for case in cases if not (on_stack and case.name == HELLO)]
+            these = [case for case in cases if (case.name != HELLO if on_stack else not case.stack_only)]
             if not group:
                 continue
             end = first + 60 * options.minutes * (1 if on_stack else IN_ONE_PROCESS)

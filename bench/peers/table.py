@@ -42,10 +42,10 @@ def ratio(ours: Mapping[int, float], theirs: Mapping[int, float]) -> Ratio | Non
 
 def figures_table(outcome: Outcome, sides: Sequence[Side], cases: Sequence[Case]) -> str:
     """A row for each case and side, whether or not there is a figure."""
-    rows = ["| case | engine | median | least–most | n | NoETL is faster by |", "|---|---|---|---|---|---|"]
+    rows = ["| case | engine | median | least–most | n | NoETL is faster by | memory |", "|---|---|---|---|---|---|---|"]
     found = {(entry.case, entry.side): entry for entry in outcome.measured}
     there = [side for side in sides if side.name not in outcome.not_run]
-    rows += [_row(case, side, found) for case in cases for side in there]
+    rows += [_row(case, side, found) for case in cases for side in there if side.on_stack or not case.stack_only]
     return "\n".join(rows) + "\n"
 
 
@@ -53,9 +53,9 @@ def _row(case: Case, side: Side, found: Mapping[tuple[str, str], Measured]) -> s
     entry = found.get((case.name, side.name))
     if entry is None:
         why = side.no_hello if case.name == HELLO else "not asked"
-        return f"| {case.title} | {side.name} | not run: {why} | | | |"
+        return f"| {case.title} | {side.name} | not run: {why} | | | | |"
     if not entry.rounds:
-        return f"| {case.title} | {side.name} | not run: {one_line(entry.why)} | | | |"
+        return f"| {case.title} | {side.name} | not run: {one_line(entry.why)} | | | | |"
     values = sorted(case.value(seconds) for seconds in entry.rounds.values())
     ours = found.get((case.name, LOCAL if side.against and case.name == HELLO else side.against))
     faster = ratio(ours.rounds, entry.rounds) if ours is not None else None
@@ -66,6 +66,7 @@ def _row(case: Case, side: Side, found: Mapping[tuple[str, str], Measured]) -> s
         f"{number(values[0])}–{number(values[-1])}",
         str(len(values)),
         "" if faster is None else str(faster),
+        f"{number(entry.memory_mb)} MB" if entry.memory_mb else "",
     ]
     return "| " + " | ".join(told) + " |"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +41,11 @@ def peak(stack: Stack, every_s: float = 0.5) -> Iterator[Peak]:
 
 def processes(stack: Stack) -> list[int]:
     """Return the emulator and its descendants."""
+    return with_descendants([] if stack.pid is None else [stack.pid])
+
+
+def with_descendants(roots: Iterable[int]) -> list[int]:
+    """Return processes and all that they started."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
@@ -49,7 +54,7 @@ def processes(stack: Stack) -> list[int]:
             except (FileNotFoundError, ProcessLookupError):
                 continue  # it has ended meanwhile
             children.setdefault(parent, []).append(int(entry.name))
-    found = [] if stack.pid is None else [stack.pid]
+    found = list(roots)
     for process in found:  # the list grows during the iteration
         found += children.get(process, [])
     return found

@@ -41,7 +41,7 @@ def handler(event: dict, context: DurableContext) -> int:
             for n in range(event["steps"]):
                 last = context.step(lambda _, n=n: n * 2, name="double")
             return last
-        case "map":
+        case "map" | "each":
 
             def item(inner: DurableContext, n: int, _index: int, _items: object) -> int:
                 return inner.step(lambda _: n * 2, name="item")
@@ -98,6 +98,7 @@ def main() -> None:
             "chain": lambda ask: runner.timed(ask, ask["steps"] - 1),
             "python": lambda ask: runner.timed(ask, 2 * (ask["steps"] - 1)),
             "map": lambda ask: runner.timed(ask, ask["items"] * (ask["items"] - 1)),
+            "each": lambda ask: runner.timed(ask, ask["items"] * (ask["items"] - 1)),
             "http": lambda ask: runner.timed(ask, ask["items"] * (ask["items"] - 1) // 2),
             "executions": runner.executions,
         }

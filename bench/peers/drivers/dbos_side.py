@@ -124,6 +124,7 @@ def main() -> None:
             "chain": timed_chain,
             "python": timed_python_chain,
             "map": timed_map,
+            "each": timed_map,
             "http": timed_calls,
             "executions": timed_executions,
         }

@@ -1,5 +1,4 @@
-"""Holds the common parts of drivers on the emulated AWS: clients, functions from source text, and waiting for many executions at
-once."""
+"""Holds the common parts of drivers on the emulated AWS: clients, functions from source text, and one client for many executions."""
 
 from __future__ import annotations
 
@@ -7,12 +6,15 @@ import io
 import time
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import boto3
 from botocore.config import Config
 
+STARTERS = 8
+POLLS_S = 0.02
 ROLE = "arn:aws:iam::000000000000:role/peers"
 
 
@@ -49,8 +51,25 @@ def function(lambdas: Any, name: str, source: str, packages: Path | None = None,
     return str(created["FunctionArn"])
 
 
-def until_ended(
-    describe: Callable[[str], Mapping[str, Any]], started: Iterable[str], going_on: str | tuple[str, ...], seconds: float = 110
+def by_client(
+    start: Callable[[], str],
+    describe: Callable[[str], Mapping[str, Any]],
+    going_on: str | tuple[str, ...],
+    executions: int = 1,
+    starters: int = STARTERS,
+    limit_s: float = 110,
+) -> tuple[float, list[Mapping[str, Any]]]:
+    """Return the wall seconds of a client of any side, and the description of each execution when it has ended. The client starts
+    executions through the service's API, `starters` at a time, then asks it for each until it has ended."""
+    began = time.perf_counter()
+    with ThreadPoolExecutor(starters) as pool:
+        started = list(pool.map(lambda _: start(), range(executions)))
+    ended = _until_ended(describe, started, going_on, limit_s)
+    return time.perf_counter() - began, ended
+
+
+def _until_ended(
+    describe: Callable[[str], Mapping[str, Any]], started: Iterable[str], going_on: str | tuple[str, ...], seconds: float
 ) -> list[Mapping[str, Any]]:
     """Query each execution until it has ended, oldest first. Return the last description of each."""
     found = []
@@ -59,6 +78,6 @@ def until_ended(
         while (said := describe(one))["status"] in going_on:
             if time.monotonic() > end:
                 raise TimeoutError(f"{len(found)} ended within {seconds:.0f} s")
-            time.sleep(0.05)
+            time.sleep(POLLS_S)
         found.append(said)
     return found

@@ -42,8 +42,9 @@ def main() -> None:
     assert durable in ("process", "power")
     runner = Runner(Path(sys.argv[1]), cast(Literal["process", "power"], durable))
 
-    def items(ask: Ask) -> float:
-        return runner.result_of(map_over(ask["items"], "noop", ask["in_flight"]), "sum", ask["items"] * (ask["items"] - 1))
+    def items(ask: Ask, **spec: object) -> float:
+        source = map_over(ask["items"], "noop", ask["in_flight"], **spec)
+        return runner.result_of(source, "sum", ask["items"] * (ask["items"] - 1))
 
     def calls(ask: Ask) -> float:
         source = map_of_calls(ask["items"], ask["url"], ask["in_flight"])
@@ -54,6 +55,7 @@ def main() -> None:
             "chain": lambda ask: runner.timed(chain(ask["steps"]))[0],
             "python": lambda ask: runner.result_of(chain(ask["steps"], python, last=True), "last", 2 * (ask["steps"] - 1)),
             "map": items,
+            "each": lambda ask: items(ask, commit_every=1),
             "http": calls,
             "executions": lambda ask: runner.timed(chain(ask["steps"]), ask["executions"])[0],
         }

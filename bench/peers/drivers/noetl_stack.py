@@ -9,11 +9,10 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from bench.playbooks import chain, map_of_calls, map_over, python
-from emulator import until_ended
+from emulator import by_client
 from protocol import Ask, expect, serve
 
 from noetl_core import __version__
@@ -42,16 +41,20 @@ def start(source: str) -> str:
 
 def run(source: str, executions: int = 1) -> tuple[float, list[Mapping[str, Any]]]:
     """Wall seconds, and the summaries."""
-    began = time.perf_counter()
-    with ThreadPoolExecutor(8) as pool:
-        started = list(pool.map(start, [source] * executions))
+    started: list[str] = []
+
+    def begin() -> str:
+        started.append(start(source))
+        return started[-1]
+
     try:
-        ended = until_ended(lambda one: call("GET", f"/api/executions/{one}"), started, GOING_ON, LIMIT_S)
+        seconds, ended = by_client(
+            begin, lambda one: call("GET", f"/api/executions/{one}"), GOING_ON, executions, limit_s=LIMIT_S
+        )
     except TimeoutError:
         for one in started:  # or the emulator would be busy with them while the next side is measured
             call("POST", f"/api/executions/{one}/cancel", {})
         raise
-    seconds = time.perf_counter() - began
     expect({one["status"] for one in ended}, {"completed"})
     return seconds, ended
 
@@ -64,8 +67,8 @@ def alone(source: str, key: str = "", wanted: int = 0) -> float:
     return float(summary["duration_ms"]) / 1000
 
 
-def items(ask: Ask) -> float:
-    return alone(map_over(ask["items"], "noop", ask["in_flight"]), "sum", ask["items"] * (ask["items"] - 1))
+def items(ask: Ask, **spec: object) -> float:
+    return alone(map_over(ask["items"], "noop", ask["in_flight"], **spec), "sum", ask["items"] * (ask["items"] - 1))
 
 
 def calls(ask: Ask) -> float:
@@ -79,7 +82,9 @@ if __name__ == "__main__":
         {
             "chain": lambda ask: alone(chain(ask["steps"])),
             "python": lambda ask: alone(chain(ask["steps"], python, last=True), "last", 2 * (ask["steps"] - 1)),
+            "client": lambda ask: run(chain(ask["steps"]))[0],
             "map": items,
+            "each": lambda ask: items(ask, commit_every=1),
             "http": calls,
             "executions": lambda ask: run(chain(ask["steps"]), ask["executions"])[0],
         },

@@ -123,6 +123,7 @@ def main() -> None:
             "chain": lambda ask: timed(lambda: chain(ask["steps"]), ask["steps"] - 1),
             "python": lambda ask: timed(lambda: python_chain(ask["steps"]), 2 * (ask["steps"] - 1)),
             "map": lambda ask: timed(lambda: at_once(map_items, ask)(ask["items"]), ask["items"] * (ask["items"] - 1)),
+            "each": lambda ask: timed(lambda: at_once(map_items, ask)(ask["items"]), ask["items"] * (ask["items"] - 1)),
             "http": lambda ask: timed(
                 lambda: at_once(map_calls, ask)(ask["url"], ask["items"]), ask["items"] * (ask["items"] - 1) // 2
             ),

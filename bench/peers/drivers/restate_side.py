@@ -142,7 +142,7 @@ def cases(ingress: int) -> Mapping[str, Callable[[Ask], float]]:
         expect(found, {ask["steps"] - 1})
         return seconds
 
-    return {"chain": chain, "python": python, "map": items, "http": calls, "executions": executions}
+    return {"chain": chain, "python": python, "map": items, "each": items, "http": calls, "executions": executions}
 
 
 if __name__ == "__main__":

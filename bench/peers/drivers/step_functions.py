@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 import uuid
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from typing import Any
 
-from emulator import ROLE, client, function, until_ended
+from emulator import ROLE, by_client, client, function
 from protocol import Ask, expect, serve
 
 ENDPOINT = sys.argv[1]
@@ -75,14 +73,12 @@ class Machines:
     def run(self, machine: str, given: object, executions: int = 1) -> tuple[float, list[Mapping[str, Any]]]:
         """Wall seconds, and what each execution came to."""
         text = json.dumps(given)
-        began = time.perf_counter()
-        with ThreadPoolExecutor(8) as pool:
-            asked = pool.map(
-                lambda _: self.states.start_execution(stateMachineArn=machine, input=text)["executionArn"], range(executions)
-            )
-            started = list(asked)
-        ended = until_ended(lambda one: self.states.describe_execution(executionArn=one), started, "RUNNING")
-        seconds = time.perf_counter() - began
+        seconds, ended = by_client(
+            lambda: str(self.states.start_execution(stateMachineArn=machine, input=text)["executionArn"]),
+            lambda one: self.states.describe_execution(executionArn=one),
+            "RUNNING",
+            executions,
+        )
         expect({one["status"] for one in ended}, {"SUCCEEDED"})
         return seconds, ended
 
@@ -117,11 +113,17 @@ def main() -> None:
         expect(sum(found), ask["items"] * (ask["items"] - 1) // 2)
         return seconds
 
+    def seen(ask: Ask) -> float:
+        return machines.run(machines.chain(ask["steps"], {"Type": "Pass"}, "chain"), {})[0]
+
     def executions(ask: Ask) -> float:
         return machines.run(machines.chain(ask["steps"], {"Type": "Pass"}, "chain"), {}, ask["executions"])[0]
 
     about = {"version": f"MiniStack {version('ministack')}"}
-    serve(about, {"chain": chain, "python": python, "map": items, "http": calls, "executions": executions})
+    serve(
+        about,
+        {"chain": chain, "client": seen, "python": python, "map": items, "each": items, "http": calls, "executions": executions},
+    )
 
 
 if __name__ == "__main__":

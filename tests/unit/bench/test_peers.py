@@ -6,7 +6,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from bench.peers import installs, session, table
 from bench.peers.cases import CASES, HELLO, Case
 from bench.peers.driver import Driver, Failed, TooLong
 from bench.peers.installs import NotRun
+from bench.peers.memory import Most, watched
 from bench.peers.place import Place
 from bench.peers.session import CASE_S, SPENT_S, Measured, Outcome, rounds
 from bench.peers.sides import LOCAL, POWER, SIDES, STACK, Command, Side
@@ -131,7 +133,10 @@ def test_there_is_no_ratio_to_what_was_not_measured() -> None:
     assert table.ratio({}, {1: 1.0}) is None
 
 
-@pytest.mark.parametrize(("case", "seconds", "value"), [(CASES[0], 0.05, 1.0), (CASES[2], 0.5, 2000.0), (CASES[-1], 0.4, 0.4)])
+@pytest.mark.parametrize(
+    ("case", "seconds", "value"),
+    [(CASES[0], 0.05, 1.0), (next(c for c in CASES if c.name == "map"), 0.5, 2000.0), (CASES[-1], 0.4, 0.4)],
+)
 def test_seconds_are_told_as_the_case_says(case: Case, seconds: float, value: float) -> None:
     assert case.value(seconds) == pytest.approx(value)
 
@@ -140,25 +145,25 @@ def test_a_faster_peer_has_a_ratio_below_one_whichever_way_the_figure_is_better(
     ours, theirs = Measured(LOCAL, "map", {1: 1.0}), Measured("peer", "map", {1: 0.5})
     rate = next(case for case in CASES if case.name == "map")
     text = table.figures_table(Outcome([ours, theirs]), [side(LOCAL), side("peer", LOCAL)], [rate])
-    assert f"| {rate.title} | peer | 2,000 items/s | 2,000–2,000 | 1 | 0.5 x (0.5–0.5) |" in text
+    assert f"| {rate.title} | peer | 2,000 items/s | 2,000–2,000 | 1 | 0.5 x (0.5–0.5) |  |" in text
 
 
 def test_every_side_and_case_has_a_row_whatever_became_of_it() -> None:
     sides = [side(LOCAL), side("peer", LOCAL), side("absent", LOCAL), side("silent", LOCAL)]
     outcome = Outcome(
-        [Measured(LOCAL, "chain", {1: 0.01, 2: 0.02}), Measured("peer", "chain", why="not within 60 s")],
+        [Measured(LOCAL, "chain", {1: 0.01, 2: 0.02}, memory_mb=41.4), Measured("peer", "chain", why="not within 60 s")],
         {LOCAL: {"version": "1.2"}, "peer": {"version": "3"}},
         {"absent": "npm is not installed | at all\nreally"},
     )
     assert table.figures_table(outcome, sides, [CHAIN, START]) == (
-        "| case | engine | median | least–most | n | NoETL is faster by |\n"
-        "|---|---|---|---|---|---|\n"
-        f"| chain of 10 | {LOCAL} | 1.5 ms a step | 1–2 | 2 |  |\n"
-        "| chain of 10 | peer | not run: not within 60 s | | | |\n"
-        "| chain of 10 | silent | not run: not asked | | | |\n"
-        f"| hello | {LOCAL} | not run: a server stays up, and no process begins and ends | | | |\n"
-        "| hello | peer | not run: a server stays up, and no process begins and ends | | | |\n"
-        "| hello | silent | not run: a server stays up, and no process begins and ends | | | |\n"
+        "| case | engine | median | least–most | n | NoETL is faster by | memory |\n"
+        "|---|---|---|---|---|---|---|\n"
+        f"| chain of 10 | {LOCAL} | 1.5 ms a step | 1–2 | 2 |  | 41.4 MB |\n"
+        "| chain of 10 | peer | not run: not within 60 s | | | | |\n"
+        "| chain of 10 | silent | not run: not asked | | | | |\n"
+        f"| hello | {LOCAL} | not run: a server stays up, and no process begins and ends | | | | |\n"
+        "| hello | peer | not run: a server stays up, and no process begins and ends | | | | |\n"
+        "| hello | silent | not run: a server stays up, and no process begins and ends | | | | |\n"
     )
     assert table.sides_table(outcome, sides[:3]) == (
         "| engine | version | what it keeps | what the work is | compared with |\n"
@@ -167,6 +172,40 @@ def test_every_side_and_case_has_a_row_whatever_became_of_it() -> None:
         f"| peer | 3 | peer keeps it | peer does it | {LOCAL} |\n"
         "| absent | not run: npm is not installed / at all really | | | |\n"
     )
+
+
+def test_a_case_of_the_emulated_aws_has_rows_of_its_sides_alone() -> None:
+    on_stack = Side("cloud", "", "", "", unprepared, on_stack=True)
+    case = Case("client", "by the client", "s", "lower", 1, {}, stack_only=True)
+    text = table.figures_table(Outcome(), [side(LOCAL), on_stack], [case])
+    assert f"| by the client | {LOCAL} |" not in text
+    assert "| by the client | cloud | not run: not asked |" in text
+
+
+def test_memory_is_measured_in_the_first_round_alone() -> None:
+    looked: list[str] = []
+
+    @contextmanager
+    def watch(name: str) -> Iterator[Most]:
+        looked.append(name)
+        yield Most(70.0)
+
+    ours, theirs = rounds(CHAIN, {"a": lambda _: 1.0, "b": lambda _: 2.0}, 2, lambda: 0.0, 100, watch)
+    assert looked == ["a", "b"]
+    assert (ours.memory_mb, theirs.memory_mb) == (70.0, 70.0)
+    assert ours.rounds == {1: 1.0, 2: 1.0}
+
+
+def test_memory_is_that_of_a_process_and_all_that_it_started(tmp_path: Path) -> None:
+    """In the middle of a case, which is when a child has a hundred megabytes."""
+    child = "held = bytearray(100_000_000); print('ready', flush=True); input()"
+    parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
+    with subprocess.Popen([sys.executable, "-c", parent], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as started:
+        assert started.stdin is not None and started.stdout is not None
+        with watched(lambda: [started.pid], every_s=0.01) as most:
+            started.stdout.readline()
+        started.stdin.close()
+    assert 100 < most.mb < 250
 
 
 def test_the_page_is_written_between_its_marks(tmp_path: Path) -> None:
@@ -204,11 +243,11 @@ def test_what_cannot_be_installed_is_a_reason(tmp_path: Path, monkeypatch: pytes
 def test_a_command_reports_what_it_cannot_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(command, "SIDES", (side("absent"), Side("rare", "", "", "", unprepared, optional=True)))
+    monkeypatch.setattr(command, "SIDES", (side("absent"),))
     assert command.main(["--json", str(tmp_path / "peers.json"), "--case", "chain"]) == 0
     said = capsys.readouterr().out
     assert "| absent | not run: npm is not installed |" in said
-    assert "| rare | not run: optional: `python -m bench.peers --with rare` |" in said
+    assert len(said.split("| absent |")) == 2, "its row of the engines alone"
 
 
 DRIVER = """
