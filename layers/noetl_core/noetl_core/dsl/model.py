@@ -7,11 +7,12 @@ executed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Final, Literal, get_args
 
+from noetl_core.dsl.derived import derived
 from noetl_core.dsl.sources import Events, Messages, Uploads, Webhook
 from noetl_core.dsl.versions import Version
 from noetl_core.values.frozen import frozen
@@ -376,8 +377,8 @@ class Playbook:
     digest: str = field(default="", compare=False)
 
     @cached_property
-    def memo(self) -> dict[str, Any]:
-        """Values that other modules derive from the playbook once. They stay true, because the playbook is frozen."""
+    def facts(self) -> dict[tuple[Callable[..., Any], tuple[Any, ...]], Any]:
+        """The store of `dsl.derived.derived`: facts by the function that computes them and its arguments."""
         return {}
 
     @cached_property
@@ -391,14 +392,7 @@ class Playbook:
 
     def body(self, name: str, *, undo: bool = False) -> Step:
         """Return what a run of the step executes; with `undo`, its compensation, as a step with nothing else."""
-        step = self.by_name[name]
-        if not undo:
-            return step
-        known: dict[str, Step] = self.memo.setdefault("compensations", {})
-        if name not in known:
-            loop = None if step.compensate_loop is None else replace(step.compensate_loop, exec="local")
-            known[name] = Step(name, step.compensate, loop=loop, pool=step.pool, spec=step.spec)
-        return known[name]
+        return _compensation(self, name) if undo else self.by_name[name]
 
     @cached_property
     def entry_step(self) -> str:
@@ -406,3 +400,10 @@ class Playbook:
         if self.executor.entry_step is not None:
             return self.executor.entry_step
         return "start" if "start" in self.by_name else self.steps[0].name
+
+
+@derived
+def _compensation(playbook: Playbook, name: str) -> Step:
+    step = playbook.by_name[name]
+    loop = None if step.compensate_loop is None else replace(step.compensate_loop, exec="local")
+    return Step(name, step.compensate, loop=loop, pool=step.pool, spec=step.spec)

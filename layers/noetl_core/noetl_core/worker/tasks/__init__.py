@@ -1,2 +1,3 @@
-"""Carrying out one task: `inputs` renders it, `tool_caller` calls its tool, `running_attempts` runs attempts that block on
-`threads`, `outcomes` judges, stores and records the outcome (`outcome_meta`). Waiting is not here (`waits`)."""
+"""Carrying out one task: `runner` takes it from move to move, and `attempt` is what is known of its current attempt. `inputs`
+renders it, `tool_caller` calls its tool, `running_attempts` runs attempts that block on `threads`, `outcomes` judges, stores and
+records the outcome. Waiting is not here (`waits`)."""
