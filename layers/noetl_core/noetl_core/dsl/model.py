@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Final, Literal, get_args
 
-from noetl_core.dsl.derived import derived
 from noetl_core.dsl.sources import Events, Messages, Uploads, Webhook
 from noetl_core.dsl.versions import Version
 from noetl_core.values.frozen import frozen
@@ -392,7 +391,12 @@ class Playbook:
 
     def body(self, name: str, *, undo: bool = False) -> Step:
         """Return what a run of the step executes; with `undo`, its compensation, as a step with nothing else."""
-        return _compensation(self, name) if undo else self.by_name[name]
+        return (self._compensations if undo else self.by_name)[name]
+
+    @cached_property
+    def _compensations(self) -> Mapping[str, Step]:
+        loops = {s.name: s.compensate_loop and replace(s.compensate_loop, exec="local") for s in self.steps}
+        return {s.name: Step(s.name, s.compensate, loop=loops[s.name], pool=s.pool, spec=s.spec) for s in self.steps}
 
     @cached_property
     def entry_step(self) -> str:
@@ -400,10 +404,3 @@ class Playbook:
         if self.executor.entry_step is not None:
             return self.executor.entry_step
         return "start" if "start" in self.by_name else self.steps[0].name
-
-
-@derived
-def _compensation(playbook: Playbook, name: str) -> Step:
-    step = playbook.by_name[name]
-    loop = None if step.compensate_loop is None else replace(step.compensate_loop, exec="local")
-    return Step(name, step.compensate, loop=loop, pool=step.pool, spec=step.spec)

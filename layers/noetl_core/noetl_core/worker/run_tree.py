@@ -1,5 +1,5 @@
 """The tree of a run: its inner nodes are loops (`LoopNode`), its leaves are passes over the pipeline (`PipelinePass`). This
-module only keeps state; `runner`, `tasks.runner` and `loops.runner` act on it."""
+module only keeps state; `runner`, `task_runner` and `loops.runner` act on it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from noetl_core.engine.loops import Load, condense, iteration_scope, merge_ctx
 from noetl_core.engine.pipelines.pipeline import Pipeline
 from noetl_core.events.runs import LoopIterationCompleted
 from noetl_core.events.shapes import ChunkOfLoop, Counts, Failure, Wait
-from noetl_core.worker.tasks.attempt import Attempt
+from noetl_core.worker.attempt import Attempt
 
 Path = tuple[int, ...]
 

@@ -18,7 +18,7 @@ from noetl_core.worker.loops.runner import LoopRunner
 from noetl_core.worker.pipeline_passes import PipelinePasses
 from noetl_core.worker.run_tree import CtxLayer, PipelinePass
 from noetl_core.worker.secrets.callback_tokens import CallbackTokens
-from noetl_core.worker.tasks.runner import TaskRunner
+from noetl_core.worker.task_runner import TaskRunner
 from noetl_core.worker.tasks.running_attempts import RunningAttempts
 from noetl_core.worker.tasks.tool_caller import ToolCaller
 from noetl_core.worker.waits.waiting_passes import WaitingPasses

@@ -248,10 +248,10 @@ class Worker:
 
     def _run(self, command: Command, claim: Claim, deadline: int | None) -> Handled:
         lease = claim.lease
-        activation, runner = self._activate(command, claim, deadline)
+        activation, runner, keychain = self._activate(command, claim, deadline)
         with self._renewed(lease):
             try:
-                refused = _refused_by(activation.values.keychain) if command.as_of == 0 and command.mode == "first" else None
+                refused = _refused_by(keychain) if command.as_of == 0 and command.mode == "first" else None
                 return _end(activation, runner.run() if refused is None else new(StepFailed, 0, error=refused))
             except Fenced as fenced:
                 lease.stop()
@@ -279,8 +279,8 @@ class Worker:
                 self.heartbeat.remove(lease)
             lease.hide_output()
 
-    def _activate(self, command: Command, claim: Claim, deadline: int | None) -> tuple[Activation, Runner]:
-        """Return the activation of a claimed run, and its runner."""
+    def _activate(self, command: Command, claim: Claim, deadline: int | None) -> tuple[Activation, Runner, Keychain]:
+        """Return the activation of a claimed run, its runner, and its keychain."""
         playbook = self.playbooks(command.digest)
         step = playbook.body(command.step, undo=command.undoes is not None)
         secrets = None
@@ -314,7 +314,7 @@ class Worker:
             self.rates,
             None if command.undoes is not None else self.spread,
         )
-        return activation, runner
+        return activation, runner, keychain
 
 
 def _refused_by(keychain: Keychain) -> Failure | None:

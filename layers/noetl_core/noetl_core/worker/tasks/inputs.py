@@ -15,10 +15,10 @@ from noetl_core.expr import Scope, TemplateError, contains_lost, render
 from noetl_core.expr.reading import GONE
 from noetl_core.ports import NotFound
 from noetl_core.worker.activation import Activation
+from noetl_core.worker.attempt import Inputs
 from noetl_core.worker.pipeline_passes import PipelinePasses
 from noetl_core.worker.run_tree import PipelinePass
 from noetl_core.worker.secrets.callback_tokens import CallbackTokens
-from noetl_core.worker.tasks.attempt import Inputs
 from noetl_core.worker.values.inputs import CannotBegin, load_inputs
 
 

@@ -14,10 +14,10 @@ from noetl_core.events.event import TaskEvent
 from noetl_core.events.runs import TaskProcessed, TaskRetried
 from noetl_core.ports import NotFound
 from noetl_core.worker.activation import Activation
+from noetl_core.worker.attempt import Attempt
 from noetl_core.worker.pipeline_passes import PipelinePasses
 from noetl_core.worker.run_tree import PipelinePass
 from noetl_core.worker.secrets.secret_results import with_secret_result
-from noetl_core.worker.tasks.attempt import Attempt
 from noetl_core.worker.values.offload import NotJson, nearest_json
 from noetl_core.worker.values.task_log import TaskLog
 

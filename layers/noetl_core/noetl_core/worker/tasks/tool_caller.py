@@ -15,9 +15,9 @@ from noetl_core.tools.base import AccessTokens, SecretReader, Tool, ToolCall
 from noetl_core.tools.invoke import invoke, invoke_evented, invoke_planned, invoke_stop
 from noetl_core.tools.registry import ToolRegistry, UnknownKind
 from noetl_core.worker.activation import MARGIN_S, Activation
+from noetl_core.worker.attempt import Inputs
 from noetl_core.worker.claiming.run_lease import StartedTask
 from noetl_core.worker.run_tree import PipelinePass
-from noetl_core.worker.tasks.attempt import Inputs
 from noetl_core.worker.values.inputs import TaskReferences
 from noetl_core.worker.values.task_log import TaskLog
 

@@ -13,7 +13,6 @@ from noetl_core.log.stored_values import with_outline
 from noetl_core.ports import ResultStore
 from noetl_core.values.outlines import outline_of
 from noetl_core.values.result_refs import MARK, MASKED_NAME
-from noetl_core.worker.secrets.keychain import Keychain
 from noetl_core.worker.values.execution_view import Resolver, RunView, cache_key
 
 
@@ -28,14 +27,14 @@ class RunValues:
     def __init__(
         self,
         view: RunView,
-        keychain: Keychain,
+        keychain: Mapping[str, Any],
         results: ResultStore,
         resolve: Resolver,
         executor: Executor,
         *,
         tainted: bool,
     ) -> None:
-        self.view, self.keychain, self.results, self.resolve, self._executor = view, keychain, results, resolve, executor
+        self.view, self.results, self.resolve, self._executor = view, results, resolve, executor
         self._execution_id = view.execution_id
         self.tainted = tainted
         """Whether values may contain secrets, from the keychain or from a tool. Until then nothing needs masking."""

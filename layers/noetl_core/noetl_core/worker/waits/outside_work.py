@@ -16,8 +16,8 @@ from noetl_core.events.shapes import OutsideWork
 from noetl_core.tools.base import Outside, ToolCall
 from noetl_core.values.instants import SECOND
 from noetl_core.worker.activation import Activation
+from noetl_core.worker.attempt import Inputs
 from noetl_core.worker.run_tree import PipelinePass
-from noetl_core.worker.tasks.attempt import Inputs
 from noetl_core.worker.tasks.tool_caller import ToolCaller
 from noetl_core.worker.values.inputs import CannotBegin
 from noetl_core.worker.waits.waiting_passes import WaitingPasses
