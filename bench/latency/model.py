@@ -26,7 +26,7 @@ from bench.latency.inputs import TARIFF, Time
 SEED = 23
 Times = Mapping[str, Time]
 HOPS: Mapping[str, str] = {"stream": "stream", "queue": "queue", "timer": "queue"}
-"""The delivery of each trigger; the others are delivered by whoever calls."""
+"""The delivery of each trigger; the caller delivers the others."""
 KINDS: Mapping[str, str] = {"put": "put", "delete": "put", "update": "put", "get": "read", "query": "read", "send": "send"}
 
 

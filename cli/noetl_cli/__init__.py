@@ -1,4 +1,5 @@
-"""The `noetl` command: `main` finds the command in `commands`, which register with `app`.
+"""The `noetl` command: `main` finds the command in `commands`, which register with `app`; `options` gives a command its options
+as one object.
 
 * `backends` opens a `backend`: `local_backend` is the `local_store` with the services in this process, `stack_backend` the HTTP
   API of a stack.

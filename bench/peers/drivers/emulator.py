@@ -1,4 +1,4 @@
-"""Holds the common parts of drivers on the emulated AWS: clients, functions from source text, and one client for many executions."""
+"""Common parts of drivers on the emulated AWS: clients, functions from source text, and one client for many executions."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ START_S = 60
 
 
 class Shared:
-    """What the items of one run of a map have in common."""
+    """Resources that the items of one run of a map share."""
 
     gate: asyncio.Semaphore
     session: aiohttp.ClientSession

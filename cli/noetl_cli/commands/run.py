@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,125 +16,189 @@ from noetl_cli import output
 from noetl_cli.app import On, Output, Quiet, Store, app
 from noetl_cli.backends import backend
 from noetl_cli.errors import USAGE, Exit, say
+from noetl_cli.options import takes
 from noetl_cli.payload import check_sets, payload_of, put
 from noetl_core.dsl.numbers import PRIORITY
 from noetl_core.dsl.versions import BadVersion, Version, split_version
+from noetl_core.values.frozen import frozen
 from noetl_core.values.mappings import deep_merge
 
 if TYPE_CHECKING:
+    from noetl_cli.backend import Backend
     from noetl_core.dsl.model import Playbook
 
 _PYTHON = re.compile(r"""\bkind["']?\s*:\s*["']?python\b""")
 
 
-@app.command()
-def run(
-    what: Annotated[str, typer.Argument(metavar="FILE|PATH[@VERSION]")],
-    on: On = None,
-    payload: Annotated[str | None, typer.Option(help="JSON, or @file")] = None,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", help="a.b=value, typed as YAML; repeatable", metavar="A.B=VALUE")
-    ] = None,
+@frozen
+class RunOptions:
+    """The argument and the options of `noetl run`."""
+
+    what: Annotated[str, typer.Argument(metavar="FILE|PATH[@VERSION]")]
+    on: On = None
+    payload: Annotated[str | None, typer.Option(help="JSON, or @file")] = None
+    set_: Annotated[list[str] | None, typer.Option("--set", help="a.b=value, typed as YAML; repeatable", metavar="A.B=VALUE")] = (
+        None
+    )
     env: Annotated[
         str | None,
         typer.Option(
             "--env", help="Inputs of the section env.NAME in noetl.toml, overridden by those given here", metavar="NAME"
         ),
-    ] = None,
-    idempotency_key: Annotated[str | None, typer.Option(metavar="K")] = None,
+    ] = None
+    idempotency_key: Annotated[str | None, typer.Option(metavar="K")] = None
     priority: Annotated[
         float | None, typer.Option(help="Priority among executions that wait for a limit; higher first", metavar="N")
-    ] = None,
+    ] = None
     label: Annotated[
         list[str] | None, typer.Option(help="Label by which lists find the execution; repeatable", metavar="KEY=VALUE")
-    ] = None,
-    timeout: Annotated[float | None, typer.Option(help="Seconds to follow the execution", metavar="S")] = None,
-    output_: Output = "text",
-    events: Annotated[bool, typer.Option("--events", help="Add the event log")] = False,
-    store: Store = None,
-    allow: Annotated[list[str] | None, typer.Option(help="Allow a restricted feature: shell (commands)", metavar="shell")] = None,
-    quiet: Quiet = False,
+    ] = None
+    timeout: Annotated[float | None, typer.Option(help="Seconds to follow the execution", metavar="S")] = None
+    output_: Output = "text"
+    events: Annotated[bool, typer.Option("--events", help="Add the event log")] = False
+    store: Store = None
+    allow: Annotated[list[str] | None, typer.Option(help="Allow a restricted feature: shell (commands)", metavar="shell")] = None
+    quiet: Quiet = False
     strict: Annotated[
         bool, typer.Option("--strict", help="Fail on undefined values in templates, and on errors that no rule matches")
-    ] = False,
-) -> None:
+    ] = False
+
+
+@frozen
+class _File:
+    """A playbook that is run from its file."""
+
+    file: Path
+    source: str
+    playbook: Playbook
+
+
+@app.command()
+@takes(RunOptions)
+def run(options: RunOptions) -> None:
     """Run a playbook and follow it to its end."""
-    _allow(allow or (), on or "local")
+    labels = _checked(options)
+    file = _file(options.what)
+    on, store, inputs = _environment(options, file)
+    text = None if file is None else _text(file, on)
+    payload = _payload(options, inputs)
+    with ExitStack() as stack:
+        read, path, version = None, None, None
+        if file is not None and text is not None:
+            read = _read(file, text, options, on)
+            payload = deep_merge(_start_services(read, payload, stack), payload)
+        else:
+            path, version = _path(options.what)
+        where = stack.enter_context(closing(backend(on, store)))
+        new_store = where.new_store
+        if read is not None and where.name == "local":
+            _prepare_store(where, read, options)
+        if options.set_ and path is not None:
+            check_sets(options.set_, playbook_files.check(where.api.playbook(path, version)["source"], Path(path)))
+        started = where.api.start(
+            playbook=None if read is None else read.source,
+            path=path,
+            version=version,
+            payload=payload,
+            idempotency_key=options.idempotency_key,
+            priority=options.priority,
+            strict=options.strict or None,
+            labels=labels or None,
+        )
+        for warning in started.get("warnings", ()):
+            say(f"warning: {warning}")
+        if options.output_ == "text":
+            say(new_store)
+            say(f"execution {started['execution_id']} on {where.name}")
+        _follow(where, started["execution_id"], read, options)
+
+
+def _checked(options: RunOptions) -> dict[str, str]:
+    """Allow what the user allows, and return the labels. Raises `Exit(2)`."""
+    _allow(options.allow or (), options.on or "local")
+    priority = options.priority
     if priority is not None and not PRIORITY.low <= priority <= PRIORITY.high:
         raise Exit(USAGE, f"--priority {priority:g}: a number from {PRIORITY.low:,.0f} to {PRIORITY.high:,.0f}")
-    labels = dict(_label(text) for text in label or ())
+    return dict(_label(text) for text in options.label or ())
+
+
+def _file(what: str) -> Path | None:
+    """Return the file that is meant, in a folder its `playbook.yaml`; None if a playbook of the catalog is."""
     file = Path(what) / "playbook.yaml" if Path(what).is_dir() else Path(what)
-    source, path, version = None, None, None
-    chosen = None
-    if env is not None:
-        from noetl_cli.environments import environment  # 10 ms: needed only if one is named
+    return file if file.is_file() else None
 
-        chosen = environment(env, file if file.is_file() else None)
-        on, store = on or chosen.on, store or chosen.store
-    if file.is_file():
-        source = playbook_files.playbook(file)
-        if (on or "local") == "local" and _PYTHON.search(source):
-            from noetl_core.tools.python.tool import start_ahead  # 5 ms: needed only to run python tasks in this process
 
-            start_ahead()  # 40 ms, in which this process imports and parses
+def _environment(options: RunOptions, file: Path | None) -> tuple[str, str | None, Mapping[str, Any]]:
+    """Return `--on` and `--store`, by default those of `--env`, and the inputs of that. Raises `Exit(2)`."""
+    if options.env is None:
+        return options.on or "local", options.store, {}
+    from noetl_cli.environments import environment  # 10 ms: needed only if one is named
+
+    chosen = environment(options.env, file)
+    return options.on or chosen.on or "local", options.store or chosen.store, chosen.payload
+
+
+def _payload(options: RunOptions, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the inputs with those of `--payload` over them, and those of `--set` over both. Raises `Exit(2)`."""
+    payload = deep_merge(inputs, payload_of(options.payload))
+    for entry in options.set_ or ():
+        put(payload, entry)
+    return payload
+
+
+def _text(file: Path, on: str) -> str:
+    """Return the text of a file. Python tasks of this process are prepared for while it is parsed."""
+    text = playbook_files.playbook(file)
+    if on == "local" and _PYTHON.search(text):
+        from noetl_core.tools.python.tool import start_ahead  # 5 ms: needed only to run python tasks in this process
+
+        start_ahead()  # 40 ms, in which this process imports and parses
+    return text
+
+
+def _read(file: Path, text: str, options: RunOptions, on: str) -> _File:
+    """Return the playbook of a file, checked, and with the shared tasks that it uses. Raises `Exit(2)`, `InvalidPlaybook`."""
+    source = playbook_files.with_libraries(text, file) if on == "local" else text
+    playbook = playbook_files.checked(source, file, quiet=options.quiet)
+    check_sets(options.set_ or (), playbook)
+    return _File(file, source, playbook)
+
+
+def _start_services(read: _File, payload: Mapping[str, Any], stack: ExitStack) -> Mapping[str, Any]:
+    """Start the services that a playbook names, for as long as `stack` is open, and return their addresses as inputs."""
+    if "x-services" not in read.source:
+        return {}
+    from noetl_cli.services import ServiceError, services_for  # 23 ms: few playbooks name services
+
+    try:
+        return stack.enter_context(services_for(read.file, payload))
+    except ServiceError as error:
+        raise Exit(USAGE, str(error)) from None
+
+
+def _prepare_store(where: Backend, read: _File, options: RunOptions) -> None:
+    """Register the playbooks that a playbook calls from files beside it, and install the packages that it requires."""
+    from noetl_cli.siblings import register_called  # 50 ms: needed only to run a file
+
+    register_called(where, read.playbook, read.file, quiet=options.quiet or options.output_ != "text")
+    if read.playbook.executor.requirements:
+        from noetl_cli.packages import install  # 10 ms: few playbooks require packages
+
+        install(read.playbook.executor.requirements)
+
+
+def _follow(where: Backend, execution_id: str, read: _File | None, options: RunOptions) -> None:
+    """Follow an execution to its end, and print it."""
     from noetl_cli.follow import Watch, ended  # 16 ms, with the next: needed only to follow an execution
     from noetl_cli.notices import places
 
-    given = payload_of(payload)
-    if chosen is not None:
-        given = deep_merge(chosen.payload, given)
-    for entry in set_ or ():
-        put(given, entry)
-    with ExitStack() as stack:
-        if source is not None:
-            if (on or "local") == "local":
-                source = playbook_files.with_libraries(source, file)
-            playbook = playbook_files.checked(source, file, quiet=quiet)
-            check_sets(set_ or (), playbook)
-            if "x-services" in source:
-                from noetl_cli.services import ServiceError, services_for  # 23 ms: few playbooks name services
-
-                try:
-                    given = deep_merge(stack.enter_context(services_for(file, given)), given)
-                except ServiceError as error:
-                    raise Exit(USAGE, str(error)) from None
-        else:
-            path, version = _path(what)
-        where = stack.enter_context(closing(backend(on or "local", store)))
-        new_store = where.new_store
-        if source is not None and where.name == "local":
-            from noetl_cli.siblings import register_called  # 50 ms: needed only to run a file
-
-            register_called(where, playbook, file, quiet=quiet or output_ != "text")
-        if source is not None and where.name == "local" and playbook.executor.requirements:
-            from noetl_cli.packages import install  # 10 ms: few playbooks require packages
-
-            install(playbook.executor.requirements)
-        if set_ and path is not None:
-            check_sets(set_, playbook_files.check(where.api.playbook(path, version)["source"], Path(path)))
-        started = where.api.start(
-            playbook=source,
-            path=path,
-            version=version,
-            payload=given,
-            idempotency_key=idempotency_key,
-            priority=priority,
-            strict=strict or None,
-            labels=labels or None,
-        )
-        execution_id = started["execution_id"]
-        for warning in started.get("warnings", ()):
-            say(f"warning: {warning}")
-        if output_ == "text":
-            say(new_store)
-            say(f"execution {execution_id} on {where.name}")
-        known = places(playbook, file) if source is not None else None
-        watch = Watch(where, execution_id, quiet=output_ != "text", places=known)
-        try:
-            where.follow(execution_id, timeout, watch.tick)
-        finally:
-            watch.close()
-        ended(where, execution_id, output_, events, file if source is not None else None)
+    known = None if read is None else places(read.playbook, read.file)
+    watch = Watch(where, execution_id, quiet=options.output_ != "text", places=known)
+    try:
+        where.follow(execution_id, options.timeout, watch.tick)
+    finally:
+        watch.close()
+    ended(where, execution_id, options.output_, options.events, None if read is None else read.file)
 
 
 def _label(text: str) -> tuple[str, str]:

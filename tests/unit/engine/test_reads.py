@@ -71,4 +71,4 @@ def _tool(text: str) -> dict[str, object]:
 def test_a_command_carries_the_steps_its_templates_can_read(work: dict[str, object], expected: set[str] | None) -> None:
     playbook = _playbook(**work)
     assert steps_read(playbook, "work") == expected
-    assert steps_read(playbook, "work") == expected  # from the memo
+    assert steps_read(playbook, "work") == expected  # computed once

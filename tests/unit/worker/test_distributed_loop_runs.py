@@ -13,6 +13,7 @@ from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.records import Command
 from noetl_core.tools.base import ToolCall
 from noetl_core.worker.claiming.journal import LEASE_S
+from noetl_core.worker.loops.chunks import iteration_seconds
 
 from .one_run import OneRun, echo, fail_at, loop, on_error, otherwise, task
 
@@ -118,7 +119,7 @@ def test_a_thawed_lead_writes_over_no_slice_of_its_successor(monkeypatch: pytest
         if "/loops/" in key and not frozen:
             frozen.append(True)
             run.wait(LEASE_S + 5)
-            run.playbook.memo["iteration_s"] = {"work": 20.0}
+            iteration_seconds(run.playbook)["work"] = 20.0
             assert run.handle().kind == "suspended"
         return put(results, key, body, content_type)
 

@@ -12,7 +12,7 @@ from noetl_core.adapters.local.events import SqliteEventStore
 from noetl_core.adapters.local.results import LazyTempResultStore
 from noetl_core.expr import Scope, Secret, TemplateError, references_in, render, replaced, reveal
 from noetl_core.worker.values.execution_view import Resolver
-from noetl_core.worker.values.inputs import InputsNotLoaded, load_inputs
+from noetl_core.worker.values.inputs import CannotBegin, load_inputs
 
 MB = 1024 * 1024
 
@@ -127,7 +127,7 @@ def test_too_much_is_refused_before_it_is_loaded_and_named(store: Counting, reso
     ref = store.ref("big.json", "x" * 598)
     inputs = json.loads(json.dumps(inputs).replace('"BIG"', json.dumps(ref)))
     with pytest.raises(
-        InputsNotLoaded, match=r"args\.rows\[1\](\.last)? they are 1200 bytes.*max_input_bytes is 1000.*raise executor"
+        CannotBegin, match=r"args\.rows\[1\](\.last)? they are 1200 bytes.*max_input_bytes is 1000.*raise executor"
     ) as raised:
         given(inputs, resolve, limit=1000)
     error = raised.value.outcome.error
@@ -138,13 +138,13 @@ def test_too_much_is_refused_before_it_is_loaded_and_named(store: Counting, reso
 @pytest.mark.parametrize("size", [1, -5, None, "1", 1.5, True])
 def test_a_size_that_is_a_lie_lets_nothing_larger_in(store: Counting, resolve: Resolver, size: Any) -> None:
     ref = {**store.ref("big.json", "x" * 5000), "size": size}
-    with pytest.raises(InputsNotLoaded, match="max_input_bytes is 1000"):
+    with pytest.raises(CannotBegin, match="max_input_bytes is 1000"):
         given({"args": {"a": ref}}, resolve, limit=1000)
 
 
 def test_a_page_whose_parts_are_too_much_together_is_refused(store: Counting, resolve: Resolver) -> None:
     parts = [{"result": store.ref(f"{n}.json", ["x" * 300])} for n in range(9)]
-    with pytest.raises(InputsNotLoaded, match=r"args\.all.*max_input_bytes is 2000"):
+    with pytest.raises(CannotBegin, match=r"args\.all.*max_input_bytes is 2000"):
         given({"args": {"all": store.ref("all.json", parts, schema_hint="manifest")}}, resolve, limit=2000)
 
 
@@ -159,7 +159,7 @@ def test_what_cannot_be_a_value_is_named(store: Counting, resolve: Resolver, bod
     ref: dict[str, Any] = {"kind": "result_ref", "store": "s3", "key": "7/rows.csv"}
     if body is not None:
         ref = store.ref("rows.csv", body)
-    with pytest.raises(InputsNotLoaded, match=says) as raised:
+    with pytest.raises(CannotBegin, match=says) as raised:
         given({"args": {"rows": ref}}, resolve)
     assert raised.value.outcome.error is not None and raised.value.outcome.error.kind == kind
 
@@ -171,7 +171,7 @@ def test_a_reference_that_knows_no_more_than_the_key_loads_nothing(store: Counti
     assert given({"args": {"rows": own}}, resolve)["args"] == {"rows": {"mine": 1}}
     made_up = {"kind": "result_ref", "store": "s3", "key": "7/own.json", **claims}
     for known in (resolve, Resolver(SqliteEventStore(Database(MEMORY)), store, "7")):
-        with pytest.raises(InputsNotLoaded, match=r"args\.rows: the object 7/own.json is not what was stored") as raised:
+        with pytest.raises(CannotBegin, match=r"args\.rows: the object 7/own.json is not what was stored") as raised:
             given({"args": {"rows": made_up}}, known)
         assert raised.value.outcome.error is not None and raised.value.outcome.error.kind == "schema"
 

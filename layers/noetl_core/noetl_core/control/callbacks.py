@@ -164,7 +164,7 @@ def token_for(control: Control, state: State, run: Run, wait: Wait) -> str:
     """Return the token that answers a waiting callback."""
     playbook = control.playbook(state.digest)
     step = playbook.body(run.step, undo=run.undoes is not None)
-    place = next(n for n in callback_tasks(playbook, step) if step.tasks[n].name == wait["task"])
+    place = next(n for n in callback_tasks(step) if step.tasks[n].name == wait["task"])
     return token_of(CallbackTarget(state.execution_id, run.id, wait["callback"], place), _key(control))
 
 

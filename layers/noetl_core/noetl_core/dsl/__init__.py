@@ -6,7 +6,8 @@
 * `fields`, `kinds` and `numbers` are tables: every key of the language, the keys of each tool kind that belong together, and the
   range of each number. `schema` (with `schema_types`) and `dump` use them too.
 * `dialect` rewrites accepted spellings that are more than another name of a key, before `parse` continues.
-* `keychain_uses` returns the credentials that a playbook reads; `versions` parses references to versions.
+* `derived` keeps what other modules compute of a playbook; `keychain_uses` returns the credentials that it reads; `versions`
+  parses references to versions.
 * `lint` reports probable mistakes in a valid playbook.
 
 Pure. How a playbook is executed is not known here (`engine`, `worker`), and templates are only compiled (`expr` evaluates

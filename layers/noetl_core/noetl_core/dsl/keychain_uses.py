@@ -7,18 +7,24 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from noetl_core.dsl.derived import derived
 from noetl_core.dsl.model import Playbook
 
 _READ: Final = re.compile(r"""\bkeychain\s*(?:\.\s*(\w+)|\[\s*(?:'([^']*)'|"([^"]*)")\s*\]|(\b))""")
 
 
+@derived
 def entries_used(playbook: Playbook) -> frozenset[str]:
     """Return the names of the entries that a step, or an entry that is used, reads; all of them where a template computes the
     name."""
-    known: frozenset[str] | None = playbook.memo.get("keychain_used")
-    if known is None:
-        known = playbook.memo["keychain_used"] = _used(playbook)
-    return known
+    names = frozenset(entry.name for entry in playbook.keychain)
+    if not names:
+        return names
+    used = _read(_texts((playbook.steps, playbook.workbook, playbook.executor)), names)
+    for entry in reversed(playbook.keychain):  # they read those above them
+        if entry.name in used:
+            used |= _read(_texts(entry.options), names)
+    return used
 
 
 def first_use(playbook: Playbook, name: str) -> str | None:
@@ -31,17 +37,6 @@ def first_use(playbook: Playbook, name: str) -> str | None:
         if _read(_texts(step), names):
             return f"step {step.name}"
     return None
-
-
-def _used(playbook: Playbook) -> frozenset[str]:
-    names = frozenset(entry.name for entry in playbook.keychain)
-    if not names:
-        return names
-    used = _read(_texts((playbook.steps, playbook.workbook, playbook.executor)), names)
-    for entry in reversed(playbook.keychain):  # they read those above them
-        if entry.name in used:
-            used |= _read(_texts(entry.options), names)
-    return used
 
 
 def _read(texts: Iterator[str], names: frozenset[str]) -> frozenset[str]:

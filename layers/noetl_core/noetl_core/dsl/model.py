@@ -7,7 +7,7 @@ executed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Final, Literal, get_args
@@ -376,8 +376,8 @@ class Playbook:
     digest: str = field(default="", compare=False)
 
     @cached_property
-    def memo(self) -> dict[str, Any]:
-        """Values that other modules derive from the playbook once. They stay true, because the playbook is frozen."""
+    def facts(self) -> dict[tuple[Callable[..., Any], tuple[Any, ...]], Any]:
+        """The store of `dsl.derived.derived`: facts by the function that computes them and its arguments."""
         return {}
 
     @cached_property
@@ -391,14 +391,12 @@ class Playbook:
 
     def body(self, name: str, *, undo: bool = False) -> Step:
         """Return what a run of the step executes; with `undo`, its compensation, as a step with nothing else."""
-        step = self.by_name[name]
-        if not undo:
-            return step
-        known: dict[str, Step] = self.memo.setdefault("compensations", {})
-        if name not in known:
-            loop = None if step.compensate_loop is None else replace(step.compensate_loop, exec="local")
-            known[name] = Step(name, step.compensate, loop=loop, pool=step.pool, spec=step.spec)
-        return known[name]
+        return (self._compensations if undo else self.by_name)[name]
+
+    @cached_property
+    def _compensations(self) -> Mapping[str, Step]:
+        loops = {s.name: s.compensate_loop and replace(s.compensate_loop, exec="local") for s in self.steps}
+        return {s.name: Step(s.name, s.compensate, loop=loops[s.name], pool=s.pool, spec=s.spec) for s in self.steps}
 
     @cached_property
     def entry_step(self) -> str:

@@ -11,7 +11,7 @@ import hmac
 from base64 import urlsafe_b64encode
 from hashlib import sha256
 
-from noetl_core.dsl.model import Playbook, Step
+from noetl_core.dsl.model import Step
 from noetl_core.values.frozen import frozen
 
 SIGNATURE_BYTES = 18
@@ -49,13 +49,9 @@ def target_of(token: str, key: bytes) -> CallbackTarget:
     return CallbackTarget(parts[0], parts[1], parts[2], int(parts[3]))
 
 
-def callback_tasks(playbook: Playbook, step: Step) -> tuple[int, ...]:
-    """Return the indexes of the callbacks by token in a step of the playbook, or in its compensation. Computed once per
-    playbook."""
-    known: dict[int, tuple[int, ...]] = playbook.memo.setdefault("callback_tasks", {})
-    if id(step) not in known:  # the playbook keeps both for as long as it lives
-        known[id(step)] = tuple(n for n, task in enumerate(step.tasks) if task.answered_by_token)
-    return known[id(step)]
+def callback_tasks(step: Step) -> tuple[int, ...]:
+    """Return the indexes of the callbacks by token in a step."""
+    return tuple(n for n, task in enumerate(step.tasks) if task.answered_by_token)
 
 
 def _mark(body: str, key: bytes) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from noetl_core.dsl.derived import derived
 from noetl_core.dsl.kinds import KINDS
 from noetl_core.dsl.model import Playbook, Task
 from noetl_core.engine.records import Boundary
@@ -24,16 +25,14 @@ _PARTS: dict[type, Callable[[Any], tuple[Any, ...]]] = {}
 """Class of the model -> its fields that may contain templates (and the class itself, so that there are always two)."""
 
 
+@derived
 def steps_read(playbook: Playbook, name: str) -> frozenset[str] | None:
     """Return the names of the steps whose results or status the templates of step `name` may read; None means any step.
 
     It never returns too few: `steps` used as a whole or with a computed key reads all, and a bare name reads the step of that
     name (resolution 14) wherever it stands in a template. Computed once per playbook and step.
     """
-    known: dict[str, frozenset[str] | None] = playbook.memo.setdefault("steps_read", {})
-    if name not in known:
-        known[name] = _steps_read(playbook, [playbook.by_name[name]])
-    return known[name]
+    return _steps_read(playbook, [playbook.by_name[name]])
 
 
 def needs_of(playbook: Playbook, state: State, boundaries: Sequence[Boundary]) -> Iterator[BoundaryNeed]:
@@ -58,19 +57,20 @@ def result_needs(playbook: Playbook, state: State, wanted: Any) -> Iterator[Boun
     if wanted is not playbook.executor.result:
         yield from _results(state, _steps_read(playbook, [wanted]) or ())
         return
-    if "result_reads" not in playbook.memo:
-        playbook.memo["result_reads"] = _steps_read(playbook, [wanted])
-    yield from _results(state, playbook.memo["result_reads"] or ())
+    yield from _results(state, _result_reads(playbook))
 
 
+@derived
+def _result_reads(playbook: Playbook) -> frozenset[str]:
+    """Return the steps that `executor.spec.result` reads."""
+    return _steps_read(playbook, [playbook.executor.result]) or frozenset()
+
+
+@derived
 def admissions_on_steps(playbook: Playbook) -> frozenset[str]:
     """Return the steps whose admission rules may read how other steps have ended."""
-    if "admissions_on_steps" not in playbook.memo:
-        guarded = [step for step in playbook.steps if step.admission is not None]
-        found = frozenset(step.name for step in guarded if _steps_read(playbook, [step.admission]) != frozenset())
-        playbook.memo["admissions_on_steps"] = found
-    known: frozenset[str] = playbook.memo["admissions_on_steps"]
-    return known
+    guarded = [step for step in playbook.steps if step.admission is not None]
+    return frozenset(step.name for step in guarded if _steps_read(playbook, [step.admission]) != frozenset())
 
 
 def _results(state: State, names: Iterable[str]) -> Iterator[BoundaryNeed]:
@@ -80,15 +80,13 @@ def _results(state: State, names: Iterable[str]) -> Iterator[BoundaryNeed]:
             yield ("boundary", at["run"], at["seq"])
 
 
+@derived
 def _routing_reads(playbook: Playbook, name: str) -> frozenset[str]:
     """Return the steps that the arcs of step `name` read, and those that the admission and the args of their targets read."""
-    known: dict[str, frozenset[str]] = playbook.memo.setdefault("routing_reads", {})
-    if name not in known:
-        step = playbook.by_name[name]
-        targets = [playbook.by_name[arc.step] for arc in step.router.arcs] if step.router else []
-        parts = [step.set_ctx, step.router, *(part for t in targets for part in (t.admission, t.args))]
-        known[name] = _steps_read(playbook, parts) or frozenset()
-    return known[name]
+    step = playbook.by_name[name]
+    targets = [playbook.by_name[arc.step] for arc in step.router.arcs] if step.router else []
+    parts = [step.set_ctx, step.router, *(part for t in targets for part in (t.admission, t.args))]
+    return _steps_read(playbook, parts) or frozenset()
 
 
 def _steps_read(playbook: Playbook, parts: list[Any]) -> frozenset[str] | None:

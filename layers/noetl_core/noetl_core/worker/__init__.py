@@ -2,9 +2,9 @@
 
 * `service` handles commands; `turns` decides which commands of one process run at the same time.
 * `claiming` holds a run: its claim, its stream, its lease.
-* `runner` drives one activation; `activation` is the state that its parts share, `run_tree` the tree of loops and passes,
-  `pipeline_passes` begins passes.
-* `tasks` carries out one task, `loops` runs loops, `waits` has tasks that wait.
+* `runner` drives one activation, and `task_runner` takes each task from move to move; `activation` is the state that its parts
+  share, `run_tree` the tree of loops and passes, `attempt` the current attempt of a task; `pipeline_passes` begins passes.
+* `tasks` has the parts of carrying out one task, `loops` runs loops, `waits` has tasks that wait.
 * `values` loads and stores values, `secrets` keeps secrets.
 
 The worker never starts a step and never writes to a queue: `control` does. Tool kinds are in `tools`; the rules of the

@@ -22,8 +22,8 @@ class PipelinePasses:
 
     def begin(self, pipe: Pipeline, ctx: CtxLayer, parent: LoopNode | None, scope: dict[str, Any]) -> PipelinePass:
         """Start a new pass over the pipeline. Tasks that the log records as done are folded into it and not run again."""
-        history, tasks = self._activation.history, self._activation.step.tasks
-        pass_ = PipelinePass(pipe, ctx, parent)
+        history, tasks = self._activation.claim.history, self._activation.step.tasks
+        pass_ = PipelinePass(pipe, tasks, ctx, parent)
         pipe.iter = scope
         events = history.tasks.pop(pipe.path, ())
         sealed_at = history.sealed_at.get(pipe.path, 0) if history.sealed is not None else -1
@@ -38,24 +38,24 @@ class PipelinePasses:
 
     def _unseal(self, pass_: PipelinePass) -> None:
         """Restore the secrets that a pass held when it was suspended. Secrets that cannot be decrypted stay undefined."""
-        sealed = self._activation.history.sealed
+        sealed = self._activation.claim.history.sealed
         if self._seals is None or sealed is None:
             return
         if self._opened is None:
             self._opened = self._seals.open(sealed)
-            self._activation.offload.tainted = True
+            self._activation.values.tainted = True
         restore(pass_, self._opened.get(pass_.path, {}))
 
     def sealed(self, passes: list[PipelinePass]) -> str | None:
         """Return the secrets that unfinished passes hold, encrypted for the worker that resumes the run."""
-        return self._seals.seal(passes) if self._seals is not None and self._activation.offload.tainted else None
+        return self._seals.seal(passes) if self._seals is not None and self._activation.values.tainted else None
 
     def scope(self, pass_: PipelinePass) -> Scope:
         """Return the scope of a pass's templates. Arguments of the step that read the iterator are evaluated once per pass.
         Raises `TemplateError`."""
         activation = self._activation
-        scope = activation.scope(pass_.ctx, pass_.iter)
-        scope.blanks = pass_.blanks
+        scope = activation.values.scope(pass_.ctx.view, pass_.iter)
+        scope.blanks = pass_.attempt.blanks
         if not activation.step.each_args:
             return scope
         if pass_.args is None:

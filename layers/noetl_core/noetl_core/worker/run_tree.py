@@ -1,5 +1,5 @@
 """The tree of a run: its inner nodes are loops (`LoopNode`), its leaves are passes over the pipeline (`PipelinePass`). This
-module only keeps state; `runner` and `loop_runner` act on it."""
+module only keeps state; `runner`, `task_runner` and `loops.runner` act on it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from noetl_core.dsl.model import Loop
+from noetl_core.dsl.model import Loop, Task
+from noetl_core.engine import ids
 from noetl_core.engine.loops import Load, condense, iteration_scope, merge_ctx
 from noetl_core.engine.pipelines.pipeline import Pipeline
 from noetl_core.events.runs import LoopIterationCompleted
 from noetl_core.events.shapes import ChunkOfLoop, Counts, Failure, Wait
-from noetl_core.expr.scope import Blanks
+from noetl_core.worker.attempt import Attempt
 
 Path = tuple[int, ...]
 
@@ -50,15 +51,34 @@ class PipelinePass:
     """One pass over the pipeline. `ctx` is the layer of its iteration."""
 
     pipe: Pipeline
+    tasks: Sequence[Task]
     ctx: CtxLayer
     parent: LoopNode | None = None
     args: Mapping[str, Any] | None = None
     """The run's args with those of the iteration, once they have been evaluated."""
-    blanks: Blanks = field(default_factory=dict)
-    """The undefined names that text of its next task was rendered without."""
-    wait: Wait | None = None
-    permit: tuple[str, int] | None = None
-    """The permit of its next task: the id of its wait, and when it may be used (microseconds)."""
+    attempt: Attempt = field(default_factory=Attempt)
+    """The current attempt of its next task."""
+
+    @property
+    def task(self) -> Task:
+        """The next task, or the current one."""
+        return self.tasks[self.pipe.pc]
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """The task run and the attempt of its task."""
+        return self.pipe.task_run(self.task), self.pipe.attempt
+
+    def wait_id(self, what: str) -> str:
+        """Return the id of a wait of the current attempt. It is the same in every worker."""
+        return ids.wait_id(*self.key, what)
+
+    def placed(self, wait: Wait) -> Wait:
+        """Return a wait with its task and iteration added."""
+        placed: Wait = {**wait, "task": self.task.name}
+        if self.path:
+            placed["iteration"] = list(self.path)  # `path` is a child playbook's
+        return placed
 
     @property
     def path(self) -> Path:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from noetl_core.dsl.kinds import WAITING_KINDS
-from noetl_core.dsl.model import Playbook
+from noetl_core.dsl.model import Playbook, Task
 from noetl_core.engine.dispatch.asks import only_waits
 from noetl_core.engine.loops import SpreadRule
 from noetl_core.engine.records import Ask, Command, Event, StreamId
@@ -34,7 +34,7 @@ from noetl_core.ports import (
 from noetl_core.tools.http.execution_tokens import ExecutionTokens
 from noetl_core.tools.registry import ToolRegistry
 from noetl_core.values.instants import SECOND
-from noetl_core.worker.activation import Activation
+from noetl_core.worker.activation import Activation, Invocation
 from noetl_core.worker.claiming.asker import CLAIM_WITHIN_S, Asker
 from noetl_core.worker.claiming.claim import Claim, Claims
 from noetl_core.worker.claiming.handled import Handled
@@ -50,6 +50,7 @@ from noetl_core.worker.secrets.sealing import Seals
 from noetl_core.worker.tasks.tool_caller import ToolCaller
 from noetl_core.worker.turns import Share, Turn
 from noetl_core.worker.values.execution_view import TEMPLATE_BYTES, Resolver, Views
+from noetl_core.worker.values.offload import RunValues
 from noetl_core.worker.waits.stop_run import StopRun, was_ended
 
 if TYPE_CHECKING:
@@ -187,8 +188,8 @@ class Worker:
             if isinstance(claim, Handled):
                 return claim
             if command.undoes is not None and command.undoes.get("stops"):
-                return self._stop(command.undoes["run"], claim, command, lease)
-            return self._run(command, claim, deadline, lease)
+                return self._stop(command.undoes["run"], claim, command)
+            return self._run(command, claim, deadline)
         except Exception:
             if command.claim is not None:  # no queue delivers it again
                 with suppress(PortError, Fenced):
@@ -212,38 +213,30 @@ class Worker:
         """Return whether the command may run at the same time as others in its process."""
         if command.mode == "takeover":
             return "alone"
-        playbook = self.playbooks(command.digest)
-        known: dict[tuple[str, bool], Share] = playbook.memo.setdefault("shares", {})
         if command.undoes is not None and command.undoes.get("stops"):
             return "waits"
-        body = (command.step, command.undoes is not None)
-        if body not in known:
-            step = playbook.body(command.step, undo=body[1])
-            known[body] = "waits" if only_waits(step) else "computes"
-        return known[body]
+        step = self.playbooks(command.digest).body(command.step, undo=command.undoes is not None)
+        return "waits" if only_waits(step) else "computes"
 
     def runs_inline(self, command: Command) -> bool:
         """Return whether a command ends within milliseconds: a step without a loop, or a chunk of a few iterations, whose tools
         never block and whose policies neither retry nor jump."""
-        if command.undoes is not None:
-            return False
-        playbook = self.playbooks(command.digest)
-        known: dict[str, bool] = playbook.memo.setdefault("runs_inline", {})
-        if command.step not in known:
-            step = playbook.by_name[command.step]
-            rules = [rule for task in step.tasks if task.policy is not None for rule in task.policy.rules]
-            turns = any(rule.then.do in ("retry", "jump") for rule in rules)
-            looped = step.loop is not None and (step.loop.inner is not None or step.loop.cursor is not None)
-            quick = all(t.kind not in WAITING_KINDS and t.rate is None and self.tools.inline(t.kind) for t in step.tasks)
-            known[command.step] = quick and not turns and not looped
+        step = self.playbooks(command.digest).by_name[command.step]
         few = command.chunk is not None and command.loop is not None and command.loop["chunk_size"] <= FEW_ITERATIONS
-        return known[command.step] and (few or playbook.by_name[command.step].loop is None)
+        short = step.loop is None or (few and step.loop.inner is None and step.loop.cursor is None)
+        return short and command.undoes is None and all(map(self._ends_at_once, step.tasks))
 
-    def _stop(self, ended: str, claim: Claim, command: Command, lease: RunLease) -> Handled:
+    def _ends_at_once(self, task: Task) -> bool:
+        rules = () if task.policy is None else task.policy.rules
+        straight = not any(rule.then.do in ("retry", "jump") for rule in rules)
+        return straight and task.kind not in WAITING_KINDS and task.rate is None and self.tools.inline(task.kind)
+
+    def _stop(self, ended: str, claim: Claim, command: Command) -> Handled:
         """Stop the outside work of the run `ended`."""
-        with self._renewed(lease):
+        with self._renewed(claim.lease):
             try:
-                boundary = StopRun(self.store, self.tools, self.clock, command, lease.cancelled).carry_out(ended, claim.history)
+                stop_run = StopRun(self.store, self.tools, self.clock, command, claim.lease.cancelled)
+                boundary = stop_run.carry_out(ended, claim.history)
                 counted: Any = {**boundary.data, "events": claim.journal.events + 1}
                 claim.journal.put(replace(boundary, data=counted))
                 claim.journal.close()
@@ -253,16 +246,17 @@ class Worker:
 
     # --- the run --------------------------------------------------------------------------------------------------------
 
-    def _run(self, command: Command, claim: Claim, deadline: int | None, lease: RunLease) -> Handled:
-        activation, runner = self._activate(command, claim, deadline, lease)
+    def _run(self, command: Command, claim: Claim, deadline: int | None) -> Handled:
+        lease = claim.lease
+        activation, runner, keychain = self._activate(command, claim, deadline)
         with self._renewed(lease):
             try:
-                refused = _refused_by(activation.keychain) if command.as_of == 0 and command.mode == "first" else None
+                refused = _refused_by(keychain) if command.as_of == 0 and command.mode == "first" else None
                 return _end(activation, runner.run() if refused is None else new(StepFailed, 0, error=refused))
             except Fenced as fenced:
                 lease.stop()
                 if was_ended(self.store, StreamId(command.execution_id, command.run_id)):
-                    runner.stop_begun()
+                    runner.tasks.stop_begun()
                 return Handled("dropped", f"fenced: {fenced}")
             except Cancelled:
                 if lease.being_ended:
@@ -285,49 +279,42 @@ class Worker:
                 self.heartbeat.remove(lease)
             lease.hide_output()
 
-    def _activate(self, command: Command, claim: Claim, deadline: int | None, lease: RunLease) -> tuple[Activation, Runner]:
-        """Return the activation of a claimed run, and its runner."""
+    def _activate(self, command: Command, claim: Claim, deadline: int | None) -> tuple[Activation, Runner, Keychain]:
+        """Return the activation of a claimed run, its runner, and its keychain."""
         playbook = self.playbooks(command.digest)
         step = playbook.body(command.step, undo=command.undoes is not None)
         secrets = None
         if self.secrets is not None:
             secrets = PermittedCredentials(self.secrets, command.digest, self.registered, self.paths_required)
-        as_of = claim.history.as_of
         resolve = Resolver(
             self.store, self.results, command.execution_id, max(TEMPLATE_BYTES, playbook.executor.limits.max_input_bytes)
         )
         tokens = ExecutionTokens(self.tokens, command.execution_id, resolve.family.first)
-        view = self.views(command, as_of if as_of is not None else command.as_of)
+        as_of = claim.history.as_of
+        view = self.views(command, command.as_of if as_of is None else as_of)
         names = {"workload": view.workload, "execution_id": command.execution_id, "trigger": view.trigger}
         keychain = Keychain(playbook, secrets, tokens, names, resolve, strict=view.strict)
+        tainted = bool(playbook.keychain) or claim.history.masked
         activation = Activation(
             playbook=playbook,
             step=step,
             step_run=command.loop["run"] if command.loop is not None else command.run_id,
-            view=view,
-            history=claim.history,
-            keychain=keychain,
-            clock=self.clock,
-            journal=claim.journal,
-            lease=lease,
-            results=self.results,
-            resolve=resolve,
             chunk=_chunk(command),
-            deadline=deadline,
-            chained=command.claim is not None,
-            spread=None if command.undoes is not None else self.spread,
-            rates=self.rates,
-            works_outside=lambda kind: self.tools.outside(kind) is not None,
+            values=RunValues(view, keychain, self.results, resolve, playbook.executor, tainted=tainted),
+            claim=claim,
+            clock=self.clock,
+            invocation=Invocation(deadline, used=command.claim is not None),
         )
         seals = Seals(self.sealer, command.execution_id, command.run_id) if self.sealer is not None else None
-        key, url = self.callback_key, self.callback_url
         runner = Runner(
             activation,
             PipelinePasses(activation, seals),
             ToolCaller(activation, self.tools, keychain.read, tokens),
-            CallbackTokens(playbook, step, command.execution_id, command.run_id, key, url),
+            CallbackTokens(step, command.execution_id, command.run_id, self.callback_key, self.callback_url),
+            self.rates,
+            None if command.undoes is not None else self.spread,
         )
-        return activation, runner
+        return activation, runner, keychain
 
 
 def _refused_by(keychain: Keychain) -> Failure | None:
@@ -349,18 +336,18 @@ def _chunk(command: Command) -> ChunkOfLoop | None:
 
 def _end(activation: Activation, ended: BoundaryEvent) -> Handled:
     """Write the boundary commit."""
-    counted: Any = {**ended.data, "events": activation.journal.events + 1}
+    counted: Any = {**ended.data, "events": activation.claim.journal.events + 1}
     spread = ended.name == "StepSuspended" and "succeeded" in ended.data
-    if (ended.name != "StepSuspended" or spread) and (aggregates := activation.journal.aggregates.stated()) is not None:
+    if (ended.name != "StepSuspended" or spread) and (aggregates := activation.claim.journal.aggregates.stated()) is not None:
         counted["aggregates"] = aggregates
     boundary: Any = Event(ended.name, activation.clock.now(), counted)
     activation.recorder.put(boundary)
-    activation.journal.close()
+    activation.claim.journal.close()
     if ended.name == "StepSuspended" and spread:
         return Handled("spread", _why(ended.data))
     if ended.name == "StepSuspended":
         return Handled("suspended", ended.name)
-    return Handled("done", ended.name, boundary=activation.journal.seq - 1)
+    return Handled("done", ended.name, boundary=activation.claim.journal.seq - 1)
 
 
 def _why(handed_over: StepSuspended) -> str:

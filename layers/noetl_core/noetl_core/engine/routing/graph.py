@@ -7,6 +7,7 @@ from functools import reduce
 from graphlib import TopologicalSorter
 from operator import and_
 
+from noetl_core.dsl.derived import derived
 from noetl_core.dsl.model import Playbook, Step
 
 Edges = Mapping[str, tuple[str, ...]]
@@ -66,44 +67,38 @@ def dominators(edges: Edges, forward: Edges, root: str, bits: Mapping[str, int])
     return found
 
 
+@derived
 def next_rounds(playbook: Playbook) -> Mapping[tuple[str, str], tuple[str, ...]]:
     """Return for each back arc, as (from, to), the joins of mode any or count whose next round begins with it: every path to
     the join goes through its target, or only the join leads to its source. Computed once per playbook."""
-    if "next_rounds" not in playbook.memo:
-        joins = [step.name for step in joins_of(playbook) if step.join is not None and step.join.mode != "all"]
-        edges = edges_of(playbook)
-        forward = forward_edges(edges, (playbook.entry_step,)) if joins else edges
-        back = back_edges(edges, forward)
-        bit = {name: 1 << n for n, name in enumerate(dict.fromkeys([*joins, *(target for _, target in sorted(back))]))}
-        over = dominators(edges, forward, playbook.entry_step, bit) if back else {}
-        playbook.memo["next_rounds"] = {
-            (name, target): begun
-            for name, target in back
-            if (begun := tuple(j for j in joins if over.get(j, 0) & bit[target] or over.get(name, 0) & bit[j]))
-        }
-    found: Mapping[tuple[str, str], tuple[str, ...]] = playbook.memo["next_rounds"]
-    return found
+    joins = [step.name for step in joins_of(playbook) if step.join is not None and step.join.mode != "all"]
+    edges = edges_of(playbook)
+    forward = forward_edges(edges, (playbook.entry_step,)) if joins else edges
+    back = back_edges(edges, forward)
+    bit = {name: 1 << n for n, name in enumerate(dict.fromkeys([*joins, *(target for _, target in sorted(back))]))}
+    over = dominators(edges, forward, playbook.entry_step, bit) if back else {}
+    return {
+        (name, target): begun
+        for name, target in back
+        if (begun := tuple(j for j in joins if over.get(j, 0) & bit[target] or over.get(name, 0) & bit[j]))
+    }
 
 
+@derived
 def joins_of(playbook: Playbook) -> tuple[Step, ...]:
     """Return the steps with `spec.join`, in the order of the playbook."""
-    if "joins" not in playbook.memo:
-        playbook.memo["joins"] = tuple(step for step in playbook.steps if step.join is not None)
-    joins: tuple[Step, ...] = playbook.memo["joins"]
-    return joins
+    return tuple(step for step in playbook.steps if step.join is not None)
 
 
+@derived
 def joins_below(playbook: Playbook) -> Mapping[str, int]:
     """Return for each step the joins that its tokens can still reach over forward edges, itself excluded, as bits in the
     order of `joins_of`. Computed once per playbook."""
-    if "joins_below" not in playbook.memo:
-        bit = {step.name: 1 << n for n, step in enumerate(joins_of(playbook))}
-        edges = forward_edges(edges_of(playbook), (playbook.entry_step,))
-        below: dict[str, int] = {}
-        for name in TopologicalSorter(edges).static_order():  # targets first
-            below[name] = 0
-            for target in edges[name]:
-                below[name] |= below[target] | bit.get(target, 0)
-        playbook.memo["joins_below"] = below
-    found: Mapping[str, int] = playbook.memo["joins_below"]
-    return found
+    bit = {step.name: 1 << n for n, step in enumerate(joins_of(playbook))}
+    edges = forward_edges(edges_of(playbook), (playbook.entry_step,))
+    below: dict[str, int] = {}
+    for name in TopologicalSorter(edges).static_order():  # targets first
+        below[name] = 0
+        for target in edges[name]:
+            below[name] |= below[target] | bit.get(target, 0)
+    return below

@@ -7,10 +7,11 @@ does in a coloured Petri net, so that a slow branch of one round and the first t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Literal
 
+from noetl_core.dsl.derived import derived
 from noetl_core.dsl.model import Playbook, Step
 from noetl_core.engine import ids
 from noetl_core.engine.fold.tokens import round_key
@@ -158,7 +159,10 @@ def _merge(p: RoutingPass, step: Step, tokens: Sequence[Token]) -> None:
 
 
 def _step_order(playbook: Playbook, token: Token) -> int:
-    places: dict[str, int] = playbook.memo.setdefault("places", {})
-    if not places:
-        places.update({s.name: i for i, s in enumerate(playbook.steps)})
-    return -1 if token.event is None else places.get(token.event["step"], -1)
+    return -1 if token.event is None else _places(playbook).get(token.event["step"], -1)
+
+
+@derived
+def _places(playbook: Playbook) -> Mapping[str, int]:
+    """Return the place of each step in the playbook."""
+    return {step.name: place for place, step in enumerate(playbook.steps)}

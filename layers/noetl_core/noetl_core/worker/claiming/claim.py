@@ -24,10 +24,11 @@ a second, and may be tried again."""
 
 @frozen
 class Claim:
-    """A claimed run: what its stream holds so far, and the journal that continues it."""
+    """A claimed run: what its stream holds so far, the journal that continues it, and the lease on it."""
 
     history: RunHistory
     journal: Journal
+    lease: RunLease
 
 
 class Claims:
@@ -65,7 +66,7 @@ class Claims:
                 if history.next_seq <= seq:
                     raise CorruptLog(f"{stream} refused position {seq} and does not hold it") from None
                 continue
-            return Claim(history, journal)
+            return Claim(history, journal, lease)
 
     def begin(self, command: Command, deadline: int | None, lease: RunLease) -> Claim | Handled:
         """Begin a run that is claimed by the commit that scheduled it. Its first commit, which has `StepStarted`, is the put that
@@ -81,7 +82,7 @@ class Claims:
         history.as_of = command.as_of
         lease.journal = journal
         journal.put(self._claim_event(command, "first", history))
-        return Claim(history, journal)
+        return Claim(history, journal, lease)
 
     def _history(self, command: Command, stream: StreamId) -> RunHistory:
         return read_run_history(self._store, stream, self._carried_over(command))

@@ -11,7 +11,7 @@ from noetl_core.events.table import SAYS_MASKED
 from noetl_core.expr import contains_secret, mask
 from noetl_core.ports import Clock
 from noetl_core.worker.claiming.journal import Journal
-from noetl_core.worker.values.offload import Offload
+from noetl_core.worker.values.offload import RunValues
 
 _VALUES: Final = frozenset({"result", "prev"})
 """Keys of payloads whose values may be large."""
@@ -20,10 +20,10 @@ _WRITES: Final = frozenset({"set_ctx", "set_iter"})
 
 
 class Recorder:
-    """Records the events of an activation. `offload` knows whether values may contain secrets, and masks them."""
+    """Records the events of an activation. `values` knows whether values may contain secrets, and masks them."""
 
-    def __init__(self, journal: Journal, clock: Clock, offload: Offload) -> None:
-        self._journal, self._clock, self._offload = journal, clock, offload
+    def __init__(self, journal: Journal, clock: Clock, values: RunValues) -> None:
+        self._journal, self._clock, self._values = journal, clock, values
 
     def record(self, kind: Callable[Keys, Any], /, *_: Keys.args, **data: Keys.kwargs) -> None:
         """Write an event of payload type `kind` (`events.runs`), with its secrets masked."""
@@ -33,7 +33,7 @@ class Recorder:
     def put(self, event: RunEvent) -> None:
         """Write an event with its secrets masked. An event from which a later worker continues is marked `masked` if it hides
         something."""
-        if self._offload.tainted and contains_secret(event.data):
+        if self._values.tainted and contains_secret(event.data):
             hidden = {"masked": True} if event.name in SAYS_MASKED else {}
             shown: Any = Event(event.name, event.ts, {**self._shown(event.data), **hidden})
             event = shown
@@ -42,7 +42,7 @@ class Recorder:
     def _shown(self, data: Any) -> dict[str, Any]:
         """Return the data of an event with its secrets masked. A large value that contains secrets is stored without them."""
         shown: dict[str, Any] = {}
-        kept = self._offload.masked
+        kept = self._values.masked
         for key, value in data.items():
             if key in _WRITES and isinstance(value, Mapping):
                 shown[key] = {name: kept(part) for name, part in value.items()}
@@ -54,4 +54,4 @@ class Recorder:
 
     def masked(self, value: Any) -> Any:
         """Return `value` with its secrets masked."""
-        return mask(value) if self._offload.tainted else value
+        return mask(value) if self._values.tainted else value

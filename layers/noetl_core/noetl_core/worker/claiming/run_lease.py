@@ -71,12 +71,11 @@ class RunLease:
                 started_task.cancelled.set()
         return started_task
 
-    def task_ended(self, started_task: StartedTask) -> int | None:
-        """Unregister a task that has ended or was abandoned. Returns when it started, or None if `TaskStarted` was already
-        recorded."""
+    def task_ended(self, started_task: StartedTask) -> bool:
+        """Unregister a task that has ended or was abandoned. Returns whether `TaskStarted` is recorded."""
         with self._lock:
             self._started_tasks.discard(started_task)
-            return None if started_task.announced else started_task.since
+            return started_task.announced
 
     def stop(self) -> None:
         """Cancel every running call, because its outcome is no longer needed."""

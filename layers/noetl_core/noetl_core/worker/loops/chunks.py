@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any
 
-from noetl_core.dsl.kinds import WAITING_KINDS
-from noetl_core.dsl.model import Loop
+from noetl_core.dsl.derived import derived
+from noetl_core.dsl.model import Loop, Playbook
 from noetl_core.engine.loops import chunk_plan, chunk_range, slice_key
 from noetl_core.events.runs import StepSuspended
 from noetl_core.events.shapes import ChunkOfLoop, LoopPlan
@@ -18,6 +18,7 @@ from noetl_core.worker.activation import Activation
 from noetl_core.worker.loops.collections import LoopCollections, LoopFailed
 from noetl_core.worker.loops.spread import LoopSpread
 from noetl_core.worker.run_tree import CtxLayer, LoopNode
+from noetl_core.worker.tasks.tool_caller import ToolCaller
 from noetl_core.worker.values.execution_view import view_key
 from noetl_core.worker.values.offload import NotJson, encode
 
@@ -25,8 +26,8 @@ from noetl_core.worker.values.offload import NotJson, encode
 class LoopChunks:
     """The chunks of an activation's loop, for the lead run and for chunk runs."""
 
-    def __init__(self, activation: Activation, collections: LoopCollections) -> None:
-        self._activation, self._collections = activation, collections
+    def __init__(self, activation: Activation, collections: LoopCollections, caller: ToolCaller) -> None:
+        self._activation, self._collections, self._caller = activation, collections, caller
         self._began = 0
         """The instant at which this process began the chunk (microseconds)."""
 
@@ -35,15 +36,11 @@ class LoopChunks:
 
         A sequential loop always stays with one worker, because each iteration sees the writes of those before.
         """
-        if loop.cursor is not None or loop.mode != "parallel" or () in self._activation.history.collections:
+        if loop.cursor is not None or loop.mode != "parallel" or () in self._activation.claim.history.collections:
             return False  # a loop that has begun here stays here
         if loop.exec in ("local", "distributed"):
             return loop.exec == "distributed"
-        return self._waits and loop.inner is None
-
-    @property
-    def _waits(self) -> bool:
-        return any(t.kind in WAITING_KINDS or self._activation.works_outside(t.kind) for t in self._activation.step.tasks)
+        return self._caller.step_waits() and loop.inner is None
 
     def hand_over(self, loop: Loop, ctx: CtxLayer, outer: dict[str, Any]) -> None:
         """As the lead of a distributed loop, store the slices, then hand over to the control plane. Raises `LoopFailed`."""
@@ -51,9 +48,8 @@ class LoopChunks:
         items = collections.render_items(loop, ctx, outer)
         limit, size = collections.limit(loop, ctx, outer), collections.chunk_size(loop, ctx, outer)
         collections.commit_every(loop, ctx, outer)  # a wrong value fails the loop here, not in each chunk
-        plan = chunk_plan(
-            len(items), limit, size, waits=self._waits, seconds=self._recent_seconds.get(activation.step.name)
-        ).as_dict()
+        seconds = iteration_seconds(activation.playbook).get(activation.step.name)
+        plan = chunk_plan(len(items), limit, size, waits=self._caller.step_waits(), seconds=seconds).as_dict()
         activation.end(StepSuspended, waits=[], loop=self._stored(loop, plan, items, ctx, outer))
 
     def plan_rest(self, node: LoopNode, spread: LoopSpread) -> LoopPlan:
@@ -65,7 +61,8 @@ class LoopChunks:
 
     def _stored(self, loop: Loop, plan: LoopPlan, items: Sequence[Any], ctx: CtxLayer, outer: dict[str, Any]) -> LoopPlan:
         """Store the slices of `items` and the view of the templates. Return the plan with where chunks find them."""
-        activation = self._activation
+        activation, results = self._activation, self._activation.values.results
+        run = activation.execution_id, activation.step_run
         if activation.claimed_at > 0:
             plan = {**plan, "claim": activation.claimed_at}
         digest = sha256()
@@ -76,15 +73,13 @@ class LoopChunks:
             except NotJson as error:
                 raise LoopFailed("schema", f"loop.in is no JSON data: {error}") from None
             digest.update(body)
-            activation.results.put(slice_key(activation.execution_id, activation.step_run, chunk, plan), body)
-        view = activation.results.put(view_key(activation.execution_id, activation.step_run), encode(activation.view.context))[
-            "key"
-        ]
+            results.put(slice_key(*run, chunk, plan), body)
+        view = results.put(view_key(*run), encode(activation.view.context))
         return {
             **plan,
             "checksum": "sha256:" + digest.hexdigest(),
             "tolerated": self._collections.tolerated(loop, len(items), ctx, outer),
-            "view": view,
+            "view": view["key"],
         }
 
     def chunk_node(self, loop: Loop, ctx: CtxLayer, outer: dict[str, Any], chunk: ChunkOfLoop) -> LoopNode:
@@ -93,7 +88,7 @@ class LoopChunks:
         sliced_by = chunk.get("slices", activation.step_run)  # a redrive uses the slices of the earlier run
         key = slice_key(activation.execution_id, sliced_by, chunk["chunk"], chunk)
         try:
-            items = json.loads(activation.results.get(key))
+            items = json.loads(activation.values.results.get(key))
         except NotFound:
             raise LoopFailed("storage", f"the slice {key} of the loop's collection is gone") from None
         node = LoopNode(loop, (), items, ctx, outer, limit=chunk["per_chunk"], first=chunk_range(chunk, chunk["chunk"]).start)
@@ -107,12 +102,12 @@ class LoopChunks:
         ran = node.succeeded + node.failed - node.restored
         if ran <= 0:
             return
-        step = self._activation.step.name
         took = (self._activation.clock.now() - self._began) / SECOND * min(node.limit, ran) / ran
-        self._recent_seconds[step] = (self._recent_seconds.get(step, took) + took) / 2
+        recent, step = iteration_seconds(self._activation.playbook), self._activation.step.name
+        recent[step] = (recent.get(step, took) + took) / 2
 
-    @property
-    def _recent_seconds(self) -> dict[str, float]:
-        """Recent seconds per iteration, by step, of the chunks that this process ran of the playbook."""
-        recent: dict[str, float] = self._activation.playbook.memo.setdefault("iteration_s", {})
-        return recent
+
+@derived
+def iteration_seconds(_: Playbook) -> dict[str, float]:
+    """Return the recent seconds per iteration, by step, of the chunks that this process ran of a playbook."""
+    return {}

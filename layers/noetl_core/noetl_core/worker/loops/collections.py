@@ -46,13 +46,13 @@ class LoopCollections:
     def collection(self, loop: Loop, path: Path, ctx: CtxLayer, outer: dict[str, Any]) -> Sequence[Any]:
         """Return `loop.in`: recorded when it is first rendered, afterwards read from the log."""
         activation = self._activation
-        known = activation.history.collections.get(path)
+        known = activation.claim.history.collections.get(path)
         if known is not None:
             held = known["items"]
-            return list(activation.resolve(held) if is_reference(held) else held)
+            return list(activation.values.resolve(held) if is_reference(held) else held)
         items = self.render_items(loop, ctx, outer)
         try:
-            stored = activation.offload.store_if_large(
+            stored = activation.values.store_if_large(
                 items, f"loops/{activation.step_run}/items{key_suffix(activation.chunk, path)}"
             )
         except NotJson as error:
@@ -67,12 +67,12 @@ class LoopCollections:
         """Return `loop.in` as a list."""
         activation = self._activation
         try:
-            value = render(loop.in_, activation.scope(ctx, outer))
+            value = render(loop.in_, activation.values.scope(ctx.view, outer))
             if is_reference(value):
-                value = activation.resolve(value)
+                value = activation.values.resolve(value)
             listed = rows(value) if isinstance(value, dict) else None
             if listed is not None:
-                value = activation.resolve(listed) if is_reference(listed) else listed
+                value = activation.values.resolve(listed) if is_reference(listed) else listed
         except TemplateError as error:
             raise LoopFailed(error.kind, f"loop.in: {error}") from None
         except NotFound as error:
@@ -112,7 +112,7 @@ class LoopCollections:
     def number(self, value: Any, allowed: Range, what: str, ctx: CtxLayer, outer: dict[str, Any]) -> float | None:
         """Return a number of the loop, if it states one."""
         try:
-            return value_of(value, allowed, f"{what} of the loop", self._activation.scope(ctx, outer))
+            return value_of(value, allowed, f"{what} of the loop", self._activation.values.scope(ctx.view, outer))
         except TemplateError as error:
             raise LoopFailed(error.kind, str(error)) from None
 

@@ -21,13 +21,12 @@ from noetl_core.ports import NotFound
 from noetl_core.tools.base import BadInput
 from noetl_core.tools.cursors.base import Claimed, ClaimIds, Inputs, Row, Settlement, Source, source_of
 from noetl_core.values.instants import SECOND
-from noetl_core.worker.activation import Activation
+from noetl_core.worker.activation import SPARE_S, Activation
 from noetl_core.worker.claiming.journal import Fenced
 from noetl_core.worker.loops.collections import LoopCollections, LoopFailed
 from noetl_core.worker.loops.frame_items import Frame, FrameItems
 from noetl_core.worker.run_tree import CtxLayer, LoopNode
 from noetl_core.worker.values.offload import NotJson
-from noetl_core.worker.waits.waiting_passes import SPARE_S
 
 PAUSES_S: Final = (0.5, 2.0, 5.0, 10.0)
 """Pauses before a failed call of the source is repeated."""
@@ -51,7 +50,7 @@ class LoopFrames:
 
     def __init__(self, activation: Activation, collections: LoopCollections, call: CallSource) -> None:
         self._activation, self._collections, self._call = activation, collections, call
-        self._items = FrameItems(activation.resolve)
+        self._items = FrameItems(activation.values.resolve)
         self._source: Source | None = None
         self._size, self._lease_s = 1, 0.0
         self._claims = 0
@@ -73,7 +72,7 @@ class LoopFrames:
         node = LoopNode(loop, (), self._items, ctx, outer, limit=collections.limit(loop, ctx, outer))
         node.more, node.outcomes = True, {}
         node.commit_every = collections.commit_every(loop, ctx, outer)
-        for claimed in activation.history.frames:
+        for claimed in activation.claim.history.frames:
             own = claimed["run"] == activation.step_run
             self._claims += own
             if self._items.add(claimed) is None and own:
@@ -83,7 +82,7 @@ class LoopFrames:
 
     def _open_source(self, cursor: Cursor, ctx: CtxLayer, outer: dict[str, Any]) -> Source:
         try:
-            return source_of(cursor.kind, render(cursor.fields, self._activation.scope(ctx, outer)))
+            return source_of(cursor.kind, render(cursor.fields, self._activation.values.scope(ctx.view, outer)))
         except TemplateError as error:
             raise LoopFailed(error.kind, f"loop.cursor: {error}") from None
         except NotFound as error:
@@ -157,7 +156,7 @@ class LoopFrames:
         held: set[str] = set()
         for inputs in asked:
             held.update(self._opened_source.held(self._result(inputs, "renew", frame.ids.claim), rows))
-        begun = self._activation.history.begun
+        begun = self._activation.claim.history.begun
         lost = [i for i, row in zip(indexes, rows, strict=True) if row.key not in held and not node.running(i)]
         for index in lost:
             path, key = (index,), frame.keys[index - frame.first]
@@ -168,7 +167,7 @@ class LoopFrames:
             error: Failure = {"kind": "lost", "message": message, "retryable": False}
             done: LoopIterationCompleted = {"path": [index], "status": "error", "error": error}
             begun.discard(path)
-            self._activation.history.tasks.pop(path, None)
+            self._activation.claim.history.tasks.pop(path, None)
             self._activation.recorder.record(LoopIterationCompleted, **done)
             node.finished.add(index)
             node.begun.discard(index)
@@ -183,12 +182,14 @@ class LoopFrames:
         activation = self._activation
         try:
             self._settle_all(node)
-            activation.lease.read_gate()
-            activation.lease.check()
-            if activation.lease.gate == "pause":
+            activation.claim.lease.read_gate()
+            activation.claim.lease.check()
+            if activation.claim.lease.gate == "pause":
                 activation.halt = activation.halt or "pause"
             elif (
-                activation.deadline is not None and activation.clock.now() + SPARE_S * SECOND > activation.deadline and node.items
+                activation.invocation.deadline is not None
+                and activation.invocation.left_s(activation.clock.now()) < SPARE_S
+                and node.items
             ):
                 activation.halt = activation.halt or "deadline"
             if activation.halt:
@@ -243,7 +244,7 @@ class LoopFrames:
         if repeated:
             data["repeated"] = repeated
         activation.recorder.record(LoopFrameClaimed, **data)
-        activation.journal.flush()
+        activation.claim.journal.flush()
         self._claims += 1
         self._renewed_at = activation.clock.now()
         frame = self._items.add(data)
@@ -287,7 +288,7 @@ class LoopFrames:
         if contains_secret(values):
             raise SourceFailed({"kind": "schema", "message": "claimed rows hold a secret: they are recorded, so they cannot"})
         try:
-            return activation.offload.store_if_large(list(values), f"loops/{activation.step_run}/{what}-{self._claims}")
+            return activation.values.store_if_large(list(values), f"loops/{activation.step_run}/{what}-{self._claims}")
         except NotJson as error:
             raise SourceFailed(
                 {"kind": "schema", "message": f"claimed rows are no JSON data: {error}", "retryable": False}
@@ -297,7 +298,7 @@ class LoopFrames:
 
     def _settle_all(self, node: LoopNode) -> None:
         """Commit the results of the frames that ran, then settle their rows. Rows without an outcome are released."""
-        self._activation.journal.flush()
+        self._activation.claim.journal.flush()
         outcomes = node.outcomes or {}
         for frame in list(self._unsettled):
             sorted_out: dict[str, list[int]] = {"done": [], "failed": [], "lost": [], "released": []}
@@ -331,7 +332,7 @@ class LoopFrames:
         activation = self._activation
         for pause in (*PAUSES_S, None):
             outcome = self._call(self._opened_source.kind, inputs, what, key)
-            activation.lease.check()
+            activation.claim.lease.check()
             if outcome.error is None:
                 break
             failed = outcome.error.as_dict()

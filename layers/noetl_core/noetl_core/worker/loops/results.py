@@ -20,7 +20,7 @@ class LoopResults:
 
     def __init__(self, activation: Activation) -> None:
         self._activation = activation
-        self._load = activation.resolve.behind
+        self._load = activation.values.resolve.behind
 
     def turn_pages(self, node: LoopNode) -> None:
         """Encode or store every full page of results."""
@@ -33,19 +33,19 @@ class LoopResults:
         body = encode(self._activation.recorder.masked(page))
         if len(body) <= BIG_PAGE:
             return body
-        return self._activation.offload.store(page, body, f"{self._name(node)}-page-{len(node.pages)}")
+        return self._activation.values.store(page, body, f"{self._name(node)}-page-{len(node.pages)}")
 
     def _name(self, node: LoopNode) -> str:
         return f"loops/{self._activation.step_run}/results{key_suffix(self._activation.chunk, node.path)}"
 
     def results(self, node: LoopNode) -> Any:
         """Return all results in index order: the list, or a reference to it or to its pages."""
-        offload = self._activation.offload
+        values = self._activation.values
         rest = self._activation.recorder.masked(node.rest())
         if not any(is_reference(page) for page in node.pages):
-            return offload.store_if_large([item for page in node.pages for item in json.loads(page)] + rest, self._name(node))
+            return values.store_if_large([item for page in node.pages for item in json.loads(page)] + rest, self._name(node))
         parts = [{"result": page if is_reference(page) else json.loads(page)} for page in (*node.pages, encode(rest))]
-        return {**offload.put_object(encode(parts), f"{self._name(node)}-manifest"), "schema_hint": "manifest"}
+        return {**values.put_object(encode(parts), f"{self._name(node)}-manifest"), "schema_hint": "manifest"}
 
     def merge(self, node: LoopNode) -> None:
         """Merge the ctx writes of the iterations into the ctx of the loop. Large values that reducers built become references."""
@@ -53,7 +53,7 @@ class LoopResults:
         try:
             merged = node.merged(self._load) if node.writes else {}
             name = f"values/{activation.step_run}-merged{key_suffix(activation.chunk, node.path)}"
-            node.ctx.write(activation.offload.store_each_if_large(merged, name))
+            node.ctx.write(activation.values.store_each_if_large(merged, name))
         except CtxConflict as conflict:
             node.error = node.error or {"kind": "ctx_conflict", "message": str(conflict), "retryable": False}
         except TemplateError as error:

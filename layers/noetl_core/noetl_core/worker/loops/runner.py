@@ -15,22 +15,29 @@ from noetl_core.worker.activation import Activation
 from noetl_core.worker.claiming.journal import FLUSH_EVERY_S
 from noetl_core.worker.loops.chunks import LoopChunks
 from noetl_core.worker.loops.collections import LoopCollections, LoopFailed
-from noetl_core.worker.loops.frames import CallSource, LoopFrames
+from noetl_core.worker.loops.frames import LoopFrames
 from noetl_core.worker.loops.results import LoopResults
 from noetl_core.worker.loops.spread import LoopSpread, may_spread
 from noetl_core.worker.pipeline_passes import PipelinePasses
 from noetl_core.worker.run_tree import CtxLayer, LoopNode, Path, PipelinePass
+from noetl_core.worker.tasks.tool_caller import ToolCaller
 
 
 class LoopRunner:
     """The loops of one run. They append the passes to run to `ready`; `finish` takes the result of each."""
 
     def __init__(
-        self, activation: Activation, passes: PipelinePasses, ready: deque[PipelinePass], call_source: CallSource
+        self,
+        activation: Activation,
+        passes: PipelinePasses,
+        ready: deque[PipelinePass],
+        caller: ToolCaller,
+        rule: SpreadRule | None,
     ) -> None:
-        self._activation, self._passes, self._ready, self._call_source = activation, passes, ready, call_source
+        """`rule` says when a loop is handed over to other workers; None: never, where there are none."""
+        self._activation, self._passes, self._ready, self._caller, self._rule = activation, passes, ready, caller, rule
         self._collections = LoopCollections(activation)
-        self._chunks = LoopChunks(activation, self._collections)
+        self._chunks = LoopChunks(activation, self._collections, caller)
         self._results = LoopResults(activation)
         self._spread: LoopSpread | None = None
         """Set for the step's loop if other workers may run part of it."""
@@ -50,7 +57,7 @@ class LoopRunner:
             elif self._chunks.is_wanted(loop):
                 self._chunks.hand_over(loop, ctx, outer)
             elif loop.cursor is not None:
-                frames = LoopFrames(activation, self._collections, self._call_source)
+                frames = LoopFrames(activation, self._collections, self._caller.call_for_loop)
                 self._cursor = frames, frames.begin(loop, loop.cursor, ctx, outer)
                 self._start(self._cursor[1])
             else:
@@ -64,15 +71,15 @@ class LoopRunner:
         node = LoopNode(loop, path, items, ctx, outer, limit=collections.limit(loop, ctx, outer), parent=parent)
         node.tolerated = collections.tolerated(loop, len(items), ctx, outer)
         node.commit_every = collections.commit_every(loop, ctx, outer)
-        rule = self._activation.spread
-        if parent is None and rule is not None and may_spread(self._activation, loop):
+        rule = self._rule if parent is None and may_spread(self._activation, loop) else None
+        if rule is None or self._caller.step_waits():  # how long waits take says nothing about work
+            self._start(node)
+        else:
             collections.chunk_size(loop, ctx, outer)  # a wrong value fails the loop now, handed over or not
             self._start(node, rule)
-        else:
-            self._start(node)
 
     def _start(self, node: LoopNode, rule: SpreadRule | None = None) -> None:
-        history = self._activation.history
+        history = self._activation.claim.history
         node.restore(history.finished.pop(node.path, {}))
         depth = len(node.path)
         self._results.turn_pages(node)
@@ -109,8 +116,8 @@ class LoopRunner:
 
     def _begin_iteration(self, node: LoopNode, index: int) -> None:
         activation, path = self._activation, (*node.path, index)
-        if path in activation.history.begun:
-            activation.history.begun.discard(path)
+        if path in activation.claim.history.begun:
+            activation.claim.history.begun.discard(path)
         else:
             activation.recorder.record(LoopIterationStarted, path=list(path))
         if self._spread is not None and node.parent is None:
@@ -215,11 +222,11 @@ class LoopRunner:
             return
         node.uncommitted = 0
         activation = self._activation
-        activation.journal.flush()
+        activation.claim.journal.flush()
         now = activation.clock.now()
         # The driver reads the gate with its periodic commits, which never become due between these.
         if now - self._gate_read_at >= FLUSH_EVERY_S * SECOND:
-            activation.lease.read_gate()
+            activation.claim.lease.read_gate()
             self._gate_read_at = now
 
     # --- ending ---------------------------------------------------------------------------------------------------------

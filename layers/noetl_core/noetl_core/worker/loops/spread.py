@@ -3,14 +3,12 @@ runs")."""
 
 from __future__ import annotations
 
-from noetl_core.dsl.kinds import WAITING_KINDS
 from noetl_core.dsl.model import Loop
 from noetl_core.engine.loops import SpreadRule
 from noetl_core.values.instants import SECOND
-from noetl_core.worker.activation import Activation
+from noetl_core.worker.activation import SPARE_S, Activation
 from noetl_core.worker.loops.processor import processor_seconds, processors
 from noetl_core.worker.run_tree import LoopNode
-from noetl_core.worker.waits.waiting_passes import SPARE_S
 
 MIN_ITERATIONS = 2
 """Fewer iterations than this are not worth a hand-over."""
@@ -19,18 +17,9 @@ MIN_ITERATIONS = 2
 def may_spread(activation: Activation, loop: Loop) -> bool:
     """Return whether the iterations of a step's loop may be handed over: they must be independent, and the queue must help.
 
-    Iterations of a sequential loop see each other's writes. With one in flight nothing is gained. Where tasks wait, how long an
-    iteration takes says nothing about work.
+    Iterations of a sequential loop see each other's writes. With one in flight nothing is gained.
     """
-    if (
-        loop.cursor is not None
-        or activation.spread is None
-        or activation.chunk is not None
-        or loop.mode != "parallel"
-        or loop.exec not in (None, "auto")
-    ):
-        return False
-    return not any(task.kind in WAITING_KINDS or activation.works_outside(task.kind) for task in activation.step.tasks)
+    return loop.cursor is None and activation.chunk is None and loop.mode == "parallel" and loop.exec in (None, "auto")
 
 
 class LoopSpread:
@@ -83,10 +72,10 @@ class LoopSpread:
 
     def _too_long(self, now: int) -> bool:
         """Return whether the remaining iterations take too long here."""
-        left, deadline = self.seconds_left, self._activation.deadline
+        left = self.seconds_left
         if left > self._rule.left_s and self._is_busy(now):
             return True
-        return deadline is not None and left > (deadline - now) / SECOND - SPARE_S
+        return left > self._activation.invocation.left_s(now) - SPARE_S
 
     def _is_busy(self, now: int) -> bool:
         """Return whether the iterations are limited by the processor. Measured over at least a second, so that a short loop never

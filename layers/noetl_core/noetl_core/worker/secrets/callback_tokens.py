@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from noetl_core.dsl.model import Playbook, Step
+from noetl_core.dsl.model import Step
 from noetl_core.engine import ids
 from noetl_core.engine.callbacks import CallbackTarget, callback_tasks, token_of
 from noetl_core.engine.pipelines.pipeline import Pipeline
@@ -22,7 +22,6 @@ class CallbackTokens:
 
     def __init__(
         self,
-        playbook: Playbook,
         step: Step,
         execution_id: str,
         run_id: str,
@@ -30,7 +29,7 @@ class CallbackTokens:
         url: str = LOCAL_URL,
     ) -> None:
         self._step, self._execution_id, self._run_id, self._key, self._url = step, execution_id, run_id, key, url
-        self._places = callback_tasks(playbook, step)
+        self._places = callback_tasks(step)
 
     def layer(self, pipe: Pipeline) -> Mapping[str, Any] | None:
         """Return the name `callback` for the task at `pipe.pc`; None in steps without a callback by token."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from noetl_core.dsl.kinds import KINDS
@@ -16,21 +15,11 @@ from noetl_core.expr import Scope, TemplateError, contains_lost, render
 from noetl_core.expr.reading import GONE
 from noetl_core.ports import NotFound
 from noetl_core.worker.activation import Activation
+from noetl_core.worker.attempt import Inputs
 from noetl_core.worker.pipeline_passes import PipelinePasses
 from noetl_core.worker.run_tree import PipelinePass
 from noetl_core.worker.secrets.callback_tokens import CallbackTokens
-from noetl_core.worker.values.inputs import InputsNotLoaded, load_inputs
-
-
-@dataclass(slots=True)
-class Inputs:
-    """A task's inputs and spec as values, and its timeout in seconds."""
-
-    inputs: Mapping[str, Any]
-    spec: Mapping[str, Any]
-    timeout: float | None
-    names: Mapping[str, Any]
-    """`args`, `workload` and `ctx` as the templates of the task see them."""
+from noetl_core.worker.values.inputs import CannotBegin, load_inputs
 
 
 class TaskInputs:
@@ -44,30 +33,38 @@ class TaskInputs:
         }
         """Inputs that are program text, which is never rendered."""
 
-    def of(self, pass_: PipelinePass, task: Task) -> Inputs:
-        """Return the inputs of the pass's next task. Raises `InputsNotLoaded`."""
+    def of(self, pass_: PipelinePass) -> Inputs:
+        """Return the inputs of the pass's task, rendered and loaded once for each attempt. Raises `CannotBegin`."""
+        attempt = pass_.attempt
+        if attempt.inputs is None:
+            attempt.inputs = self._rendered(pass_)
+        return attempt.inputs
+
+    def _rendered(self, pass_: PipelinePass) -> Inputs:
+        task = pass_.task
         raw = self._raw.get(task.name)
         try:
             scope = self._passes.scope(pass_)
             callback = self._tokens.layer(pass_.pipe)
             if callback is not None:
-                scope, self._activation.offload.tainted = scope.over(callback), True
+                scope, self._activation.values.tainted = scope.over(callback), True
             scope = scope.over(pass_.pipe.locals(task))
             inputs = render({k: v for k, v in task.inputs.items() if k not in raw} if raw else task.inputs, scope)
             spec = render(task.spec, scope, undefined_ok=True) if task.spec else task.spec
-            if self._activation.offload.tainted and contains_lost([inputs, spec]):
+            if self._activation.values.tainted and contains_lost([inputs, spec]):
                 raise TemplateError(GONE)
             timeout = _timeout_of(task, scope) if task.timeout_s is not None or "timeout" in task.spec else None
             inputs, spec = self._loaded(task, inputs), self._loaded(task, spec) if spec else spec
         except TemplateError as error:
-            raise InputsNotLoaded(Outcome.failed(error.kind, f"inputs of task {task.name}: {error}")) from None
+            raise CannotBegin(Outcome.failed(error.kind, f"inputs of task {task.name}: {error}")) from None
         except NotFound as error:
-            raise InputsNotLoaded(Outcome.failed("not_found", f"inputs of task {task.name}: {error}")) from None
+            raise CannotBegin(Outcome.failed("not_found", f"inputs of task {task.name}: {error}")) from None
         names = {"args": scope["args"], "workload": self._activation.view.workload, "ctx": pass_.ctx.view}
         return Inputs({**inputs, **raw} if raw else inputs, spec, timeout, names)
 
-    def rate(self, pass_: PipelinePass, task: Task, rate: Rate) -> tuple[str, Pace]:
-        """Return the key and the pace of the rate that the pass's next task shares. Raises `InputsNotLoaded`."""
+    def rate(self, pass_: PipelinePass, rate: Rate) -> tuple[str, Pace]:
+        """Return the key and the pace of the rate that the pass's task shares. Raises `CannotBegin`."""
+        task = pass_.task
         what = f"rate of task {task.name}"
         try:
             scope = self._passes.scope(pass_).over(pass_.pipe.locals(task))
@@ -75,12 +72,12 @@ class TaskInputs:
             per_second = value_of(rate.per_second, PER_SECOND, f"per_second in {what}", scope)
             burst = value_of(rate.burst, BURST, f"burst in {what}", scope)
         except TemplateError as error:
-            raise InputsNotLoaded(Outcome.failed(error.kind, f"{what}: {error}", retryable=False)) from None
+            raise CannotBegin(Outcome.failed(error.kind, f"{what}: {error}", retryable=False)) from None
         assert per_second is not None
         return key, Pace(per_second, int(burst or 1))
 
     def _loaded(self, task: Task, given: Mapping[str, Any]) -> dict[str, Any]:
-        return load_inputs(task.kind, task.name, given, self._activation.resolve, self._limit)
+        return load_inputs(task.kind, task.name, given, self._activation.values.resolve, self._limit)
 
 
 def _timeout_of(task: Task, scope: Scope) -> float | None:

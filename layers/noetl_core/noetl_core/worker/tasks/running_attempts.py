@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
-from noetl_core.dsl.model import Task
 from noetl_core.engine.outcome import Outcome
 from noetl_core.tools.base import ToolCall
 from noetl_core.values.instants import SECOND
@@ -29,7 +28,6 @@ class RunningAttempt:
     """A running attempt. At `until` (microseconds) it is abandoned; None means never."""
 
     pass_: PipelinePass
-    task: Task
     call: ToolCall
     started_task: StartedTask
     until: int | None
@@ -55,9 +53,9 @@ class RunningAttempts:
     def __bool__(self) -> bool:
         return bool(self._running)
 
-    def begin(self, pass_: PipelinePass, task: Task, call: ToolCall, started_task: StartedTask, started: int) -> None:
-        until = None if call.timeout_s is None else started + int((call.timeout_s + GRACE_S) * SECOND)
-        attempt = RunningAttempt(pass_, task, call, started_task, until)
+    def begin(self, pass_: PipelinePass, call: ToolCall, started_task: StartedTask) -> None:
+        until = None if call.timeout_s is None else started_task.since + int((call.timeout_s + GRACE_S) * SECOND)
+        attempt = RunningAttempt(pass_, call, started_task, until)
         self._running.add(attempt)
         if until is not None and (self.overdue_at is None or until < self.overdue_at):
             self.overdue_at = until

@@ -7,28 +7,23 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from noetl_core.dsl.kinds import KINDS
-from noetl_core.dsl.model import Task
+from noetl_core.dsl.kinds import KINDS, WAITING_KINDS
 from noetl_core.dsl.steps.secret_results import secret_fields
 from noetl_core.engine.outcome import Outcome
 from noetl_core.log.stored_values import FamilyResults, PublishedResults
 from noetl_core.tools.base import AccessTokens, SecretReader, Tool, ToolCall
 from noetl_core.tools.invoke import invoke, invoke_evented, invoke_planned, invoke_stop
 from noetl_core.tools.registry import ToolRegistry, UnknownKind
-from noetl_core.values.instants import SECOND
-from noetl_core.worker.activation import Activation
+from noetl_core.worker.activation import MARGIN_S, Activation
+from noetl_core.worker.attempt import Inputs
 from noetl_core.worker.claiming.run_lease import StartedTask
 from noetl_core.worker.run_tree import PipelinePass
-from noetl_core.worker.tasks.inputs import Inputs
-from noetl_core.worker.tasks.outcome_meta import meta_of
 from noetl_core.worker.values.inputs import TaskReferences
 from noetl_core.worker.values.task_log import TaskLog
 
 if TYPE_CHECKING:
     from noetl_core.tools.calls.event_loop import EventLoop
 
-MARGIN_S = 5
-"""A tool must end this long before the invocation does, so that its outcome can be committed."""
 WORKING_PART: Final = 0.7
 """The share of its timeout after which a resumable task begins no further part of its work."""
 
@@ -41,24 +36,23 @@ class ToolCaller:
 
     def __init__(self, activation: Activation, tools: ToolRegistry, credentials: SecretReader, tokens: AccessTokens) -> None:
         self._activation, self._tools, self._credentials, self._tokens = activation, tools, credentials, tokens
-        self._results = FamilyResults(activation.results, activation.resolve.family, activation.execution_id)
+        self._results = FamilyResults(activation.values.results, activation.values.resolve.family, activation.execution_id)
         self._limit = activation.playbook.executor.limits.max_input_bytes
-        self._trace_id = activation.view.context.get("trace_id")
         self.inline = tools.inline
         """Returns whether tools of a kind never block, so that they run on the driver's thread."""
 
-    def prepare(self, pass_: PipelinePass, task: Task, given: Inputs) -> ToolCall:
-        """Return the call of the pass's next task, with a timeout within the deadline of the invocation."""
-        activation, pipe, timeout = self._activation, pass_.pipe, given.timeout
+    def prepare(self, pass_: PipelinePass, inputs: Inputs) -> ToolCall:
+        """Return the call of the pass's task, with a timeout within the deadline of the invocation."""
+        activation, pipe, task, timeout = self._activation, pass_.pipe, pass_.task, inputs.timeout
         resume_after = None
-        if activation.deadline is not None:
-            left = max((activation.deadline - activation.clock.now()) / SECOND - MARGIN_S, 1.0)
+        if activation.invocation.deadline is not None:
+            left = max(activation.invocation.left_s(activation.clock.now()) - MARGIN_S, 1.0)
             timeout = left if timeout is None else min(timeout, left)
             resume_after = timeout * WORKING_PART
         return ToolCall(
             kind=task.kind,
-            inputs=given.inputs,
-            spec=given.spec,
+            inputs=inputs.inputs,
+            spec=inputs.spec,
             execution_id=activation.execution_id,
             step=activation.step.name,
             task=task.name,
@@ -68,17 +62,17 @@ class ToolCaller:
             path=pipe.path,
             timeout_s=timeout,
             resume_after_s=resume_after,
-            cancelled=activation.lease.cancelled if self.inline(task.kind) else threading.Event(),
+            cancelled=activation.claim.lease.cancelled if self.inline(task.kind) else threading.Event(),
             results=self._results,
-            published=PublishedResults(activation.results),
-            references=TaskReferences(task.name, activation.resolve, self._limit),
+            published=PublishedResults(activation.values.results),
+            references=TaskReferences(task.name, activation.values.resolve, self._limit),
             secrets=self._credentials,
             tokens=self._tokens,
             requirements=activation.playbook.executor.requirements,
             packages=self._tools.packages,
             key_values=self._tools.key_values,
             log=TaskLog(hidden=secret_fields(task) is not None),
-            names=given.names,
+            names=inputs.names,
         )
 
     def call_for_loop(self, kind: str, inputs: Mapping[str, Any], what: str, key: str) -> Outcome:
@@ -92,7 +86,7 @@ class ToolCaller:
             task=f"cursor.{what}",
             task_run_id=key,
             timeout_s=SOURCE_S,
-            cancelled=activation.lease.cancelled,
+            cancelled=activation.claim.lease.cancelled,
             results=self._results,
             secrets=self._credentials,
         )
@@ -115,6 +109,10 @@ class ToolCaller:
         """Return whether tasks of a kind are outside work."""
         return self._tools.outside(kind) is not None
 
+    def step_waits(self) -> bool:
+        """Return whether a task of the step waits, or has its work done outside."""
+        return any(task.kind in WAITING_KINDS or self.works_outside(task.kind) for task in self._activation.step.tasks)
+
     def plan(self, call: ToolCall) -> Outcome:
         """Return what to record before the outside work of a call begins, or why it cannot begin."""
         tool = self._tools.outside(call.kind)
@@ -129,7 +127,7 @@ class ToolCaller:
 
     def with_total_times(self, outcome: Outcome, call: ToolCall, since: int) -> Outcome:
         """Return the outcome of outside work with the times of the whole work, not of the last poll."""
-        meta = meta_of(call.attempt, since, self._activation.clock.now(), self._trace_id)
+        meta = self._activation.meta(call.attempt, since, self._activation.clock.now())
         return replace(outcome, meta={**outcome.meta, **meta})
 
     def evented(self, kind: str) -> bool:
@@ -144,7 +142,7 @@ class ToolCaller:
 
     def with_meta(self, outcome: Outcome, call: ToolCall, started_task: StartedTask) -> Outcome:
         """Return the outcome with the metadata of the attempt: its times, its duration and its log."""
-        meta = {**meta_of(call.attempt, started_task.since, self._activation.clock.now(), self._trace_id), **outcome.meta}
+        meta = {**self._activation.meta(call.attempt, started_task.since, self._activation.clock.now()), **outcome.meta}
         if isinstance(call.log, TaskLog) and call.log:
             meta["log"] = call.log
         return replace(outcome, meta=meta)

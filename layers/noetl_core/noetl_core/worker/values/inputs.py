@@ -15,8 +15,8 @@ from noetl_core.tools.base import BadInput
 from noetl_core.worker.values.execution_view import Resolver
 
 
-class InputsNotLoaded(Exception):
-    """The inputs of a task cannot be loaded. The task ends with `outcome`."""
+class CannotBegin(Exception):
+    """A task cannot begin, for example because its inputs cannot be loaded. It ends with `outcome`."""
 
     def __init__(self, outcome: Outcome) -> None:
         super().__init__(outcome.error.message if outcome.error else "")
@@ -27,7 +27,7 @@ def load_inputs(kind: str, name: str, given: Mapping[str, Any], resolve: Resolve
     """Return the rendered inputs of task `name` with references replaced by their values, at most `limit` bytes in all.
 
     Inputs in which the kind takes references keep them. If such an input is itself a reference to a mapping, that mapping is
-    loaded, because its keys are needed. Raises `InputsNotLoaded`.
+    loaded, because its keys are needed. Raises `CannotBegin`.
     """
     if all(type(value) in SCALARS for value in given.values()):
         return dict(given)
@@ -43,12 +43,12 @@ def load_inputs(kind: str, name: str, given: Mapping[str, Any], resolve: Resolve
         for key, value in taken.items():
             whole[key] = _mapping(key, value, resolve, budget) if spec is not None and key in spec.maps else value
     except LoadLimitExceeded as full:
-        raise InputsNotLoaded(Outcome.failed("limit", _too_large(name, full), retryable=False)) from None
+        raise CannotBegin(Outcome.failed("limit", _too_large(name, full), retryable=False)) from None
     except NotFound as error:
-        raise InputsNotLoaded(Outcome.failed("not_found", f"inputs of task {name}: {error}", retryable=False)) from None
+        raise CannotBegin(Outcome.failed("not_found", f"inputs of task {name}: {error}", retryable=False)) from None
     except ValueError as error:
         hint = "a task of kind duckdb reads it as one of its sources"
-        raise InputsNotLoaded(Outcome.failed("schema", f"inputs of task {name}: {error}; {hint}", retryable=False)) from None
+        raise CannotBegin(Outcome.failed("schema", f"inputs of task {name}: {error}; {hint}", retryable=False)) from None
     return {key: whole[key] for key in given}
 
 

@@ -8,26 +8,49 @@ from hashlib import sha256
 from typing import Any
 
 from noetl_core.dsl.model import Executor
-from noetl_core.expr import Secret, contains_secret, is_reference, mask
+from noetl_core.expr import Scope, Secret, contains_secret, is_reference, mask
 from noetl_core.log.stored_values import with_outline
 from noetl_core.ports import ResultStore
 from noetl_core.values.outlines import outline_of
 from noetl_core.values.result_refs import MARK, MASKED_NAME
-from noetl_core.worker.values.execution_view import Resolver, cache_key
+from noetl_core.worker.values.execution_view import Resolver, RunView, cache_key
 
 
 class NotJson(ValueError):
     """A value is not JSON data: NaN, a lone surrogate, an object. Who acts: the author."""
 
 
-class Offload:
-    """Stores the large values of one activation, by the limits of its playbook."""
+class RunValues:
+    """The values of one activation: scopes of its templates, loaded references, and large values, stored by the limits of its
+    playbook."""
 
-    def __init__(self, results: ResultStore, resolve: Resolver, executor: Executor, execution_id: str, *, tainted: bool) -> None:
-        self._results, self._resolve, self._executor = results, resolve, executor
-        self._execution_id = execution_id
+    def __init__(
+        self,
+        view: RunView,
+        keychain: Mapping[str, Any],
+        results: ResultStore,
+        resolve: Resolver,
+        executor: Executor,
+        *,
+        tainted: bool,
+    ) -> None:
+        self.view, self.results, self.resolve, self._executor = view, results, resolve, executor
+        self._execution_id = view.execution_id
         self.tainted = tainted
         """True if values may contain secrets, from the keychain or from a tool. Until then nothing needs masking."""
+        self._names = {
+            "workload": view.workload,
+            "args": view.args,
+            "steps": view.steps,
+            "execution_id": view.execution_id,
+            "trigger": view.trigger,
+            "keychain": keychain,
+        }
+
+    def scope(self, ctx: Mapping[str, Any], scope_iter: Mapping[str, Any]) -> Scope:
+        """Return what templates see, without the names of the pipeline itself."""
+        layers, resolve = ({"ctx": ctx, "iter": scope_iter}, self._names), self.resolve
+        return Scope(*layers, resolve=resolve, open=resolve.open, strict=self.view.strict)
 
     def store_if_large(self, value: Any, name: str) -> Any:
         """Return `value` itself when it is within the inline limit, otherwise store it under `<execution_id>/<name>-...` and
@@ -39,7 +62,7 @@ class Offload:
             value is None
             or type(value) is bool
             or type(value) is int
-            or (is_reference(value) and self._resolve.family.owns(value))
+            or (is_reference(value) and self.resolve.family.owns(value))
         ):
             return value
         executor = self._executor
@@ -83,9 +106,9 @@ class Offload:
     def store(self, value: Any, body: bytes, name: str) -> dict[str, Any]:
         """Store `body`, the JSON text of `value`, and return a reference to it."""
         ref = self.put_object(body, name)
-        ref = with_outline(self._results, ref, outline_of(value, body, ref["checksum"]))
+        ref = with_outline(self.results, ref, outline_of(value, body, ref["checksum"]))
         ref["schema_hint"] = _schema_hint(value)
-        self._resolve.remember(cache_key(ref), value, MARK in body)
+        self.resolve.remember(cache_key(ref), value, MARK in body)
         return ref
 
     def put_object(self, body: bytes, name: str) -> dict[str, Any]:
@@ -95,7 +118,7 @@ class Offload:
         successor committed.
         """
         key = f"{self._execution_id}/{name}-{sha256(body).hexdigest()[:16]}.json"
-        return dict(self._results.put(key, body))
+        return dict(self.results.put(key, body))
 
 
 def encode(value: Any) -> bytes:

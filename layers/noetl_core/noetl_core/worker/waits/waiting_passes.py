@@ -7,22 +7,19 @@ from collections.abc import Iterable, Mapping
 from itertools import count
 from typing import Any, Literal
 
-from noetl_core.dsl.model import Task
 from noetl_core.engine import ids
 from noetl_core.engine.outcome import ErrorKind, Outcome
 from noetl_core.events.runs import StepSuspended
 from noetl_core.events.shapes import Wait
 from noetl_core.expr import contains_secret
 from noetl_core.values.instants import SECOND
-from noetl_core.worker.activation import Activation
+from noetl_core.worker.activation import SPARE_S, Activation
 from noetl_core.worker.pipeline_passes import PipelinePasses
 from noetl_core.worker.run_tree import PipelinePass
 from noetl_core.worker.waits.engine_tasks import INLINE_WAIT_S, BadWait, TooLong, outcome_of, wait_for
 
 CHILD_DATA: tuple[Literal["args"], Literal["iter"], Literal["ctx"]] = ("args", "iter", "ctx")
 """Keys of a wait for a child whose values may be large."""
-SPARE_S = 30.0
-"""The least time that must be left of the invocation to start a task without a timeout, or to sleep in this process."""
 
 
 class WaitingPasses:
@@ -57,12 +54,12 @@ class WaitingPasses:
 
     def retry_later(self, pass_: PipelinePass) -> None:
         """Let a pass wait until its retry may run."""
-        self._add(pass_, self._retry_wait(pass_, pass_.pipe.not_before))
+        self._wait(pass_, pass_.placed({"wait_id": pass_.wait_id("retry"), "kind": "timer", "at": pass_.pipe.not_before}))
 
-    def answer_or_wait(self, pass_: PipelinePass, task: Task, inputs: Mapping[str, Any], started: int) -> Outcome | None:
+    def answer_or_wait(self, pass_: PipelinePass, inputs: Mapping[str, Any]) -> Outcome | None:
         """Return the outcome of a task of kind `wait`, `callback` or `playbook` if the mail has its answer; otherwise let the
         pass wait and return None."""
-        activation, pipe = self._activation, pass_.pipe
+        activation, task, (task_run, attempt), started = self._activation, pass_.task, pass_.key, pass_.attempt.started
         try:
             if contains_secret(inputs):
                 raise BadWait(f"a task of kind {task.kind} is recorded, so its inputs cannot hold secrets")
@@ -70,9 +67,9 @@ class WaitingPasses:
             wait = wait_for(
                 task.kind,
                 inputs,
-                pipe.task_run(task),
-                pipe.attempt,
-                activation.history,
+                task_run,
+                attempt,
+                activation.claim.history,
                 started,
                 activation.execution_id,
                 handed,
@@ -81,62 +78,55 @@ class WaitingPasses:
         except BadWait as error:
             kind: ErrorKind = "limit" if isinstance(error, TooLong) else "schema"
             return Outcome.failed(kind, str(error), retryable=False)
-        mail = activation.history.mail.get(wait["wait_id"])
+        mail = activation.claim.history.mail.get(wait["wait_id"])
         if mail is None and wait["kind"] == "timer" and wait["at"] <= started:
             mail = {"wait_id": wait["wait_id"], "kind": "timer"}
         if mail is not None:
-            return outcome_of(wait, mail, activation.resolve)
+            return outcome_of(wait, mail, activation.values.resolve)
         if wait["kind"] == "timer" and "result" in wait:
-            wait["result"] = activation.offload.store_if_large(wait["result"], f"values/{pipe.task_run(task)}-result")
+            wait["result"] = activation.values.store_if_large(wait["result"], f"values/{task_run}-result")
         for section in CHILD_DATA:
             if section in wait:
-                wait[section] = activation.offload.store_each_if_large(wait[section], f"values/{pipe.task_run(task)}-{section}")
-        wait = placed_wait(pass_, task, wait)
-        activation.history.waits[wait["wait_id"]] = wait
-        self._add(pass_, wait)
+                wait[section] = activation.values.store_each_if_large(wait[section], f"values/{task_run}-{section}")
+        wait = pass_.placed(wait)
+        activation.claim.history.waits[wait["wait_id"]] = wait
+        self._wait(pass_, wait)
         return None
 
     def wait_for(self, pass_: PipelinePass, wait: Wait) -> None:
         """Let a pass wait until the run is suspended and resumed, however short the wait is."""
-        pass_.wait = wait
+        pass_.attempt.wait = wait
         self._waiting.append(pass_)
 
-    def sleep_until(self, pass_: PipelinePass, at: int) -> None:
-        """Let a pass sleep here until `at`, however far away. If the run is suspended before, the pass waits for `pass_.wait`."""
+    def sleep(self, pass_: PipelinePass, wait: Wait, at: int) -> None:
+        """Let a pass sleep here until `at`, however far away. If the run is suspended before, it is suspended with `wait`."""
+        pass_.attempt.wait = wait
         heapq.heappush(self._sleeping, (at, next(self._order), pass_))
         self.wake_at = self._sleeping[0][0]
 
     def lives_until(self, started: int) -> int:
         """Return when the execution must have ended (microseconds)."""
         lives_until = started + int(self._activation.playbook.executor.lifetime_s * SECOND)
-        expires_at = self._activation.journal.expires_at
+        expires_at = self._activation.claim.journal.expires_at
         return min(lives_until, expires_at * SECOND) if expires_at else lives_until
 
-    def _add(self, pass_: PipelinePass, wait: Wait) -> None:
+    def _wait(self, pass_: PipelinePass, wait: Wait) -> None:
         """Let a pass wait: in this process if the wait is short, otherwise suspended."""
-        pass_.wait = wait
-        at = wait["at"] if wait["kind"] == "timer" else None
-        if at is not None and self.is_soon(at):
-            self.sleep_until(pass_, at)
+        if wait["kind"] == "timer" and self.is_soon(wait["at"]):
+            self.sleep(pass_, wait, wait["at"])
         else:
             self.wait_for(pass_, wait)
 
     def is_soon(self, at: int) -> bool:
         """Return whether `at` is so near that this process may sleep until then."""
-        if at - self._activation.clock.now() > INLINE_WAIT_S * SECOND:
-            return False
-        deadline = self._activation.deadline
-        return deadline is None or at < deadline - SPARE_S * SECOND
-
-    def _retry_wait(self, pass_: PipelinePass, at: int) -> Wait:
-        task = self._activation.step.tasks[pass_.pipe.pc]
-        wait_id = ids.wait_id(pass_.pipe.task_run(task), pass_.pipe.attempt, "retry")
-        return placed_wait(pass_, task, {"wait_id": wait_id, "kind": "timer", "at": at})
+        near = at - self._activation.clock.now() <= INLINE_WAIT_S * SECOND
+        return near and self._activation.invocation.left_s(at) > SPARE_S
 
     @property
     def latest(self) -> int:
         """The end of the last wait with a known end (microseconds); now, if there is none."""
-        known = [pass_.wait["at"] for pass_ in self._waiting if pass_.wait is not None and pass_.wait["kind"] == "timer"]
+        waits = [pass_.attempt.wait for pass_ in self._waiting]
+        known = [wait["at"] for wait in waits if wait is not None and wait["kind"] == "timer"]
         return max([self._activation.clock.now(), *known, *(at for at, _, _ in self._sleeping)])
 
     # --- suspending -----------------------------------------------------------------------------------------------------
@@ -145,24 +135,16 @@ class WaitingPasses:
         """Suspend the run with the waits of all passes, and with the halt if there is one. `ready` are passes that could
         continue."""
         activation = self._activation
-        waits = [pass_.wait for pass_ in self._waiting if pass_.wait is not None]
-        waits += [pass_.wait or self._retry_wait(pass_, at) for at, _, pass_ in self._sleeping]
+        parked = [*self._waiting, *(pass_ for _, _, pass_ in self._sleeping)]
+        waits = [pass_.attempt.wait for pass_ in parked if pass_.attempt.wait is not None]
         if activation.halt:
             kind = activation.halt
-            wait_id = ids.wait_id(activation.step_run, activation.journal.seq, kind)
+            wait_id = ids.wait_id(activation.step_run, activation.claim.journal.seq, kind)
             waits.append({"wait_id": wait_id, "kind": kind, "at": activation.clock.now()})
         if not waits:
             raise AssertionError(f"run {activation.step_run} has nothing to do and nothing to wait for")
-        sealed = self._passes.sealed([*self._waiting, *(pass_ for _, _, pass_ in self._sleeping), *ready])
+        sealed = self._passes.sealed([*parked, *ready])
         suspended: StepSuspended = {"waits": waits}
         if sealed is not None:
             suspended["sealed"] = sealed
         activation.end(StepSuspended, **suspended)
-
-
-def placed_wait(pass_: PipelinePass, task: Task, wait: Wait) -> Wait:
-    """Return a wait with its task and iteration added."""
-    placed: Wait = {**wait, "task": task.name}
-    if pass_.path:
-        placed["iteration"] = list(pass_.path)  # `path` is a child playbook's
-    return placed
