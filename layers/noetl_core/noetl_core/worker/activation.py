@@ -25,12 +25,12 @@ SPARE_S: Final = 30.0
 
 @dataclass(slots=True)
 class Invocation:
-    """The time of an invocation, and whether it has begun to be used."""
+    """The time that an invocation has, and whether a task has used some of it."""
 
     deadline: int | None = None
-    """When it ends (microseconds); None: never."""
+    """The instant at which it ends (microseconds); None: never."""
     used: bool = False
-    """Whether a task has been started in it, by this run or by one before."""
+    """True once a task has been started in it, by this run or by an earlier one."""
 
     def left_s(self, now: int) -> float:
         """Return the seconds that are left at `now`."""

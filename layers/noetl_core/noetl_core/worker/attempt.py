@@ -26,14 +26,14 @@ class Attempt:
     """One attempt of the next task of a pass. The next attempt is another object, so nothing of an earlier one counts for it."""
 
     started: int = 0
-    """When the worker last turned to it (microseconds): when its tool was called, if it was."""
+    """The instant at which the worker last turned to it (microseconds): the call of its tool, if there was one."""
     announced: bool = False
-    """Whether `TaskStarted` is recorded."""
+    """True once `TaskStarted` is recorded."""
     inputs: Inputs | None = None
     """Set once they have been rendered and loaded."""
     blanks: Blanks = field(default_factory=dict)
     """The undefined names that its text was rendered without."""
     wait: Wait | None = None
-    """What its pass waits for, if the run is suspended now."""
+    """The wait of its pass, if the run is suspended now."""
     permit: int | None = None
-    """When it may begin by its rate (microseconds)."""
+    """The instant from which its rate lets it begin (microseconds)."""

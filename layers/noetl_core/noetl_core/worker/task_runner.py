@@ -107,7 +107,7 @@ class TaskRunner:
         return answer if call.outside is None else self._outside.take_answer(pass_, answer)
 
     def _leave(self, pass_: PipelinePass) -> None:
-        """Leave a task to another invocation, which begins it anew."""
+        """Leave a task to another invocation, which begins it again."""
         self._activation.halt = self._activation.halt or "deadline"
         self._ready.append(pass_)
 
