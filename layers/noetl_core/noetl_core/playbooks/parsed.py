@@ -54,7 +54,10 @@ class PlaybookCache:
 
     def parse(self, source: str, name: str = "<playbook>") -> Playbook:
         """Parse the text of a playbook, pinned, and cache it under its digest. Raises `InvalidPlaybook`."""
-        source = self.pinned(source)
+        return self.parse_pinned(self.pinned(source), name)
+
+    def parse_pinned(self, source: str, name: str = "<playbook>") -> Playbook:
+        """Like `parse`, for a text that is pinned already."""
         digest = digest_of(source)
         known = self._parsed.get(digest)
         if known is None:
