@@ -29,7 +29,7 @@ from noetl_core.control.unreadable_logs import REMEDY, mark_head_stuck
 from noetl_core.ports import CorruptLog, PortError, StorageFailed, UnreadableStore
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.runtime.local_runner import THREADS
-from noetl_core.service.operations.every import Operations, cursor_key
+from noetl_core.service.operations.base import Operations, cursor_key
 from noetl_core.views.history.pages import whole
 from noetl_core.views.reading.cursor import history
 from noetl_core.views.reading.envelopes import Expander
@@ -205,9 +205,10 @@ class LocalBackend:
         return self._exists() and self.wiring.database.knows(execution_id)
 
     def close(self) -> None:
+        """Close the store: the command is over, and its process ends."""
         for wiring in (self._wiring, self.__dict__.get("_empty")):
             if wiring is not None:
-                wiring.close()
+                wiring.close(exits=True)
 
 
 class _LocalApi(Api):
