@@ -315,3 +315,40 @@ def test_a_variable_that_is_plain_text_is_a_credential_with_a_value(tmp_path: Pa
     assert secrets.get("token") == {"value": "hunter2"}
     with pytest.raises(NotFound):
         secrets.get("broken")
+
+
+LEAVES = """
+import gc, sys
+from noetl_core.adapters.local.database import Database
+database = Database(sys.argv[1], sys.argv[2])
+for n in range(int(sys.argv[3])):
+    database.write("INSERT INTO pinned VALUES (?, 'p', ?, 1)", (str(n), "x" * 3000))
+kept = [database]
+kept.append(kept)
+database.leave()
+gc.freeze()
+"""
+
+
+@pytest.mark.parametrize("durable", ["process", "power"])
+@pytest.mark.parametrize(("rows", "is_left"), [(20, True), (600, False)])
+def test_a_process_that_ends_leaves_a_short_log_and_copies_a_long_one(
+    tmp_path: Path, durable: str, rows: int, is_left: bool
+) -> None:
+    store = tmp_path / "log.sqlite"
+    for _ in range(2):
+        subprocess.run([sys.executable, "-c", LEAVES, str(store), durable, str(rows)], check=True)
+        log = Path(f"{store}-wal")
+        assert (log.exists() and log.stat().st_size > 0) is is_left
+        database = Database(store)
+        assert database.rows("SELECT count(*) FROM pinned") == [(rows,)]
+        database.write("DELETE FROM pinned")
+        database.close()
+        assert not log.exists(), "the last one that closes the store copies the log"
+
+
+def test_a_store_in_memory_is_closed_at_once() -> None:
+    database = Database()
+    database.leave()
+    with pytest.raises(Exception, match="closed"):
+        database.rows("SELECT 1")

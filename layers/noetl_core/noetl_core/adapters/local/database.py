@@ -333,8 +333,8 @@ class Database:
     def leave(self) -> None:
         """Like `close`, for a process that ends next: a short write-ahead log is left to the next process, as after a kill.
 
-        The last connection to close would copy the log into the file and sync both, which takes 10 to 80 ms. A long log is copied,
-        because opening the store reads it.
+        The last connection to close would copy the log into the file and sync both, which takes 10 to 80 ms. A long log is
+        copied, because opening the store reads it.
         """
         self.sync()
         if self.path == MEMORY or self.read_only or self._log_size() > LEFT_BYTES:
