@@ -20,15 +20,16 @@ def register(control: Control, source: str, name: str = "<playbook>") -> tuple[P
     Its triggers fire from now on. Raises `InvalidPlaybook`, `Deleted`.
     """
     source, playbook = validated(control, source, name)
-    return playbook, _registered(control, source, playbook)
+    return playbook, _registered(control, source, playbook, control.clock.now())
 
 
 def register_to_start(control: Control, source: str, playbook: Playbook) -> PlaybookVersion:
     """Register the playbook of a start by its text, as `validated` returns it. If this process has just registered the same text
     as the latest version of its path, nothing is read (`RecentRegistrations`). Raises `Deleted`."""
-    known = control.registrations.latest(playbook.path, playbook.digest, control.clock.now())
+    now = control.clock.now()
+    known = control.registrations.latest(playbook.path, playbook.digest, now)
     if known is None:
-        return _registered(control, source, playbook)
+        return _registered(control, source, playbook, now)
     check_not_deleted(control, playbook.path)
     return known
 
@@ -40,9 +41,8 @@ def validated(control: Control, source: str, name: str = "<playbook>") -> tuple[
     return source, control.playbook.parse_pinned(source, name)
 
 
-def _registered(control: Control, source: str, playbook: Playbook) -> PlaybookVersion:
+def _registered(control: Control, source: str, playbook: Playbook, now: int) -> PlaybookVersion:
     check_not_deleted(control, playbook.path)
-    now = control.clock.now()
     version = control.catalog.register(playbook.path, playbook.digest, source, now)
     install(control, playbook, version)
     control.registrations.registered(version, now)
