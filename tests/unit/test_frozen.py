@@ -114,7 +114,7 @@ def test_a_method_is_generated_with_the_first_object() -> None:
     generated = Late.__init__
     assert Late("b").word == "b"
     assert before is not generated is Late.__init__
-    assert Late.__match_args__ == ("word",)  # type: ignore[attr-defined]
+    assert Late.__match_args__ == ("word",)
 
 
 def test_a_subclass_has_fields_of_its_own() -> None:

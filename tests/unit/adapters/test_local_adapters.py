@@ -12,6 +12,7 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -322,7 +323,7 @@ def test_a_variable_that_is_plain_text_is_a_credential_with_a_value(tmp_path: Pa
 def test_a_large_commit_is_packed_a_short_one_is_not_and_those_of_older_versions_are_read(tmp_path: Path) -> None:
     database = Database(tmp_path / "log.sqlite")
     store = SqliteEventStore(database, clock=FakeClock())
-    events = tuple(Event("LoopIterationStarted", n, {"path": [n]}) for n in range(2_000))
+    events: Any = tuple(Event("LoopIterationStarted", n, {"path": [n]}) for n in range(2_000))
     plain = encode_events(events)
     assert len(plain) > PACKED_FROM
     store.append(commit(RUN, 0, events=events))

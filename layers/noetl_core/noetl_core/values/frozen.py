@@ -63,7 +63,7 @@ def _made(cls: type[Value]) -> tuple[Any, Callable[[Any], Any]]:
 def _init_of(made: Any) -> Callable[..., None]:
     """Return the `__init__` that `dataclass` would generate."""
     known: dict[str, Any] = {"_MISSING": MISSING}
-    parameters, named_only, body = ["self"], [], []
+    parameters, named_only, body = ["self"], list[str](), list[str]()
     for each in fields(made):
         name, value, default = each.name, each.name, ""
         if each.default is not MISSING:
