@@ -14,9 +14,9 @@ import pytest
 
 from noetl_core.control.admit import KeyReused, Started, StartRequest, UnknownPool, admit, register
 from noetl_core.control.catalog import versions
-from noetl_core.control.catalog.recent import KEPT, RecentRegistrations
 from noetl_core.control.catalog.versions import Deleted
 from noetl_core.control.core import Control
+from noetl_core.control.recent_registrations import KEPT, RecentRegistrations
 from noetl_core.dsl.reading.diagnostics import InvalidPlaybook
 from noetl_core.ports import PlaybookVersion, TriggerRecord
 from noetl_core.runtime.local import LocalWiring

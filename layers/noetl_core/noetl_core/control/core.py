@@ -15,10 +15,10 @@ from typing import Any, Protocol, assert_never
 
 from cachetools import FIFOCache, LRUCache
 
-from noetl_core.control.catalog.recent import RecentRegistrations
 from noetl_core.control.deaths import attempt_over, given_up, is_doubtful, next_attempt, stuck_by_deaths
 from noetl_core.control.deployment.inbound_sources import InboundSources
 from noetl_core.control.deployment.worker_tools import WorkerTools
+from noetl_core.control.recent_registrations import RecentRegistrations
 from noetl_core.dsl.model import OnFailure
 from noetl_core.engine.decide import Decision, decide, digest_for
 from noetl_core.engine.dispatch.effects import (

@@ -29,12 +29,12 @@ from noetl_core.adapters.aws.named import callback_key, inbox, results
 from noetl_core.adapters.aws.queue import SqsCommandQueue
 from noetl_core.adapters.clock import SystemClock
 from noetl_core.adapters.marks import FileMarks
-from noetl_core.control.catalog.recent import RecentRegistrations
 from noetl_core.control.children import SubPlaybooks
 from noetl_core.control.core import RETENTION_S, Control
 from noetl_core.control.deployment.inbound_sources import InboundSources
 from noetl_core.control.deployment.worker_tools import WorkerTools
 from noetl_core.control.limits.places import SharedLimits
+from noetl_core.control.recent_registrations import RecentRegistrations
 from noetl_core.control.recorded_deaths import record_deaths
 from noetl_core.dsl.sections.failures import default_handler
 from noetl_core.engine.state import State
