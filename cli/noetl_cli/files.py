@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 STDIN = Path("-")
 MOST_WARNINGS = 5
 """Warnings of lint that are printed of a file that is run or registered; the others are counted."""
+_parsed: dict[str, Playbook] = {}
+"""The text that this process has parsed last."""
 _A_PLAYBOOK = re.compile(r"^kind:\s*[\"']?Playbook\b", re.MULTILINE)
 
 
@@ -65,7 +67,22 @@ def check(source: str, file: Path) -> Playbook:
     """Return the playbook; tasks of other playbooks that it uses may exist only in a catalog. Raises `InvalidPlaybook`."""
     from noetl_core.dsl.parse import parse_playbook  # 250 ms: needed only to read a playbook
 
-    return parse_playbook(source, str(file), lenient=True)
+    return _keep(source, parse_playbook(source, str(file), lenient=True))
+
+
+def parsed(source: str) -> Playbook | None:
+    """Return the playbook of a text if this process has parsed it last, and it uses no tasks of other playbooks, which a catalog
+    may have."""
+    return _parsed.get(source)
+
+
+def _keep(source: str, playbook: Playbook) -> Playbook:
+    from noetl_core.dsl.sections.workbook_uses import uses  # 250 ms, as above: the parser has loaded it
+
+    _parsed.clear()
+    if not uses(source):
+        _parsed[source] = playbook
+    return playbook
 
 
 def checked(source: str, file: Path, *, quiet: bool = False) -> Playbook:
@@ -84,7 +101,7 @@ def checked(source: str, file: Path, *, quiet: bool = False) -> Playbook:
         say(f"warning: {warning}")
     if (more := len(warnings) - MOST_WARNINGS) > 0:
         say(f"... and {more} more warning{'s' if more > 1 else ''}: noetl validate {file}")
-    return playbook
+    return _keep(source, playbook)
 
 
 def with_libraries(source: str, file: Path) -> str:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from noetl_cli.backend import POLL_S, Tick, refused
 from noetl_cli.environments import on_failure
 from noetl_cli.errors import TIMEOUT, UNREACHABLE, Exit, Stopped, say
+from noetl_cli.files import parsed
 from noetl_cli.local_store import IN_MEMORY, default_store
 from noetl_core.adapters.local.database import MEMORY
 from noetl_core.adapters.local.home import home
@@ -29,7 +30,7 @@ from noetl_core.control.unreadable_logs import REMEDY, mark_head_stuck
 from noetl_core.ports import CorruptLog, PortError, StorageFailed, UnreadableStore
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.runtime.local_runner import THREADS
-from noetl_core.service.operations.every import Operations, cursor_key
+from noetl_core.service.operations.base import Operations, cursor_key
 from noetl_core.views.history.pages import whole
 from noetl_core.views.reading.cursor import history
 from noetl_core.views.reading.envelopes import Expander
@@ -176,6 +177,9 @@ class LocalBackend:
         """Return the answer of the services in this process. Starting and registering create a missing store."""
         changes = isinstance(request, StartExecution | RegisterPlaybook)
         wiring = self.wiring if changes else self._looked_at
+        source = _text_of(request)
+        if source is not None and (playbook := parsed(source)) is not None:
+            wiring.control.playbook.keep(playbook)  # parsing a large playbook takes seconds
         by: By = {"principal": user_name(), "source": "cli"}
         answer = Operations(
             lambda: wiring.control,
@@ -205,9 +209,21 @@ class LocalBackend:
         return self._exists() and self.wiring.database.knows(execution_id)
 
     def close(self) -> None:
+        """Close the store: the command is over, and its process ends."""
         for wiring in (self._wiring, self.__dict__.get("_empty")):
             if wiring is not None:
-                wiring.close()
+                wiring.close(exits=True)
+
+
+def _text_of(request: Request[Any]) -> str | None:
+    """Return the text of the playbook that a request starts or registers."""
+    match request:
+        case StartExecution():
+            return request.playbook
+        case RegisterPlaybook():
+            return request.source
+        case _:
+            return None
 
 
 class _LocalApi(Api):

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, cast
 
 from noetl_core.events.envelope import Envelope
 from noetl_core.events.table import EVENTS, OPERATED, ends_run
+from noetl_core.values.frozen import mutable
 from noetl_core.values.instants import from_text
 
 
-@dataclass(slots=True)
+@mutable
 class StepProgress:
     """One step with all its runs. `began`, `ended`: seconds since the epoch. Counters are those of
     the innermost loop of its runs, as in summaries."""
@@ -36,7 +37,7 @@ class StepProgress:
         return max(0.0, (self.ended if self.ended is not None else now) - self.began)
 
 
-@dataclass(slots=True)
+@mutable
 class Progress:
     """The fold. Envelopes of concurrent streams may come in any order, each once."""
 

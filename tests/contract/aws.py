@@ -138,8 +138,12 @@ class DynamoEventStoreContract(_Aws, DurableLogContract):
 
 class DynamoPlaybookCatalogContract(_Aws, PlaybookCatalogContract):
     @pytest.fixture
-    def catalog(self, aws: None) -> PlaybookCatalog:
+    def catalog(self, aws: None) -> DynamoPlaybookCatalog:
         return DynamoPlaybookCatalog(make_table("CatalogTable"))
+
+    @pytest.fixture
+    def other(self, catalog: DynamoPlaybookCatalog) -> PlaybookCatalog:
+        return DynamoPlaybookCatalog(catalog.table)
 
 
 class DynamoExecutionIndexContract(_Aws, LastingIndexContract):

@@ -27,7 +27,7 @@ TEXT = "apiVersion: noetl.io/v2\nkind: Playbook # größer\n"
 
 
 class PlaybookCatalogContract:
-    """Give a fixture `catalog`: an empty catalog."""
+    """Give a fixture `catalog`: an empty catalog; and `other`: the same catalog as another process has it."""
 
     def test_versions_count_up(self, catalog: PlaybookCatalog) -> None:
         one = catalog.register("etl/daily", "sha256:1", TEXT, START)
@@ -103,6 +103,33 @@ class PlaybookCatalogContract:
             assert catalog.get("etl/daily", version.version) == version
             assert catalog.by_digest(version.digest).source == version.source
         assert [v.version for v in catalog.list("etl/daily")] == [8]
+
+    def test_registering_one_content_at_once_gives_one_version(self, catalog: PlaybookCatalog, other: PlaybookCatalog) -> None:
+        for version in (1, 2):
+            for_all = [catalog, other] * 4
+            with ThreadPoolExecutor(4) as pool:
+                given = list(pool.map(lambda c, v=version: c.register("etl/daily", f"sha256:{v}", f"{TEXT}{v}", START), for_all))
+            assert {v.version for v in given} == {version}
+            assert [v.version for v in catalog.versions("etl/daily")] == list(range(1, version + 1))
+
+    def test_the_latest_is_that_of_all_processes(self, catalog: PlaybookCatalog, other: PlaybookCatalog) -> None:
+        one = catalog.register("etl/daily", "sha256:1", TEXT, START)
+        assert other.get("etl/daily") == one
+        two = other.register("etl/daily", "sha256:2", TEXT + "#", START)
+        assert catalog.get("etl/daily") == two
+        for n in range(3, 6):
+            other.register("etl/daily", f"sha256:{n}", TEXT, START)
+        assert catalog.get("etl/daily").version == 5
+        assert catalog.register("etl/daily", "sha256:5", TEXT, START).version == 5
+        assert catalog.register("etl/daily", "sha256:1", TEXT, START).version == 6
+        assert [c.get("etl/daily").version for c in (catalog, other)] == [6, 6]
+        assert [v.version for v in other.list()] == [6]
+
+    def test_pinned_content_that_another_process_registers(self, catalog: PlaybookCatalog, other: PlaybookCatalog) -> None:
+        assert catalog.pin("etl/daily", "sha256:1", TEXT, START).version == 0
+        registered = other.register("etl/daily", "sha256:1", TEXT, START)
+        assert catalog.pin("etl/daily", "sha256:1", TEXT, START) == registered == catalog.by_digest("sha256:1")
+        assert catalog.pin("etl/daily", "sha256:1", TEXT, START) == registered
 
     def test_a_large_playbook(self, catalog: PlaybookCatalog) -> None:
         source = "".join(f"# line {n}\n" for n in range(60_000))

@@ -79,6 +79,10 @@ class TestSqlitePlaybookCatalog(_Local, PlaybookCatalogContract):
     def catalog(self, database: Database) -> PlaybookCatalog:
         return SqlitePlaybookCatalog(database)
 
+    @pytest.fixture
+    def other(self, database: Database) -> PlaybookCatalog:
+        return SqlitePlaybookCatalog(database)
+
 
 class TestSqliteExecutionIndex(_Local, LastingIndexContract):
     @pytest.fixture
@@ -211,6 +215,10 @@ class TestSimCatalog(PlaybookCatalogContract):
     @pytest.fixture
     def catalog(self) -> PlaybookCatalog:
         return SimCatalog()
+
+    @pytest.fixture
+    def other(self, catalog: PlaybookCatalog) -> PlaybookCatalog:
+        return catalog
 
 
 class TestSimIndex(ExecutionIndexContract):

@@ -8,7 +8,7 @@ from dataclasses import field, replace
 
 import pytest
 
-from noetl_core.values.frozen import frozen
+from noetl_core.values.frozen import frozen, mutable
 
 
 @frozen
@@ -36,6 +36,25 @@ class Spoken:
 
     def __hash__(self) -> int:
         return 7
+
+
+@frozen
+class Defaults:
+    needed: int
+    filled: dict[str, int] = field(default_factory=dict)
+    counted: int = field(default=7, init=False)
+    made: list[int] = field(default_factory=list, init=False)
+    unset: int = field(init=False, compare=False, repr=False)
+    named: str = field(default="", kw_only=True)
+
+    def __post_init__(self) -> None:
+        self.made.append(self.needed)
+
+
+@mutable
+class Counter:
+    name: str
+    counts: list[int] = field(default_factory=list)
 
 
 def test_values_with_equal_fields_are_one() -> None:
@@ -72,3 +91,53 @@ def test_another_value_is_made_of_one() -> None:
     place = Place("high", 2, key="k")
     assert replace(place, number=3) == Place("high", 3, key="k") and place.number == 2
     assert copy.deepcopy(place) == pickle.loads(pickle.dumps(place)) == place
+
+
+def test_objects_are_initialised_as_those_of_dataclasses() -> None:
+    for _ in range(2):  # the first object generates the method
+        one, two = Defaults(1), Defaults(2, {"a": 1}, named="n")
+        assert (one.needed, one.filled, one.counted, one.made, one.named) == (1, {}, 7, [1], "")
+        assert (two.needed, two.filled, two.counted, two.made, two.named) == (2, {"a": 1}, 7, [2], "n")
+        assert one.filled is not Defaults(1).filled
+    for arguments, named in (((), {}), ((1, {}, 3), {}), ((1,), {"counted": 3}), ((1,), {"nobody": 3})):
+        with pytest.raises(TypeError, match=r"Defaults.__init__\(\)"):
+            Defaults(*arguments, **named)  # type: ignore[arg-type]
+
+
+def test_a_method_is_generated_with_the_first_object() -> None:
+    @frozen
+    class Late:
+        word: str
+
+    before = Late.__init__
+    assert Late("a").word == "a"
+    generated = Late.__init__
+    assert Late("b").word == "b"
+    assert before is not generated is Late.__init__
+    assert Late.__match_args__ == ("word",)
+
+
+def test_a_subclass_has_fields_of_its_own() -> None:
+    @frozen
+    class Above:
+        one: int
+
+    @frozen
+    class Below(Above):
+        two: int = 2
+
+    class Plain(Below):
+        pass
+
+    assert (Plain(1, 3).one, Plain(1).two, Below(1).two, Above(1).one) == (1, 2, 2, 1)
+
+
+def test_what_is_mutable_changes_and_has_no_hash() -> None:
+    counter = Counter("a")
+    counter.counts.append(1)
+    counter.name = "b"
+    assert counter == Counter("b", [1]) != Counter("b")
+    assert repr(counter) == "Counter(name='b', counts=[1])"
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(counter)
+    assert copy.deepcopy(counter) == pickle.loads(pickle.dumps(counter)) == counter

@@ -204,6 +204,28 @@ class TestRequests:
         assert catalog.by_digest("d2").version == 2, "what was only pinned is read again"
         assert catalog.get("etl/a").version == 2
 
+    def test_a_latest_version_is_queried_once_and_then_its_successor_is_read(self) -> None:
+        table = make_table("CatalogTable")
+        catalog, other = DynamoPlaybookCatalog(table), DynamoPlaybookCatalog(table)
+        other.register("etl/a", "d1", "one", START)
+        with requests("dynamodb") as seen:
+            assert {catalog.get("etl/a").version for _ in range(3)} == {1}
+        assert seen == ["Query", "GetItem", "GetItem"]
+        with requests("dynamodb") as seen:
+            assert {catalog.register("etl/a", "d1", "one", START).version for _ in range(3)} == {1}
+        assert seen == ["GetItem"] * 4, "whether the latest is announced is asked once"
+        with requests("dynamodb") as seen:
+            other.register("etl/a", "d1", "one", START)
+        assert seen == ["GetItem"], "this process has announced it"
+
+    def test_content_that_is_registered_is_pinned_without_a_request(self) -> None:
+        catalog = DynamoPlaybookCatalog(make_table("CatalogTable"))
+        catalog.register("etl/a", "d1", "one", START)
+        assert catalog.by_digest("d1").version == 1
+        with requests("dynamodb") as seen:
+            assert catalog.pin("etl/a", "d1", "one", START).version == 1
+        assert seen == []
+
 
 class TestPartitionsOfTheIndex:
     """More of them than before, over the same table."""

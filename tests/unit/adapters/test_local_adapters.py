@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import sqlite3
 import stat
@@ -11,16 +12,18 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from noetl_core.adapters.local.catalog import SqliteExecutionIndex, SqlitePlaybookCatalog
 from noetl_core.adapters.local.database import Database
-from noetl_core.adapters.local.events import SqliteEventStore
+from noetl_core.adapters.local.events import PACKED_FROM, SqliteEventStore
 from noetl_core.adapters.local.queue import LocalQueue
 from noetl_core.adapters.local.results import FileResultStore, LazyTempResultStore
 from noetl_core.adapters.local.secrets import LocalSecrets
-from noetl_core.engine.records import Commit, Snapshot, StreamId
+from noetl_core.engine.records import Commit, Event, Snapshot, StreamId
+from noetl_core.log.codec import encode_events
 from noetl_core.ports import Conflict, CorruptLog, NotFound, Unavailable
 from tests.contract.catalog import head
 from tests.contract.clocks import FakeClock
@@ -30,7 +33,7 @@ from tests.contract.stores import command
 WRITE = """
 import sys
 from noetl_core.adapters.local.database import Database
-from noetl_core.adapters.local.events import SqliteEventStore
+from noetl_core.adapters.local.events import PACKED_FROM, SqliteEventStore
 from noetl_core.ports import Conflict
 from tests.contract.event_store import RUN, commit
 path, writer, n = sys.argv[1], sys.argv[2], int(sys.argv[3])
@@ -315,3 +318,58 @@ def test_a_variable_that_is_plain_text_is_a_credential_with_a_value(tmp_path: Pa
     assert secrets.get("token") == {"value": "hunter2"}
     with pytest.raises(NotFound):
         secrets.get("broken")
+
+
+def test_a_large_commit_is_packed_a_short_one_is_not_and_those_of_older_versions_are_read(tmp_path: Path) -> None:
+    database = Database(tmp_path / "log.sqlite")
+    store = SqliteEventStore(database, clock=FakeClock())
+    events: Any = tuple(Event("LoopIterationStarted", n, {"path": [n]}) for n in range(2_000))
+    plain = encode_events(events)
+    assert len(plain) > PACKED_FROM
+    store.append(commit(RUN, 0, events=events))
+    store.append(commit(RUN, 1, events=events[:10]))
+    sizes = [size for (size,) in database.rows("SELECT length(body) FROM commits ORDER BY seq")]
+    assert sizes[0] < len(plain) / 3
+    assert sizes[1] == len(encode_events(events[:10]))
+    database.write("UPDATE commits SET body=? WHERE seq=0", (plain,))  # as older versions stored it
+    assert [each.events for each in store.read(RUN)] == [events, events[:10]]
+    noise = random.Random(7).randbytes(PACKED_FROM).hex()
+    store.append(commit(RUN, 2, events=(Event("X", 1, {"n": noise}),)))
+    assert store.read(RUN, after=1)[0].events[0].data == {"n": noise}
+
+
+LEAVES = """
+import gc, sys
+from noetl_core.adapters.local.database import Database
+database = Database(sys.argv[1], sys.argv[2])
+for n in range(int(sys.argv[3])):
+    database.write("INSERT INTO pinned VALUES (?, 'p', ?, 1)", (str(n), "x" * 3000))
+kept = [database]
+kept.append(kept)
+database.leave()
+gc.freeze()
+"""
+
+
+@pytest.mark.parametrize("durable", ["process", "power"])
+@pytest.mark.parametrize(("rows", "is_left"), [(20, True), (600, False)])
+def test_a_process_that_ends_leaves_a_short_log_and_copies_a_long_one(
+    tmp_path: Path, durable: str, rows: int, is_left: bool
+) -> None:
+    store = tmp_path / "log.sqlite"
+    for _ in range(2):
+        subprocess.run([sys.executable, "-c", LEAVES, str(store), durable, str(rows)], check=True)
+        log = Path(f"{store}-wal")
+        assert (log.exists() and log.stat().st_size > 0) is is_left
+        database = Database(store)
+        assert database.rows("SELECT count(*) FROM pinned") == [(rows,)]
+        database.write("DELETE FROM pinned")
+        database.close()
+        assert not log.exists(), "the last one that closes the store copies the log"
+
+
+def test_a_store_in_memory_is_closed_at_once() -> None:
+    database = Database()
+    database.leave()
+    with pytest.raises(Exception, match="closed"):
+        database.rows("SELECT 1")

@@ -8,10 +8,11 @@ import sys
 from pathlib import Path
 
 import click
+import pytest
 import typer
 
 from noetl_cli.commands import MODULES, load
-from tests.commands import ENV
+from tests.commands import ENV, NOETL
 from tests.unit.cli.runs import HELLO
 
 
@@ -37,6 +38,62 @@ def test_a_local_run_imports_nothing_heavy(tmp_path: Path) -> None:
 def test_only_the_command_that_runs_is_imported(tmp_path: Path) -> None:
     found = {module for module in imported_by_a_run(tmp_path) if module.startswith("noetl_cli.commands.")}
     assert found == {"noetl_cli.commands.run"}
+
+
+def test_a_local_run_loads_the_operations_that_it_calls(tmp_path: Path) -> None:
+    operations = "noetl_core.service.operations."
+    found = {module.removeprefix(operations) for module in imported_by_a_run(tmp_path) if module.startswith(operations)}
+    assert found == {"base", "executions"}
+
+
+PARSED = """
+import sys
+from noetl_core.dsl import parse
+read, texts = parse._read, []
+parse._read = lambda text, *more, **options: (texts.append(text), read(text, *more, **options))[1]
+sys.argv = ["noetl", *sys.argv[1:]]
+from noetl_cli.main import main
+try: main()
+except SystemExit as end: assert end.code == 0, end.code
+print(len(texts), len(set(texts)), file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize(
+    "arguments", [("run", "--output", "json"), ("run", "--quiet", "--output", "json"), ("register", "--output", "json")]
+)
+def test_a_file_is_parsed_once(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    (tmp_path / "hello.yaml").write_text(HELLO)
+    command, *options = arguments
+    program = [sys.executable, "-c", PARSED, command, "hello.yaml", *options]
+    done = subprocess.run(program, cwd=tmp_path, env=ENV, capture_output=True, text=True, check=True)
+    assert done.stderr.splitlines()[-1] == "1 1", "times that a text was parsed, and texts"
+
+
+def test_a_file_that_uses_tasks_of_others_is_parsed_with_those_of_the_catalog(tmp_path: Path) -> None:
+    (tmp_path / "uses.yaml").write_text(
+        "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: u, path: t/u }\n"
+        "workbook: { shared: { uses: 'team/none#task' } }\nworkflow: [{ step: start, tool: { kind: noop } }]\n"
+    )
+    program = [sys.executable, "-m", "noetl_cli.main", "run", "uses.yaml", "--output", "json"]
+    done = subprocess.run(program, cwd=tmp_path, env=ENV, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "E211" in done.stderr
+
+
+def test_a_short_write_ahead_log_is_left_to_the_next_command(tmp_path: Path) -> None:
+    (tmp_path / "hello.yaml").write_text(HELLO)
+    log = tmp_path / ".noetl" / "runs.db-wal"
+    sizes = []
+    for _ in range(2):
+        ran = subprocess.run(
+            [NOETL, "run", "hello.yaml", "--output", "json"], cwd=tmp_path, env=ENV, capture_output=True, check=True
+        )
+        sizes.append(log.stat().st_size)
+        assert json.loads(ran.stdout)["status"] == "completed"
+    assert 0 < sizes[0] < sizes[1]
+    listed = subprocess.run([NOETL, "ls", "--output", "json"], cwd=tmp_path, env=ENV, capture_output=True, text=True, check=True)
+    assert listed.stdout.count('"completed"') == 2
 
 
 GROUPS = ["playbooks", "credentials", "triggers"]

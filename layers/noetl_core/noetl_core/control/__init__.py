@@ -4,7 +4,8 @@
   existing ones, `callbacks` records answers, `children` starts and ends child executions, `failures` starts handlers of failures.
 * `asks` answers workers that ask for their boundaries. `fence` ends runs. `deaths` counts processes that end in an evaluation,
   and `recorded_deaths` records them in the log. `unreadable_logs` handles executions whose log is corrupt.
-* `catalog` registers playbooks and resolves versions; `credentials` lists and keeps credentials. `triggers` start playbooks.
+* `catalog` registers playbooks and resolves versions; `recent_registrations` caches what was just registered. `credentials` lists
+  and keeps credentials. `triggers` start playbooks.
 * `limits` gives places in limits that executions share. `sweeping` repairs what stopped moving.
 * `deployment` warns about what this deployment cannot do. `refusals` are the errors that requests are answered with.
 

@@ -14,6 +14,8 @@ from typing import Any, cast
 
 from noetl_core.control.catalog.registration import pin as pin
 from noetl_core.control.catalog.registration import register as register
+from noetl_core.control.catalog.registration import register_to_start
+from noetl_core.control.catalog.registration import validated as validated
 from noetl_core.control.catalog.versions import Playbooks, check_not_deleted, resolve
 from noetl_core.control.core import Control
 from noetl_core.dsl.model import Playbook
@@ -251,8 +253,9 @@ def _looked_into(value: Any, schema: Mapping[str, Any], resolve: Callable[[Any],
 
 def _resolve(control: Control, request: StartRequest, execution_id: str) -> PlaybookVersion:
     if request.playbook is not None:
-        check_pools(control, control.playbook.parse(request.playbook))
-        return register(control, request.playbook)[1] if request.registers else pin(control, request.playbook)
+        source, playbook = validated(control, request.playbook)
+        check_pools(control, playbook)
+        return register_to_start(control, source, playbook) if request.registers else pin(control, source, playbook)
     if request.digest is not None:
         found = control.catalog.by_digest(request.digest)
         if found.version == 0:

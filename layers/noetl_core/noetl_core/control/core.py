@@ -18,6 +18,7 @@ from cachetools import FIFOCache, LRUCache
 from noetl_core.control.deaths import attempt_over, given_up, is_doubtful, next_attempt, stuck_by_deaths
 from noetl_core.control.deployment.inbound_sources import InboundSources
 from noetl_core.control.deployment.worker_tools import WorkerTools
+from noetl_core.control.recent_registrations import RecentRegistrations
 from noetl_core.dsl.model import OnFailure
 from noetl_core.engine.decide import Decision, decide, digest_for
 from noetl_core.engine.dispatch.effects import (
@@ -178,6 +179,8 @@ class Control:
     """The deadline of its work."""
     asks: bool = False
     """If true, the stack has an ask function: commands then say when their worker may call it."""
+    registrations: RecentRegistrations = field(default_factory=RecentRegistrations)
+    """What this process has just registered or pinned; by default, starts by text always read the catalog."""
     _states: LRUCache[str, State] = field(default_factory=lambda: LRUCache(CACHED_STATES))
     _snapshots: LRUCache[str, tuple[int, int]] = field(default_factory=lambda: LRUCache(CACHED_STATES))
     """Execution -> the position from which on the next snapshot is due, and how large the last one was."""

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, NamedTuple
 
 from noetl_core.engine import ids
 from noetl_core.events.shapes import ChunkDone, Counts
+from noetl_core.values.frozen import mutable
 
 BLOCK: Final = 256
 """Chunks of a block: as rows they take some 8 KB, as a text some 50 bytes beside their results. Snapshots are cut so: another
@@ -52,7 +53,7 @@ class DoneChunk(NamedTuple):
     """For a nested loop: the counts of its innermost loop."""
 
 
-@dataclass(slots=True)
+@mutable
 class DoneChunks:
     """The finished chunks of one loop, by index."""
 

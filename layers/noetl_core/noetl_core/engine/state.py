@@ -7,7 +7,7 @@ a set of runs, never a counter. Results are pointers to the commit that holds th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, Literal, NamedTuple
 
 from noetl_core.engine.done_chunks import DoneChunks
@@ -36,11 +36,12 @@ from noetl_core.events.shapes import (
     Undoes,
     Wait,
 )
+from noetl_core.values.frozen import mutable
 
 MAX_PRIORITY: Final = 1_000_000
 
 
-@dataclass(slots=True)
+@mutable
 class Token:
     """A routing envelope for `step` (formal specification 1.1). `event` is the boundary that produced it, which admission
     rules may read."""
@@ -60,7 +61,7 @@ class Token:
     """The priority among the tokens that may move: the highest moves first (`next.spec.policy.priority`)."""
 
 
-@dataclass(slots=True)
+@mutable
 class LoopState:
     """Progress of a distributed loop: a window over its chunks. Chunks are kept as sets, never as counters."""
 
@@ -80,7 +81,7 @@ class LoopState:
         return {**self.done.innermost, "total": self.plan["total"] - self.done.ended + self.done.innermost["total"]}
 
 
-@dataclass(slots=True)
+@mutable
 class Run:
     """An open step run or chunk run.
 
@@ -130,7 +131,7 @@ class Run:
     """The worker that took it in the commit that scheduled it."""
 
 
-@dataclass(slots=True)
+@mutable
 class StepState:
     """The record of the finished runs of one step: for `steps.<name>`, summaries and visit limits."""
 
@@ -173,7 +174,7 @@ class EndedRun(NamedTuple):
     """Total, succeeded and failed iterations."""
 
 
-@dataclass(slots=True)
+@mutable
 class EndedRuns:
     """A bounded summary of the ended runs, chunks and compensations of all steps (`engine.fold.ended_runs`)."""
 
@@ -189,7 +190,7 @@ class EndedRuns:
     """Cells of ended iterations, by the millisecond of the execution in which they ended."""
 
 
-@dataclass(slots=True)
+@mutable
 class LimitUse:
     """A place in a limit that the execution, or a run of one of its steps, has asked for or holds."""
 
@@ -212,7 +213,7 @@ class LimitUse:
         return f"{round((MAX_PRIORITY - self.priority) * 1000):010d}#{self.asked_at:018d}#{self.holder}"
 
 
-@dataclass(slots=True)
+@mutable
 class Child:
     """A child execution that this execution requested."""
 
@@ -222,7 +223,7 @@ class Child:
     status: str = "requested"
 
 
-@dataclass(slots=True)
+@mutable
 class State:
     """Everything the control plane knows of one execution."""
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from noetl_core.engine.state import Run, State, StepState, Token
+from noetl_core.values.frozen import mutable
 
 
-@dataclass(slots=True)
+@mutable
 class Standing:
     """The records of one step in a state. `runs` are its open runs, without chunks and compensations."""
 

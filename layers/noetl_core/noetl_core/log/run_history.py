@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from noetl_core.engine.fold.aggregates import RunAggregates
@@ -23,12 +23,13 @@ from noetl_core.events.shapes import Mail, Wait
 from noetl_core.expr import LOST, MASK, Secret, is_reference
 from noetl_core.log.history import commits_of
 from noetl_core.ports import EventStore
+from noetl_core.values.frozen import mutable
 from noetl_core.values.result_refs import MASKED_NAME
 
 Path = tuple[int, ...]
 
 
-@dataclass(slots=True)
+@mutable
 class RunHistory:
     """The fold of a run's stream: by iteration path its collections, the task events of unfinished passes and the finished
     iterations; and its waits and their mail.

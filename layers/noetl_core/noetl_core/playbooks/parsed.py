@@ -52,9 +52,16 @@ class PlaybookCache:
             return None
         return Library(found.version, found.digest, found.source)
 
+    def keep(self, playbook: Playbook) -> None:
+        """Cache a playbook that was parsed elsewhere, with its programs. Its text uses no tasks of other playbooks."""
+        self._parsed.setdefault(playbook.digest, playbook)
+
     def parse(self, source: str, name: str = "<playbook>") -> Playbook:
         """Parse the text of a playbook, pinned, and cache it under its digest. Raises `InvalidPlaybook`."""
-        source = self.pinned(source)
+        return self.parse_pinned(self.pinned(source), name)
+
+    def parse_pinned(self, source: str, name: str = "<playbook>") -> Playbook:
+        """Like `parse`, for a text that is pinned already."""
         digest = digest_of(source)
         known = self._parsed.get(digest)
         if known is None:

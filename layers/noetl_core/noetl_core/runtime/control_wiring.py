@@ -14,7 +14,7 @@ from pathlib import Path
 from aws_lambda_powertools import Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 
-from noetl_core.adapters.aws.catalog_table.catalog import DynamoPlaybookCatalog
+from noetl_core.adapters.aws.catalog_table.catalog import ABOUT_S, DynamoPlaybookCatalog
 from noetl_core.adapters.aws.catalog_table.gates import DynamoGates
 from noetl_core.adapters.aws.catalog_table.index import PARTITIONS, DynamoExecutionIndex
 from noetl_core.adapters.aws.catalog_table.limits import DynamoLimitPlaces
@@ -34,6 +34,7 @@ from noetl_core.control.core import RETENTION_S, Control
 from noetl_core.control.deployment.inbound_sources import InboundSources
 from noetl_core.control.deployment.worker_tools import WorkerTools
 from noetl_core.control.limits.places import SharedLimits
+from noetl_core.control.recent_registrations import RecentRegistrations
 from noetl_core.control.recorded_deaths import record_deaths
 from noetl_core.dsl.sections.failures import default_handler
 from noetl_core.engine.state import State
@@ -73,6 +74,7 @@ def control() -> Control:
         output=DynamoRunningOutput(catalog, SystemClock()),
         ways_in=InboundSources.from_environment(os.environ) if "TRIGGER_QUEUES" in os.environ else None,
         worker_tools=WorkerTools.from_environment(os.environ) if "TOOL_LAYERS" in os.environ else None,
+        registrations=RecentRegistrations(ABOUT_S),
         marks=marks(),
         risked=set(),
     )

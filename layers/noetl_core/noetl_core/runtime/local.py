@@ -158,11 +158,15 @@ class LocalWiring:
             self.worker.heartbeat.close()
         self.worker.close()
 
-    def close(self) -> None:
+    def close(self, *, exits: bool = False) -> None:
+        """Stop, and close the store. `exits`: the process ends next, so the store may stay open until then (`Database.leave`)."""
         self.stop()
         if self._marks is not None:
             self._marks.close()
-        self.database.close()
+        if exits:
+            self.database.leave()
+        else:
+            self.database.close()
 
     def observe(self, observer: Callable[[Commit], None] | None) -> None:
         """Call `observer` after every commit, on the thread that wrote it."""

@@ -13,30 +13,53 @@ from noetl_core.engine.ids import trigger_id
 from noetl_core.engine.schedules.schedules import ScheduleState, due_at, installed, schedule_of
 from noetl_core.ports import NotFound, PlaybookVersion, TriggerRecord, retry_conflicts
 
-"""Maximum number of conflicts of one write before the caller has to try again."""
-
 
 def register(control: Control, source: str, name: str = "<playbook>") -> tuple[Playbook, PlaybookVersion]:
     """Validate a playbook and register it under its `metadata.path`, with the versions of the playbooks it uses pinned.
 
     Its triggers fire from now on. Raises `InvalidPlaybook`, `Deleted`.
     """
-    source = control.playbook.pinned(source)
-    playbook = control.playbook.parse(source, name)
-    check_not_deleted(control, playbook.path)
+    source, playbook = validated(control, source, name)
+    return playbook, _registered(control, source, playbook, control.clock.now())
+
+
+def register_to_start(control: Control, source: str, playbook: Playbook) -> PlaybookVersion:
+    """Register the playbook of a start by its text, as `validated` returns it. If this process has just registered the same text
+    as the latest version of its path, nothing is read (`RecentRegistrations`). Raises `Deleted`."""
     now = control.clock.now()
+    known = control.registrations.latest(playbook.path, playbook.digest, now)
+    if known is None:
+        return _registered(control, source, playbook, now)
+    check_not_deleted(control, playbook.path)
+    return known
+
+
+def validated(control: Control, source: str, name: str = "<playbook>") -> tuple[str, Playbook]:
+    """Return the text of a playbook with the versions of the playbooks it uses pinned, and its model. Raises
+    `InvalidPlaybook`."""
+    source = control.playbook.pinned(source)
+    return source, control.playbook.parse_pinned(source, name)
+
+
+def _registered(control: Control, source: str, playbook: Playbook, now: int) -> PlaybookVersion:
+    check_not_deleted(control, playbook.path)
     version = control.catalog.register(playbook.path, playbook.digest, source, now)
     install(control, playbook, version)
+    control.registrations.registered(version, now)
     if control.by is not None and version.registered_at == now:
         record_change(control, playbook.path, f"registered version {version.version}")
-    return playbook, version
+    return version
 
 
-def pin(control: Control, source: str) -> PlaybookVersion:
-    """Validate a playbook and store it under its digest only, without a path. Raises `InvalidPlaybook`."""
-    source = control.playbook.pinned(source)
-    playbook = control.playbook.parse(source)
-    return control.catalog.pin(playbook.path, playbook.digest, source, control.clock.now())
+def pin(control: Control, source: str, playbook: Playbook) -> PlaybookVersion:
+    """Store a playbook, as `validated` returns it, under its digest only, without a path. Nothing is read or written if this
+    process has just done so (`RecentRegistrations`)."""
+    now = control.clock.now()
+    known = control.registrations.pinned(playbook.digest, now)
+    if known is None:
+        known = control.catalog.pin(playbook.path, playbook.digest, source, now)
+        control.registrations.stored(known, now)
+    return known
 
 
 def install(control: Control, playbook: Playbook, version: PlaybookVersion) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from noetl_core.control.admit import check_pools, loading, pin, register, settled_inputs
+from noetl_core.control.admit import check_pools, loading, pin, register, settled_inputs, validated
 from noetl_core.control.catalog.versions import resolve
 from noetl_core.control.core import Control
 from noetl_core.control.lifecycle.backfill import BACKFILL_PATH
@@ -102,12 +102,12 @@ def _playbook(
     if source is None:
         found = resolve(control, state.path, version, state.execution_id)
         return control.playbook(found.digest), found.version
-    new = control.playbook.parse(source, "<playbook>")
+    source, new = validated(control, source)
     if new.path != state.path:
         raise BadRedrive(f"the playbook is {new.path}; execution {state.execution_id} is one of {state.path}")
     if preview:
         return new, None
-    return new, (register(control, source)[1] if registers else pin(control, source)).version
+    return new, (register(control, source)[1] if registers else pin(control, source, new)).version
 
 
 # --- preview ---------------------------------------------------------------------------------------------------------

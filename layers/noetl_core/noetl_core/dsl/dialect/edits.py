@@ -13,6 +13,7 @@ from typing import Any, Literal
 from noetl_core.dsl.reading.load import Node
 from noetl_core.dsl.reading.reader import Reader
 from noetl_core.expr import TemplateError, is_template
+from noetl_core.values.frozen import mutable
 
 Place = Node | tuple[Node, str]
 
@@ -36,7 +37,7 @@ def _unheard(_edit: Edit) -> None:
     """Nobody rewrites the text."""
 
 
-@dataclass(slots=True)
+@mutable
 class Edits:
     """Changes the nodes of one document; `told` hears of each change after it is made."""
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
+
+from noetl_core.values.frozen import mutable
 
 EXPRESSION: Final = re.compile(r"\{\{.*?\}\}", re.DOTALL)
 _HERE: Final = re.compile(r"<<-?[ \t]*(?:(['\"])(\w+)\1|\\?(\w+))")
@@ -19,7 +21,7 @@ class NoVariable(Exception):
     """An expression stands where a shell reads no variable. Who acts: the author."""
 
 
-@dataclass(slots=True)
+@mutable
 class _Lines:
     """Goes through a script from its beginning. `quotes` are the quotes and substitutions around the current place."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from noetl_core.dsl.dialect.assertions import Check, expecting, rewrite_assert
@@ -23,6 +23,7 @@ from noetl_core.dsl.fields.tools import TASK
 from noetl_core.dsl.kinds import COMMON_SPEC, KINDS
 from noetl_core.dsl.reading.load import Node
 from noetl_core.expr import is_template
+from noetl_core.values.frozen import mutable
 
 OPTION_SPELLINGS: Final = {
     "verify_ssl": "verify",
@@ -36,7 +37,7 @@ _AS: Final = re.compile(r"\s*([A-Za-z_][\w.]*)(?:\s+as\s+([A-Za-z_]\w*))?\s*\Z")
 _FROM: Final = re.compile(r"\s*from\s+([A-Za-z_][\w.]*)\s+import\s+([A-Za-z_]\w*)(?:\s+as\s+([A-Za-z_]\w*))?\s*\Z")
 
 
-@dataclass(slots=True)
+@mutable
 class TasksOf:
     """The context that the tasks of one step share."""
 

@@ -6,18 +6,19 @@ The text alone decides, once: by the readers of the key, the name that they use,
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from noetl_core.dsl.dialect.edits import Edits
 from noetl_core.dsl.reading.load import Node
 from noetl_core.dsl.reading.reader import Reader
 from noetl_core.dsl.templates import scalars_below
+from noetl_core.values.frozen import mutable
 
 SCOPES: Final = ("ctx", "iter")
 
 
-@dataclass(slots=True)
+@mutable
 class Readers:
     """The names that templates read, by their readers: the tasks `below` a step, or parts of it `elsewhere`."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, Literal
 
 import yaml
@@ -16,6 +16,7 @@ import yaml
 from noetl_core.dsl.model import Path
 from noetl_core.dsl.reading.diagnostics import Diagnostic, Severity
 from noetl_core.dsl.reading.scalars import NotANumber, resolve, surprise
+from noetl_core.values.frozen import mutable
 
 MAX_BYTES: Final = 5 * 1024 * 1024
 MAX_DEPTH: Final = 64
@@ -88,7 +89,7 @@ class Node:
             yield self
 
 
-@dataclass(slots=True)
+@mutable
 class Loaded:
     """`root` is None when the text could not be read at all."""
 
@@ -151,7 +152,7 @@ class _Refused(Exception):
     """Reading cannot continue; the diagnostic is recorded."""
 
 
-@dataclass(slots=True)
+@mutable
 class _Frame:
     node: Node
     anchor: str | None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from noetl_core.dsl.fields.flow import ARC, COMPENSATION, JOIN, ROUTER, ROUTER_POLICY, ROUTER_SPEC, STEP, STEP_FAILURE
@@ -20,12 +20,13 @@ from noetl_core.dsl.steps.sugar import pipeline
 from noetl_core.dsl.steps.tasks import RawTask, TaskScope, single_task
 from noetl_core.dsl.templates import scalars_below
 from noetl_core.expr import is_template
+from noetl_core.values.frozen import mutable
 from noetl_core.values.mappings import deep_merge
 
 _TIMEOUT: Final = ("spec", "policy", "lifecycle", "timeout_s")
 
 
-@dataclass(slots=True)
+@mutable
 class StepScope:
     """The parts of the surrounding playbook that reading a step needs."""
 

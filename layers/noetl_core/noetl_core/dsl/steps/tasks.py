@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Final
 
 from noetl_core.dsl.fields.kind import KindSpec, words
@@ -24,7 +24,7 @@ from noetl_core.dsl.steps.secret_results import check_kind
 from noetl_core.dsl.steps.specs import own_spec
 from noetl_core.dsl.steps.transfers import check_mode, check_transfer, is_foreign
 from noetl_core.expr import is_template
-from noetl_core.values.frozen import frozen
+from noetl_core.values.frozen import frozen, mutable
 from noetl_core.values.mappings import deep_merge
 
 RESERVED: Final = words(
@@ -53,7 +53,7 @@ LEGACY_TASK: Final = {
 }
 
 
-@dataclass(slots=True)
+@mutable
 class TaskScope:
     """The context that the tasks of one step share."""
 

@@ -9,7 +9,7 @@ router of a boundary that was already routed (`again`), and the sweeper (`comman
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final, TypeAlias
 
 from noetl_core.dsl.model import Playbook
@@ -25,7 +25,7 @@ from noetl_core.engine.warnings import count_of, failure_of, warnings_of
 from noetl_core.events.aggregates import Warnings
 from noetl_core.events.shapes import ChildRequest, Failure, ResultPointer, Wait
 from noetl_core.events.table import BEGINS, OPERATED
-from noetl_core.values.frozen import frozen
+from noetl_core.values.frozen import frozen, mutable
 from noetl_core.values.instants import SECOND
 
 FIRST_RECONCILIATION_S: Final = 90
@@ -316,7 +316,7 @@ def next_reconciliation(playbook: Playbook, state: State, now: int) -> int:
     return min([max(at, now + SECOND) for at in _times(_open_waits(state))] + [first, latest])
 
 
-@dataclass(slots=True)
+@mutable
 class _News:
     """The effects that the events of one commit require."""
 

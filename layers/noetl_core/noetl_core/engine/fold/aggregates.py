@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from noetl_core.engine import warnings
@@ -18,6 +18,7 @@ from noetl_core.engine.records import ControlEvent, RunEvent
 from noetl_core.engine.state import State
 from noetl_core.events.aggregates import Aggregates, Cells, ErrorGroup, Warnings
 from noetl_core.events.shapes import Failure
+from noetl_core.values.frozen import mutable
 from noetl_core.values.request_bounds import MAX_CELLS as MAX_CELLS
 
 MAX_GROUPS = 20
@@ -35,7 +36,7 @@ FEW_CELLS = 64
 _NUMBERS = re.compile(r"\d+")
 
 
-@dataclass(slots=True)
+@mutable
 class RunAggregates:
     """The fold of a run stream: of its innermost iterations, and of the retries of its tasks."""
 

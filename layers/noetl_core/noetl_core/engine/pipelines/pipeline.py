@@ -9,7 +9,7 @@ second applies it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
 from noetl_core.dsl.model import UNSET, Step, Task
@@ -21,10 +21,11 @@ from noetl_core.events.event import TaskEvent
 from noetl_core.events.runs import TaskProcessed
 from noetl_core.events.shapes import Failure, TaskOutcome
 from noetl_core.expr import Scope, render
+from noetl_core.values.frozen import mutable
 from noetl_core.values.instants import SECOND
 
 
-@dataclass(slots=True)
+@mutable
 class Pipeline:
     """State of one pass. `path` is the indexes of the iteration, () outside loops; `pc` is the index of the next task.
 

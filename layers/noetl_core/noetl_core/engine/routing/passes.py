@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, NoReturn
 
 from noetl_core.dsl.model import Playbook
@@ -26,6 +26,7 @@ from noetl_core.events.shapes import Blank, Counts, Failure, ResultPointer, Step
 from noetl_core.events.table import ENDS_RUN, ends_run
 from noetl_core.expr import Pointer, Scope, TemplateError, is_reference, load
 from noetl_core.expr.scope import Blanks
+from noetl_core.values.frozen import mutable
 from noetl_core.values.outlines import Part
 from noetl_core.values.result_refs import is_partly_readable, reference_to
 
@@ -64,7 +65,7 @@ def result_at(at: ResultPointer | None) -> Any:
     return at["value"] if "value" in at else Pointer(at)
 
 
-@dataclass(slots=True)
+@mutable
 class RoutingPass:
     """A decision in progress: `emit` advances `state`; `events` will be committed at `seq`."""
 

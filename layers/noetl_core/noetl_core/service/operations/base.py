@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
 from noetl_core.api.fields import check_numbers
@@ -34,6 +35,11 @@ def cursor_key(control: Callable[[], Control]) -> Callable[[], bytes]:
     return key
 
 
+def load(kind: type[Request[Any]]) -> None:
+    """Import the module that answers requests of `kind`, which has the same name as that of the request."""
+    import_module(f"{__package__}.{kind.__module__.rpartition('.')[2]}")
+
+
 @dataclass(frozen=True)
 class Operations(Api):
     """All operations of the API. Dependencies are created on first use, to keep cold starts short."""
@@ -53,6 +59,7 @@ class Operations(Api):
 
     def call(self, request: Request[Answer]) -> Answer:
         check_numbers(request)
+        load(type(request))
         return cast("Answer", type(request).handler(self, request))
 
     def control(self) -> Control:

@@ -27,9 +27,10 @@ from noetl_core.control.lifecycle import backfill
 from noetl_core.control.refusals import diagnostic
 from noetl_core.dsl.model import Playbook
 from noetl_core.dsl.parse import check, check_payloads
-from noetl_core.dsl.versions import BadVersion, Version, split_version, version_of
+from noetl_core.dsl.versions import BadVersion, version_of
 from noetl_core.ports import NotFound, PathRecord
 from noetl_core.service.operations.base import Operations
+from noetl_core.service.requested_versions import path_and_version
 from noetl_core.values.instants import to_rfc3339
 from noetl_core.views.executions import executions
 from noetl_core.views.explain import answers
@@ -141,18 +142,6 @@ def start_backfill(on: Operations, request: Backfill) -> shapes.BackfillStarted:
         return found
     started = backfill.start_backfill(control, wanted, planned)
     return {**found, "execution_id": started.execution_id, "created": started.created}
-
-
-def path_and_version(path: str, version: object) -> tuple[str, Version]:
-    """Return the path and the version of a request, whose path may be `path@version`. Raises `BadRequest`."""
-    try:
-        bare, at = split_version(path)
-        wanted = version_of(version)
-    except BadVersion as error:
-        raise BadRequest(str(error), "body.version") from None
-    if at is not None and wanted is not None:
-        raise BadRequest(f"{path} names a version, and `version` is {wanted}", "body.version", "leave one of them out")
-    return bare, at if wanted is None else wanted
 
 
 def _weights(request: SetAlias) -> dict[int, int] | None:

@@ -20,12 +20,10 @@ from noetl_core.api.requests.executions import (
 from noetl_core.control.admit import StartRequest, admit
 from noetl_core.ports import TooLarge
 from noetl_core.service.operations.base import Operations
-from noetl_core.service.operations.catalog import path_and_version
+from noetl_core.service.requested_versions import path_and_version
 from noetl_core.views import changes
 from noetl_core.views.executions import executions, labels, listing, statistics
 from noetl_core.views.history import event_pages, pages
-from noetl_core.views.steps.render import render_context
-from noetl_core.views.steps.task_names import TaskSelector
 
 if TYPE_CHECKING:
     from noetl_core.api.shapes import executions as shapes
@@ -137,6 +135,9 @@ def get_ctx(on: Operations, request: GetCtx) -> shapes.Ctx:
 def render_template(on: Operations, request: RenderTemplate) -> shapes.Rendered:
     """Evaluate a template. With `task` or `iteration`, it reads the names that the task saw; an event of the task as `at` selects
     both, and the step."""
+    from noetl_core.views.steps.render import render_context  # 3 ms, with the next: only this operation needs it
+    from noetl_core.views.steps.task_names import TaskSelector
+
     if request.template is None:
         raise BadRequest("template is missing", "body.template", "text with templates, or data that contains such text")
     execution = execution_id(request.execution_id)

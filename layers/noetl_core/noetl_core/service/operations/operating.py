@@ -19,7 +19,7 @@ from noetl_core.engine.redrive.plan import From, Redrive
 from noetl_core.engine.waits import BY_TOKEN
 from noetl_core.service import batch
 from noetl_core.service.operations.base import Operations
-from noetl_core.service.operations.catalog import path_and_version
+from noetl_core.service.requested_versions import path_and_version
 from noetl_core.views.executions import executions
 
 if TYPE_CHECKING:

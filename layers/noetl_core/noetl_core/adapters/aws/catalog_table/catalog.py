@@ -29,7 +29,7 @@ from __future__ import annotations
 import time
 import zlib
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from noetl_core.adapters import path_records
 from noetl_core.adapters.aws.table import IS_FREE, Item, Table
@@ -38,12 +38,16 @@ from noetl_core.ports import Conflict, NotFound, PathRecord, PlaybookVersion, To
 MAX_SOURCE = 380 * 1024
 """The most bytes of a compressed playbook in an item."""
 KEPT = 64
-"""Registered versions that a process caches. All starts of a playbook read one partition, which gives 3,000 units a second."""
+"""Registered versions, and paths, that a process caches. All starts of a playbook read one partition, which gives 3,000 units a
+second."""
 ABOUT_S = 5.0
 """Seconds for which a process caches the record of a path, for reads that need not be fresh. A start of a playbook then costs no
 additional read."""
 MAX_KEY = 1024
 """The most bytes of a path. DynamoDB refuses longer sort keys, and such requests would be retried in vain."""
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 IS_ONLY_PINNED = f"{IS_FREE} OR version = :pinned"
 IS_LATER = f"{IS_FREE} OR version < :version"
@@ -55,28 +59,38 @@ class DynamoPlaybookCatalog(Table):
     def __init__(self, table: str, age: Callable[[], float] = time.monotonic) -> None:
         super().__init__(table)
         self._kept: dict[tuple[str, str], PlaybookVersion] = {}
+        self._newest: dict[str, PlaybookVersion] = {}
+        """The newest version of each path that this process has read or registered; there may be newer ones."""
+        self._announced: dict[str, int] = {}
+        """The version of each path that `latest` is known to show, or a newer one."""
         self._about: dict[str, tuple[float, PathRecord]] = {}
         self._age = age
 
     def register(self, path: str, digest: str, source: str, now: int) -> PlaybookVersion:
-        body = _body(path, source)
         while True:
             latest = self._latest(path)
             if latest is not None and latest.digest == digest:
-                summary = self.get_item("latest", path, consistent=False)
-                if summary is None or int(summary["version"]["N"]) < latest.version:
-                    self._announce(latest)  # the process that registered it died before announcing it
+                if self._announced.get(path, 0) < latest.version:
+                    summary = self.get_item("latest", path, consistent=False)
+                    if summary is None or int(summary["version"]["N"]) < latest.version:
+                        self._announce(latest)  # the process that registered it died before announcing it
+                    _keep(self._announced, path, latest.version)
                 return latest
             new = PlaybookVersion(path, latest.version + 1 if latest else 1, digest, source, now)
-            item = {**_summary(new), "source": {"B": body}}
+            item = {**_summary(new), "source": {"B": _body(path, source)}}
             content = {"pk": {"S": f"d#{digest}"}, "sk": {"S": "source"}, **item}
             self.put(content, ConditionExpression=IS_ONLY_PINNED, ExpressionAttributeValues={":pinned": {"N": "0"}})
             version = {"pk": {"S": f"p#{path}"}, "sk": {"S": f"v#{new.version:08d}"}, **item}
             if self.put(version, ConditionExpression=IS_FREE):
                 self._announce(new)
+                _keep(self._newest, path, new)
+                _keep(self._announced, path, new.version)
                 return new
 
     def pin(self, path: str, digest: str, source: str, now: int) -> PlaybookVersion:
+        known = self._kept.get((f"d#{digest}", "source"))
+        if known is not None:
+            return known
         item = {**_summary(PlaybookVersion(path, 0, digest, source, now)), "source": {"B": _body(path, source)}}
         self.put({"pk": {"S": f"d#{digest}"}, "sk": {"S": "source"}, **item}, ConditionExpression=IS_FREE)
         return self.by_digest(digest)
@@ -91,6 +105,11 @@ class DynamoPlaybookCatalog(Table):
         )
 
     def _latest(self, path: str) -> PlaybookVersion | None:
+        """Return the latest version. Versions are numbered without gaps and stay, so a version that has no successor is the
+        latest: reading the absence of one item is cheaper than querying a version with its text."""
+        known = self._newest.get(path)
+        if known is not None and self.get_item(f"p#{path}", f"v#{known.version + 1:08d}") is None:
+            return known
         items = self.query(
             limit=1,
             KeyConditionExpression="pk = :pk",
@@ -98,7 +117,11 @@ class DynamoPlaybookCatalog(Table):
             ScanIndexForward=False,
             ConsistentRead=True,
         )
-        return _version(items[0]) if items else None
+        if not items:
+            return None
+        latest = _version(items[0])
+        _keep(self._newest, path, latest)
+        return latest
 
     def get(self, path: str, version: int | None = None) -> PlaybookVersion:
         if len(path.encode("utf-8", "surrogatepass")) > MAX_KEY:
@@ -129,9 +152,7 @@ class DynamoPlaybookCatalog(Table):
             return None
         found = _version(item)
         if found.version:  # content that is only pinned may be registered later
-            self._kept[(pk, sk)] = found
-            while len(self._kept) > KEPT:
-                self._kept.pop(next(iter(self._kept)), None)
+            _keep(self._kept, (pk, sk), found)
         return found
 
     def versions(self, path: str) -> Sequence[PlaybookVersion]:
@@ -164,9 +185,7 @@ class DynamoPlaybookCatalog(Table):
         return self._keep_about(PathRecord(path) if item is None else path_records.loads(item["record"]["S"]))
 
     def _keep_about(self, record: PathRecord) -> PathRecord:
-        while len(self._about) >= KEPT:
-            self._about.pop(next(iter(self._about)), None)
-        self._about[record.path] = (self._age(), record)
+        _keep(self._about, record.path, (self._age(), record))
         return record
 
     def put_about(self, record: PathRecord) -> None:
@@ -186,6 +205,14 @@ class DynamoPlaybookCatalog(Table):
 
     def all_about(self, prefix: str = "") -> Sequence[PathRecord]:
         return [path_records.loads(item["record"]["S"]) for item in self._below("about", prefix)]
+
+
+def _keep(kept: dict[K, V], key: K, value: V) -> None:
+    """Put a value into a cache of at most `KEPT`; the oldest leaves it first."""
+    kept.pop(key, None)
+    for oldest in list(kept)[: len(kept) - KEPT + 1 if len(kept) >= KEPT else 0]:  # a copy: other threads change it
+        kept.pop(oldest, None)
+    kept[key] = value
 
 
 def _body(path: str, source: str) -> bytes:
