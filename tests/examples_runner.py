@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from noetl_cli.services import services_for
+from noetl_cli.inputs.services import services_for
 from noetl_core.control.admit import StartRequest
 from noetl_core.engine.state import State
 from noetl_core.log.stored_values import Values

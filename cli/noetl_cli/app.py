@@ -78,7 +78,7 @@ class ExecutionId(click.ParamType):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Offer the newest executions of the local store, with playbook and status."""
-        from noetl_cli.backends import LAST, newest  # 400 ms: needed only to query ids
+        from noetl_cli.backends.opening import LAST, newest  # 400 ms: needed only to query ids
 
         known = [(LAST, "the newest"), *newest()]
         return [CompletionItem(id, help=about) for id, about in known if id.startswith(incomplete)]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from noetl_cli.services import services_for
+from noetl_cli.inputs.services import services_for
 from tests.e2e.support import Api
 from tests.examples_runner import CASES, EXAMPLES
 

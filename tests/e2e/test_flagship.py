@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from noetl_cli.services import services_for
+from noetl_cli.inputs.services import services_for
 from noetl_infra.stack import Stack
 from tests.e2e.support import Api, aws, function_processes
 from tests.examples_runner import EXAMPLES

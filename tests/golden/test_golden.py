@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from noetl_cli.progress import Progress
+from noetl_cli.display.progress import Progress
 from noetl_core.engine.fold.control_stream import fold_commits
 from noetl_core.engine.records import LOG_VERSION, StreamId
 from noetl_core.engine.snapshots import restore, snapshot

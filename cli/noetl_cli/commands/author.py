@@ -8,11 +8,11 @@ from typing import Annotated
 import click
 import typer
 
-from noetl_cli import files as playbook_files
-from noetl_cli import output
-from noetl_cli import pages as language
 from noetl_cli.app import COMPLETING, OutputForm, app
+from noetl_cli.display import output
+from noetl_cli.display import pages as language
 from noetl_cli.errors import USAGE, Exit, say
+from noetl_cli.inputs import files as playbook_files
 
 
 class Findings(OutputForm):
@@ -29,7 +29,7 @@ def validate(
     strict: Annotated[bool, typer.Option("--strict", help="Exit code 2 for warnings too.")] = False,
 ) -> None:
     """Parse, validate and lint playbooks (a folder: all below it; `-`: standard input); exit code 2 when one has errors."""
-    from noetl_cli.plugins import absent  # 190 ms, with the next two: needed only to validate
+    from noetl_cli.inputs.plugins import absent  # 190 ms, with the next two: needed only to validate
     from noetl_core.dsl.parse import check
     from noetl_core.dsl.reading.diagnostics import page_of, to_json, to_sarif, to_text
     from noetl_core.playbooks.called_files import reader

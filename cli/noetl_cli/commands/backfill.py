@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from noetl_cli import output
 from noetl_cli.app import On, Output, Store, app
-from noetl_cli.backends import backend
+from noetl_cli.backends.opening import backend
+from noetl_cli.display import output
 from noetl_cli.errors import say
 
 if TYPE_CHECKING:
-    from noetl_cli.backend import Backend
+    from noetl_cli.backends.backend import Backend
 
 
 @app.command()
@@ -34,7 +34,7 @@ def backfill(
     output_: Output = "text",
 ) -> None:
     """Run a registered playbook for past occurrences of its schedule, and follow the backfill to its end."""
-    from noetl_cli.follow import Watch, ended  # 17 ms: needed only to follow an execution
+    from noetl_cli.display.follow import Watch, ended  # 17 ms: needed only to follow an execution
 
     with closing(backend(on or "local", store)) as where:
         shown = where.api.backfill(path, begin, end, trigger=trigger, parallel=parallel, again=again, preview=preview or None)

@@ -79,11 +79,14 @@ def _upload(bucket: str) -> None:
 def _api(on: str | None, store: str | None) -> Answering:
     """Return the API that the console shows."""
     if on is not None and on != "local":
-        from noetl_cli.backends import api_url  # 10 ms, with the next: needed only to query a stack
+        from noetl_cli.backends.opening import api_url  # 10 ms, with the next: needed only to query a stack
         from noetl_console.remote import RemoteApi
 
         return RemoteApi(api_url(None if on == "stack" else on), os.environ.get("NOETL_TOKEN", "").strip() or None)
-    from noetl_cli.local_store import IN_MEMORY, default_store  # 300 ms, with the next: needed only to serve a local store
+    from noetl_cli.backends.local_store import (  # 300 ms, with the next: needed only to serve a local store
+        IN_MEMORY,
+        default_store,
+    )
     from noetl_console.local import LocalApi
 
     if store == IN_MEMORY:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from noetl_cli import output
 from noetl_cli.app import On, Output, app
-from noetl_cli.backends import backend
+from noetl_cli.backends.opening import backend
+from noetl_cli.display import output
 from noetl_cli.errors import USAGE, Exit
-from noetl_cli.payload import json_of
+from noetl_cli.inputs.payload import json_of
 
 if TYPE_CHECKING:
     from noetl_core.api.shapes.service import Credential

@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from noetl_cli import output
 from noetl_cli.app import Output, Store, app
+from noetl_cli.backends.local_store import IN_MEMORY, default_store, is_there
+from noetl_cli.display import output
 from noetl_cli.errors import USAGE, Exit
-from noetl_cli.local_store import IN_MEMORY, default_store, is_there
 
 DAY_US = 24 * 3600 * 1_000_000
 MB = 1_000_000

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from noetl_cli import output
 from noetl_cli.app import Id, On, Output, Store, app
-from noetl_cli.backend import PAGE
-from noetl_cli.backends import execution
+from noetl_cli.backends.backend import PAGE
+from noetl_cli.backends.opening import execution
+from noetl_cli.display import output
+from noetl_cli.display.filters import Failed, Filter, Follow, OfIteration, OfStep, OfTask, Since, Tail, followed
+from noetl_cli.display.running import Running, heading, lines
 from noetl_cli.errors import USAGE, Exit, say
-from noetl_cli.filters import Failed, Filter, Follow, OfIteration, OfStep, OfTask, Since, Tail, followed
-from noetl_cli.running import Running, heading, lines
 
 if TYPE_CHECKING:
-    from noetl_cli.backend import Backend
+    from noetl_cli.backends.backend import Backend
     from noetl_core.api.shapes.views import LogEntry
 
 

@@ -9,10 +9,10 @@ from urllib.parse import urlencode
 
 import typer
 
-from noetl_cli import output
 from noetl_cli.app import Id, On, Output, Store, app
-from noetl_cli.backend import Backend
-from noetl_cli.backends import backend, execution
+from noetl_cli.backends.backend import Backend
+from noetl_cli.backends.opening import backend, execution
+from noetl_cli.display import output
 from noetl_cli.errors import TIMEOUT, USAGE, Exit, say
 from noetl_core.engine.statuses import STOPPED
 
@@ -91,7 +91,7 @@ def show(
         raise Exit(USAGE, "--failed is about the iterations of a step: noetl show ID STEP --failed")
     with execution(id, on, store) as (where, id):
         if step is not None:
-            from noetl_cli.step import show_step  # 2 ms: needed only to look at a step
+            from noetl_cli.display.step import show_step  # 2 ms: needed only to look at a step
 
             show_step(where, id, step, failed=failed, how=output_)
             return
@@ -100,7 +100,7 @@ def show(
         if output_ != "text":
             output.as_data(summary, output_)
             return
-        from noetl_cli.execution_output import print_execution  # 4 ms: only for people
+        from noetl_cli.display.execution_output import print_execution  # 4 ms: only for people
 
         print_execution(where, summary, steps=True)
 
@@ -117,7 +117,7 @@ def why(
     """Explain why a step ran or did not, back to the cause; without a step, why the execution ended as it did."""
     id, step = _with_step(id, step)
     from noetl_cli import explain  # 4 ms, with the next: needed only by `why`
-    from noetl_cli.sources import Sources
+    from noetl_cli.display.sources import Sources
 
     with execution(id, on, store) as (where, id):
         found = where.api.why(id, step, at=at)
@@ -163,7 +163,7 @@ def watch(
     output_: Output = "text",
 ) -> None:
     """Follow an execution that runs elsewhere to its end."""
-    from noetl_cli.follow import Watch, ended, polled  # 17 ms: needed only to follow an execution
+    from noetl_cli.display.follow import Watch, ended, polled  # 17 ms: needed only to follow an execution
 
     with execution(id, on, store) as (where, id):
         view = Watch(where, id, polled(where, id), quiet=output_ != "text")
@@ -188,7 +188,7 @@ def get(
     store: Store = None,
 ) -> None:
     """Download the result of an execution, or of a step, with its references resolved."""
-    from noetl_cli.download import download  # 10 ms: needed only to download
+    from noetl_cli.display.download import download  # 10 ms: needed only to download
 
     id, _, step = what.partition(".")
     with execution(id, on, store) as (where, id):

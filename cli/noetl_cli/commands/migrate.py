@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
-from noetl_cli import files as playbook_files
 from noetl_cli.app import app
 from noetl_cli.errors import FAILED, USAGE, Exit, say
+from noetl_cli.inputs import files as playbook_files
 
 
 @app.command()

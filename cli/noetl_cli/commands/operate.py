@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from noetl_cli import files, output
 from noetl_cli.app import Id, On, Output, Store, app
-from noetl_cli.backends import backend, execution
+from noetl_cli.backends.opening import backend, execution
+from noetl_cli.display import output
 from noetl_cli.errors import FAILED, USAGE, Exit
-from noetl_cli.payload import json_of, put
+from noetl_cli.inputs import files
+from noetl_cli.inputs.payload import json_of, put
 from noetl_core.engine.statuses import HELD, TERMINAL
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 @app.command()
 def resume(id: Id, on: On = None, store: Store = None, output_: Output = "text") -> None:
     """Continue a paused execution, or one that this machine left unfinished."""
-    from noetl_cli.follow import Watch, ended  # 17 ms: needed only to follow an execution
+    from noetl_cli.display.follow import Watch, ended  # 17 ms: needed only to follow an execution
 
     with execution(id, on, store) as (where, id):
         status = where.api.state(id)["status"]
@@ -82,7 +83,7 @@ def redrive(
     events: Annotated[bool, typer.Option("--events", help="Add the event log")] = False,
 ) -> None:
     """Run an ended execution again, keeping what it finished, and follow it to its end."""
-    from noetl_cli.follow import Watch, ended  # 17 ms: needed only to follow an execution
+    from noetl_cli.display.follow import Watch, ended  # 17 ms: needed only to follow an execution
 
     ctx: dict[str, Any] = {}
     source = None if playbook is None else files.playbook(playbook)

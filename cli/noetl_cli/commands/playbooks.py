@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from noetl_cli import output
 from noetl_cli.app import On, Output, Store, app
-from noetl_cli.backends import backend
+from noetl_cli.backends.opening import backend
+from noetl_cli.display import output
 from noetl_cli.errors import USAGE, Exit
 
 if TYPE_CHECKING:

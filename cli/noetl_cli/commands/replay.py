@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from noetl_cli import files, output
 from noetl_cli.app import ExecutionId, Id, On, Output, Store, app
-from noetl_cli.backend import Backend, pages
-from noetl_cli.backends import execution, in_full
-from noetl_cli.differing import differing
+from noetl_cli.backends.backend import Backend, pages
+from noetl_cli.backends.opening import execution, in_full
+from noetl_cli.display import output
+from noetl_cli.display.differing import differing
 from noetl_cli.errors import FAILED, UNREACHABLE, USAGE, Exit
+from noetl_cli.inputs import files
 
 if TYPE_CHECKING:
     from noetl_core.api.shapes.executions import ExecutionState

@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from noetl_cli import files as playbook_files
-from noetl_cli import output
 from noetl_cli.app import On, Output, Quiet, Store, app
-from noetl_cli.backends import backend
+from noetl_cli.backends.opening import backend
+from noetl_cli.display import output
 from noetl_cli.errors import USAGE, Exit, say
+from noetl_cli.inputs import files as playbook_files
+from noetl_cli.inputs.payload import check_sets, payload_of, put
 from noetl_cli.options import takes
-from noetl_cli.payload import check_sets, payload_of, put
 from noetl_core.dsl.numbers import PRIORITY
 from noetl_core.dsl.versions import BadVersion, Version, split_version
 from noetl_core.values.frozen import frozen
 from noetl_core.values.mappings import deep_merge
 
 if TYPE_CHECKING:
-    from noetl_cli.backend import Backend
+    from noetl_cli.backends.backend import Backend
     from noetl_core.dsl.model import Playbook
 
 _PYTHON = re.compile(r"""\bkind["']?\s*:\s*["']?python\b""")
@@ -132,7 +132,7 @@ def _environment(options: RunOptions, file: Path | None) -> tuple[str, str | Non
     """Return `--on` and `--store`, by default those of `--env`, and the inputs of that. Raises `Exit(2)`."""
     if options.env is None:
         return options.on or "local", options.store, {}
-    from noetl_cli.environments import environment  # 10 ms: needed only if one is named
+    from noetl_cli.inputs.environments import environment  # 10 ms: needed only if one is named
 
     chosen = environment(options.env, file)
     return options.on or chosen.on or "local", options.store or chosen.store, chosen.payload
@@ -168,7 +168,7 @@ def _start_services(read: _File, payload: Mapping[str, Any], stack: ExitStack) -
     """Start the services that a playbook names, for as long as `stack` is open, and return their addresses as inputs."""
     if "x-services" not in read.source:
         return {}
-    from noetl_cli.services import ServiceError, services_for  # 23 ms: few playbooks name services
+    from noetl_cli.inputs.services import ServiceError, services_for  # 23 ms: few playbooks name services
 
     try:
         return stack.enter_context(services_for(read.file, payload))
@@ -178,19 +178,19 @@ def _start_services(read: _File, payload: Mapping[str, Any], stack: ExitStack) -
 
 def _prepare_store(where: Backend, read: _File, options: RunOptions) -> None:
     """Register the playbooks that a playbook calls from files beside it, and install the packages that it requires."""
-    from noetl_cli.siblings import register_called  # 50 ms: needed only to run a file
+    from noetl_cli.backends.called_playbooks import register_called  # 50 ms: needed only to run a file
 
     register_called(where, read.playbook, read.file, quiet=options.quiet or options.output_ != "text")
     if read.playbook.executor.requirements:
-        from noetl_cli.packages import install  # 10 ms: few playbooks require packages
+        from noetl_cli.inputs.packages import install  # 10 ms: few playbooks require packages
 
         install(read.playbook.executor.requirements)
 
 
 def _follow(where: Backend, execution_id: str, read: _File | None, options: RunOptions) -> None:
     """Follow an execution to its end, and print it."""
-    from noetl_cli.follow import Watch, ended  # 16 ms, with the next: needed only to follow an execution
-    from noetl_cli.notices import places
+    from noetl_cli.display.follow import Watch, ended  # 16 ms, with the next: needed only to follow an execution
+    from noetl_cli.display.notices import places
 
     known = None if read is None else places(read.playbook, read.file)
     watch = Watch(where, execution_id, quiet=options.output_ != "text", places=known)

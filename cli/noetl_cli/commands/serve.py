@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from noetl_cli import output
 from noetl_cli.app import Output, Store, app
+from noetl_cli.backends.local_store import IN_MEMORY, default_store
+from noetl_cli.display import output
 from noetl_cli.errors import USAGE, Exit, say
-from noetl_cli.local_store import IN_MEMORY, default_store
 from noetl_core.values.instants import to_rfc3339
 
 if TYPE_CHECKING:
-    from noetl_cli.local_backend import LocalBackend
+    from noetl_cli.backends.local import LocalBackend
     from noetl_core.engine.records import Commit
 
 
@@ -31,7 +31,7 @@ def serve(
     output_: Output = "text",
 ) -> None:
     """Start the schedules of the local store, and continue its waiting executions, until Ctrl-C."""
-    from noetl_cli.local_backend import LocalBackend  # 400 ms: needed only to query the local store
+    from noetl_cli.backends.local import LocalBackend  # 400 ms: needed only to query the local store
 
     if store == IN_MEMORY:
         raise Exit(USAGE, "a store in memory ends with its process: there is nothing to serve")
@@ -57,7 +57,7 @@ def _hooks(where: LocalBackend, port: int | None) -> Iterator[None]:
     if port is None:
         yield
         return
-    from noetl_cli.hook_server import HookServer, serving  # 20 ms: needed only to take webhooks
+    from noetl_cli.backends.hook_server import HookServer, serving  # 20 ms: needed only to take webhooks
 
     try:
         server = HookServer(where.wiring, where.wiring.credentials, port)

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from noetl_cli import output
 from noetl_cli.app import Output, app
+from noetl_cli.display import output
 from noetl_cli.errors import FAILED, UNREACHABLE, USAGE, Exit
 
 
@@ -90,7 +90,7 @@ def down() -> None:
 @app.command()
 def status(output_: Output = "text") -> None:
     """Show what is running where. Exit code 3 if the stack does not answer."""
-    from noetl_cli.stack_backend import StackBackend  # 30 ms, with the next: needed only to query a stack
+    from noetl_cli.backends.stack import StackBackend  # 30 ms, with the next: needed only to query a stack
     from noetl_infra import stack
 
     known = stack.current()

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from noetl_cli import output
 from noetl_cli.app import On, Output, Store, app
-from noetl_cli.backends import backend
+from noetl_cli.backends.opening import backend
+from noetl_cli.display import output
 from noetl_cli.errors import FAILED, USAGE, Exit, say
-from noetl_cli.payload import json_of
+from noetl_cli.inputs.payload import json_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from noetl_cli.backend import Backend
+    from noetl_cli.backends.backend import Backend
     from noetl_core.api.shapes.triggers import Firing, Trigger, TriggerDetails
 
 triggers = typer.Typer(
@@ -148,7 +148,7 @@ def _fired(where: Backend, firing: Firing, how: str) -> None:
         kept = f"\nonce that is mended: noetl triggers retry {firing['refused']}{on}" if "refused" in firing else ""
         raise Exit(FAILED, f"{firing['id']} is {firing['result']}: {firing.get('reason', '')}{kept}")
     if where.name == "local":
-        from noetl_cli.follow import Watch, ended  # 17 ms: needed only to follow an execution
+        from noetl_cli.display.follow import Watch, ended  # 17 ms: needed only to follow an execution
 
         watch = Watch(where, execution_id, quiet=how != "text")
         try:

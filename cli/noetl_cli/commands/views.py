@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import click
 import typer
 
-from noetl_cli import files, output
 from noetl_cli.app import Id, On, Output, Store, app
-from noetl_cli.backend import Backend
-from noetl_cli.backends import LAST, execution
-from noetl_cli.chart import draw
+from noetl_cli.backends.backend import Backend
+from noetl_cli.backends.opening import LAST, execution
+from noetl_cli.display import output
+from noetl_cli.display.chart import draw
 from noetl_cli.errors import FAILED, UNREACHABLE, Exit, say
+from noetl_cli.inputs import files
 
 if TYPE_CHECKING:
     from noetl_core.api.requests.views import Drawn
@@ -98,7 +99,7 @@ def report(
     store: Store = None,
 ) -> None:
     """Write one self-contained HTML page about an execution: to show, to send, to keep."""
-    from noetl_cli.sources import Sources  # 8 ms, with the next: needed only to report
+    from noetl_cli.display.sources import Sources  # 8 ms, with the next: needed only to report
     from noetl_core.observe.report import report as page
 
     with execution(id, on, store) as (where, id):

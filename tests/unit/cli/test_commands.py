@@ -280,7 +280,7 @@ def test_validate_says_ok_or_where(noetl: Run, tmp_path: Path) -> None:
 
 
 def test_a_timeline_is_drawn_to_scale_and_short_work_shows_in_long_waits() -> None:
-    from noetl_cli.chart import draw
+    from noetl_cli.display.chart import draw
 
     def span(id: int, kind: str, offset: float, duration: float | None, parent: int | None = None, **more: Any) -> dict[str, Any]:
         facts = {"name": kind, "step": "fetch", "status": "ok" if duration is not None else "running", "lane": 0}

@@ -12,9 +12,9 @@ import pytest
 import typer
 import yaml
 
-from noetl_cli import output
 from noetl_cli.app import COMPLETING
 from noetl_cli.commands import load
+from noetl_cli.display import output
 from tests.unit.cli.runs import Run
 
 PRINTS = (

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl_cli import output
+from noetl_cli.display import output
 from tests.unit.cli.runs import Run
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: c, path: test/c }\nworkflow:\n"

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from noetl_cli.execution_output import print_execution
+from noetl_cli.display.execution_output import print_execution
 from noetl_core.engine.outcome import Outcome
 from noetl_core.service.operations.every import Operations
 from noetl_core.tools.base import ToolCall

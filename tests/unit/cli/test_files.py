@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from noetl_cli.errors import USAGE, Exit
-from noetl_cli.files import playbooks, read
+from noetl_cli.inputs.files import playbooks, read
 
 
 def test_a_folder_stands_for_the_playbooks_below_it(tmp_path: Path) -> None:

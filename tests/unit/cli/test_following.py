@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from noetl_cli.backends.stack import StackBackend
+from noetl_cli.display.follow import Watch, polled
 from noetl_cli.errors import TIMEOUT, UNREACHABLE, USAGE, Exit, Stopped
-from noetl_cli.follow import Watch, polled
-from noetl_cli.stack_backend import StackBackend
 from noetl_core.api.client import ATTEMPTS
 from tests.servers import Handler, serving
 
@@ -104,7 +104,7 @@ def test_who_waits_for_a_limit_is_told_what_shows_its_holders(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: False, raising=False)
-    monkeypatch.setattr("noetl_cli.follow.SHOW_AFTER_S", 0.0)
+    monkeypatch.setattr("noetl_cli.display.follow.SHOW_AFTER_S", 0.0)
     wanted = {"holder": "1", "key": "orders of a shop", "max": 1, "on_limit": "wait"}
     asked = {"name": "LimitRequested", "timestamp": "2026-11-22T02:00:00.000000Z", "data": wanted}
     Watch(Stack(), "1", news=lambda: [asked]).tick()

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from noetl_cli.hook_server import HookServer, serving
+from noetl_cli.backends.hook_server import HookServer, serving
 from noetl_core.adapters.local.secrets import LocalSecrets
 from noetl_core.control.catalog.registration import register
 from noetl_core.control.triggers.hooks import MAX_BODY

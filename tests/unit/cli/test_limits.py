@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from noetl_cli import output
 from noetl_cli.commands.limits import _whole as of_one
+from noetl_cli.display import output
 from noetl_core.ports import LimitRecord
 from noetl_core.views.executions import activity, executions, listing, statistics
 from noetl_core.views.executions.shared_limits import limits

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl_cli.files import checked
+from noetl_cli.inputs.files import checked
 from tests.unit.cli.runs import Run
 
 MISSPELT = """\

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from noetl_cli import output
+from noetl_cli.display import output
 
 MANY = 3 * output.BATCH + 1
 

@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlparse
 
 import pytest
 
-from noetl_cli.pages import folder, shown
+from noetl_cli.display.pages import folder, shown
 from noetl_core.dsl.reading.diagnostics import CODES, page_of
 from tests.commands import run
 

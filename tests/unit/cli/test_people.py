@@ -11,8 +11,8 @@ import click
 import pytest
 import typer
 
-from noetl_cli import explain, output
 from noetl_cli.commands import load
+from noetl_cli.display import explain, output
 from noetl_cli.errors import say
 from noetl_cli.terminal import visible
 from tests.unit.cli.runs import Run

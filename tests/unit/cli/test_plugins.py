@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from noetl_cli.plugins import absent
+from noetl_cli.inputs.plugins import absent
 from noetl_core.dsl.parse import parse_playbook
 from tests.unit.dsl.broken import flow
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from noetl_cli.commands.history import _print
-from noetl_cli.running import Running
+from noetl_cli.display.running import Running
 from noetl_core.api.shapes.views import LogEntry, RunningLog
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl_cli.services import ServiceError, services_for
+from noetl_cli.inputs.services import ServiceError, services_for
 
 SERVER = """
 import http.server, sys

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from noetl_cli.backend import Backend
-from noetl_cli.step import show_step
+from noetl_cli.backends.backend import Backend
+from noetl_cli.display.step import show_step
 from noetl_core.adapters.local import events as adapter
 from noetl_core.log.codec import decode_events
 from noetl_core.service.api_service import Service

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl_cli.environments import on_failure
+from noetl_cli.inputs.environments import on_failure
 from noetl_core.dsl.model import OnFailure
 from tests.page_sessions import check_session, write_files
 

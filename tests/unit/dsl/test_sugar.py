@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from noetl_cli.output import event_line
-from noetl_cli.progress import Progress
+from noetl_cli.display.output import event_line
+from noetl_cli.display.progress import Progress
 from noetl_core.control.admit import StartRequest
 from noetl_core.dsl.parse import check, parse_playbook
 from noetl_core.observe.timeline import Timeline

@@ -13,7 +13,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from noetl_cli.services import services_for
+from noetl_cli.inputs.services import services_for
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.views.executions import executions
 from tests.examples_runner import EXAMPLES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from noetl_cli.chart import draw
+from noetl_cli.display.chart import draw
 from noetl_core.control.lifecycle.operate import cancel
 from noetl_core.observe.timeline import RUNS
 from noetl_core.views.explain.timelines import timeline

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noetl_cli.progress import Progress
+from noetl_cli.display.progress import Progress
 from tests.running import events_of, run_text
 
 PLAYBOOK = """

@@ -180,7 +180,7 @@ class Control:
     asks: bool = False
     """If true, the stack has an ask function: commands then say when their worker may call it."""
     registrations: RecentRegistrations = field(default_factory=RecentRegistrations)
-    """What this process has just registered or pinned; by default, starts by text always read the catalog."""
+    """Registrations that this process has just made or found; by default, starts by text always read the catalog."""
     _states: LRUCache[str, State] = field(default_factory=lambda: LRUCache(CACHED_STATES))
     _snapshots: LRUCache[str, tuple[int, int]] = field(default_factory=lambda: LRUCache(CACHED_STATES))
     """Execution -> the position from which on the next snapshot is due, and how large the last one was."""

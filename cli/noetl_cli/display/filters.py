@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from noetl_cli.backend import POLL_S
+from noetl_cli.backends.backend import POLL_S
 from noetl_cli.errors import USAGE, Exit
 from noetl_core.values.instants import from_text
 

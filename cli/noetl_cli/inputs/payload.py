@@ -52,7 +52,7 @@ def put(out: dict[str, Any], entry: str) -> None:
     """Set `a.b=value` in `out`."""
     import yaml  # 37 ms, with the next: needed only to set values
 
-    from noetl_cli.yaml_value import yaml_value
+    from noetl_cli.inputs.yaml_value import yaml_value
 
     path, sign, text = entry.partition("=")
     keys = path.removeprefix("workload.").split(".")

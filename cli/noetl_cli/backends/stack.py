@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from noetl_cli.backend import PAGE, POLL_S, Tick, pages, refused
+from noetl_cli.backends.backend import PAGE, POLL_S, Tick, pages, refused
 from noetl_cli.errors import TIMEOUT, UNREACHABLE, USAGE, Exit, Stopped
 from noetl_core import __version__
 from noetl_core.api.client import Client

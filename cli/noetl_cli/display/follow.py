@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from noetl_cli import output
-from noetl_cli.backend import PAGE, Backend
+from noetl_cli.backends.backend import PAGE, Backend
+from noetl_cli.display import output
+from noetl_cli.display.execution_output import print_execution
+from noetl_cli.display.notices import Notices
+from noetl_cli.display.progress import Progress, StepProgress
 from noetl_cli.errors import COMPLETED, FAILED, Exit, OutputLost, say
-from noetl_cli.execution_output import print_execution
-from noetl_cli.notices import Notices
-from noetl_cli.progress import Progress, StepProgress
 from noetl_core.adapters.clock import SteadyClock
 
 if TYPE_CHECKING:

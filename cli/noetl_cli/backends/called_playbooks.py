@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from noetl_cli import files
 from noetl_cli.errors import USAGE, Exit, say
+from noetl_cli.inputs import files
 from noetl_core.playbooks.called_files import SamePath, beside, called
 
 if TYPE_CHECKING:
-    from noetl_cli.backend import Backend
+    from noetl_cli.backends.backend import Backend
     from noetl_core.dsl.model import Playbook
 
 

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from noetl_cli.display.execution_output import answer
 from noetl_cli.errors import Exit
-from noetl_cli.execution_output import answer
 from noetl_core.values.instants import from_text
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from noetl_cli.backend import Backend
+    from noetl_cli.backends.backend import Backend
     from noetl_core.dsl.model import Playbook
     from noetl_core.events.envelope import Envelope
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, Literal
 
-from noetl_cli import output
+from noetl_cli.display import output
 from noetl_cli.terminal import visible
 
 if TYPE_CHECKING:

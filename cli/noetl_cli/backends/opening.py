@@ -8,9 +8,9 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
-from noetl_cli.backend import Backend
+from noetl_cli.backends.backend import Backend
+from noetl_cli.backends.local_store import default_store, is_there
 from noetl_cli.errors import UNREACHABLE, USAGE, Exit
-from noetl_cli.local_store import default_store, is_there
 
 LAST: Final = "@last"
 SHORT: Final = range(3, 13)
@@ -83,7 +83,7 @@ def backend(on: str | None, store: str | None, execution_id: str | None = None) 
         return _stack(None if on == "stack" else on)
     local_store = store or default_store()
     if on == "local" or execution_id is None or is_there(local_store):
-        from noetl_cli.local_backend import LocalBackend  # 400 ms: needed only to query the local store
+        from noetl_cli.backends.local import LocalBackend  # 400 ms: needed only to query the local store
 
         local = LocalBackend(local_store)
         if on == "local" or execution_id is None or local.knows(execution_id):
@@ -98,7 +98,7 @@ def backend(on: str | None, store: str | None, execution_id: str | None = None) 
 
 def _stack(url: str | None = None) -> Backend:
     """Return the backend of the API at `url`, by default that of `api_url`."""
-    from noetl_cli.stack_backend import StackBackend  # 6 ms: needed only to query a stack
+    from noetl_cli.backends.stack import StackBackend  # 6 ms: needed only to query a stack
 
     return StackBackend(api_url(url))
 

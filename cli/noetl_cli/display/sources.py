@@ -43,8 +43,8 @@ def _is(file: Path, digest: str | None) -> bool:
     if digest is None:
         return True
     # 60 ms, as above.
-    from noetl_cli import files
     from noetl_cli.errors import Exit
+    from noetl_cli.inputs import files
     from noetl_core.dsl.parse import digest_of
 
     try:

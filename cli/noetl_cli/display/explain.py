@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from noetl_cli.output import error_details, styled
-from noetl_cli.sources import Sources
+from noetl_cli.display.output import error_details, styled
+from noetl_cli.display.sources import Sources
 from noetl_cli.terminal import shortened, visible
 
 if TYPE_CHECKING:

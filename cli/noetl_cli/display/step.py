@@ -6,12 +6,12 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from noetl_cli import output
+from noetl_cli.display import output
 from noetl_cli.errors import say
 from noetl_core.values.result_refs import is_reference
 
 if TYPE_CHECKING:
-    from noetl_cli.backend import Backend
+    from noetl_cli.backends.backend import Backend
     from noetl_core.api.shapes.steps import Iterations
     from noetl_core.api.shapes.views import StepAggregates
 
@@ -93,7 +93,7 @@ def _items(where: Backend, id: str, step: str, run: str) -> Sequence[Any] | None
     for event in where.api.events(id, at=f"{id}.{run}.0.0", name="LoopCollected", step=step, limit=1)["events"]:
         items = event["data"]["items"]
         if isinstance(items, Mapping) and is_reference(items):
-            from noetl_cli.download import loaded  # 10 ms: needed only with a large collection
+            from noetl_cli.display.download import loaded  # 10 ms: needed only with a large collection
 
             items = loaded(where.api, id, items) if items.get("size", 0) <= LARGEST else None
         return items if isinstance(items, list) and not event.get("iteration") else None

@@ -12,11 +12,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from noetl_cli.backend import POLL_S, Tick, refused
-from noetl_cli.environments import on_failure
+from noetl_cli.backends.backend import POLL_S, Tick, refused
+from noetl_cli.backends.local_store import IN_MEMORY, default_store
 from noetl_cli.errors import TIMEOUT, UNREACHABLE, Exit, Stopped, say
-from noetl_cli.files import parsed
-from noetl_cli.local_store import IN_MEMORY, default_store
+from noetl_cli.inputs.environments import on_failure
+from noetl_cli.inputs.files import parsed
 from noetl_core.adapters.local.database import MEMORY
 from noetl_core.adapters.local.home import home
 from noetl_core.adapters.local.processes import pid_of, user_name

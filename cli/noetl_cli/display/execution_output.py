@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from noetl_cli import explain, output
-from noetl_cli.backend import Backend
+from noetl_cli.backends.backend import Backend
+from noetl_cli.display import explain, output
+from noetl_cli.display.sources import Sources
 from noetl_cli.errors import Exit
-from noetl_cli.sources import Sources
 from noetl_cli.terminal import visible
 from noetl_core.engine.statuses import TERMINAL
 
