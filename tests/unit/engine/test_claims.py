@@ -11,7 +11,7 @@ from noetl_core.control.asks import _written_boundary
 from noetl_core.engine.claims import ASKED_RUNS, MARKED, mark_asked, was_asked
 from noetl_core.engine.records import Ask, Command, StreamId
 from noetl_core.engine.state import State
-from noetl_core.events.event import CLAIM_VERSION
+from noetl_core.events.table import CLAIM_VERSION
 from tests.sim.interleavings import HEAD
 from tests.sim.ports import SECOND
 from tests.sim.world import World

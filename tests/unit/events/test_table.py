@@ -18,7 +18,7 @@ from noetl_core.engine.fold.control_stream import fold
 from noetl_core.engine.records import Commit
 from noetl_core.engine.state import State
 from noetl_core.events import control, redrives
-from noetl_core.events.event import Event, new
+from noetl_core.events.event import LOG_VERSION, Event, new, version_of
 from noetl_core.events.page import page
 from noetl_core.events.schema import (
     CONTROL_PAYLOADS,
@@ -148,6 +148,12 @@ def test_what_readers_ask_of_the_table() -> None:
     assert {"StepScheduled", "LoopChunkScheduled", "CompensationStarted", "StopStarted"} == OPENS_RUN
     assert {"ExecutionPaused", "ExecutionResumed", "ExecutionCancelled", "ExecutionStuck", "ExecutionRedriven"} == OPERATED
     assert EVENTS["LoopChunkDone"].event_type == "loop.chunk.done"
+
+
+@pytest.mark.parametrize("name", EVENTS)
+def test_a_commit_needs_the_reader_version_of_its_events(name: str) -> None:
+    event: Any = Event(name, 0, {})
+    assert version_of([event]) == EVENTS[name].version <= LOG_VERSION, "raise LOG_VERSION (events/event.py) for a new version"
 
 
 def test_a_boundary_that_suspends_does_not_end_its_run() -> None:

@@ -12,7 +12,6 @@ from typing import Any, cast
 
 from noetl_core.events import control
 from noetl_core.events.aggregates import Aggregates
-from noetl_core.events.event import FIRST_VERSION
 from noetl_core.events.event import LOG_VERSION as LOG_VERSION
 from noetl_core.events.event import AnyEvent as AnyEvent
 from noetl_core.events.event import BoundaryEvent as BoundaryEvent
@@ -21,7 +20,7 @@ from noetl_core.events.event import Event as Event
 from noetl_core.events.event import RunEvent as RunEvent
 from noetl_core.events.redrives import CarriedOver
 from noetl_core.events.shapes import CommandContext, LoopCommand, Mail, RunClaim, Undoes
-from noetl_core.events.table import PROGRESS
+from noetl_core.events.table import FIRST_VERSION, PROGRESS
 from noetl_core.values.frozen import frozen
 
 MAX_TAKEOVERS = 5

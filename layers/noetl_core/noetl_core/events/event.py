@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeGuard, T
 
 from noetl_core.events import control, limits, runs, waiting
 from noetl_core.events.shapes import Failure
-from noetl_core.events.table import BOUNDARIES, LIMITS, NEWS, OPENS_RUN, ends_run
+from noetl_core.events.table import (
+    BOUNDARIES,
+    CLAIM_VERSION,
+    FIRST_VERSION,
+    NEWS,
+    OPENS_RUN,
+    OUTSIDE_VERSION,
+    SPREAD_VERSION,
+    ends_run,
+    event_named,
+)
 from noetl_core.values.frozen import frozen
 
 Name = TypeVar("Name", covariant=True)
@@ -20,22 +30,6 @@ Keys = ParamSpec("Keys")
 
 LOG_VERSION = 7
 """The newest reader version, which is this code's. Readers refuse newer ones."""
-FIRST_VERSION = 1
-"""The reader version that most commits require."""
-SPREAD_VERSION = 2
-"""The reader version that knows that the lead of a loop may run its first chunk itself. Older code would run it again."""
-
-
-CURSOR_VERSION = 3
-"""The reader version that knows frames of claimed rows. For older code a cursor loop would seem not to have begun."""
-LIMIT_VERSION = 4
-"""The reader version that knows limits. Older code would start waiting executions and runs."""
-SEARCH_VERSION = 5
-"""The reader version that knows search attributes and failure handlers."""
-OUTSIDE_VERSION = 6
-"""The reader version that knows outside work. Older code would end a run without stopping its work."""
-CLAIM_VERSION = 7
-"""The reader version that knows claims in schedules. Older code would send the commands of claimed runs to others."""
 
 
 @frozen
@@ -204,22 +198,15 @@ def error_of(event: TerminalEvent) -> Failure | None:
 
 def version_of(events: Iterable[AnyEvent]) -> int:
     """Return `v` of a commit of `events`: the lowest reader version that may interpret it."""
-    return max(map(_version_of, events), default=FIRST_VERSION)
+    return max((FIRST_VERSION, *map(_version_of, events)))
 
 
 def _version_of(event: AnyEvent) -> int:
+    """Return the version of the event's row, or that of a key which older code would overlook."""
     if (event.name == "StepScheduled" and "claim" in event.data) or (event.name == "BoundaryRouted" and "asked" in event.data):
         return CLAIM_VERSION
-    if event.name in ("StopStarted", "StopDone") or (
-        event.name in ("StepSuspended", "BoundaryRouted") and any("outside" in wait for wait in event.data.get("waits", ()))
-    ):
+    if event.name in ("StepSuspended", "BoundaryRouted") and any("outside" in wait for wait in event.data.get("waits", ())):
         return OUTSIDE_VERSION
-    if event.name in ("SearchAttributesSet", "FailureHandled"):
-        return SEARCH_VERSION
-    if event.name in LIMITS:
-        return LIMIT_VERSION
-    if event.name == "LoopFrameClaimed":
-        return CURSOR_VERSION
     if (event.name == "StepSuspended" and "succeeded" in event.data) or (event.name == "LoopSliced" and "done" in event.data):
         return SPREAD_VERSION
-    return FIRST_VERSION
+    return event_named(event.name).version

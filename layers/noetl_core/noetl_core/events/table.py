@@ -16,6 +16,22 @@ Entity = Literal["playbook", "workflow", "step", "task", "loop", "next"]
 Status = Literal["in_progress", "success", "error", "paused"]
 OfRun = Literal["opens", "claims", "suspends", "releases", "ends"]
 
+FIRST_VERSION = 1
+"""The reader version that most commits require."""
+SPREAD_VERSION = 2
+"""The reader version that knows that the lead of a loop may run its first chunk itself. Older code would run it again."""
+CURSOR_VERSION = 3
+"""The reader version that knows frames of claimed rows. For older code a cursor loop would seem not to have begun."""
+LIMIT_VERSION = 4
+"""The reader version that knows limits. Older code would start waiting executions and runs."""
+SEARCH_VERSION = 5
+"""The reader version that knows search attributes and failure handlers."""
+OUTSIDE_VERSION = 6
+"""The reader version that knows outside work. Older code would end a run without stopping its work."""
+CLAIM_VERSION = 7
+"""The reader version that knows claims in schedules, and marks of evaluations. Older code would send the commands of
+claimed runs to others."""
+
 
 class EventType(NamedTuple):
     """One event.
@@ -59,7 +75,7 @@ def _row(
     news: bool = False,
     becomes: str | None = None,
     progress: bool = False,
-    version: int = 1,
+    version: int = FIRST_VERSION,
 ) -> EventType:
     payload = control or run
     assert payload is not None
@@ -83,10 +99,10 @@ _ROWS = (
     _row(control=control.ExecutionCancelled, entity="playbook", news=True, becomes="cancelling"),
     _row(control=control.ExecutionFailing, entity="playbook", status="error", news=True),
     _row(control=control.ExecutionStuck, entity="playbook", status="paused", news=True, becomes="stuck"),
-    _row(control=control.EvaluationMarked, entity="playbook", news=True, version=7),
+    _row(control=control.EvaluationMarked, entity="playbook", news=True, version=CLAIM_VERSION),
     _row(control=control.ExecutionRedriven, entity="playbook", news=True, becomes="running"),
-    _row(control=control.SearchAttributesSet, entity="playbook", version=5),
-    _row(control=control.FailureHandled, entity="playbook", news=True, version=5),
+    _row(control=control.SearchAttributesSet, entity="playbook", version=SEARCH_VERSION),
+    _row(control=control.FailureHandled, entity="playbook", news=True, version=SEARCH_VERSION),
     _row(control=control.CtxPatched, entity="workflow"),
     _row(control=control.TokenEnqueued, entity="step", status="in_progress"),
     _row(control=control.TokenClaimed, entity="step"),
@@ -111,12 +127,12 @@ _ROWS = (
     _row(control=waiting.ChildFinished, entity="workflow", news=True),
     _row(control=control.CompensationStarted, entity="step", status="in_progress", of_run="opens"),
     _row(control=control.CompensationDone, entity="step"),
-    _row(control=control.StopStarted, entity="step", status="in_progress", of_run="opens", version=6),
-    _row(control=control.StopDone, entity="step", version=6),
-    _row(control=limits.LimitRequested, entity="workflow", status="in_progress", version=4),
-    _row(control=limits.LimitGranted, entity="workflow", news=True, version=4),
-    _row(control=limits.LimitRefused, entity="workflow", status="error", news=True, version=4),
-    _row(control=limits.LimitReleased, entity="workflow", version=4),
+    _row(control=control.StopStarted, entity="step", status="in_progress", of_run="opens", version=OUTSIDE_VERSION),
+    _row(control=control.StopDone, entity="step", version=OUTSIDE_VERSION),
+    _row(control=limits.LimitRequested, entity="workflow", status="in_progress", version=LIMIT_VERSION),
+    _row(control=limits.LimitGranted, entity="workflow", news=True, version=LIMIT_VERSION),
+    _row(control=limits.LimitRefused, entity="workflow", status="error", news=True, version=LIMIT_VERSION),
+    _row(control=limits.LimitReleased, entity="workflow", version=LIMIT_VERSION),
     _row(run=runs.StepStarted, entity="step", status="in_progress", of_run="claims"),
     _row(run=runs.StepResumed, entity="step", status="in_progress", of_run="claims"),
     _row(run=runs.StepReleased, entity="step", status="paused", of_run="releases", progress=True),
@@ -126,7 +142,7 @@ _ROWS = (
     _row(run=runs.TaskRetried, entity="task", status="in_progress"),
     _row(run=runs.TaskProcessed, entity="task", progress=True),
     _row(run=runs.LoopCollected, entity="loop"),
-    _row(run=runs.LoopFrameClaimed, entity="loop", progress=True, version=3),
+    _row(run=runs.LoopFrameClaimed, entity="loop", progress=True, version=CURSOR_VERSION),
     _row(run=runs.LoopIterationStarted, entity="loop", status="in_progress"),
     _row(run=runs.LoopIterationCompleted, entity="loop", progress=True),
 )

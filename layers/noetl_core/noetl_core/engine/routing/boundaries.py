@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import assert_never, cast
 
 from noetl_core.engine import ids
 from noetl_core.engine.records import Boundary
@@ -219,6 +219,8 @@ def take_fact(p: RoutingPass, fact: Fact) -> bool:
             if s.status == "stuck":
                 return False
             p.emit(control.ExecutionStuck, **fact.data)
+        case _:
+            assert_never(fact.name)
     return True
 
 
