@@ -103,7 +103,10 @@ GROUPS = ["playbooks", "credentials", "triggers"]
 def test_each_command_is_found_in_its_module() -> None:
     command = typer.main.get_command(load())
     assert isinstance(command, click.Group)
-    assert list(command.commands) == [*(n for m, names in MODULES.items() if m not in GROUPS for n in names), *GROUPS]
+    listed = [*(n for m, names in MODULES.items() if m not in GROUPS for n in names), *GROUPS]
+    remedy = "MODULES (noetl_cli/commands/__init__.py) has the commands of each module, in the order of their definition"
+    assert set(command.commands) ^ set(listed) == set(), remedy
+    assert list(command.commands) == listed, remedy
     for module, names in MODULES.items():
         for name in names:
             found = command.commands[name]

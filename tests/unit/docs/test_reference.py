@@ -15,8 +15,7 @@ GENERATED = generated()
 
 @pytest.mark.parametrize("path", sorted(GENERATED), ids=lambda path: path.name)
 def test_a_generated_file_is_what_the_table_of_fields_makes(path: Path) -> None:
-    """The remedy: `python -m tests.unit.docs.reference`."""
-    assert path.read_text() == GENERATED[path]()
+    assert path.read_text() == GENERATED[path](), f"write {path.name} by: python -m tests.unit.docs.reference"
 
 
 def test_the_chapters_have_their_tables_from_the_table_of_fields() -> None:

@@ -91,6 +91,7 @@ def test_a_field_with_a_default_has_it_in_the_schema() -> None:
 @NAMED
 def test_a_link_leads_to_a_section(page: str, field: Field) -> None:
     name, _, section = (field.link or page).partition("#")
+    assert (PAGES / name).is_file(), f"write docs/language/{name}, which the kind or field names as its page (dsl/fields)"
     text = (PAGES / name).read_text()
     headings = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE), re.MULTILINE)
     anchors = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}

@@ -30,10 +30,6 @@ def plain(text: str) -> Any:
     return root.plain()
 
 
-def test_the_published_schema_is_the_generated_one() -> None:
-    assert (ROOT / "docs/playbook.schema.json").read_text() == render()
-
-
 def test_it_is_a_schema() -> None:
     Draft202012Validator.check_schema(json.loads(render()))
 
