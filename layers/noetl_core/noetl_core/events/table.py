@@ -1,8 +1,6 @@
 """The table of all events: the entity and the effect of each, and the reader version that introduced its present form.
 
-A new event needs a row here, its payload (`control`, `waiting`, `limits`, `runs`), its place in the unions (`event`,
-`envelope`) and, in the control stream, its effect on the state (`engine.fold.control_stream`). Code that asks for the kind of
-an event uses the sets below.
+CONTRIBUTING.md lists the places of a new event. Code that asks for the kind of an event uses the sets below.
 """
 
 from __future__ import annotations

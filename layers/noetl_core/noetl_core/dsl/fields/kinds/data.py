@@ -1,4 +1,4 @@
-"""The kinds for data: `duckdb`, `postgres`, `noop`, `store`, `kv`, `artifact` and `secrets`."""
+"""The kinds for data: `duckdb`, `postgres`, `transfer`, `noop`, `store`, `kv`, `artifact` and `secrets`."""
 
 from __future__ import annotations
 
