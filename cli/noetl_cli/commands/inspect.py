@@ -116,7 +116,7 @@ def why(
 ) -> None:
     """Explain why a step ran or did not, back to the cause; without a step, why the execution ended as it did."""
     id, step = _with_step(id, step)
-    from noetl_cli import explain  # 4 ms, with the next: needed only by `why`
+    from noetl_cli.display import explain  # 4 ms, with the next: needed only by `why`
     from noetl_cli.display.sources import Sources
 
     with execution(id, on, store) as (where, id):
