@@ -29,7 +29,7 @@ class Ended:
     output: str
     seconds: float
     processor_s: float
-    """Of the process and of those that it started and waited for."""
+    """Processor time of the process, and of those that it started and waited for."""
 
     def report(self) -> str:
         times = f"{self.seconds:.0f} s, {self.processor_s:.0f} s of processor"

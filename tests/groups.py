@@ -22,8 +22,8 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "infrastructure": ("tests/unit/infra/", "tests/unit/docs/", "tests/unit/bench/"),
     "rest": ("tests/",),
 }
-"""How the node ids of each group begin; a test is in the group with the longest beginning that fits. They are in the order in which
-they start: first those that mostly wait."""
+"""The beginnings of the node ids of each group. A test is in the group with the longest beginning that fits. Groups start in this
+order: those that mostly wait come first."""
 
 
 def group_of(nodeid: str) -> str:

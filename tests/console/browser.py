@@ -18,7 +18,7 @@ from noetl_console.server import Console
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 """The first is the same browser without its windows: a page costs a third of the processor time."""
 PACKAGES = ("chromium-headless-shell", "chromium")
-"""Of Debian; Ubuntu has only the second."""
+"""Packages of Debian; Ubuntu has only the second."""
 FLAGS = (
     "--no-sandbox",
     "--disable-gpu",

@@ -1,4 +1,4 @@
-"""Which browser the tests use."""
+"""The choice of the browser for the tests."""
 
 from __future__ import annotations
 
