@@ -9,7 +9,7 @@ UV := $(shell command -v uv 2>/dev/null || echo $(BIN)/uv)
 # Without it every process of the suite compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup run test docs lint types contracts template unit e2e bench latency gigabyte peers idle rate scaling up down clean dist braket coverage soak scale load conformance matrix properties pairs kills fuzz nightly compiled layer build sam-local audit
+.PHONY: setup run test docs lint types contracts template unit e2e bench latency gigabyte peers idle rate scaling up down clean dist braket coverage soak scale load conformance matrix properties pairs kills fuzz nightly layer build sam-local audit
 
 setup: $(VENV)/.synced
 
@@ -31,14 +31,9 @@ up: setup
 down: setup
 	@$(BIN)/noetl down
 
-# The checks that take long share the cores; so do four processes of tests, which wait half of their time.
+# All tests, in several processes, and beside them the checks that take long.
 test: setup lint contracts
-	@$(MAKE) --no-print-directory -j 2 types compiled template docs
-	@$(BIN)/pytest -n 4 --dist loadfile --durations=10
-
-# Without it each process of tests compiles all of them, and what they import.
-compiled: setup
-	@$(BIN)/pytest --collect-only --quiet >/dev/null
+	@$(BIN)/python -m tests types template docs
 
 lint: setup
 	@$(BIN)/ruff format --check --quiet .

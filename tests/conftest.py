@@ -11,24 +11,12 @@ import pytest
 from hypothesis import settings
 
 from noetl_infra.stack import Stack
+from tests.groups import CONSOLE, KIT, STACK, group_of
 from tests.properties import examples
 from tests.stacks import brought_up
 
 settings.register_profile("suite", examples(100))  # of properties that name no number
 settings.load_profile("suite")
-
-KIT, STACK, CONSOLE = "conformance kit", "stack", "console"
-TOGETHER = (
-    ("tests/conformance/test_stack.py", KIT),
-    # It mostly waits, and kills workers: after the kit it holds nobody up, and meets nobody else's workers.
-    ("tests/e2e/test_flagship.py::test_a_worker_killed_in_the_middle", KIT),
-    ("tests/e2e/", STACK),
-    ("tests/matrix/test_stack.py", STACK),
-    ("tests/console/test_stack.py", STACK),
-    ("tests/console/", CONSOLE),
-)
-"""Beginnings of node ids, and the group of those tests: each of the first two groups has one stack, the third one browser. Every
-other file is a group of its own, so that fixtures of a module start once."""
 
 FIRST = (
     "tests/conformance/test_stack.py",
@@ -64,16 +52,16 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 
 def company(nodeid: str) -> str:
-    """Return the group of a test. One process carries out all tests of a group."""
-    group = next((name for begins, name in TOGETHER if nodeid.startswith(begins)), None)
-    if group is not None and "NOETL_E2E_ENDPOINT" in os.environ:
-        return STACK  # one endpoint, one process
-    return group or nodeid.partition("::")[0]
+    """Return what is the same for tests that one process of `-n` runs: a stack, a browser or, for other tests, the file."""
+    group = group_of(nodeid)
+    if group not in (KIT, STACK, CONSOLE):
+        return nodeid.partition("::")[0]
+    return STACK if "NOETL_E2E_ENDPOINT" in os.environ else group  # one endpoint, one process
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """`--dist loadfile`, with `TOGETHER`. The plugin's own groups (`xdist_group`) are without effect from pytest 9.2 on, as node
+    """`--dist loadfile`, with `company`. The plugin's own groups (`xdist_group`) are without effect from pytest 9.2 on, as node
     ids are made otherwise there."""
     if config.getvalue("dist") != "loadfile":
         return None

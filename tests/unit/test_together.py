@@ -1,22 +1,27 @@
-"""Groups of tests for one process: tests with a stack of their own stay together."""
+"""`make test` runs each test in one process, and together with those that share a stack or a browser with it."""
 
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import CONSOLE, KIT, STACK, TOGETHER, company
+from tests.__main__ import AT_ONCE, commands, run, run_all
+from tests.conftest import company
+from tests.groups import CONSOLE, GROUPS, KIT, STACK, arguments, group_of
 
 ROOT = Path(__file__).parents[2]
+KILLED = "tests/e2e/test_flagship.py::test_a_worker_killed_in_the_middle_costs_two_minutes_and_not_a_row"
+FILES = [str(file.relative_to(ROOT)) for file in sorted((ROOT / "tests").rglob("test_*.py"))]
 
 
 @pytest.mark.parametrize(
     ("nodeid", "of"),
     [
         ("tests/conformance/test_stack.py::test_the_case_holds_on_the_stack_as_on_the_local_runner[canonical/a]", KIT),
-        ("tests/e2e/test_flagship.py::test_a_worker_killed_in_the_middle_costs_two_minutes_and_not_a_row", KIT),
+        (KILLED, KIT),
         ("tests/e2e/test_flagship.py::test_every_flight_is_counted_once_though_the_source_is_moody", STACK),
         ("tests/e2e/test_cli.py::test_run_follow_and_look", STACK),
         ("tests/console/test_actions.py::test_an_execution_is_paused_and_resumed", CONSOLE),
@@ -32,11 +37,54 @@ def test_a_test_is_with_those_that_share_its_fixtures(monkeypatch: pytest.Monkey
 
 def test_all_that_need_an_endpoint_of_somebody_else_are_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOETL_E2E_ENDPOINT", "http://127.0.0.1:4566")
-    assert {company(begins) for begins, _ in TOGETHER} == {STACK}
+    assert {company(begins) for name in (KIT, STACK, CONSOLE) for begins in GROUPS[name]} == {STACK}
 
 
-@pytest.mark.parametrize("begins", [begins for begins, _ in TOGETHER])
+@pytest.mark.parametrize("begins", [begins for beginnings in GROUPS.values() for begins in beginnings])
 def test_what_is_named_is_there(begins: str) -> None:
     path, _, name = begins.partition("::")
     assert (ROOT / path).exists()
-    assert not name or re.search(rf"^def {name}", (ROOT / path).read_text(), re.MULTILINE)
+    assert (ROOT / path).is_dir() == path.endswith("/")
+    assert not name or re.search(rf"^def {name}\(", (ROOT / path).read_text(), re.MULTILINE)
+
+
+def selects(name: str, nodeid: str) -> bool:
+    """Return whether pytest, with the arguments of a group, runs a test."""
+    own = [word for word in arguments(name) if not word.startswith("--")]
+    without = [word.partition("=")[2] for word in arguments(name) if word.startswith("--")]
+    return any(nodeid.startswith(word) for word in own) and not any(nodeid.startswith(word) for word in without)
+
+
+def test_one_group_runs_a_test() -> None:
+    assert {nodeid: [name for name in GROUPS if selects(name, nodeid)] for nodeid in (*FILES, KILLED)} == {
+        nodeid: [group_of(nodeid)] for nodeid in (*FILES, KILLED)
+    }
+
+
+def test_every_group_and_check_has_a_command() -> None:
+    made = commands(["types", "docs"])
+    assert set(made) == {*GROUPS, "types", "docs"}
+    assert {KIT, STACK, "types"} <= set(list(made)[:AT_ONCE])
+    assert all(word in made[CONSOLE] for word in ("tests/console/", "--ignore=tests/console/test_stack.py"))
+
+
+def test_a_failure_is_reported_with_its_output(capsys: pytest.CaptureFixture[str]) -> None:
+    good = [sys.executable, "-c", "print('first'); print('12 passed')"]
+    bad = [sys.executable, "-c", "print('what was wrong'); raise SystemExit(3)"]
+    assert run_all({"good": good, "bad": bad, "good too": good}) == 1
+    said = capsys.readouterr().out
+    assert "what was wrong\n" in said
+    assert "bad: failed with code 3" in said
+    assert "good: 12 passed (" in said
+    assert "first" not in said
+    assert said.endswith("failed: bad\n")
+
+
+def test_without_a_failure_all_passed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_all({"silent": [sys.executable, "-c", "pass"]}) == 0
+    assert re.fullmatch(r"silent: ok \(\d+ s, \d+ s of processor\)\nall passed\n", capsys.readouterr().out)
+
+
+def test_a_process_that_is_killed_has_failed() -> None:
+    ended = run("killed", [sys.executable, "-c", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"])
+    assert ended.code == -9

@@ -11,8 +11,8 @@ NAMED: Final = "docs/language/"
 
 def folder() -> Path:
     """Return the folder of the pages."""
-    here = Path(__file__).resolve().parent
-    docs = here / "docs" if (here / "docs").is_dir() else here.parents[1] / "docs"
+    package = Path(__file__).resolve().parents[1]
+    docs = package / "docs" if (package / "docs").is_dir() else package.parents[1] / "docs"
     return docs / "language"
 
 

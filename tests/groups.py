@@ -1,0 +1,44 @@
+"""Groups of tests, each of which one process runs: tests that share a stack or a browser are together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+KIT, STACK, CONSOLE = "conformance", "stack", "console"
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    KIT: (
+        "tests/conformance/",
+        # It mostly waits, and kills workers: after the kit it delays no other test, and ends no other test's workers.
+        "tests/e2e/test_flagship.py::test_a_worker_killed_in_the_middle_costs_two_minutes_and_not_a_row",
+    ),
+    STACK: ("tests/e2e/", "tests/matrix/test_stack.py", "tests/console/test_stack.py"),
+    CONSOLE: ("tests/console/",),
+    "simulator": ("tests/sim/",),
+    "control": ("tests/unit/control/", "tests/unit/api/", "tests/unit/client/", "tests/unit/observe/"),
+    "tools": ("tests/unit/tools/", "tests/matrix/"),
+    "commands": ("tests/unit/cli/", "tests/unit/examples/"),
+    "adapters": ("tests/contract/", "tests/unit/adapters/", "tests/unit/functions/"),
+    "logs": ("tests/golden/", "tests/unit/worker/", "tests/unit/engine/"),
+    "infrastructure": ("tests/unit/infra/", "tests/unit/docs/", "tests/unit/bench/"),
+    "rest": ("tests/",),
+}
+"""The beginnings of the node ids of each group. A test is in the group with the longest beginning that fits. Groups start in this
+order: those that mostly wait come first."""
+
+
+def group_of(nodeid: str) -> str:
+    """Return the group of a test."""
+    fits = {begins: name for name, beginnings in GROUPS.items() for begins in beginnings if nodeid.startswith(begins)}
+    return fits[max(fits, key=len)]
+
+
+def arguments(name: str) -> list[str]:
+    """Return pytest's arguments for a group: its own tests, without those of groups within its folders."""
+    own = GROUPS[name]
+    within = [
+        begins
+        for other, beginnings in GROUPS.items()
+        for begins in beginnings
+        if other != name and any(begins.startswith(start) for start in own)
+    ]
+    return [*own, *(f"--deselect={begins}" if "::" in begins else f"--ignore={begins}" for begins in within)]
