@@ -27,7 +27,7 @@ _message_encoder = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 
 def encode_progress(progress: LoopProgress) -> str:
     """Return the progress of a loop as a store keeps it beside a commit."""
-    return json.dumps([progress.stated, progress.ended, progress.failed, progress.total], separators=(",", ":"))
+    return _encoder.encode([progress.stated, progress.ended, progress.failed, progress.total])
 
 
 def decode_progress(text: str) -> LoopProgress:

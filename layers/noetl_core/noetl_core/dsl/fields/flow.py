@@ -131,8 +131,8 @@ LOOP_SPEC: Final = Block(
     Field(
         "commit_every",
         COMMIT_EVERY,
-        "The number of ended iterations after which a worker commits them; 1: none begins in the place of an uncommitted one. A crash "
-        "repeats uncommitted ones.",
+        "The number of ended iterations after which a worker commits them; 1: none begins in the place of an uncommitted one. "
+        "A crash repeats uncommitted ones.",
         otherwise="all that end within a second",
         link="loops.md#commits",
     ),

@@ -3,7 +3,6 @@ stops when another writer has taken the position (docs/architecture.md, "The way
 
 from __future__ import annotations
 
-from dataclasses import replace
 from threading import RLock
 
 from noetl_core.engine.fold.aggregates import RunAggregates
@@ -159,14 +158,15 @@ class Journal:
     def _tally(self, events: tuple[RunEvent, ...], now: int, *, ends: bool) -> Tally:
         """Return the tally of a commit. It has aggregates if the commit is the first with an ended iteration, if the newest
         aggregates are a second old, and if the activation `ends` with a boundary that has none."""
-        counts = Tally(self.events, self._takeovers_without_progress)
         so_far = self.aggregates
-        if not so_far.ended or (events and "aggregates" in events[-1].data):
-            return counts
-        if self._stated is None or ends or not 0 <= now - self._stated_at < STATED_EVERY_S * SECOND:
-            self._stated, self._stated_at = self._seq, now
-            return replace(counts, aggregates=so_far.so_far())
-        return replace(counts, progress=LoopProgress(self._stated, so_far.ended, so_far.failures, so_far.items))
+        aggregates = progress = None
+        if so_far.ended and not (events and "aggregates" in events[-1].data):
+            if self._stated is None or ends or not 0 <= now - self._stated_at < STATED_EVERY_S * SECOND:
+                aggregates = so_far.so_far()
+                self._stated, self._stated_at = self._seq, now
+            else:
+                progress = LoopProgress(self._stated, so_far.ended, so_far.failures, so_far.items)
+        return Tally(self.events, self._takeovers_without_progress, aggregates, progress)
 
     def _append(self, commit: Commit) -> None:
         for pause in (*PAUSES_S, None):

@@ -101,24 +101,24 @@ class LoopRunner:
     def _fill(self, node: LoopNode) -> None:
         """Start iterations until the loop's window is full, and close the loop when it is over. An iteration that ends at
         once calls `finish` while this method is still active."""
-        if node.filling or node.commit_due:
+        if node.filling or node.awaits_commit():
             return
         node.filling = True
         spread = self._spread if node.parent is None else None
         while True:
             while (
                 not self._activation.halt
-                and not node.commit_due
+                and not node.awaits_commit()
                 and not (spread is not None and spread.stops_new())
                 and (index := node.take()) is not None
             ):
                 self._begin_iteration(node, index)
-            if node.commit_due or self._cursor is None or not node.drained or self._activation.halt:
+            if node.awaits_commit() or self._cursor is None or not node.drained or self._activation.halt:
                 break
             if not self._cursor[0].advance(node):
                 break
         node.filling = False
-        if node.commit_due:
+        if node.awaits_commit():
             return
         if node.over:
             self._close(node)
