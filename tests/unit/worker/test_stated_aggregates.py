@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -11,9 +12,11 @@ import pytest
 
 from noetl_core.engine.fold.aggregates import FEW_CELLS, RunAggregates
 from noetl_core.engine.outcome import Outcome
-from noetl_core.engine.records import Commit, Tally, run_events
+from noetl_core.engine.records import Commit, StreamId, Tally, run_events
 from noetl_core.log.history import progress_of, stated_aggregates
 from noetl_core.tools.base import ToolCall
+from noetl_core.views.reading.cursor import EventPlace
+from noetl_core.views.reading.run_progress import run_at
 from noetl_core.worker.claiming.journal import STATED_EVERY_S
 from tests.sim.ports import SECOND, Crash
 
@@ -86,6 +89,26 @@ def test_a_loop_that_commits_each_iteration_states_its_aggregates_once_a_second(
     assert times and all(later - earlier >= STATED_EVERY_S * SECOND for earlier, later in pairwise(times))
     assert all(later - earlier <= 1.3 * SECOND for earlier, later in pairwise(times))
     assert len(run.commits) == 21
+
+
+def test_the_state_after_an_event_of_a_long_loop_needs_no_aggregates(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("noetl_core.views.reading.run_progress.LOOKED", 10)
+    run = mapped(60)
+    run.handle()
+    stream = run.commits[0].stream
+    read = Counter[int]()
+
+    class Reader:
+        def read(self, stream: StreamId, after: int = -1, limit: int | None = None) -> Sequence[Commit]:
+            found = run.store.read(stream, after, limit)
+            read.update(commit.seq for commit in found)
+            return found
+
+    for seq in range(1, 60, 7):
+        read.clear()
+        found = run_at(Reader(), stream, EventPlace(stream.run_id, seq, len(run.commits[seq].events) - 1, False))
+        assert found["iterations"] == folded(run.commits[: seq + 1]).ended
+        assert len(read) <= 12
 
 
 def test_a_short_loop_states_its_first_iteration_and_its_end() -> None:
