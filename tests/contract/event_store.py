@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from noetl_core.engine.records import Commit, Event, Snapshot, StreamId, Tally
+from noetl_core.engine.records import Commit, Event, LoopProgress, Snapshot, StreamId, Tally
 from noetl_core.ports import Conflict, CorruptLog, EventStore, NewerLog
 from tests.contract.clocks import SECOND, START, FakeClock
 
@@ -54,6 +54,12 @@ class EventStoreContract:
         store.append(said)
         assert list(store.read(RUN)) == [said]
         assert store.last(RUN) == said
+
+    @pytest.mark.parametrize("progress", [LoopProgress(0, 0, 0), LoopProgress(12, 900, 17, 1_000)])
+    def test_the_progress_of_a_loop_is_read_back(self, store: EventStore, progress: LoopProgress) -> None:
+        written = commit(RUN, tally=Tally(4, progress=progress))
+        store.append(written)
+        assert list(store.read(RUN)) == [written] == [store.last(RUN)]
 
     def test_what_is_stored_is_shared_with_nobody(self, store: EventStore) -> None:
         mine: dict[str, Any] = {"run": "r1", "patch": {"n": [1]}}

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,9 @@ from noetl_core.adapters.local.events import PACKED_FROM, SqliteEventStore
 from noetl_core.adapters.local.queue import LocalQueue
 from noetl_core.adapters.local.results import FileResultStore, LazyTempResultStore
 from noetl_core.adapters.local.secrets import LocalSecrets
-from noetl_core.engine.records import Commit, Event, Snapshot, StreamId
+from noetl_core.engine.records import Commit, Event, LoopProgress, Snapshot, StreamId, Tally
 from noetl_core.log.codec import encode_events
+from noetl_core.log.history import stated_aggregates
 from noetl_core.ports import Conflict, CorruptLog, NotFound, Unavailable
 from tests.contract.catalog import head
 from tests.contract.clocks import FakeClock
@@ -148,6 +150,27 @@ def test_a_store_of_an_older_version_is_brought_up_to_date_and_reads(tmp_path: P
         index = SqliteExecutionIndex(database)
         assert [due.execution_id for due in index.due(5)] == ["7"]
         database.close()
+
+
+def test_a_store_with_aggregates_in_every_commit_reads_and_continues(tmp_path: Path) -> None:
+    """Version 14 had no other progress of a loop."""
+    path, stream = tmp_path / "log.sqlite", StreamId("7", "r1")
+    Database(path).close()
+    other = sqlite3.connect(path)
+    other.executescript(
+        "ALTER TABLE commits DROP COLUMN progress;"
+        "INSERT INTO commits VALUES ('7', 'r1', 0, 1, 'w', 0, 0, 0, 1, CAST('[]' AS BLOB), 9, 0, '{\"us\": {\"3\": 2}}');"
+        "PRAGMA user_version=14;"
+    )
+    other.close()
+    database = Database(path)
+    store = SqliteEventStore(database)
+    later = replace(commit(), stream=stream, seq=1, tally=Tally(12, progress=LoopProgress(0, 3, 1, 40)))
+    store.append(later)
+    older, newer = store.read(stream)
+    assert older.tally == Tally(9, 0, {"us": {"3": 2}}) and newer.tally == later.tally
+    assert stated_aggregates(store, newer) == stated_aggregates(store, older) == {"us": {"3": 2}}
+    database.close()
 
 
 @pytest.mark.parametrize("stored", ["{", b"no zlib"])

@@ -58,7 +58,7 @@ def test_a_loop_is_summed_up_without_reading_its_streams(where: str, monkeypatch
 
 
 def test_a_loop_under_way_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From the newest commit of its run, at every commit of it."""
+    """Its counts are those of the newest commit of its run; its durations may be a second older."""
     monkeypatch.setattr("noetl_core.worker.claiming.journal.MAX_BUFFERED", 100)
     local = LocalWiring()
     seen: list[Any] = []
@@ -75,6 +75,9 @@ def test_a_loop_under_way_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) ->
     counts = [found["loop"]["succeeded"] + found["loop"]["failed"] for found in seen if "loop" in found]
     assert len(counts) > 5 and counts == sorted(counts) and counts[-1] > 200
     assert all(found["loop"]["total"] == 300 for found in seen if "loop" in found)
+    timed = [found["iterations"]["count"] for found in seen if "loop" in found]
+    assert timed == sorted(timed) and 0 < timed[0] == counts[0]
+    assert all(earlier <= count for earlier, count in zip(timed, counts, strict=True))
     assert seen[0]["open"] == seen[len(counts) // 2]["open"] == 1
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import Lock
 from typing import Any
 
 import pytest
@@ -21,24 +22,56 @@ def ended_by_commit(run: OneRun) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("every", "ended"),
+    ("every", "one_by_one", "together"),
     [
-        pytest.param({}, [7], id="as many as end within a second"),
-        pytest.param({"commit_every": 1}, [1] * 7, id="each"),
-        pytest.param({"commit_every": "{{ workload.every }}"}, [3, 3, 1], id="some, by a template"),
-        pytest.param({"commit_every": 100}, [7], id="more than there are"),
+        pytest.param({}, [7], [7], id="as many as end within a second"),
+        pytest.param({"commit_every": 1}, [1] * 7, [3, 3, 1], id="each"),
+        pytest.param({"commit_every": "{{ workload.every }}"}, [2, 2, 2, 1], [4, 3], id="some, by a template"),
+        pytest.param({"commit_every": 100}, [7], [7], id="more than there are"),
     ],
 )
 @pytest.mark.parametrize("mode", ["sequential", "parallel"])
-def test_a_loop_commits_as_often_as_it_asks(mode: str, every: dict[str, Any], ended: list[int]) -> None:
-    step = {"loop": loop("{{ range(7) | list }}", mode, **every), "tool": task("a", result="{{ iter.i }}")}
-    run = OneRun(step, workload={"every": 3})
+def test_a_loop_commits_as_often_as_it_asks(mode: str, every: dict[str, Any], one_by_one: list[int], together: list[int]) -> None:
+    """Iterations that run at the same time and end together share a commit."""
+    at_once = {"max_in_flight": 3} if mode == "parallel" else {}
+    step = {"loop": loop("{{ range(7) | list }}", mode, **every, **at_once), "tool": task("a", result="{{ iter.i }}")}
+    run = OneRun(step, workload={"every": 2})
     run.handle()
     assert run.last.data["result"] == list(range(7))
-    assert ended_by_commit(run) == ended
-    plain = OneRun({**step, "loop": loop("{{ range(7) | list }}", mode)}, workload={"every": 3})
+    assert ended_by_commit(run) == (together if mode == "parallel" else one_by_one)
+    plain = OneRun({**step, "loop": loop("{{ range(7) | list }}", mode, **at_once)}, workload={"every": 2})
     plain.handle()
-    assert run.names == plain.names
+    assert sorted(run.names) == sorted(plain.names)
+
+
+@pytest.mark.parametrize(("kind", "inputs"), [("noop", {}), ("http", {"url": "http://x"})])
+@pytest.mark.parametrize("every", [1, 2])
+def test_no_iteration_takes_the_place_of_an_uncommitted_one(kind: str, inputs: dict[str, Any], every: int) -> None:
+    """So a crash repeats those in progress, and those that ended without a commit being due."""
+    lock = Lock()
+
+    def sees(call: ToolCall) -> Outcome:
+        with lock:
+            committed = sum(e.name == "LoopIterationCompleted" for e in run.events)
+            begun.append((len(begun) + 1) - committed)
+        return Outcome.ok(call.path[0])
+
+    begun: list[int] = []
+    block = loop("{{ range(40) | list }}", max_in_flight=4, commit_every=every)
+    run = OneRun({"loop": block, "tool": task("a", kind=kind, **inputs)}, sees)
+    run.handle()
+    assert run.last.data["result"] == list(range(40))
+    assert len(begun) == 40 and max(begun) <= 4 + every - 1
+
+
+def test_a_due_commit_waits_ten_milliseconds_for_others() -> None:
+    def slow(call: ToolCall) -> Outcome:
+        run.wait(0.006)
+        return Outcome.ok(1)
+
+    run = OneRun({"loop": loop("{{ range(8) | list }}", max_in_flight=8, commit_every=1), "tool": task("a")}, slow)
+    run.handle()
+    assert ended_by_commit(run) == [3, 3, 2]
 
 
 def test_an_iteration_is_committed_before_the_next_begins_where_each_is() -> None:

@@ -45,15 +45,33 @@ def envelopes_of(event: AnyEvent) -> int:
 
 
 @frozen
+class LoopProgress:
+    """Counts of a loop in progress, and the newest commit with aggregates of it."""
+
+    stated: int
+    """The position of the newest commit with aggregates."""
+    ended: int
+    """Iterations that have ended, in the innermost loop."""
+    failed: int
+    total: int | None = None
+    """Length of the collection of the outermost loop, if it is known."""
+
+
+@frozen
 class Tally:
-    """Counts of a run's stream, stored in each commit, so that the newest commit is enough to know them."""
+    """Counts of a run's stream, stored in each commit, so that the newest commit is enough to know them.
+
+    A commit of a loop in progress has either `aggregates` or `progress`, once an iteration has ended.
+    """
 
     events: int
     """Envelopes of the stream, with those of this commit."""
     takeovers_without_progress: int = 0
     """Takeovers in a row that brought no outcome."""
     aggregates: Aggregates | None = None
-    """Aggregates of the iterations so far, if the run is a loop in progress (`engine.fold.aggregates`)."""
+    """Aggregates of the iterations so far (`engine.fold.aggregates`)."""
+    progress: LoopProgress | None = None
+    """Counts of the iterations so far."""
 
 
 @frozen

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Mapping
 from typing import Any, cast
 
-from noetl_core.engine.records import LOG_VERSION, AnyEvent, Ask, Command, Event
+from noetl_core.engine.records import LOG_VERSION, AnyEvent, Ask, Command, Event, LoopProgress
 from noetl_core.events.upcasts import upcasts_from
 from noetl_core.ports import CorruptLog, NewerLog, TooLarge
 
@@ -23,6 +23,17 @@ _encoder = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan
 """Data that contains itself ends at the nesting limit, so the encoder need not check for cycles."""
 _message_encoder = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 """ASCII only: SQS rejects messages with some characters that JSON text may contain (U+FFFF, halves of surrogate pairs)."""
+
+
+def encode_progress(progress: LoopProgress) -> str:
+    """Return the progress of a loop as a store keeps it beside a commit."""
+    return _encoder.encode([progress.stated, progress.ended, progress.failed, progress.total])
+
+
+def decode_progress(text: str) -> LoopProgress:
+    """Return the progress of a loop from its stored form. Later versions may add values. Raises `ValueError`."""
+    stated, ended, failed, total, *_ = json.loads(text)
+    return LoopProgress(stated, ended, failed, total)
 
 
 def encode_events(events: tuple[AnyEvent, ...], *, compress: bool = False) -> bytes:

@@ -5,9 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from noetl_core.engine.fold.control_stream import READABLE, UnknownEvent, fold_commits
-from noetl_core.engine.records import Commit, Snapshot, StreamId, Tally, count_takeovers_without_progress, envelopes_of
+from noetl_core.engine.records import (
+    Commit,
+    LoopProgress,
+    Snapshot,
+    StreamId,
+    Tally,
+    count_takeovers_without_progress,
+    envelopes_of,
+)
 from noetl_core.engine.snapshots import restore
 from noetl_core.engine.state import State
+from noetl_core.events.aggregates import Aggregates
 from noetl_core.ports import CommitReader, EventStore, NewerLog
 
 FIRST, PAGE = 4, 32
@@ -44,6 +53,23 @@ def tally_of(store: EventStore, last: Commit) -> Tally:
             events += envelopes_of(event)
             lost = count_takeovers_without_progress(lost, event)
     return Tally(events, lost)
+
+
+def progress_of(tally: Tally) -> LoopProgress | None:
+    """Return the counts of the loop in progress after a commit with this tally; None if no iteration has ended."""
+    if tally.progress is not None or tally.aggregates is None:
+        return tally.progress
+    stated = tally.aggregates
+    failed = sum(failed for _, _, failed in stated.get("failed", ()))
+    return LoopProgress(-1, sum(stated.get("us", {}).values()), failed, stated.get("items"))
+
+
+def stated_aggregates(reader: CommitReader, last: Commit | None) -> Aggregates | None:
+    """Return the aggregates of the loop in progress whose run's newest commit is `last`: its own, or those of the newest commit
+    that has them. Reads one commit at most. None if no iteration has ended, or if the log has no aggregates."""
+    if last is not None and last.tally is not None and last.tally.progress is not None:
+        (last,) = reader.read(last.stream, after=last.tally.progress.stated - 1, limit=1) or (last,)
+    return None if last is None or last.tally is None else last.tally.aggregates
 
 
 def load_state(store: EventStore, execution_id: str, upto: int | None = None) -> State:

@@ -64,6 +64,8 @@ class RunHistory:
     """Number of envelopes of the stream."""
     aggregates: RunAggregates = field(default_factory=RunAggregates)
     """Aggregates of the stream itself, without the history that a redrive carries over."""
+    stated: Commit | None = None
+    """The newest commit with aggregates."""
 
     @property
     def tally(self) -> Tally:
@@ -94,6 +96,8 @@ def fold_run_history(commits: Iterable[Commit], history: RunHistory | None = Non
             history.events += envelopes_of(event)
             history.aggregates.observe(event)
         history.last = commit
+        if commit.tally is not None and commit.tally.aggregates is not None:
+            history.stated = commit
     return history
 
 

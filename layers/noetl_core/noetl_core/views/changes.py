@@ -23,7 +23,7 @@ from noetl_core.views.executions.shared_limits import awaited
 from noetl_core.views.history import pages
 from noetl_core.views.reading.cursor import Position, StreamPosition
 from noetl_core.views.reading.newest_first import ends_of, last_commits, position_at_end, tail
-from noetl_core.views.steps.summary import under_way
+from noetl_core.views.steps.summary import counts_under_way
 
 if TYPE_CHECKING:
     from noetl_core.api.shapes import following as following_shapes
@@ -141,7 +141,7 @@ def _step(step: Standing, ends: Mapping[str, Commit]) -> dict[str, Any]:
     }
     counts = None if known is None else known.loop
     for run in step.runs:
-        counts = (run.loop.counts if run.loop is not None else under_way(ends.get(run.id))[1]) or counts
+        counts = (run.loop.counts if run.loop is not None else counts_under_way(ends.get(run.id))) or counts
     if counts is not None:
         out["loop"] = {key: counts[key] for key in ("total", "succeeded", "failed")}
     return out

@@ -101,9 +101,11 @@ class LoopNode:
     limit: int
     parent: LoopNode | None = None
     commit_every: int | None = None
-    """The most iterations that may end between two commits."""
+    """The number of ended iterations after which a commit is due."""
     uncommitted: int = 0
     """Iterations that have ended since `commit_every` last asked for a commit."""
+    commit_due: bool = False
+    """If true, no iteration begins, and the loop does not close, before the next commit."""
     first: int = 0
     """Index of `items[0]` in the whole collection: not 0 in a chunk."""
     next: int = 0
@@ -158,6 +160,10 @@ class LoopNode:
             self.live += 1
             return index
         return None
+
+    def awaits_commit(self) -> bool:
+        """Return whether no iteration may begin before the next commit."""
+        return self.commit_due
 
     @property
     def over(self) -> bool:

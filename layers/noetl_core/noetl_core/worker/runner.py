@@ -56,8 +56,11 @@ class Runner:
                 self._watch()
                 if self._waiting.wake_at is not None:
                     self._ready += self._waiting.take_woken(self._clock.now())
-                if self._ready and not activation.halt:
+                if self._ready and not activation.halt and self._loops.may_share_commit():
                     self._advance(self._ready.popleft())
+                elif self._loops.commit_is_due:
+                    if not (self._running and self._loops.may_share_commit() and self._collect(wait=False)):
+                        self._loops.commit_ended()
                 elif not activation.halt and self.tasks.reserve_permits():
                     continue
                 elif self._running:
@@ -108,13 +111,15 @@ class Runner:
         self._ready.append(self._waiting.take_next())
         return True
 
-    def _collect(self) -> None:
-        """Take the answer of a call that runs elsewhere, or return after a short wait."""
+    def _collect(self, *, wait: bool = True) -> bool:
+        """Take the answer of a call that runs elsewhere, or return after a short wait. Returns whether there was one."""
         now = self._clock.now()
         wake_at = None if self._activation.halt else self._waiting.wake_at
         pauses = [max(0.0, (at - now) / SECOND) for at in (self._running.overdue_at, wake_at) if at is not None]
-        if (ended := self._running.next_ended(min([TICK_S, *pauses]))) is not None:
-            self.tasks.end(*ended)
+        if (ended := self._running.next_ended(min([TICK_S, *pauses]) if wait else 0.0)) is None:
+            return False
+        self.tasks.end(*ended)
+        return True
 
     def _advance(self, pass_: PipelinePass) -> None:
         """Carry out the tasks of a pass until it ends, or cannot go on at once."""

@@ -7,8 +7,8 @@
 | snapshots | `s#<execution_id>` | `<seq>`; older versions: `snapshot`, only the newest | control plane |
 
 Header attributes: `v`, `execution_id`, `ts`, `writer`; `lease_until` and `expires_at` if set; in run streams the tally of the
-stream: `events`, `in_vain` (takeovers without progress) and `aggregates` (of the iterations of a running loop); `wake` only if
-true, because the stream filter selects by its presence; and `body`, or `body_key` if the body is in S3.
+stream: `events`, `in_vain` (takeovers without progress), `aggregates` or `progress` (of the iterations of a running loop);
+`wake` only if true, because the stream filter selects by its presence; and `body`, or `body_key` if the body is in S3.
 
 TTL deletes up to days late, in no order. Therefore readers ignore expired items, and writers may overwrite them.
 """
@@ -30,7 +30,7 @@ from noetl_core.adapters.aws.clients import client, code_of, errors_of
 from noetl_core.adapters.aws.table import query_pages
 from noetl_core.adapters.clock import SystemClock
 from noetl_core.engine.records import Commit, Snapshot, StreamId, Tally
-from noetl_core.log.codec import decode_events, encode_events
+from noetl_core.log.codec import decode_events, decode_progress, encode_events, encode_progress
 from noetl_core.log.stored_commits import StoredCommits
 from noetl_core.ports import Clock, Conflict, CorruptLog, NotFound, ResultStore
 from noetl_core.values.instants import SECOND
@@ -116,6 +116,8 @@ class DynamoEventStore:
                 item["in_vain"] = {"N": str(commit.tally.takeovers_without_progress)}
             if commit.tally.aggregates is not None:
                 item["aggregates"] = {"S": json.dumps(commit.tally.aggregates, separators=(",", ":"))}
+            if commit.tally.progress is not None:
+                item["progress"] = {"S": encode_progress(commit.tally.progress)}
         body = encode_events(commit.events, compress=True)
         if len(body) > MAX_BODY:
             name = f"{commit.stream.run_id or 'control'}-{commit.seq}-{commit.writer}"
@@ -255,7 +257,8 @@ def _tally(item: Item) -> Tally | None:
     if "events" not in item:
         return None
     aggregates = json.loads(item["aggregates"]["S"]) if "aggregates" in item else None
-    return Tally(_number(item, "events"), _number(item, "in_vain"), aggregates)
+    progress = decode_progress(item["progress"]["S"]) if "progress" in item else None
+    return Tally(_number(item, "events"), _number(item, "in_vain"), aggregates, progress)
 
 
 def _body(item: Item, results: ResultStore) -> bytes:

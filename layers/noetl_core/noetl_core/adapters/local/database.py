@@ -58,7 +58,7 @@ _SCHEMA = (
     """
 CREATE TABLE IF NOT EXISTS commits (execution_id TEXT, run_id TEXT, seq INTEGER, ts INTEGER, writer TEXT, wake INTEGER,
   lease_until INTEGER, expires_at INTEGER, v INTEGER, body BLOB, events INTEGER, in_vain INTEGER,
-  aggregates TEXT, PRIMARY KEY (execution_id, run_id, seq));
+  aggregates TEXT, progress TEXT, PRIMARY KEY (execution_id, run_id, seq));
 CREATE TABLE IF NOT EXISTS playbooks (path TEXT, version INTEGER, digest TEXT, source TEXT, registered_at INTEGER,
   PRIMARY KEY (path, version));
 CREATE TABLE IF NOT EXISTS pinned (digest TEXT PRIMARY KEY, path TEXT, source TEXT, pinned_at INTEGER);
@@ -108,6 +108,7 @@ DROP TABLE newest_snapshots;
 """,
     12: _DISPLACED,
     13: "ALTER TABLE heads ADD COLUMN warnings INTEGER;",
+    14: "ALTER TABLE commits ADD COLUMN progress TEXT;",
 }
 """Statements that upgrade a store from one version to the next."""
 _NO_STORAGE = frozenset(
@@ -121,7 +122,7 @@ _NO_STORAGE = frozenset(
     }
 )
 """Errors that waiting does not repair. They are the lowest byte of extended codes."""
-SCHEMA_VERSION = 14
+SCHEMA_VERSION = 15
 MEMORY = ":memory:"
 WAL_TRIES, WAL_PAUSE_S = 100, 0.05
 WAL_PAGES = 8000

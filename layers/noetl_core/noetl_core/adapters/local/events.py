@@ -13,16 +13,16 @@ from typing import Any
 from noetl_core.adapters.clock import SystemClock
 from noetl_core.adapters.local.database import Database
 from noetl_core.engine.records import Commit, Snapshot, StreamId, Tally
-from noetl_core.log.codec import decode_events, encode_events
+from noetl_core.log.codec import decode_events, decode_progress, encode_events, encode_progress
 from noetl_core.log.stored_commits import StoredCommits
 from noetl_core.ports import Clock, Conflict, CorruptLog, Unavailable
 from noetl_core.values.instants import SECOND
 
-_COLUMNS = "seq, ts, writer, wake, lease_until, expires_at, v, body, events, in_vain, aggregates"
-_INSERT = f"INSERT INTO commits (execution_id, run_id, {_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)"
+_COLUMNS = "seq, ts, writer, wake, lease_until, expires_at, v, body, events, in_vain, aggregates, progress"
+_INSERT = f"INSERT INTO commits (execution_id, run_id, {_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 _REPLACE_EXPIRED = f"""{_INSERT} ON CONFLICT (execution_id, run_id, seq) DO UPDATE SET ts=excluded.ts, writer=excluded.writer,
   wake=excluded.wake, lease_until=excluded.lease_until, expires_at=excluded.expires_at, v=excluded.v, body=excluded.body,
-  events=excluded.events, in_vain=excluded.in_vain, aggregates=excluded.aggregates
+  events=excluded.events, in_vain=excluded.in_vain, aggregates=excluded.aggregates, progress=excluded.progress
   WHERE expires_at BETWEEN 1 AND ?"""
 _LAST = 2**63 - 1
 PACKED_FROM = 32 * 1024
@@ -41,6 +41,7 @@ class SqliteEventStore:
         self.on_wake = on_wake
 
     def append(self, commit: Commit) -> None:
+        tally = commit.tally
         row = (
             commit.stream.execution_id,
             commit.stream.run_id or "",
@@ -52,9 +53,10 @@ class SqliteEventStore:
             commit.expires_at,
             commit.v,
             _packed(encode_events(commit.events)),
-            None if commit.tally is None else commit.tally.events,
-            None if commit.tally is None else commit.tally.takeovers_without_progress,
-            None if commit.tally is None or commit.tally.aggregates is None else json.dumps(commit.tally.aggregates),
+            None if tally is None else tally.events,
+            None if tally is None else tally.takeovers_without_progress,
+            None if tally is None or tally.aggregates is None else json.dumps(tally.aggregates),
+            None if tally is None or tally.progress is None else encode_progress(tally.progress),
         )
         try:
             self._db.write(_INSERT, row, later=self._may_wait(commit))
@@ -110,8 +112,11 @@ class SqliteEventStore:
     @staticmethod
     def _commit(stream: StreamId, row: Sequence[Any]) -> Commit:
         """Return the commit of a row of `_COLUMNS`."""
-        seq, ts, writer, wake, lease_until, expires_at, v, body, events, lost, aggregates = row
-        tally = None if events is None else Tally(events, lost, None if aggregates is None else json.loads(aggregates))
+        seq, ts, writer, wake, lease_until, expires_at, v, body, events, lost, aggregates, progress = row
+        tally = None
+        if events is not None:
+            stated = None if aggregates is None else json.loads(aggregates)
+            tally = Tally(events, lost, stated, None if progress is None else decode_progress(progress))
         try:
             events_held = decode_events(body, v)
         except CorruptLog as error:

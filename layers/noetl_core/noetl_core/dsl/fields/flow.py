@@ -131,7 +131,8 @@ LOOP_SPEC: Final = Block(
     Field(
         "commit_every",
         COMMIT_EVERY,
-        "The maximum number of ended iterations before a worker commits them; 1 commits each. A crash repeats uncommitted ones.",
+        "The number of ended iterations after which a worker commits them; 1: none begins in the place of an uncommitted one. "
+        "A crash repeats uncommitted ones.",
         otherwise="all that end within a second",
         link="loops.md#commits",
     ),

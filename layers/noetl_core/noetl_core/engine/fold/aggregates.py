@@ -31,7 +31,7 @@ MESSAGE = 200
 """Characters of an error's message that are stated."""
 
 FEW_CELLS = 64
-"""Cells that a boundary states, and a commit of a loop in progress: readers of its progress load them every second."""
+"""Cells that a commit of a loop in progress states: readers of its progress load them every second."""
 
 _NUMBERS = re.compile(r"\d+")
 
@@ -44,12 +44,16 @@ class RunAggregates:
     """Length of the collection of the outermost loop."""
     began: dict[tuple[int, ...], int] = field(default_factory=dict)
     """Iterations that have begun and not ended."""
+    ended: int = 0
+    """Iterations with a known duration, all of `us`."""
     us: dict[str, int] = field(default_factory=dict)
     total_us: int = 0
     max_us: int = 0
     retries: int = 0
     errors: dict[tuple[Any, ...], ErrorGroup] = field(default_factory=dict)
     others: int = 0
+    failures: int = 0
+    """Iterations that failed, all of `failed`."""
     failed: list[list[int]] = field(default_factory=list)
     cells: Cells = field(default_factory=lambda: Cells(bits=0, at={}))
     warnings: Warnings | None = None
@@ -68,6 +72,7 @@ class RunAggregates:
                 self._took(took)
             add_to_cells(self.cells, path[0], [1, int(event.data["status"] == "error"), took, took])
             if event.data["status"] == "error":
+                self.failures += 1
                 fail(self.failed, path[0])
                 self._error(event.data.get("error") or {"kind": "unknown", "message": ""}, path)
         elif event.name == "TaskProcessed":
@@ -82,6 +87,7 @@ class RunAggregates:
 
     def _took(self, us: int) -> None:
         key = str(us.bit_length())
+        self.ended += 1
         self.us[key] = self.us.get(key, 0) + 1
         self.total_us += us
         self.max_us = max(self.max_us, us)
@@ -98,7 +104,8 @@ class RunAggregates:
             self.others += 1
 
     def so_far(self) -> Aggregates | None:
-        """Return the aggregates for a commit of a loop in progress; None for a run of which no iteration has ended."""
+        """Return the aggregates for a commit of a loop in progress; None for a run of which no iteration has ended. Costs
+        milliseconds if the loop has many cells."""
         said = self.stated(FEW_CELLS) if self.us else None
         return said if said is None or self.items is None else {**said, "items": self.items}
 

@@ -19,7 +19,7 @@ from noetl_core.events.aggregates import Aggregates
 from noetl_core.events.runs import LoopCollected
 from noetl_core.events.shapes import LoopPlan
 from noetl_core.expr import is_reference
-from noetl_core.log.history import commits_of
+from noetl_core.log.history import commits_of, stated_aggregates
 from noetl_core.log.stored_values import Values
 from noetl_core.ports import NotFound
 from noetl_core.values.frozen import frozen
@@ -32,7 +32,8 @@ MAX_PROBES = 40
 class LoopStreams:
     """The newest run of a step, and the streams of its iterations.
 
-    `plan` None: the run executes them itself. `aggregates` are the log's totals over all iterations.
+    `plan` None: the run executes them itself. `aggregates` are the log's totals over all iterations; while the loop
+    is running, those of finished chunks, or those that the run has stated last.
     """
 
     control: Control
@@ -158,7 +159,7 @@ def loop_streams(control: Control, state: State, step: str, wanted: str | None =
     if found.runs:
         run = next((each for each in found.runs if each.id == wanted), found.runs[-1])
         last = control.store.last(StreamId(state.execution_id, run.id)) if run.loop is None else None
-        aggregates = run.loop.aggregates if run.loop is not None else last.tally.aggregates if last and last.tally else None
+        aggregates = run.loop.aggregates if run.loop is not None else stated_aggregates(control.recent, last)
         return LoopStreams(control, state, step, run.id, run.loop.plan if run.loop else None, run.loop, True, aggregates or {})
     if found.known is None or found.known.last_run is None:
         return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from noetl_core.engine.records import Commit, RunEvent, StreamId, run_events
+from noetl_core.log.history import progress_of
 from noetl_core.ports import CommitReader
 from noetl_core.views.reading.cursor import EventPlace
 from noetl_core.views.reading.newest_first import down
@@ -44,8 +45,8 @@ def run_at(reader: CommitReader, stream: StreamId, where: EventPlace) -> dict[st
 
 def _ended(commit: Commit) -> int | None:
     """Return the number of ended iterations of a loop after a commit, if it is recorded."""
-    aggregates = None if commit.tally is None else commit.tally.aggregates
-    return None if aggregates is None else sum(aggregates.get("us", {}).values())
+    progress = None if commit.tally is None else progress_of(commit.tally)
+    return None if progress is None else progress.ended
 
 
 def _fold(out: dict[str, Any], event: RunEvent) -> None:

@@ -1,6 +1,6 @@
 """Summarises one step: the outcomes of its runs and of the iterations of its loop, from the state.
 
-No run stream is read, except the newest commit of an open run.
+No run stream is read, except two commits of an open run.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from noetl_core.control.core import Control
 from noetl_core.engine.fold.aggregates import coarser, rows_of
 from noetl_core.engine.records import Commit, StreamId
 from noetl_core.engine.state import StepState
+from noetl_core.log.history import progress_of, stated_aggregates
 from noetl_core.ports import NotFound
 from noetl_core.views.executions import executions
 
@@ -41,11 +42,11 @@ def step_summary(control: Control, execution_id: str, step: str, buckets: int | 
     }
     iterations, counts = found.iterations, found.loop
     for run in open_runs:
-        iterations, counts = (
-            (run.loop.aggregates, run.loop.counts)
-            if run.loop is not None
-            else under_way(control.store.last(StreamId(execution_id, run.id)))
-        )
+        if run.loop is not None:
+            iterations, counts = run.loop.aggregates, run.loop.counts
+        else:
+            last = control.store.last(StreamId(execution_id, run.id))
+            iterations, counts = stated_aggregates(control.recent, last), counts_under_way(last)
     if counts is not None:
         out["loop"] = {"total": counts["total"], "succeeded": counts["succeeded"], "failed": counts["failed"]}
     if playbook.by_name[step].loop is not None:
@@ -62,13 +63,13 @@ def _buckets(cells: Cells, most: int) -> view_shapes.Buckets:
     return {"width": 1 << wide["bits"], "cells": rows_of(wide)}
 
 
-def under_way(last: Commit | None) -> tuple[Aggregates | None, Counts | None]:
-    """Return the progress of a loop, from the newest commit of an open run."""
-    aggregates = None if last is None or last.tally is None else last.tally.aggregates
-    if aggregates is None:
-        return None, None
-    ended, failed = sum(aggregates["us"].values()), sum(failed for _, _, failed in aggregates.get("failed", ()))
-    return aggregates, {"total": aggregates.get("items", ended), "succeeded": ended - failed, "failed": failed}
+def counts_under_way(last: Commit | None) -> Counts | None:
+    """Return the counts of a loop in progress, from the newest commit of its run; None if no iteration has ended."""
+    progress = None if last is None or last.tally is None else progress_of(last.tally)
+    if progress is None:
+        return None
+    total = progress.ended if progress.total is None else progress.total
+    return {"total": total, "succeeded": progress.ended - progress.failed, "failed": progress.failed}
 
 
 def aggregates_view(aggregates: Aggregates | None, count: int) -> view_shapes.Aggregates:

@@ -51,9 +51,7 @@ class Claims:
                 seq, mode = history.next_seq, "takeover"
             elif history.next_seq < seq:
                 raise CorruptLog(f"{stream}: the command is for position {seq}, but the stream ends before {history.next_seq}")
-            journal = Journal(
-                self._store, self._clock, stream, seq, command.expires_at, deadline, history.tally, history.aggregates
-            )
+            journal = self._journal(command, seq, deadline, history)
             lease.journal = journal
             journal.put(self._claim_event(command, mode, history))
             if mode == "resume":
@@ -74,15 +72,29 @@ class Claims:
         assert command.claim is not None
         if command.claim["until"] - self._clock.now() < LEAST_CLAIM_S * SECOND:
             return self.take(command, deadline, lease)
-        stream = StreamId(command.execution_id, command.run_id)
         history = self._carried_over(command)
-        journal = Journal(
-            self._store, self._clock, stream, 0, command.expires_at, deadline, history.tally, history.aggregates, claimed=True
-        )
+        journal = self._journal(command, 0, deadline, history, claimed=True)
         history.as_of = command.as_of
         lease.journal = journal
         journal.put(self._claim_event(command, "first", history))
         return Claim(history, journal, lease)
+
+    def _journal(
+        self, command: Command, seq: int, deadline: int | None, history: RunHistory, *, claimed: bool = False
+    ) -> Journal:
+        """Return the journal that continues the stream of a run at `seq`."""
+        return Journal(
+            self._store,
+            self._clock,
+            StreamId(command.execution_id, command.run_id),
+            seq,
+            command.expires_at,
+            deadline,
+            history.tally,
+            history.aggregates,
+            history.stated,
+            claimed,
+        )
 
     def _history(self, command: Command, stream: StreamId) -> RunHistory:
         return read_run_history(self._store, stream, self._carried_over(command))

@@ -6,7 +6,15 @@ from __future__ import annotations
 from threading import RLock
 
 from noetl_core.engine.fold.aggregates import RunAggregates
-from noetl_core.engine.records import Commit, RunEvent, StreamId, Tally, count_takeovers_without_progress, envelopes_of
+from noetl_core.engine.records import (
+    Commit,
+    LoopProgress,
+    RunEvent,
+    StreamId,
+    Tally,
+    count_takeovers_without_progress,
+    envelopes_of,
+)
 from noetl_core.events.event import new, version_of
 from noetl_core.events.runs import StepReleased
 from noetl_core.ports import Clock, Conflict, EventStore, Unavailable
@@ -18,6 +26,8 @@ FLUSH_EVERY_S = 1
 """Buffered events are committed at least this often."""
 HEARTBEAT_S = 20
 """A run without events commits this often: a third of the lease."""
+STATED_EVERY_S = 1
+"""Aggregates of a loop in progress are stated at most this often (docs/decisions.md, "Aggregates are stated once a second")."""
 MAX_BUFFERED = 2_000
 """The most events that are buffered, so that the memory of a busy loop stays constant."""
 PAUSES_S = (0.1, 0.5)
@@ -41,8 +51,10 @@ class Journal:
         deadline: int | None,
         before: Tally | None = None,
         aggregates: RunAggregates | None = None,
+        stated: Commit | None = None,
         claimed: bool = False,
     ) -> None:
+        """`before` and `aggregates` are those of the stream before `seq`, and `stated` is its newest commit with aggregates."""
         self._store, self._clock, self._stream = store, clock, stream
         self._seq = self._first = seq
         self._claimed = claimed
@@ -60,6 +72,10 @@ class Journal:
         self._takeovers_without_progress = 0 if before is None else before.takeovers_without_progress
         self.aggregates = aggregates or RunAggregates()
         """Aggregates of the whole stream, including earlier activations."""
+        self._stated = None if stated is None else stated.seq
+        """The position of the newest commit with aggregates."""
+        # What an earlier activation has not stated is stated at once: the clocks of two workers are not compared.
+        self._stated_at = clock.now() if stated is not None and stated.seq == seq - 1 else 0
 
     @property
     def seq(self) -> int:
@@ -135,9 +151,22 @@ class Journal:
             lease_until=lease,
             expires_at=self.expires_at,
             v=version_of(events[-1:]),
-            tally=Tally(self.events, self._takeovers_without_progress, None if wake else self.aggregates.so_far()),
+            tally=self._tally(events, now, ends=not leased),
         )
         self._append(self._pending)
+
+    def _tally(self, events: tuple[RunEvent, ...], now: int, *, ends: bool) -> Tally:
+        """Return the tally of a commit. It has aggregates if the commit is the first with an ended iteration, if the newest
+        aggregates are a second old, and if the activation `ends` with a boundary that has none."""
+        so_far = self.aggregates
+        aggregates = progress = None
+        if so_far.ended and not (events and "aggregates" in events[-1].data):
+            if self._stated is None or ends or not 0 <= now - self._stated_at < STATED_EVERY_S * SECOND:
+                aggregates = so_far.so_far()
+                self._stated, self._stated_at = self._seq, now
+            else:
+                progress = LoopProgress(self._stated, so_far.ended, so_far.failures, so_far.items)
+        return Tally(self.events, self._takeovers_without_progress, aggregates, progress)
 
     def _append(self, commit: Commit) -> None:
         for pause in (*PAUSES_S, None):

@@ -22,6 +22,9 @@ from noetl_core.worker.pipeline_passes import PipelinePasses
 from noetl_core.worker.run_tree import CtxLayer, LoopNode, Path, PipelinePass
 from noetl_core.worker.tasks.tool_caller import ToolCaller
 
+SHARED_MS = 10
+"""Milliseconds for which a due commit waits for iterations that end meanwhile."""
+
 
 class LoopRunner:
     """The loops of one run. They append the passes to run to `ready`; `finish` takes the result of each."""
@@ -43,6 +46,9 @@ class LoopRunner:
         """Set for the step's loop if other workers may run part of it."""
         self._cursor: tuple[LoopFrames, LoopNode] | None = None
         """Set for the step's loop if it claims rows."""
+        self._commit_due: list[LoopNode] = []
+        """Loops whose `commit_every` asks for a commit."""
+        self._commit_due_since = 0
         self._gate_read_at = 0
         """The instant at which a `commit_every` commit last read the gate (microseconds)."""
 
@@ -95,20 +101,25 @@ class LoopRunner:
     def _fill(self, node: LoopNode) -> None:
         """Start iterations until the loop's window is full, and close the loop when it is over. An iteration that ends at
         once calls `finish` while this method is still active."""
-        if node.filling:
+        if node.filling or node.awaits_commit():
             return
         node.filling = True
         spread = self._spread if node.parent is None else None
         while True:
             while (
                 not self._activation.halt
+                and not node.awaits_commit()
                 and not (spread is not None and spread.stops_new())
                 and (index := node.take()) is not None
             ):
                 self._begin_iteration(node, index)
-            if self._cursor is None or not node.drained or self._activation.halt or not self._cursor[0].advance(node):
+            if node.awaits_commit() or self._cursor is None or not node.drained or self._activation.halt:
+                break
+            if not self._cursor[0].advance(node):
                 break
         node.filling = False
+        if node.awaits_commit():
+            return
         if node.over:
             self._close(node)
         elif spread is not None and spread.decided and not node.live and not self._activation.halt:
@@ -161,7 +172,7 @@ class LoopRunner:
         node.settle(path[-1], done, layer.writes)
         self._results.turn_pages(node)
         if node.commit_every is not None:
-            self._commit_if_due(node, node.commit_every)
+            self._count_uncommitted(node, node.commit_every)
         self._fill(node)
 
     # --- claimed rows ---------------------------------------------------------------------------------------------------
@@ -215,12 +226,40 @@ class LoopRunner:
         done["ctx_writes"] = results.writes(node)
         self._activation.end(StepSuspended, **done)
 
-    def _commit_if_due(self, node: LoopNode, every: int) -> None:
-        """Commit when `every` iterations have ended since the last commit. The end of the run commits anyway."""
+    # --- commits that `commit_every` asks for ----------------------------------------------------------------------------
+
+    def _count_uncommitted(self, node: LoopNode, every: int) -> None:
+        """Count an ended iteration. After `every` of them a commit is due. The end of the run commits anyway."""
         node.uncommitted += 1
-        if node.uncommitted < every or (node.parent is None and node.over):
+        if node.commit_due or node.uncommitted < every or (node.parent is None and node.over):
             return
-        node.uncommitted = 0
+        node.commit_due = True
+        if not self._commit_due:
+            self._commit_due_since = self._activation.clock.now()
+        self._commit_due.append(node)
+
+    @property
+    def commit_is_due(self) -> bool:
+        """True if a loop begins no iteration before the next commit."""
+        return bool(self._commit_due)
+
+    def may_share_commit(self) -> bool:
+        """Return whether iterations that end now may share the commit that is due, if one is."""
+        if not self._commit_due:
+            return True
+        return self._activation.clock.now() - self._commit_due_since < SHARED_MS * SECOND // 1000
+
+    def commit_ended(self) -> None:
+        """Commit the iterations that have ended, and let the loops that waited for it continue."""
+        nodes, self._commit_due = self._commit_due, []
+        if not all(node.parent is None and node.over for node in nodes):
+            self._commit()
+        for node in nodes:
+            node.commit_due, node.uncommitted = False, 0
+        for node in nodes:
+            self._fill(node)
+
+    def _commit(self) -> None:
         activation = self._activation
         activation.claim.journal.flush()
         now = activation.clock.now()
