@@ -236,6 +236,13 @@ class Control:
                 self._snapshots.setdefault(execution_id, (_outgrown_at(snap.seq, snap.size), snap.size))
         return state_from(self.store, execution_id, snap), True
 
+    def forget(self) -> None:
+        """Drop all cached states: commits that led to them were taken back."""
+        with self._lock:
+            self._states.clear()
+            self._snapshots.clear()
+            self._seen.clear()
+
     def _keep(self, state: State) -> None:
         if state.finished:  # nothing else is likely to come
             return

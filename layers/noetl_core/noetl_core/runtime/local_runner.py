@@ -9,11 +9,12 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 
 from noetl_core.adapters.clock import SteadyClock
+from noetl_core.adapters.local.database import Transaction
 from noetl_core.adapters.local.events import ObservedEventStore
 from noetl_core.adapters.local.queue import Delivery, LocalQueue
 from noetl_core.control.core import Control
@@ -33,6 +34,10 @@ from noetl_core.worker.service import Worker
 
 log = logging.getLogger(__name__)
 
+TOGETHER = 64
+"""The most runs that end in one transaction."""
+TOGETHER_S = 0.005
+"""Seconds for which ends are gathered: a killed process repeats the tasks of that time."""
 THREADS = 16
 """Concurrent commands; further parallel branches wait."""
 IDLE_LOOK_S = 1.0
@@ -59,6 +64,8 @@ class LocalRunner:
         self._control, self._worker, self._store, self._queue, self._clock = control, worker, store, queue, clock
         store.on_wake = self._woken
         self._wakes: deque[Commit] = deque()
+        self._boundaries: dict[str, list[Boundary]] = {}
+        """Boundaries that are to be routed, by execution."""
         self._running = 0
         self._left = ""
         self.holder = ""
@@ -83,7 +90,7 @@ class LocalRunner:
 
     def close(self) -> None:
         """Begin nothing more. Commands in progress are left to their leases."""
-        self._store.closed = True
+        self._store.close()
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
 
@@ -144,7 +151,7 @@ class LocalRunner:
         """
         self._left = reason
         self._worker.leave(reason)
-        self._store.closed = True
+        self._store.close()
         with self._queue.changed:
             self._queue.changed.notify_all()
 
@@ -152,7 +159,7 @@ class LocalRunner:
         state = self._state(execution_id)
         if state.finished:
             return True
-        return state.status in HELD and not self._running and not self._wakes
+        return state.status in HELD and not (self._running or self._wakes or self._boundaries)
 
     def failed(self, executions: Iterable[str]) -> list[str]:
         """Return those of the executions that have failed or ended with warnings: they may have a handler."""
@@ -176,39 +183,90 @@ class LocalRunner:
         """Do one thing that can be done now. Return False if there is none."""
         if self._broken:
             raise self._broken.popleft()
-        if self._wakes:
+        if self._wakes or self._boundaries or self._store.has_ends:
             self._route()
             return True
         delivery = self._queue.receive()
+        if delivery is not None and self._is_inline(delivery):
+            delivery = self._handle_together(delivery)
+            self._route()
+            if delivery is None:
+                return True
         if delivery is None:
             return False
+        self._dispatch(delivery)
+        return True
+
+    def _is_inline(self, delivery: Delivery) -> bool:
+        """Return whether a message is a command that ends at once, so that it needs no thread."""
+        return self._alone and delivery.command is not None and self._worker.runs_inline(delivery.command)
+
+    def _handle_together(self, delivery: Delivery) -> Delivery | None:
+        """Carry out commands that end at once, for some milliseconds at most. Their ends are gathered. Returns the next message
+        if it is of another kind."""
+        following: Delivery | None = delivery
+        until = self._clock.now() + int(TOGETHER_S * SECOND)
+        with self._store.gathering():
+            for _ in range(TOGETHER):
+                self._mine.add(following.execution_id)
+                self._handle(following)
+                if self._clock.now() >= until or (following := self._queue.receive()) is None:
+                    return None
+                if not self._is_inline(following):
+                    return following
+        return None
+
+    def _dispatch(self, delivery: Delivery) -> None:
+        """Do what a message says."""
         trigger = trigger_of(delivery.execution_id)
         if trigger is not None:
             fire_due(self._control, *trigger)
-            return True
+            return
         self._mine.add(delivery.execution_id)
         if delivery.command is None:
             reconcile(self._control, delivery.execution_id, Swept())
             self._states.pop(delivery.execution_id, None)
             self._news.add(delivery.execution_id)
-        elif self._alone and (
-            (self._running == 0 and self._queue.next_at() is None) or self._worker.runs_inline(delivery.command)
-        ):
-            self._handle(delivery)  # nothing else to do, or it ends at once: no thread needed
+        elif self._alone and self._running == 0 and self._queue.next_at() is None:
+            self._handle(delivery)  # nothing else to do: no thread needed
         else:
             self._submit(delivery)
-        return True
 
     def _route(self) -> None:
-        news: dict[str, list[Boundary]] = {}
+        """Write the ends that are gathered and route boundaries, in one transaction. Each commit has its own condition. Commands
+        are received, and observers are called, when it is committed."""
+        routed: dict[str, list[Boundary]] = {}
+        ends = self._store.take_ends()
+        together: Transaction | None = None
+        try:
+            with self._store.together() as together:
+                self._store.write_ends(ends)
+                self._take_wakes()
+                while self._boundaries and len(routed) < TOGETHER:
+                    execution_id = next(iter(self._boundaries))
+                    routed[execution_id] = self._boundaries.pop(execution_id)
+                    self._states[execution_id] = self._control.route(execution_id, routed[execution_id])
+                    self._news.add(execution_id)
+        finally:
+            if together is not None and not together.committed:
+                self._take_back(ends, routed)
+
+    def _take_wakes(self) -> None:
         while self._wakes:
             commit = self._wakes.popleft()
             boundary = boundary_of(commit)
             if boundary is not None:
-                news.setdefault(commit.stream.execution_id, []).append(boundary)
-        for execution_id, boundaries in news.items():
-            self._states[execution_id] = self._control.route(execution_id, boundaries)
-            self._news.add(execution_id)
+                self._boundaries.setdefault(commit.stream.execution_id, []).append(boundary)
+
+    def _take_back(self, ends: Sequence[Commit], routed: Mapping[str, Sequence[Boundary]]) -> None:
+        """Restore what a lost transaction began with: nothing of it happened."""
+        written = {(end.stream.run_id, end.seq) for end in ends}
+        for execution_id, boundaries in {**self._boundaries, **routed}.items():
+            self._boundaries[execution_id] = [b for b in boundaries if (b.run_id, b.seq) not in written]
+        self._boundaries = {x: boundaries for x, boundaries in self._boundaries.items() if boundaries}
+        self._store.gather_again(ends)
+        self._control.forget()
+        self._states.clear()
 
     def _submit(self, delivery: Delivery) -> None:
         if self._pool is None:
