@@ -40,7 +40,7 @@ from noetl_core.engine.dispatch.effects import (
 )
 from noetl_core.engine.needs import Need, NeedValues
 from noetl_core.engine.reads import needs_of
-from noetl_core.engine.records import Ask, Boundary, Command, Commit, Snapshot, StreamId
+from noetl_core.engine.records import Ask, Boundary, Command, Commit, OwnWorker, Snapshot, StreamId
 from noetl_core.engine.snapshots import snapshot
 from noetl_core.engine.state import State
 from noetl_core.events.event import Fact, fact, version_of
@@ -262,11 +262,17 @@ class Control:
 
     # --- routing --------------------------------------------------------------------------------------------------------
 
-    def route(self, execution_id: str, boundaries: Sequence[Boundary] = (), facts: Sequence[Fact] = ()) -> State:
+    def route(
+        self,
+        execution_id: str,
+        boundaries: Sequence[Boundary] = (),
+        facts: Sequence[Fact] = (),
+        own: OwnWorker | None = None,
+    ) -> State:
         """Process the inputs of one execution and carry out their effects. Without inputs: fire timers that are due, and evaluate
-        tokens again. It is safe to repeat. Raises `NotFound`, `Unavailable` (try again; `NewerLog`: with newer code) and
-        `CorruptLog` (an operator must act)."""
-        return self._route(execution_id, boundaries, facts).state
+        tokens again. Runs that `own` accepts are claimed for it. It is safe to repeat. Raises `NotFound`, `Unavailable` (try
+        again; `NewerLog`: with newer code) and `CorruptLog` (an operator must act)."""
+        return self._route(execution_id, boundaries, facts, own=own).state
 
     def answer(self, ask: Ask, boundary: Boundary) -> Command | None:
         """Route the boundary of a worker that asks, and claim one of the runs that follow for it. Returns the command of the
@@ -286,7 +292,12 @@ class Control:
         return decision.state, all(decision.recorded)
 
     def _route(
-        self, execution_id: str, boundaries: Sequence[Boundary], facts: Sequence[Fact], ask: Ask | None = None
+        self,
+        execution_id: str,
+        boundaries: Sequence[Boundary],
+        facts: Sequence[Fact],
+        ask: Ask | None = None,
+        own: OwnWorker | None = None,
     ) -> Decision:
         values: dict[Need, Any] = {(("boundary", b.run_id, b.seq)): b.event.data for b in boundaries}
         fetch = Values(self.store, self.results, execution_id)
@@ -318,7 +329,8 @@ class Control:
             try:
                 with nullcontext() if attempt else self.evaluating(execution_id):  # an attempt is recorded already
                     now = self.clock.now()
-                    decision = decide(playbook, state, boundaries, (*attempt, *facts), now, values, self.deadline.check, ask)
+                    inputs = (*attempt, *facts)
+                    decision = decide(playbook, state, boundaries, inputs, now, values, self.deadline.check, ask, own)
             except NeedValues as missing:
                 fetch.supply(values, missing)
                 continue

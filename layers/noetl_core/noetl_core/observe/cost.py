@@ -141,7 +141,7 @@ class Meter:
                 step = event.data["step"]
                 self._step_of[event.data["run"]] = step
                 self.runs[step] = self.runs.get(step, 0) + (event.name == "StepScheduled")
-                if event.name == "StepScheduled" and (claim := event.data.get("claim")) is not None:
+                if event.name == "StepScheduled" and (claim := event.data.get("claim")) is not None and claim["ask"]:
                     self._claimed[event.data["run"]] = claim["worker"]
                 else:
                     commands += 1

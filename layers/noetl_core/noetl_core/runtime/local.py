@@ -175,7 +175,8 @@ class LocalWiring:
 
     def start(self, request: StartRequest) -> Started:
         """Admit an execution; `run` executes it."""
-        started = admit(self.control, request)
+        with self.database.transaction():
+            started = admit(self.control, request, self.runner.own)
         self.warm(started.playbook.digest)
         return started
 

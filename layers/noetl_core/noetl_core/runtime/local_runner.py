@@ -24,7 +24,7 @@ from noetl_core.control.sweeping.sweep import Swept, reconcile, sweep
 from noetl_core.control.triggers.schedules import fire_due
 from noetl_core.engine.dispatch.commands import commands_of
 from noetl_core.engine.ids import trigger_of
-from noetl_core.engine.records import Boundary, Command, Commit, StreamId
+from noetl_core.engine.records import Boundary, Command, Commit, OwnWorker, StreamId
 from noetl_core.engine.state import State
 from noetl_core.engine.statuses import HELD, TERMINAL
 from noetl_core.engine.warnings import count_of
@@ -36,8 +36,10 @@ log = logging.getLogger(__name__)
 
 TOGETHER = 64
 """The most runs that end in one transaction."""
-TOGETHER_S = 0.005
+TOGETHER_S = 0.02
 """Seconds for which ends are gathered: a killed process repeats the tasks of that time."""
+HELD_FILE_S = 0.05
+"""Seconds after which a transaction takes no more executions: other writers wait for it."""
 THREADS = 16
 """Concurrent commands; further parallel branches wait."""
 IDLE_LOOK_S = 1.0
@@ -66,6 +68,8 @@ class LocalRunner:
         self._wakes: deque[Commit] = deque()
         self._boundaries: dict[str, list[Boundary]] = {}
         """Boundaries that are to be routed, by execution."""
+        self.own = OwnWorker(worker.name, worker.ends_at_once)
+        """The worker of this process, which takes the runs that it ends at once in the commit that schedules them."""
         self._running = 0
         self._left = ""
         self.holder = ""
@@ -202,7 +206,7 @@ class LocalRunner:
         return self._alone and delivery.command is not None and self._worker.runs_inline(delivery.command)
 
     def _handle_together(self, delivery: Delivery) -> Delivery | None:
-        """Carry out commands that end at once, for some milliseconds at most. Their ends are gathered. Returns the next message
+        """Carry out commands that end at once, for `TOGETHER_S` at most. Their ends are gathered. Returns the next message
         if it is of another kind."""
         following: Delivery | None = delivery
         until = self._clock.now() + int(TOGETHER_S * SECOND)
@@ -242,10 +246,11 @@ class LocalRunner:
             with self._store.together() as together:
                 self._store.write_ends(ends)
                 self._take_wakes()
-                while self._boundaries and len(routed) < TOGETHER:
+                until = self._clock.now() + int(HELD_FILE_S * SECOND)
+                while self._boundaries and len(routed) < TOGETHER and (not routed or self._clock.now() < until):
                     execution_id = next(iter(self._boundaries))
                     routed[execution_id] = self._boundaries.pop(execution_id)
-                    self._states[execution_id] = self._control.route(execution_id, routed[execution_id])
+                    self._states[execution_id] = self._control.route(execution_id, routed[execution_id], own=self.own)
                     self._news.add(execution_id)
         finally:
             if together is not None and not together.committed:
@@ -293,12 +298,15 @@ class LocalRunner:
 
     def _handle(self, delivery: Delivery) -> None:
         assert delivery.command is not None
+        if delivery.command.claim is not None:
+            self._store.sync()  # the task begins when its claim and everything before it are durable
         try:
             handled = self._worker.handle(delivery.command)
         except StorageFailed:
             raise  # someone must act first
         except Unavailable:
-            self._queue.put_back(delivery, 1)
+            # a claim in the schedule is good for one attempt: the run's stream may hold a release now
+            self._queue.put_back(replace(delivery, command=replace(delivery.command, claim=None)), 1)
             return
         if handled.kind == "hand_back":
             self.holder = handled.holder
@@ -385,9 +393,17 @@ class LocalRunner:
             return
         scheduled = [r.id for r in state.runs.values() if r.status == "scheduled"]
         commands = commands_of(self._control.playbook(state.digest), state, scheduled)
-        self._queue.send([self._standing(c, asked) for c in commands])
+        for command in commands:
+            self._queue.send([self._standing(command, asked)], self._claimed_s(state, command.run_id))
         for child in list(state.children):
             self._take_up(child, asked=asked)
+
+    def _claimed_s(self, state: State, run_id: str) -> int:
+        """Return for how many seconds a live process still has its claim to a run that it has not begun."""
+        claim = state.runs[run_id].claim
+        if claim is None or claim["worker"] == self._worker.name or (self._worker.gone and self._worker.gone(claim["worker"])):
+            return 0
+        return max(0, -(-(claim["until"] - self._clock.now()) // SECOND))
 
     def _standing(self, command: Command, asked: bool) -> Command:
         """Return the command in its current form: a takeover if a worker has begun the run."""
