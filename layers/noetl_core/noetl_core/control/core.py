@@ -353,7 +353,8 @@ class Control:
             self.conclude(decision)
             if doubtful:
                 (self.postponed or self.queue.wake)(execution_id)
-            return replace(decision, recorded=decision.recorded[len(attempt) : len(attempt) + asked])
+            recorded = decision.recorded[len(attempt) : len(attempt) + asked]
+            return decision if recorded == decision.recorded else replace(decision, recorded=recorded)
         raise Unavailable(f"execution {execution_id} is contended: {MAX_ROUNDS} rounds were not enough")
 
     def evaluating(self, execution_id: str) -> AbstractContextManager[None]:

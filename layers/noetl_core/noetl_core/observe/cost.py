@@ -145,6 +145,8 @@ class Meter:
                     self._claimed[event.data["run"]] = claim["worker"]
                 else:
                     commands += 1
+                    if "claim" in event.data:  # a worker in a process of its own writes this claim
+                        self._units(step).dynamodb_write_units += 1
             elif event.name in ("StepDone", "StepFailed"):
                 commands -= 1  # a step without tasks, or one not admitted: decided in the same pass
             elif event.name == "ResumeScheduled":

@@ -203,7 +203,8 @@ class LocalRunner:
 
     def _is_inline(self, delivery: Delivery) -> bool:
         """Return whether a message is a command that ends at once, so that it needs no thread."""
-        return self._alone and delivery.command is not None and self._worker.runs_inline(delivery.command)
+        command = delivery.command
+        return self._alone and command is not None and (command.claim is not None or self._worker.runs_inline(command))
 
     def _handle_together(self, delivery: Delivery) -> Delivery | None:
         """Carry out commands that end at once, for `TOGETHER_S` at most. Their ends are gathered. Returns the next message

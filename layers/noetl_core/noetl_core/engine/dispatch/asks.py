@@ -65,8 +65,8 @@ def claim_own(p: RoutingPass, worker: OwnWorker) -> None:
 
 def own_commands(p: RoutingPass) -> list[Command]:
     """Return the commands of the runs that `claim_own` claimed in this pass."""
-    claims = {e.data["run"]: e.data["claim"] for e in p.events if e.name == "StepScheduled" and "claim" in e.data}
-    return [replace(command, claim=claims[command.run_id]) for command in commands_of(p.playbook, p.state, [*claims])]
+    claimed = [e.data["run"] for e in p.events if e.name == "StepScheduled" and "claim" in e.data]
+    return commands_of(p.playbook, p.state, claimed, claimed=True)
 
 
 def answer_of(p: RoutingPass, ask: Ask) -> Command | None:
