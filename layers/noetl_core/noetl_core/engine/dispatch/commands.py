@@ -16,8 +16,8 @@ from noetl_core.events.shapes import CommandContext, LoopCommand, StepSeen
 
 
 def commands_of(playbook: Playbook, state: State, runs: Sequence[str], *, claimed: bool = False) -> list[Command]:
-    """Return the commands of scheduled runs. `claimed`: each is for the worker that has the claim to its run. That worker asks for
-    nothing, because its process routes the boundary."""
+    """Return the commands of scheduled runs. `claimed`: each is for the worker that has the claim to its run. That worker asks
+    for nothing, because its process routes the boundary."""
     out: list[Command] = []
     if not runs:
         return out
