@@ -173,9 +173,8 @@ class Worker:
         gate = self.gates.gate(command.execution_id)
         if (gate.mode == "stop" and command.undoes is None) or command.run_id in gate.stopped_runs:
             return Handled("dropped", "the execution is being stopped")
-        if gate.mode == "pause" and not (
-            command.claim is not None and self.runs_inline(command)
-        ):  # else it began before the pause
+        claimed_here = command.claim is not None and not command.claim["ask"]  # it began before the pause, and ends at once
+        if gate.mode == "pause" and not claimed_here:
             return Handled("dropped", "the execution is paused; resuming sends the command again")
         stream = StreamId(command.execution_id, command.run_id)
         lease = RunLease(self.gates, self.clock, command, self.output)
