@@ -18,6 +18,7 @@ from noetl_core.control.admit import StartRequest
 from noetl_core.control.lifecycle.operate import cancel, pause, resume
 from noetl_core.engine.records import Commit, StreamId
 from noetl_core.ports import StorageFailed, Unavailable
+from noetl_core.runtime import local_runner
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.runtime.local_runner import Interrupted
 
@@ -68,6 +69,18 @@ def test_a_step_has_two_commits_in_one_transaction(local: LocalWiring) -> None:
         assert end[0] is not None
         assert routed[0] is None, "the end comes before its routing"
         assert end[1:] == routed[1:] == (n + 2, n + 1), "observers see both commits"
+
+
+def test_more_executions_than_a_transaction_takes_need_no_sweep(local: LocalWiring, monkeypatch: pytest.MonkeyPatch) -> None:
+    def sweep(*_: object, **__: object) -> None:
+        raise AssertionError("a command was lost")
+
+    monkeypatch.setattr(local_runner, "TOGETHER", 8)
+    monkeypatch.setattr(local_runner, "TOGETHER_S", 60)
+    monkeypatch.setattr(local_runner, "sweep", sweep)
+    executions = started(local, 3, 21)
+    assert local.run(*executions)
+    assert {local.control.load(execution_id).status for execution_id in executions} == {"completed"}
 
 
 def test_a_claimed_run_says_that_it_started_in_its_only_commit(local: LocalWiring) -> None:

@@ -209,17 +209,18 @@ class LocalRunner:
     def _handle_together(self, delivery: Delivery) -> Delivery | None:
         """Carry out commands that end at once, for `TOGETHER_S` at most. Their ends are gathered. Returns the next message
         if it is of another kind."""
-        following: Delivery | None = delivery
-        until = self._clock.now() + int(TOGETHER_S * SECOND)
+        handled, until = 0, self._clock.now() + int(TOGETHER_S * SECOND)
         with self._store.gathering():
-            for _ in range(TOGETHER):
-                self._mine.add(following.execution_id)
-                self._handle(following)
-                if self._clock.now() >= until or (following := self._queue.receive()) is None:
+            while True:
+                self._mine.add(delivery.execution_id)
+                self._handle(delivery)
+                handled += 1
+                if handled == TOGETHER or self._clock.now() >= until:
                     return None
-                if not self._is_inline(following):
+                following = self._queue.receive()
+                if following is None or not self._is_inline(following):
                     return following
-        return None
+                delivery = following
 
     def _dispatch(self, delivery: Delivery) -> None:
         """Do what a message says."""
