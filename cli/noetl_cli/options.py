@@ -30,7 +30,7 @@ def takes(options: type[Options]) -> Callable[[Callable[[Options], None]], Calla
                     default=Parameter.empty if field.default is MISSING else field.default,
                     annotation=made.__annotations__[field.name],
                 )
-                for field in fields(options)  # type: ignore[arg-type]
+                for field in fields(options)  # type: ignore[arg-type]  # a type variable cannot be bound to dataclasses
             ]
         )
         return taking

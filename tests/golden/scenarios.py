@@ -49,7 +49,7 @@ class Scenario:
     spread: SpreadRule | None = None
     asks: bool = False
     local: bool = False
-    """Whether the local runner carries it out."""
+    """True if the local runner carries it out."""
 
     def play(self, name: str, key: str = "key", seed: int = 0) -> tuple[World, str, dict[str, str]]:
         """The world after it happened, the execution, and the playbooks that took part. `key` is what the execution's id is

@@ -83,15 +83,12 @@ def _api(on: str | None, store: str | None) -> Answering:
         from noetl_console.remote import RemoteApi
 
         return RemoteApi(api_url(None if on == "stack" else on), os.environ.get("NOETL_TOKEN", "").strip() or None)
-    from noetl_cli.backends.local_store import (  # 300 ms, with the next: needed only to serve a local store
-        IN_MEMORY,
-        default_store,
-    )
+    from noetl_cli.backends import local_store  # 300 ms, with the next: needed only to serve a local store
     from noetl_console.local import LocalApi
 
-    if store == IN_MEMORY:
+    if store == local_store.IN_MEMORY:
         raise Exit(USAGE, "the console is of a store in a file: give --store FILE, or none")
-    where = Path(store or default_store())
+    where = Path(store or local_store.default_store())
     where.parent.mkdir(parents=True, exist_ok=True)
     return LocalApi(str(where))
 
