@@ -40,7 +40,7 @@ def message(outcome: Outcome) -> str:
 
 @pytest.fixture(scope="module")
 def uri() -> Iterator[str]:
-    """Of a PostgreSQL of the module."""
+    """Of a database of the module."""
     with postgres() as found:
         yield found
 
