@@ -22,11 +22,11 @@ from typing import Any
 
 from bench.aws_stub import Services
 from bench.figures import Figure, NotMeasured, print_table
-from samtranslator.yaml_helper import yaml_parse
 from tests.servers import serving, url_of
 
 from noetl_core.engine.records import Ask
 from noetl_core.log.codec import encode_ask
+from noetl_infra.template_file import read_template
 
 ROOT = Path(__file__).parents[1]
 FIND_PYTHON = ROOT / "layers" / "noetl_core" / "find-python.sh"
@@ -72,7 +72,7 @@ class Start:
 
 def runtime() -> str:
     """The Python version in which functions run by default, e.g. `3.13`."""
-    template = yaml_parse((ROOT / "template.yaml").read_text())
+    template = read_template(ROOT / "template.yaml")
     return str(template["Parameters"]["LambdaRuntime"]["Default"]).removeprefix("python")
 
 

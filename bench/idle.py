@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bench.figures import write_between
-from samtranslator.yaml_helper import yaml_parse
+
+from noetl_infra.template_file import read_template
 
 ROOT = Path(__file__).parents[1]
 MARKS = ("<!-- idle: written by `make idle` -->\n", "<!-- end of idle -->\n")
@@ -71,7 +72,7 @@ def rows(template: Mapping[str, Mapping[str, Mapping[str, object]]]) -> list[tup
 
 def table() -> str:
     """The rows as Markdown, and their sum."""
-    found = rows(yaml_parse((ROOT / "template.yaml").read_text()))
+    found = rows(read_template(ROOT / "template.yaml"))
     lines = [f"| {what} | {amount} | {dollars:.2f} |" for what, amount, dollars in found]
     total = sum(dollars for _, _, dollars in found)
     return "\n".join(["| a month | | USD |", "|---|---|---|", *lines, f"| **all of it** | | **{total:.2f}** |"]) + "\n"

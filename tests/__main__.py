@@ -7,6 +7,7 @@ them to another process, which took a fifth of the suite's processor time.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -19,6 +20,8 @@ from tests.groups import GROUPS, arguments
 
 AT_ONCE = 4
 """Two processes more than cores: the stack's tests wait most of the time."""
+PASSED = re.compile(r"\b\d+ passed\b")
+"""The line in which pytest counts; libraries may say more when the process ends."""
 Command = Sequence[str]
 
 
@@ -35,8 +38,8 @@ class Ended:
         times = f"{self.seconds:.0f} s, {self.processor_s:.0f} s of processor"
         if self.code:
             return f"{self.output}\n{self.name}: failed with code {self.code} ({times})"
-        lines = self.output.strip().splitlines()
-        return f"{self.name}: {lines[-1] if lines else 'ok'} ({times})"
+        counts = [line for line in self.output.splitlines() if PASSED.search(line)]
+        return f"{self.name}: {counts[-1] if counts else 'ok'} ({times})"
 
 
 def run(name: str, command: Command) -> Ended:

@@ -14,7 +14,7 @@ SEED = int(os.environ.get("NOETL_SEED") or 20)
 """Decides what soak and load tests choose (`make soak SEED=...`)."""
 
 TIMES = int(os.environ.get("NOETL_TIMES", "0"))
-"""The factor by which a property tries more examples than it names, at random (`make properties`); 0: a quarter of them, always
+"""The factor by which a property tries more examples than it names, at random (`make properties`); 0: an eighth of them, always
 the same ones."""
 CRASHES_IN = 1 if TIMES else 8
 """The interval of port calls of an execution at which a process dies. `make properties` tries every call."""
@@ -23,7 +23,7 @@ CRASHES_IN = 1 if TIMES else 8
 def examples(few: int) -> settings:
     """Settings of a property."""
     return settings(
-        max_examples=few * TIMES or -(-few // 4),
+        max_examples=few * TIMES or -(-few // 8),
         derandomize=not TIMES,
         database=None,
         deadline=None,

@@ -22,7 +22,8 @@ from bench.scaling.model import (
     shares,
     units,
 )
-from samtranslator.yaml_helper import yaml_parse
+
+from noetl_infra.template_file import read_template
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "scaling.md"
@@ -59,7 +60,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def template_parameters() -> dict[str, float]:
     """Numbers among the template's parameters, as it has them by default."""
-    parameters = yaml_parse((ROOT / "template.yaml").read_text())["Parameters"]
+    parameters = read_template(ROOT / "template.yaml")["Parameters"]
     return {name: float(p["Default"]) for name, p in parameters.items() if p["Type"] == "Number"}
 
 

@@ -16,7 +16,6 @@ from typing import Any
 import boto3
 from botocore.config import Config
 from botocore.exceptions import ClientError
-from samtranslator.yaml_helper import yaml_parse
 
 from noetl_console.publishing import publish
 from noetl_core.adapters.local.packages import Platform
@@ -24,6 +23,7 @@ from noetl_infra import REGION
 from noetl_infra.package import ROOT, Package, function, layer
 from noetl_infra.package import packages as packages_package
 from noetl_infra.package import tools as tool_package
+from noetl_infra.template_file import read_template
 
 STACK = "noetl"
 WAIT_S = 300
@@ -74,7 +74,7 @@ def local_environment(endpoint: str) -> dict[str, str]:
 
 def check_parameters(parameters: Mapping[str, str]) -> None:
     """Raise `WrongParameter` for parameters that CloudFormation would refuse after a minute, or an emulator would accept."""
-    declared: Mapping[str, Any] = yaml_parse((ROOT / "template.yaml").read_text())["Parameters"]
+    declared: Mapping[str, Any] = read_template(ROOT / "template.yaml")["Parameters"]
     for name, value in parameters.items():
         if name not in declared:
             near = get_close_matches(name, declared, 1)
@@ -130,7 +130,7 @@ def deploy(
     )
     local = {**LOCAL_PARAMETERS, "LambdaRuntime": runtime} if "amazonaws.com" not in endpoint else {}
     values = {**local, **(parameters or {})}
-    template: dict[str, Any] = yaml_parse((ROOT / "template.yaml").read_text())
+    template: dict[str, Any] = read_template(ROOT / "template.yaml")
     platform = platform_of(template, values) if dependencies else None  # the embedded stack runs functions in this interpreter
     if platform == HERE:
         platform = None

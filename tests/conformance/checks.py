@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
-from samtranslator.yaml_helper import yaml_parse
+
+from noetl_infra.template_file import read_template
 
 if TYPE_CHECKING:
     from tests.conformance.cases import Case
@@ -127,7 +128,7 @@ def _referred(value: Any) -> set[str]:
 @check
 def workers_have_no_inbound_http(case: Case, wiring: Wiring, seen: Observed) -> list[str]:
     """Formal 1.2 and 11.2: no event of a worker function is a call from outside; the API calls admit alone."""
-    resources = yaml_parse((ROOT / "template.yaml").read_text())["Resources"]
+    resources = read_template(ROOT / "template.yaml")["Resources"]
     wrong = []
     for name in ("WorkerFunction", "PythonWorkerFunction"):
         callers = [

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from samtranslator.yaml_helper import yaml_parse
 
 from noetl_core.adapters.aws.catalog_table.access_tokens import DynamoTokenCache
 from noetl_core.adapters.aws.catalog_table.catalog import DynamoPlaybookCatalog
@@ -48,6 +47,7 @@ from noetl_core.ports import (
     TokenCache,
     TriggerStore,
 )
+from noetl_infra.template_file import read_template
 from tests.contract.catalog import LastingGatesContract, LastingIndexContract, PlaybookCatalogContract
 from tests.contract.clocks import FakeClock
 from tests.contract.event_store import DurableLogContract
@@ -92,7 +92,7 @@ def environment(**names: str) -> Iterator[None]:
 @cache
 def resource(name: str) -> Mapping[str, Any]:
     """Properties of a resource of template.yaml."""
-    properties: Mapping[str, Any] = yaml_parse(TEMPLATE.read_text())["Resources"][name]["Properties"]
+    properties: Mapping[str, Any] = read_template(TEMPLATE)["Resources"][name]["Properties"]
     return properties
 
 

@@ -26,6 +26,7 @@ from noetl_core.views.reading.envelopes import expand
 from tests.golden import logs, record
 from tests.golden.logs import FOLDER, Golden
 from tests.golden.scenarios import SCENARIOS
+from tests.properties import some
 
 NAMES = sorted(path.stem for path in FOLDER.glob("*.json"))
 
@@ -59,6 +60,7 @@ def test_the_fold_goes_on_from_a_snapshot_taken_anywhere(name: str) -> None:
             assert asdict(fold_commits(restore(kept), commits[upto:])) == whole
 
 
+@pytest.mark.sized
 @pytest.mark.parametrize("name", NAMES)
 def test_every_place_and_state_is_the_same_from_snapshots_as_from_the_beginning(
     name: str, monkeypatch: pytest.MonkeyPatch
@@ -71,7 +73,7 @@ def test_every_place_and_state_is_the_same_from_snapshots_as_from_the_beginning(
             kept.store.save_snapshot(deepcopy(snapshot(fold_commits(state, [commit]))))
         events = [envelope["event_id"] for envelope in expand(history(bare.store, execution_id), execution_id)]
         chosen = Random(7).sample(range(len(events)), min(len(events), 200))
-        for number in chosen:
+        for number in some(chosen, 4):
             seen: list[object] = []
             for world in (bare, kept):
                 control = world.controls[0]

@@ -1,4 +1,4 @@
-"""The PostgreSQL that cases ask: one for the process, ended with it."""
+"""The database that cases ask: one for the process."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ CREATE TABLE {0}.origin AS SELECT i AS id, 'n' || i AS name FROM generate_series
 @cache
 def _started() -> str:
     stack = ExitStack()
-    atexit.register(stack.close)
-    return stack.enter_context(postgres())
+    uri = stack.enter_context(postgres())
+    atexit.register(stack.close)  # after the server's, so that it is done before
+    return uri
 
 
 def tables(schema: str) -> dict[str, Any]:

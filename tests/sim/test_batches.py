@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from samtranslator.yaml_helper import yaml_parse
 
 from noetl_core.worker.turns import MAX_SPREAD_S, TURN_S, hand_over_s
+from noetl_infra.template_file import read_template
 from tests.properties import some
 
 ROOT = Path(__file__).parents[2]
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 
 def max_receives() -> int:
     """After how many deliveries a command becomes a dead letter."""
-    queue = yaml_parse((ROOT / "template.yaml").read_text())["Resources"]["CommandQueue"]
+    queue = read_template(ROOT / "template.yaml")["Resources"]["CommandQueue"]
     return int(queue["Properties"]["RedrivePolicy"]["maxReceiveCount"])
 
 

@@ -7,6 +7,7 @@ import-linter's `acyclic_siblings` (pyproject.toml) says the same of packages an
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -18,10 +19,15 @@ SAVED = re.compile(r"#.*\b\d+ ms\b")
 CORE = "layers/noetl_core/noetl_core"
 
 
+@cache
+def own_imports() -> list[Import]:
+    return imports_of(modules_of(ROOT))
+
+
 def test_no_file_leads_back_to_itself() -> None:
     modules = modules_of(ROOT)
     assert len(modules) > 200
-    found = cycles(edges_of(imports_of(modules), modules, KINDS))
+    found = cycles(edges_of(own_imports(), modules, KINDS))
     assert found == []
 
 
@@ -63,7 +69,7 @@ def test_a_cycle_is_found(tmp_path: Path, files: dict[str, str], found: list[str
 
 def test_an_import_inside_a_function_says_what_it_saves() -> None:
     """In milliseconds, as `python -m bench.imports` measures them; one comment is enough for a block of imports."""
-    inside = [one for one in imports_of(modules_of(ROOT)) if one.kind == "call"]
+    inside = [one for one in own_imports() if one.kind == "call"]
     assert len(inside) > 20
     assert [f"{one.file.relative_to(ROOT)}:{one.line}: {one.text}" for one in inside if not _says(one)] == []
 

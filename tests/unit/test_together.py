@@ -69,14 +69,14 @@ def test_every_group_and_check_has_a_command() -> None:
 
 
 def test_a_failure_is_reported_with_its_output(capsys: pytest.CaptureFixture[str]) -> None:
-    good = [sys.executable, "-c", "print('first'); print('12 passed')"]
+    good = [sys.executable, "-c", "print('first'); print('12 passed in 3 s'); print('last')"]
     bad = [sys.executable, "-c", "print('what was wrong'); raise SystemExit(3)"]
     assert run_all({"good": good, "bad": bad, "good too": good}) == 1
     said = capsys.readouterr().out
     assert "what was wrong\n" in said
     assert "bad: failed with code 3" in said
-    assert "good: 12 passed (" in said
-    assert "first" not in said
+    assert "good: 12 passed in 3 s (" in said
+    assert "first" not in said and "last" not in said
     assert said.endswith("failed: bad\n")
 
 

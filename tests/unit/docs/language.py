@@ -205,7 +205,7 @@ def _items() -> Iterator[None]:
 
 @cache
 def _database() -> str:
-    """A server that ends with the process."""
+    """A database for the process."""
     server = postgres()
     uri = server.__enter__()
     atexit.register(server.__exit__, None, None, None)

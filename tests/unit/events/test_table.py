@@ -48,7 +48,7 @@ from tests.golden.scenarios import SCENARIOS
 
 ROOT = Path(__file__).parents[3]
 GOLDEN = sorted(path.stem for path in logs.FOLDER.glob("*.json"))
-CLOSED = Draft202012Validator(event_schema(closed=True))
+CLOSED = event_schema(closed=True)
 
 
 def payloads_of(module: ModuleType) -> dict[str, type]:
@@ -212,7 +212,20 @@ def test_envelopes_are_as_their_schema_says(name: str) -> None:
     for execution_id in logs.read(name).executions():
         for envelope in expand(history(store, execution_id), execution_id):
             assert envelope["status"] == "error" or envelope["status"] == EVENTS[envelope["name"]].status
-            CLOSED.validate(envelope)
+            closed(envelope["name"]).validate(envelope)
+
+
+@cache
+def closed(name: str) -> Draft202012Validator:
+    """Return the validator of one event's envelopes: trying each of `oneOf` takes fifty times as long."""
+    (own,) = (one for one in CLOSED["oneOf"] if one["properties"]["name"] == {"const": name})
+    return Draft202012Validator({**CLOSED, "oneOf": [own]})
+
+
+def test_names_tell_envelopes_apart() -> None:
+    names = [one["properties"]["name"]["const"] for one in CLOSED["oneOf"]]
+    assert len(names) == len(set(names)) and set(names) == set(EVENTS)
+    assert "name" in CLOSED["required"]
 
 
 def test_required_keys_are_those_that_are_always_there() -> None:

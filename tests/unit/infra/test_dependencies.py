@@ -81,8 +81,13 @@ def imported(*folders: str) -> dict[str, str]:
 
 
 @cache
+def all_providers() -> Mapping[str, list[str]]:
+    return packages_distributions()
+
+
+@cache
 def _imported(folder: str) -> Mapping[str, str]:
-    providers = packages_distributions()
+    providers = all_providers()
     found: dict[str, str] = {}
     for file in sorted(file for file in (ROOT / folder).rglob("*.py") if DRIVEN not in file.parents):
         for node in ast.walk(ast.parse(file.read_text())):

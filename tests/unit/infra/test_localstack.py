@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
-from samtranslator.yaml_helper import yaml_parse
 
+from noetl_infra.template_file import read_template
 from tests.unit.infra.translated import CHOICES, ROOT, conditions, deployed, translated
 
 
 def test_the_container_starts_every_service_of_the_template() -> None:
-    composed = yaml_parse((ROOT / "infra" / "localstack" / "docker-compose.yml").read_text())
+    composed = read_template(ROOT / "infra" / "localstack" / "docker-compose.yml")
     started = set(composed["services"]["localstack"]["environment"]["SERVICES"].split(","))
     kinds = [resource["Type"].split("::")[1].lower() for resource in deployed(PythonPool="yes").values()]
     assert {kind for kind in kinds if kind not in started} == set()

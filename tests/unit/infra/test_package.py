@@ -13,12 +13,12 @@ from importlib.util import cache_from_source
 from pathlib import Path
 
 import pytest
-from samtranslator.yaml_helper import yaml_parse
 
 from noetl_core.adapters.local.packages import Platform
 from noetl_core.ports import MissingPackages
 from noetl_infra.deploy import platform_of
 from noetl_infra.package import ROOT, _interpreter, finish, function, layer, pack, packages, tools
+from noetl_infra.template_file import read_template
 from tests.packages import SAMPLE, index, wheel
 
 
@@ -110,7 +110,7 @@ def test_a_layer_for_aws_has_the_wheels_of_its_functions_and_not_of_this_machine
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As the template's parameters say what they run on."""
-    template = yaml_parse((ROOT / "template.yaml").read_text())
+    template = read_template(ROOT / "template.yaml")
     assert platform_of(template, {}).machine == "aarch64"
     asked = platform_of(template, {"LambdaRuntime": "python3.12", "Architecture": "x86_64"})
     assert asked == Platform("3.12", "x86_64")

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 from samtranslator.parser.parser import Parser
 from samtranslator.translator.translator import Translator
-from samtranslator.yaml_helper import yaml_parse
+
+from noetl_infra.template_file import read_template
 
 ROOT = Path(__file__).parents[3]
 PSEUDO = {
@@ -80,7 +81,7 @@ CHOICES: tuple[Mapping[str, str], ...] = (
 @cache
 def source() -> Mapping[str, Any]:
     """template.yaml as it is written."""
-    read: Mapping[str, Any] = yaml_parse((ROOT / "template.yaml").read_text())
+    read: Mapping[str, Any] = read_template(ROOT / "template.yaml")
     return read
 
 

@@ -40,7 +40,7 @@ def message(outcome: Outcome) -> str:
 
 @pytest.fixture(scope="module")
 def uri() -> Iterator[str]:
-    """Yield the URI of the module's PostgreSQL."""
+    """Yield the URI of a database of the module."""
     with postgres() as found:
         yield found
 

@@ -12,7 +12,7 @@ from noetl_core.aws.clients import client
 from noetl_core.engine.outcome import Outcome
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.cursors.dynamodb import DynamoDBCalls
-from tests.properties import some
+from tests.properties import CRASHES_IN, some
 from tests.sim.ports import Crash
 
 from .claimed_items import (
@@ -42,10 +42,9 @@ __all__ = ["table"]
     some([(s, a) for a in (False, True) for s in ("a query of a sparse index", "a claim that changes")], 3),
 )
 def test_wherever_a_worker_dies_each_item_is_done_and_none_is_claimed_twice(source: str, after: bool) -> None:
-    """Every port call of the run, the source's among them, is one at which the worker dies once."""
-    point = 0
+    """At port calls of the run, the source's among them, the worker dies once."""
+    point = CRASHES_IN // 2 if after else 1
     while True:
-        point += 1
         client("dynamodb").delete_table(TableName="items")
         make("items")
         fill("items")
@@ -55,6 +54,7 @@ def test_wherever_a_worker_dies_each_item_is_done_and_none_is_claimed_twice(sour
         whole(run, str(point))
         if not died:
             break
+        point += CRASHES_IN
     assert point > 15
 
 

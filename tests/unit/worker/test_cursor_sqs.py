@@ -15,6 +15,7 @@ from noetl_core.tools.base import ToolCall
 from noetl_core.tools.cursors.sqs import SqsCalls
 from noetl_core.tools.invoke import invoke
 from tests.contract.aws import environment
+from tests.properties import CRASHES_IN
 from tests.sim.ports import Crash
 
 from .claiming import ClaimingRun, dying_at
@@ -88,12 +89,12 @@ def test_what_a_message_is(queue: str) -> None:
     assert message == {"id": message["id"], "body": "no json", "json": None, "attributes": {"color": "red"}, "received": 1}
 
 
+@pytest.mark.sized
 @pytest.mark.parametrize("after", [False, True])
 def test_wherever_a_worker_dies_no_message_is_lost(after: bool, queue: str) -> None:
     """Received messages without a record come back when they are no longer hidden: another run gets them."""
-    point = 0
+    point = CRASHES_IN // 2 if after else 1
     while True:
-        point += 1
         url = filled(f"work-{point}")
         run = claiming(run_id=f"r{point}", queue=url)
         run.faults.crash_at, run.faults.crash_after = point, after
@@ -104,6 +105,7 @@ def test_wherever_a_worker_dies_no_message_is_lost(after: bool, queue: str) -> N
         assert lost <= 5, "only messages of the claim that was not recorded"
         if not died:
             break
+        point += CRASHES_IN
     assert point > 15
 
 
