@@ -31,7 +31,35 @@ def _is(value: Any, module: str, *names: str) -> bool:
 
 
 def to_plain(value: Any, where: str = "result", depth: int = 0) -> Any:
-    """`value` as JSON types. Raises `NotPlain` naming the place (`result.rows[3].image`)."""
+    """Return `value` as JSON types: itself if it consists of them. Raises `NotPlain` naming the place
+    (`result.rows[3].image`)."""
+    return value if _is_plain(value, depth) else _converted(value, where, depth)
+
+
+def _is_plain(value: Any, depth: int) -> bool:
+    """Return whether `value` consists of JSON types, not of subclasses. Nothing is copied, and no place is named."""
+    kind = type(value)
+    if kind is str or kind is int or kind is bool or value is None:
+        return True
+    if kind is float:
+        return math.isfinite(value)
+    if depth > DEEPEST:
+        return False
+    if kind is dict:
+        if any(type(key) is not str for key in value):
+            return False
+        value = value.values()
+    elif kind is not list:
+        return False
+    for part in value:
+        kind = type(part)
+        if not (kind is str or kind is int or part is None) and not _is_plain(part, depth + 1):
+            return False
+    return True
+
+
+def _converted(value: Any, where: str, depth: int) -> Any:
+    """Return `value` as JSON types, in copies of its containers."""
     kind = type(value)
     if kind is str or kind is int or kind is bool or value is None:
         return value
@@ -42,12 +70,12 @@ def to_plain(value: Any, where: str = "result", depth: int = 0) -> Any:
     if depth > DEEPEST:
         raise NotPlain(f"{where[:80]}... is nested deeper than {DEEPEST} levels, or contains itself")
     if isinstance(value, Mapping):
-        plain = {_key(k, where): to_plain(v, f"{where}.{k}", depth + 1) for k, v in value.items()}
+        plain = {_key(k, where): _converted(v, f"{where}.{k}", depth + 1) for k, v in value.items()}
         if len(plain) < len(value):
             raise NotPlain(_same_keys(value, where))
         return plain
     if isinstance(value, list | tuple):
-        return [to_plain(v, f"{where}[{i}]", depth + 1) for i, v in enumerate(value)]
+        return [_converted(v, f"{where}[{i}]", depth + 1) for i, v in enumerate(value)]
     return _other(value, where, depth)
 
 
