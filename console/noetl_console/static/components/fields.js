@@ -16,6 +16,13 @@ export const Choice = ({ id, label, seen, options, value, change, ...rest }) =>
 
 export const Search = ({ id, label, ...rest }) => html`<label class="unseen" for=${id}>${label}</label><input id=${id} type="search" ...${rest} />`;
 
+/** A search that is carried out when the field is left, or by Enter. A page that is drawn again meanwhile keeps what is typed. */
+export function Filter({ value, change, ...rest }) {
+  const [typed, setTyped] = useState(null);
+  const done = (e) => { setTyped(null); change(e.currentTarget.value.trim()); };
+  return html`<${Search} ...${rest} value=${typed ?? value} onInput=${(e) => setTyped(e.currentTarget.value)} onChange=${done} />`;
+}
+
 /** The one type of a schema, null allowed beside it. */
 function typeOf(schema) {
   const types = [schema.type].flat().filter((t) => t && t !== "null");

@@ -3,7 +3,7 @@ import { html, useEffect, useMemo, useReducer, useRef, useState } from "../../ve
 import { atRun, get } from "../../core/api.js";
 import { number, time } from "../../core/format.js";
 import { put, route } from "../../core/router.js";
-import { Choice, Search } from "../../components/fields.js";
+import { Choice, Filter } from "../../components/fields.js";
 import { Json } from "../../components/json.js";
 import { bdi, Empty, Refused } from "../../components/parts.js";
 import { tone } from "../../components/status.js";
@@ -21,7 +21,7 @@ export function Events({ run }) {
   const filters = { step: run.step ?? "", name: query.name ?? "", status: query.of ?? "" };
   const filtered = Object.values(filters).some(Boolean);
   return html`<div class="toolbar">
-      <${Search} id="event-name" label="Name" placeholder="Name, e.g. StepFailed" value=${filters.name} onChange=${(e) => put({ name: e.currentTarget.value.trim() })} />
+      <${Filter} id="event-name" label="Name" placeholder="Name, e.g. StepFailed" value=${filters.name} change=${(name) => put({ name })} />
       <${Choice} id="event-status" label="Status" options=${["", "error", "success", "in_progress", "paused"].map((s) => [s, s || "Every status"])} value=${filters.status} change=${(of) => put({ of })} />
       <${OfStep} run=${run} />
       <span class="spring"></span><span class="soft">${number(run.head.count)} events</span>

@@ -4,7 +4,7 @@ import { atRun, get } from "../../core/api.js";
 import { duration, iteration, number, oneLine, plural } from "../../core/format.js";
 import { useGet } from "../../core/poll.js";
 import { put, route } from "../../core/router.js";
-import { Choice, Search } from "../../components/fields.js";
+import { Choice, Filter } from "../../components/fields.js";
 import { Heat, Legend } from "../../components/heat.js";
 import { bdi, Busy, Card, Empty, Refused, Table } from "../../components/parts.js";
 import { Status } from "../../components/status.js";
@@ -68,7 +68,7 @@ function List({ run, step, query }) {
   const words = useMemo(() => (query.from ? `from ${number(Number(query.from))} on` : "from the first on"), [query.from]);
   const filters = html`<span class="soft">${words}</span><span class="spring"></span>
     <${Choice} id="iteration-status" label="Status" options=${[["", "All"], ["error", "Failed"], ["ok", "Succeeded"], ["running", "Under way"]]} value=${query.of ?? ""} change=${(of) => put({ of })} />
-    <${Search} id="iteration-search" label="Search" placeholder="Index or error…" value=${query.q ?? ""} onChange=${(e) => put({ q: e.currentTarget.value.trim(), from: "" })} />
+    <${Filter} id="iteration-search" label="Search" placeholder="Index or error…" value=${query.q ?? ""} change=${(q) => put({ q, from: "" })} />
     ${query.from || query.q ? html`<button class="button plain" onClick=${() => put({ from: "", q: "" })}>From the first</button>` : null}`;
   return html`<${Card} label="List of iterations" title="Iterations" more=${filters}>
     ${pages.error ? html`<${Refused} error=${pages.error} again=${() => ask()} />` : null}
