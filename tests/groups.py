@@ -13,17 +13,20 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     ),
     STACK: ("tests/e2e/", "tests/matrix/test_stack.py", "tests/console/test_stack.py"),
     CONSOLE: ("tests/console/",),
+    "tools": ("tests/unit/tools/", "tests/matrix/"),
     "simulator": ("tests/sim/",),
     "control": ("tests/unit/control/", "tests/unit/api/", "tests/unit/client/", "tests/unit/observe/"),
-    "tools": ("tests/unit/tools/", "tests/matrix/"),
-    "commands": ("tests/unit/cli/", "tests/unit/examples/"),
-    "adapters": ("tests/contract/", "tests/unit/adapters/", "tests/unit/functions/"),
+    "infrastructure": ("tests/unit/infra/", "tests/unit/bench/"),
     "logs": ("tests/golden/", "tests/unit/worker/", "tests/unit/engine/"),
-    "infrastructure": ("tests/unit/infra/", "tests/unit/docs/", "tests/unit/bench/"),
+    "language": ("tests/unit/dsl/", "tests/unit/expr/", "tests/unit/lint/", "tests/unit/migrate/"),
+    "adapters": ("tests/contract/", "tests/unit/adapters/", "tests/unit/functions/"),
+    "commands": ("tests/unit/cli/",),
+    "documents": ("tests/unit/docs/",),
     "rest": ("tests/",),
+    "examples": ("tests/unit/examples/", "tests/unit/spec_examples/"),
 }
 """The beginnings of the node ids of each group. A test is in the group with the longest beginning that fits. Groups start in this
-order: those that mostly wait come first."""
+order: first those that mostly wait, last the short ones, so that no core is idle at the end."""
 
 
 def group_of(nodeid: str) -> str:

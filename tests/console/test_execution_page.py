@@ -130,6 +130,22 @@ def test_events_are_filtered_and_each_is_a_moment(page: Watched, looked_at: Stor
     expect(page.page.locator(".slider .event")).to_contain_text("StepFailed")
 
 
+def test_a_filter_that_is_typed_survives_a_page_that_is_drawn_again(page: Watched, looked_at: Stored) -> None:
+    page.open(f"executions/{looked_at.items}/events", ".virtual .line")
+    page.page.get_by_label("Name").fill("StepFailed")
+    page.page.evaluate(
+        """() => {
+            const status = document.getElementById("event-status");
+            status.value = "error";
+            status.dispatchEvent(new Event("change", { bubbles: true }));
+        }"""
+    )  # as an event that arrives meanwhile
+    expect(page.page.locator(".virtual .line")).not_to_have_count(33)
+    expect(page.page.get_by_label("Name")).to_have_value("StepFailed")
+    page.page.keyboard.press("Tab")
+    expect(page.page.locator(".virtual .line")).to_have_count(1)
+
+
 def test_logs_show_what_tasks_wrote(page: Watched, looked_at: Stored) -> None:
     page.open(f"executions/{looked_at.shop}/logs", ".log article")
     expect(page.page.locator(".log")).to_contain_text("3 orders from eu")
