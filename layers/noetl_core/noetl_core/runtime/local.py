@@ -68,7 +68,6 @@ class LocalWiring:
         self.clock = clock or SteadyClock()
         self.store = ObservedEventStore(self.database, clock=self.clock)
         self.queue = LocalQueue(self.clock)
-        self.queue.after_commit = self.database.after_commit
         kept = str(store) != MEMORY
         self.results: FileResultStore = (
             FileResultStore(Path(store).parent / "results", durable) if kept else LazyTempResultStore()
@@ -175,8 +174,7 @@ class LocalWiring:
 
     def start(self, request: StartRequest) -> Started:
         """Admit an execution; `run` executes it."""
-        with self.database.transaction():
-            started = admit(self.control, request, self.runner.own)
+        started = admit(self.control, request)
         self.warm(started.playbook.digest)
         return started
 
