@@ -17,7 +17,6 @@ WHERE = re.compile(r"(there is no credential '[^']*') (?:on this machine|in this
 VOLATILE = frozenset(
     {"as_of", "seq", "worker", "duration_ms", "started_at", "finished_at", "at", "until", "lease_until", "log", "request_id"}
     | {"us", "total_us", "max_us"}  # durations in aggregates
-    | {"claim"}  # the local runner claims a run in its schedule; on the stack a worker asks, or takes a message
 )
 """Fields of `data` that hold times, places and positions in the log."""
 FIELDS = ("source", "name", "event_type", "entity", "status", "step", "task", "iteration", "attempt")
