@@ -18,9 +18,8 @@ export const Search = ({ id, label, ...rest }) => html`<label class="unseen" for
 
 /** A search that is carried out when the field is left, or by Enter. A page that is drawn again meanwhile keeps what is typed. */
 export function Filter({ value, change, ...rest }) {
-  const [typed, setTyped] = useState(null);
-  const done = (e) => { setTyped(null); change(e.currentTarget.value.trim()); };
-  return html`<${Search} ...${rest} value=${typed ?? value} onInput=${(e) => setTyped(e.currentTarget.value)} onChange=${done} />`;
+  const [text, setText] = useState(null);
+  return html`<${Search} ...${rest} value=${text ?? value} onInput=${(e) => setText(e.currentTarget.value)} onChange=${() => (change(text.trim()), setText(null))} />`;
 }
 
 /** The one type of a schema, null allowed beside it. */

@@ -68,7 +68,7 @@ function List({ run, step, query }) {
   const words = useMemo(() => (query.from ? `from ${number(Number(query.from))} on` : "from the first on"), [query.from]);
   const filters = html`<span class="soft">${words}</span><span class="spring"></span>
     <${Choice} id="iteration-status" label="Status" options=${[["", "All"], ["error", "Failed"], ["ok", "Succeeded"], ["running", "Under way"]]} value=${query.of ?? ""} change=${(of) => put({ of })} />
-    <${Filter} id="iteration-search" label="Search" placeholder="Index or error…" value=${query.q ?? ""} change=${(q) => put({ q, from: "" })} />
+    <${Filter} id="iteration-search" label="Search" placeholder="Index or error…" value=${query.q} change=${(q) => put({ q, from: "" })} />
     ${query.from || query.q ? html`<button class="button plain" onClick=${() => put({ from: "", q: "" })}>From the first</button>` : null}`;
   return html`<${Card} label="List of iterations" title="Iterations" more=${filters}>
     ${pages.error ? html`<${Refused} error=${pages.error} again=${() => ask()} />` : null}
