@@ -97,5 +97,6 @@ def test_a_newcomers_instructions_name_what_there_is() -> None:
     (example,) = re.findall(r"^\.venv/bin/pytest (\S+) -k (\w+)$", text, re.MULTILINE)
     assert re.search(rf"def test_\w*{example[1]}", (ROOT / example[0]).read_text())
     for module in re.findall(r"`python -m ([\w.]+)", text):
-        file = f"{module.replace('.', '/')}.py"
-        assert (ROOT / file).exists() or (CORE.parent / file).exists(), module
+        path = module.replace(".", "/")
+        files = [base / each for base in (ROOT, CORE.parent) for each in (f"{path}.py", f"{path}/__main__.py")]
+        assert any(file.exists() for file in files), module
