@@ -18,5 +18,5 @@ BASE = Scope({"workload": {}, "ctx": {}, "iter": {}, "steps": {}})
 )
 def test_a_simple_guard_is_cheap(guard: str) -> None:
     layer = {"event": {"name": "loop.done"}, "outcome": {"status": "error", "http": {"status": 503}}}
-    seconds = min(timeit.repeat(lambda: truthy(guard, BASE.over(layer)), number=1000, repeat=5)) / 1000
+    seconds = min(timeit.repeat(lambda: truthy(guard, BASE.over(layer)), number=100, repeat=50)) / 100  # 1 ms: often undisturbed
     assert seconds < 20e-6
