@@ -136,18 +136,29 @@ class Listeners:
         self._thread.start()
 
     def _listen(self) -> int:
-        first = self._add(socket.SOCK_STREAM, 0)
-        port = int(first.getsockname()[1])
-        self._add(socket.SOCK_DGRAM, port)
-        return port
+        """Listen on a port that is free for both protocols: that of a stream may be taken for datagrams."""
+        for _ in range(50):
+            stream = self._bound(socket.SOCK_STREAM, 0)
+            port = int(stream.getsockname()[1])
+            try:
+                datagrams = self._bound(socket.SOCK_DGRAM, port)
+            except OSError:
+                stream.close()
+                continue
+            stream.listen()
+            self._sockets += [stream, datagrams]
+            return port
+        raise OSError("no port is free for both protocols")
 
-    def _add(self, kind: int, port: int) -> socket.socket:
+    @staticmethod
+    def _bound(kind: int, port: int) -> socket.socket:
         sock = socket.socket(socket.AF_INET6, kind)
-        self._sockets.append(sock)
-        sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        sock.bind(("::", port))
-        if kind == socket.SOCK_STREAM:
-            sock.listen()
+        try:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+            sock.bind(("::", port))
+        except OSError:
+            sock.close()
+            raise
         return sock
 
     def _watch(self) -> None:
