@@ -24,7 +24,10 @@ def main() -> None:
     gc.set_threshold(YOUNG_OBJECTS)
     open_streams()
     heed_signals()
-    code = _flushed(_code())
+    try:
+        code = _flushed(_code())
+    except Stopped as stopped:  # before the command has begun, or after its end
+        code = stopped.code
     if code == TIMEOUT or code > SIGNALLED:
         os._exit(code)  # tasks may still run in threads that an orderly exit would wait for; the log does not need them
     if "_duckdb" not in sys.modules:  # its bindings print pages of leak reports unless a last collection has freed their objects
