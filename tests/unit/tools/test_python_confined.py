@@ -91,7 +91,7 @@ def test_the_runtime_api_is_out_of_bounds_even_with_network(python: Python, monk
 
 
 def test_on_lambda_network_is_the_operators_to_allow(python: Python, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the kernel can do (`test_python_network.py`)."""
+    """Whatever the kernel can do (`test_python_network_kernels.py`)."""
     monkeypatch.setenv("AWS_LAMBDA_RUNTIME_API", "127.0.0.1:9001")
     outcome = python("result = 1", spec={"network": True})
     assert failure(outcome) == "auth"
