@@ -11,12 +11,15 @@ from dataclasses import dataclass, field
 from bench.peers.cases import HELLO, Case
 from bench.peers.driver import Driver, Failed, TooLong, environment
 from bench.peers.installs import NotRun
-from bench.peers.memory import Most, watched
 from bench.peers.place import Place
 from bench.peers.sides import ROOT, Command, Side
 
+from noetl_infra.processes import Peak, peak_of
+
 CASE_S = 60
 """The time limit of one repetition."""
+MEMORY_EVERY_S = 0.2
+"""The interval of measurements of memory."""
 SPENT_S = 15
 """A side that has taken this long for a case is not asked for it again."""
 
@@ -43,12 +46,12 @@ class Outcome:
     not_run: dict[str, str] = field(default_factory=dict)
 
 
-Watch = Callable[[str], AbstractContextManager[Most]]
+Watch = Callable[[str], AbstractContextManager[Peak]]
 """Measures the memory of a side, by its name."""
 
 
-def unwatched(name: str) -> AbstractContextManager[Most]:
-    return nullcontext(Most())
+def unwatched(name: str) -> AbstractContextManager[Peak]:
+    return nullcontext(Peak())
 
 
 def rounds(
@@ -152,14 +155,14 @@ class Running:
 
         return measure
 
-    def watched(self, name: str) -> AbstractContextManager[Most]:
+    def watched(self, name: str) -> AbstractContextManager[Peak]:
         """Measure the driver, what it started, and what works for it beside that."""
 
         def roots() -> list[int]:
             driver = self.drivers.get(name)
             return [*([] if driver is None else [driver.pid]), *self.commands[name].beside()]
 
-        return watched(roots)
+        return peak_of(roots, MEMORY_EVERY_S)
 
     def process(self, name: str) -> Callable[[float], float]:
         command = self.commands[name]

@@ -1,10 +1,10 @@
-"""The processes of an embedded stack (emulator, functions, sandboxes) and their total memory."""
+"""The processes of an embedded stack (emulator, functions, sandboxes), and the total memory of these or of others."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,23 +13,33 @@ from noetl_infra.stack import Stack
 
 @dataclass
 class Peak:
-    """The maximum total of the stack's processes."""
+    """The maximum total of some processes: megabytes, as shares of pages (PSS), and their number."""
 
     mb: float = 0.0
     processes: int = 0
 
 
+def peak(stack: Stack, every_s: float = 0.5) -> AbstractContextManager[Peak]:
+    """Measure all processes of the stack while the block runs."""
+    return peak_of(lambda: processes(stack), every_s)
+
+
 @contextmanager
-def peak(stack: Stack, every_s: float = 0.5) -> Iterator[Peak]:
-    """Measure the memory and the number of all processes of the stack while the block runs."""
+def peak_of(roots: Callable[[], Iterable[int]], every_s: float = 0.5) -> Iterator[Peak]:
+    """Measure processes and all that they started, each once, while the block runs, at its beginning and at its end. Reading
+    takes processor time from what is measured."""
     found = Peak()
     over = threading.Event()
 
+    def measure() -> None:
+        sizes = [size for process in set(with_descendants(roots())) if (size := taken_mb(process))]
+        found.mb, found.processes = max(found.mb, sum(sizes)), max(found.processes, len(sizes))
+
     def watch() -> None:
         while not over.wait(every_s):
-            sizes = [size for process in processes(stack) if (size := taken_mb(process))]
-            found.mb, found.processes = max(found.mb, sum(sizes)), max(found.processes, len(sizes))
+            measure()
 
+    measure()
     thread = threading.Thread(target=watch)
     thread.start()
     try:
@@ -37,6 +47,7 @@ def peak(stack: Stack, every_s: float = 0.5) -> Iterator[Peak]:
     finally:
         over.set()
         thread.join()
+        measure()
 
 
 def processes(stack: Stack) -> list[int]:
