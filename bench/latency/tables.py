@@ -26,7 +26,8 @@ from bench.latency.model import (
 )
 from bench.latency.record import record
 from bench.playbooks import chain, fan_out, map_over, waits
-from samtranslator.yaml_helper import yaml_parse
+
+from noetl_infra.template_file import read_template
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "performance.md"
@@ -61,7 +62,7 @@ def dollars(value: float) -> str:
 @cache
 def memory() -> Mapping[str, int]:
     """Memory of the functions, as the template has it by default."""
-    template = yaml_parse((ROOT / "template.yaml").read_text())
+    template = read_template(ROOT / "template.yaml")
     common, resources = int(template["Globals"]["Function"]["MemorySize"]), template["Resources"]
     functions = {"admit": "AdmitFunction", "router": "RouterFunction", "ask": "AskFunction"}
     found = {name: int(resources[function]["Properties"].get("MemorySize", common)) for name, function in functions.items()}

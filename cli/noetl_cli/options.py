@@ -6,9 +6,12 @@ from collections.abc import Callable
 from dataclasses import MISSING, fields
 from functools import wraps
 from inspect import Parameter, Signature
-from typing import Any, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
-Options = TypeVar("Options")
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Options = TypeVar("Options", bound="DataclassInstance")
 
 
 def takes(options: type[Options]) -> Callable[[Callable[[Options], None]], Callable[..., None]]:
@@ -30,7 +33,7 @@ def takes(options: type[Options]) -> Callable[[Callable[[Options], None]], Calla
                     default=Parameter.empty if field.default is MISSING else field.default,
                     annotation=made.__annotations__[field.name],
                 )
-                for field in fields(options)  # type: ignore[arg-type]  # a type variable cannot be bound to dataclasses
+                for field in fields(options)
             ]
         )
         return taking

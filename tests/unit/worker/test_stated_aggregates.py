@@ -49,6 +49,11 @@ def folded(commits: list[Commit]) -> RunAggregates:
     return aggregates
 
 
+def tally(commit: Commit) -> Tally:
+    assert commit.tally is not None
+    return commit.tally
+
+
 def stating(run: OneRun) -> list[Commit]:
     return [commit for commit in run.commits if commit.tally is not None and commit.tally.aggregates is not None]
 
@@ -116,7 +121,8 @@ def test_a_short_loop_states_its_first_iteration_and_its_end() -> None:
     run.handle()
     check(run)
     (first,) = stating(run)
-    assert first.tally is not None and sum(first.tally.aggregates["us"].values()) == 1  # type: ignore[index]
+    stated = tally(first).aggregates
+    assert stated is not None and sum(stated["us"].values()) == 1
 
 
 @pytest.mark.parametrize("dies_at", range(1, 12))
@@ -198,7 +204,7 @@ def test_a_released_run_states_them() -> None:
     worker = run.worker()
     worker.handle(run.command())
     assert run.names[-1] == "StepReleased"
-    assert run.commits[-1].tally.aggregates == folded(run.commits).so_far()  # type: ignore[union-attr]
+    assert tally(run.commits[-1]).aggregates == folded(run.commits).so_far()
 
 
 @pytest.mark.parametrize("dies_at", [2, 5])
@@ -232,7 +238,7 @@ def test_an_older_suspension_without_aggregates_is_continued() -> None:
     run = mapped(7, fails_once, waits)
     run.handle()
     stream = run.store.streams[run.commits[0].stream]
-    stream[-1] = replace(stream[-1], tally=Tally(stream[-1].tally.events))  # type: ignore[union-attr]
+    stream[-1] = replace(stream[-1], tally=Tally(tally(stream[-1]).events))
     assert stated_aggregates(run.store, stream[-1]) is None
     left = len(stream)
     run.wait(60)

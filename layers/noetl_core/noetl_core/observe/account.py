@@ -111,7 +111,7 @@ def leads_on(playbook: Playbook, name: str) -> bool:
 
 @frozen
 class Missing:
-    """Something that no read commit contains.
+    """A fact that the commits read so far do not contain.
 
     It is the decision that scheduled or ended a run, or made a token; the newest visits of a step, its compensations, or its
     unconsumed tokens; dead ends, stranded tokens, waiting runs, or the first failure of the execution. `seq` is a position at
