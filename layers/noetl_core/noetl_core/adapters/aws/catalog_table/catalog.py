@@ -29,7 +29,10 @@ from __future__ import annotations
 import time
 import zlib
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from threading import Lock
+from typing import Any, Generic, TypeVar
+
+from cachetools import FIFOCache
 
 from noetl_core.adapters import path_records
 from noetl_core.adapters.aws.table import IS_FREE, Item, Table
@@ -53,28 +56,44 @@ IS_ONLY_PINNED = f"{IS_FREE} OR version = :pinned"
 IS_LATER = f"{IS_FREE} OR version < :version"
 
 
+class _Cache(Generic[K, V]):
+    """A cache of `KEPT` entries for several threads. The oldest entry leaves it first."""
+
+    def __init__(self) -> None:
+        self._entries: FIFOCache[K, V] = FIFOCache(KEPT)
+        self._lock = Lock()
+
+    def get(self, key: K) -> V | None:
+        with self._lock:
+            return self._entries.get(key)
+
+    def put(self, key: K, value: V) -> None:
+        with self._lock:
+            self._entries[key] = value
+
+
 class DynamoPlaybookCatalog(Table):
     """`PlaybookCatalog` on the catalog table. A registered version never changes, so a process reads it once."""
 
     def __init__(self, table: str, age: Callable[[], float] = time.monotonic) -> None:
         super().__init__(table)
-        self._kept: dict[tuple[str, str], PlaybookVersion] = {}
-        self._newest: dict[str, PlaybookVersion] = {}
+        self._kept = _Cache[tuple[str, str], PlaybookVersion]()
+        self._newest = _Cache[str, PlaybookVersion]()
         """The newest version of each path that this process has read or registered; there may be newer ones."""
-        self._announced: dict[str, int] = {}
+        self._announced = _Cache[str, int]()
         """The version of each path that `latest` is known to show, or a newer one."""
-        self._about: dict[str, tuple[float, PathRecord]] = {}
+        self._about = _Cache[str, tuple[float, PathRecord]]()
         self._age = age
 
     def register(self, path: str, digest: str, source: str, now: int) -> PlaybookVersion:
         while True:
             latest = self._latest(path)
             if latest is not None and latest.digest == digest:
-                if self._announced.get(path, 0) < latest.version:
+                if (self._announced.get(path) or 0) < latest.version:
                     summary = self.get_item("latest", path, consistent=False)
                     if summary is None or int(summary["version"]["N"]) < latest.version:
                         self._announce(latest)  # the process that registered it died before announcing it
-                    _keep(self._announced, path, latest.version)
+                    self._announced.put(path, latest.version)
                 return latest
             new = PlaybookVersion(path, latest.version + 1 if latest else 1, digest, source, now)
             item = {**_summary(new), "source": {"B": _body(path, source)}}
@@ -83,8 +102,8 @@ class DynamoPlaybookCatalog(Table):
             version = {"pk": {"S": f"p#{path}"}, "sk": {"S": f"v#{new.version:08d}"}, **item}
             if self.put(version, ConditionExpression=IS_FREE):
                 self._announce(new)
-                _keep(self._newest, path, new)
-                _keep(self._announced, path, new.version)
+                self._newest.put(path, new)
+                self._announced.put(path, new.version)
                 return new
 
     def pin(self, path: str, digest: str, source: str, now: int) -> PlaybookVersion:
@@ -120,7 +139,7 @@ class DynamoPlaybookCatalog(Table):
         if not items:
             return None
         latest = _version(items[0])
-        _keep(self._newest, path, latest)
+        self._newest.put(path, latest)
         return latest
 
     def get(self, path: str, version: int | None = None) -> PlaybookVersion:
@@ -152,7 +171,7 @@ class DynamoPlaybookCatalog(Table):
             return None
         found = _version(item)
         if found.version:  # content that is only pinned may be registered later
-            _keep(self._kept, (pk, sk), found)
+            self._kept.put((pk, sk), found)
         return found
 
     def versions(self, path: str) -> Sequence[PlaybookVersion]:
@@ -176,16 +195,16 @@ class DynamoPlaybookCatalog(Table):
         return self.query(KeyConditionExpression=where, ExpressionAttributeValues=values, ConsistentRead=True)
 
     def about(self, path: str, *, fresh: bool = True) -> PathRecord:
-        since, known = self._about.get(path, (0.0, None))
-        if known is not None and not fresh and self._age() - since < ABOUT_S:
-            return known
+        known = self._about.get(path)
+        if known is not None and not fresh and self._age() - known[0] < ABOUT_S:
+            return known[1]
         if len(path.encode("utf-8", "surrogatepass")) > MAX_KEY:
             return PathRecord(path)
         item = self.get_item("about", path, consistent=fresh)
         return self._keep_about(PathRecord(path) if item is None else path_records.loads(item["record"]["S"]))
 
     def _keep_about(self, record: PathRecord) -> PathRecord:
-        _keep(self._about, record.path, (self._age(), record))
+        self._about.put(record.path, (self._age(), record))
         return record
 
     def put_about(self, record: PathRecord) -> None:
@@ -205,14 +224,6 @@ class DynamoPlaybookCatalog(Table):
 
     def all_about(self, prefix: str = "") -> Sequence[PathRecord]:
         return [path_records.loads(item["record"]["S"]) for item in self._below("about", prefix)]
-
-
-def _keep(kept: dict[K, V], key: K, value: V) -> None:
-    """Put a value into a cache of at most `KEPT`; the oldest leaves it first."""
-    kept.pop(key, None)
-    for oldest in list(kept)[: len(kept) - KEPT + 1 if len(kept) >= KEPT else 0]:  # a copy: other threads change it
-        kept.pop(oldest, None)
-    kept[key] = value
 
 
 def _body(path: str, source: str) -> bytes:
