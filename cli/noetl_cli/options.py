@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, Field, fields
 from functools import wraps
 from inspect import Parameter, Signature
-from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
+from typing import Any, ClassVar, Protocol, TypeVar, get_type_hints
 
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
 
-Options = TypeVar("Options", bound="DataclassInstance")
+class Dataclass(Protocol):
+    """A class made by `dataclass`."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+
+Options = TypeVar("Options", bound=Dataclass)
 
 
 def takes(options: type[Options]) -> Callable[[Callable[[Options], None]], Callable[..., None]]:
