@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -36,8 +37,9 @@ print(len(collections), gc.isenabled())
 """
 
 
-def loaded(function: str) -> set[str]:
-    return set(json.loads(said_by(LOADED, function)))
+@cache
+def loaded(function: str) -> frozenset[str]:
+    return frozenset(json.loads(said_by(LOADED, function)))
 
 
 def said_by(program: str, function: str) -> str:
@@ -68,6 +70,12 @@ def test_who_runs_no_tools_loads_nothing_of_the_data_plane(function: str) -> Non
 @pytest.mark.untraced
 def test_whoever_checks_signatures_parses_no_playbook_until_a_webhook_asks_for_it() -> None:
     assert loaded("hooks") & {*API, *DATA_PLANE, *HEAVY, "noetl_core.control.admit", "noetl_core.dsl.parse"} == set()
+
+
+@pytest.mark.untraced
+@pytest.mark.parametrize("function", ["credentials", "hooks"])
+def test_functions_without_templates_do_not_load_jinja(function: str) -> None:
+    assert loaded(function) & {"jinja2", "noetl_core.expr"} == set()
 
 
 def test_a_worker_has_loaded_what_it_runs_before_its_first_command() -> None:

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from noetl_core.engine.state import State
 from noetl_core.events.aggregates import Aggregates, ErrorGroup, WarningCode, WarningGroup, Warnings
 from noetl_core.events.runs import TaskProcessed
 from noetl_core.events.shapes import Blank, Failure
-from noetl_core.expr.scope import Blanks
+
+if TYPE_CHECKING:
+    from noetl_core.expr.scope import Blanks
 
 MAX_GROUPS: Final = 10
 """Groups of a run or a step that are kept; the warnings of all others are counted."""
