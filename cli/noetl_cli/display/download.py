@@ -160,6 +160,15 @@ def loaded(api: Api, execution_id: str, ref: Mapping[str, Any]) -> Any:
     return json.loads(body)
 
 
+def resolved(api: Api, execution_id: str, ref: Mapping[str, Any]) -> Any:
+    """Return the value of a reference; references in it stay. Raises `Exit` for CSV and Parquet."""
+    if _is_manifest(ref):
+        return list(_items(api, execution_id, ref))
+    if (form := str(ref.get("format", "json"))) not in ("json", "jsonl"):
+        raise Exit(FAILED, f"the object {ref['key']} is a file of format {form}: only JSON is loaded here")
+    return loaded(api, execution_id, ref)
+
+
 def _is_manifest(ref: Mapping[str, Any]) -> bool:
     return ref.get("schema_hint") == "manifest"
 
