@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from noetl_core.runtime.trial import Trial
 
 NAMESPACES = ("args", "ctx", "iter", "workload")
-"""Where a bare name is looked up: `--set ctx.a=1` counts for a template that reads `a`, too."""
+"""Namespaces of bare names: `--set ctx.a=1` counts for a template that reads `a`, too."""
 
 
 @app.command("try")

@@ -211,7 +211,7 @@ def test_accepted_spellings_run_as_the_canonical_ones() -> None:
 
 def test_a_field_called_results_of_what_a_step_gave_is_no_task_of_it() -> None:
     text = flow(
-        "step: a\ntool: {kind: noop, result: {results: {rows: [1]}}}\nnext: {arcs: [{step: b, when: '{{ a.results.rows }}'}]}",
+        "step: a\ntool: {kind: noop, result: {results: {rows: [1], a_task: 1}}}\nnext: {arcs: [{step: b, when: '{{ a.results.rows }}'}]}",
         "step: b\ntool: {kind: noop, result: '{{ steps.a.result.results.a_task }}'}",
     )
     playbook, found = check(text)

@@ -4,8 +4,8 @@ secrets.
 `lint` examines a valid playbook; `without_ignored` removes what the author has silenced. Pure, and nearly linear in the size of
 the playbook. `graph` has the algorithms, `guards` decides about conditions without running them, `net` has the steps and arcs
 with what is known of them, `context` is what the rules share, `ignore` reads the comments of authors. The rules are in `reach`,
-`tokens`, `admission`, `pipelines`, `rules`, `shared_limits`, `names` (with `results` and `unused`), `programs`, `urls`, `sql`
-(with `sql_text`), `children`, `keychain` and `secrets`.
+`tokens`, `admission`, `pipelines`, `rules`, `shared_limits`, `names` (with `results`, `unused`, and `typed` over the `shapes` of
+values), `programs`, `urls`, `sql` (with `sql_text`), `children`, `keychain` and `secrets`.
 
 Every code has a page, docs/language/lint/<code>.md, whose examples are its tests. A rule reports nothing when it
 is in doubt. Errors (E1xx to E3xx) are found in `dsl.parse` and the modules it uses.
@@ -53,7 +53,7 @@ def lint(r: Reader, playbook: Playbook, called: Called | None = None) -> None:
     pipelines(context)
     policies(context)
     loops(context)
-    names(context)
+    names(context, called)
     programs(context)
     urls(context)
     statements(context)

@@ -21,7 +21,8 @@ Called = Callable[[str, Version], Playbook | None]
 def children(lint: Lint, called: Called) -> None:
     """W532 for keys that a called playbook does not declare or misses, and for values that its schema refuses."""
     for task in lint.kinds("playbook"):
-        child = _called(task, called)
+        path, version = (None if part is None else part.plain() for part in (task.get("path"), task.get("version")))
+        child = child_of(path, version, called)
         if child is None:
             continue
         key = next((key for key in ("payload", "args", "workload") if key in task.value), None)
@@ -30,18 +31,13 @@ def children(lint: Lint, called: Called) -> None:
             _payload(lint, task, payload, child)
 
 
-def _called(task: Node, called: Called) -> Playbook | None:
-    path, given = task.get("path"), task.get("version")
-    if (
-        path is None
-        or not isinstance(path.value, str)
-        or is_template(path.value)
-        or (given is not None and is_template(given.value))
-    ):
+def child_of(path: Any, version: Any, called: Called) -> Playbook | None:
+    """Return the playbook that a task calls by a path and a version that are no templates; None where it is not known."""
+    if not isinstance(path, str) or is_template(path) or is_template(version):
         return None
     try:
-        name, version = split_version(path.value.lstrip("/"))
-        return called(name, version if given is None else version_of(given.plain()))
+        name, pinned = split_version(path.lstrip("/"))
+        return called(name, pinned if version is None else version_of(version))
     except BadVersion:
         return None
 

@@ -16,22 +16,15 @@ from jinja2 import nodes
 
 from noetl_core.dsl.fields.kind import words
 from noetl_core.dsl.inputs import GIVEN_BY_TRIGGERS, READABLE, default_scalars
-from noetl_core.dsl.kinds import KINDS
 from noetl_core.dsl.lint.admission import ctx_written
+from noetl_core.dsl.lint.children import Called, child_of
 from noetl_core.dsl.lint.context import Lint, task_nodes
 from noetl_core.dsl.lint.guards import path_of
-from noetl_core.dsl.lint.results import (
-    Results,
-    elements_of,
-    fields_of,
-    has_no_such,
-    it_has,
-    misspelt_outcome,
-    result_at,
-    sole_task,
-)
+from noetl_core.dsl.lint.results import it_has, misspelt_outcome
+from noetl_core.dsl.lint.shapes import Env, Shapes
+from noetl_core.dsl.lint.typed import misspelt, shape_of
 from noetl_core.dsl.lint.unused import unused
-from noetl_core.dsl.model import Path, Step, Task
+from noetl_core.dsl.model import Step, Task
 from noetl_core.dsl.reading.diagnostics import close, suggest
 from noetl_core.dsl.reading.load import Node
 from noetl_core.dsl.steps.loops import iterators
@@ -60,8 +53,8 @@ class Scope:
     args: frozenset[str]
     iter: frozenset[str] = frozenset()
     tasks: frozenset[str] = frozenset()
-    results: Results = frozenset()
-    """A place where the result of a task of a kind is read."""
+    env: Env | None = field(default=None, compare=False)
+    """The shapes of what it reads; None: of what all templates read."""
 
 
 @dataclass
@@ -69,37 +62,32 @@ class Names:
     """The names that the playbook binds."""
 
     lint: Lint
+    shapes: Shapes
     workload: frozenset[str] = frozenset()
     declares_inputs: bool = False
     ctx: frozenset[str] = frozenset()
     steps: frozenset[str] = frozenset()
     arc_args: dict[str, set[str]] = field(default_factory=dict)
-    results: Results = frozenset()
-    """The paths at which templates read results of steps."""
-    known: dict[Path, frozenset[str] | None] = field(default_factory=dict)
-    """The fields of the results of tasks, by their places."""
     suggestions: int = 100
     """The remaining number of searches for similar names. Each search compares with all names."""
-
-    def fields(self, task: Task | None) -> frozenset[str] | None:
-        """Return the fields of the result of a task; None where these are not known."""
-        if task is None:
-            return None
-        place = (task.name, *task.path)
-        if place not in self.known:
-            self.known[place] = fields_of(task, programs=self.lint.r.program_reads)
-        return self.known[place]
 
     def suggest(self, name: str, known: frozenset[str]) -> str:
         self.suggestions -= 1
         return suggest(name, known) if self.suggestions >= 0 else ""
 
 
-def names(lint: Lint) -> None:
+def names(lint: Lint, called: Called | None = None) -> None:
     """Report W515 for every name that nothing binds, and W516 for every workload key that nothing reads."""
     playbook = lint.playbook
+    compiled = lint.r.compiled
+    shapes = Shapes(
+        lint,
+        lambda text, env: shape_of(compiled[text], env) if text in compiled else None,
+        lambda task: None if called is None else child_of(task.inputs.get("path"), task.inputs.get("version"), called),
+    )
     bound = Names(
         lint,
+        shapes,
         frozenset(playbook.workload) | frozenset((playbook.inputs or {}).get("properties") or ()) | GIVEN_BY_TRIGGERS,
         bool(playbook.workload),
         _heads(
@@ -108,11 +96,6 @@ def names(lint: Lint) -> None:
             *_policy_writes(lint.root.get("executor"), "ctx"),
         ),
         frozenset(step.name for step in playbook.steps),
-    )
-    bound.results = frozenset(
-        (("steps", step.name, "result"), fields)
-        for step in playbook.steps
-        if (fields := bound.fields(sole_task(step))) is not None
     )
     for step in playbook.steps:
         for arc in step.router.arcs if step.router is not None else ():
@@ -146,8 +129,8 @@ def _places(bound: Names, step: Step, node: Node) -> Iterator[tuple[Node, Scope]
     outer = frozenset(iterators(step.loop))
     args = given | frozenset(step.args)
     written = frozenset(_iter_written(step.tasks)) | frozenset(_policy_writes(bound.lint.root.get("executor"), "iter"))
-    elements = elements_of(step.loop, bound.lint.playbook.workload, written)
-    each = Scope(CONTROL | {"iter"}, "args of a step", args, outer | ITER_ALWAYS, results=elements)
+    shapes = bound.shapes
+    each = Scope(CONTROL | {"iter"}, "args of a step", args, outer | ITER_ALWAYS, env=shapes.inside(step))
     entering = Scope(CONTROL | {"event"}, "admission", given)
     spec = node.get("spec")
     policy = spec.get("policy") if spec is not None else None
@@ -160,18 +143,17 @@ def _places(bound: Names, step: Step, node: Node) -> Iterator[tuple[Node, Scope]
         if (part := node.get(key)) is not None:
             for name, child in part.value.items() if isinstance(part.value, dict) else ():
                 yield child, each if name in step.each_args else replace(entering, where="args of a step")
-    gave = result_at(("event", "result"), bound.fields(sole_task(step)))
     for key in ("next", "set_ctx", "set"):
         if (part := node.get(key)) is not None:
             where = "an arc" if key == "next" else "set_ctx of a step"
-            yield part, Scope(CONTROL | {"event"}, where, args, results=gave)
+            yield part, Scope(CONTROL | {"event"}, where, args, env=shapes.around(step))
     inside = Scope(
         _roots(step.tasks),
         "a task",
         args | frozenset(step.each_args),
         outer | written | ITER_ALWAYS,
         frozenset(task.name for task in step.tasks),
-        elements | frozenset(((task.name,), bound.fields(task)) for task in step.tasks),
+        shapes.inside(step),
     )
     loop = node.get("loop")
     while loop is not None:
@@ -182,7 +164,7 @@ def _places(bound: Names, step: Step, node: Node) -> Iterator[tuple[Node, Scope]
         loop = loop.get("loop")
     if (tool := node.get("tool")) is not None:
         for task in task_nodes(tool):
-            yield from _task_places(task, inside)
+            yield from _task_places(bound, task, inside, step)
     if policy is not None and (default := policy.get("task")) is not None:
         yield default, replace(inside, roots=inside.roots | {"outcome"}, where="task policy")
     undo = node.get("compensate") or (policy.get("compensation") if policy is not None else None)
@@ -201,8 +183,8 @@ def _undo_places(bound: Names, step: Step, node: Node, args: frozenset[str]) -> 
         loop = loop.get("loop")
     whole = node.get("tool") if isinstance(node.value, dict) else None
     for task in task_nodes(whole if whole is not None else node):
-        results = frozenset(((task.name,), bound.fields(task)) for task in step.compensate)
-        yield from _task_places(task, Scope(_roots(step.compensate), "a task", args, outer, names, results))
+        inside = Scope(_roots(step.compensate), "a task", args, outer, names, bound.shapes.inside(step, step.compensate))
+        yield from _task_places(bound, task, inside, step)
 
 
 def _roots(tasks: Sequence[Task]) -> frozenset[str]:
@@ -219,11 +201,10 @@ def _shared_places(bound: Names, inside: set[Scope]) -> Iterator[tuple[Node, Sco
         frozenset().union(*(scope.args for scope in inside)),
         ITER_ALWAYS.union(_iter_written(tuple(bound.lint.playbook.workbook.values())), *(scope.iter for scope in inside)),
         frozenset().union(*(scope.tasks for scope in inside)),
-        frozenset().union(*(scope.results for scope in inside)),
     )
     if (workbook := bound.lint.root.get("workbook")) is not None:
         for task in task_nodes(workbook):
-            yield from _task_places(task, of_all)
+            yield from _task_places(bound, task, of_all)
     executor = bound.lint.root.get("executor")
     spec = executor.get("spec") if executor is not None else None
     for key, part in spec.value.items() if spec is not None and isinstance(spec.value, dict) else ():
@@ -243,15 +224,12 @@ def _shared_places(bound: Names, inside: set[Scope]) -> Iterator[tuple[Node, Sco
                 yield default, replace(of_all, roots=of_all.roots | {"outcome"}, where="task policy")
 
 
-def _task_places(task: Node, inside: Scope) -> Iterator[tuple[Node, Scope]]:
+def _task_places(bound: Names, task: Node, inside: Scope, step: Step | None = None) -> Iterator[tuple[Node, Scope]]:
     judged = replace(inside, roots=inside.roots - {"callback"} | {"outcome"}, where="task policy")
     if not isinstance(task.value, dict):
         yield task, judged
         return
-    kind = task.get("kind")
-    known = KINDS.get(kind.value) if kind is not None and isinstance(kind.value, str) else None
-    given = result_at(("outcome", "result"), known.gives if known is not None else None)
-    judged = replace(judged, results=judged.results | given)
+    judged = replace(judged, env=bound.shapes.judged(inside.env, task.path, step))
     for key, child in task.value.items():
         if key == "spec" and isinstance(child.value, dict):
             for name, part in child.value.items():
@@ -302,18 +280,20 @@ def _check(bound: Names, place: Node, scope: Scope) -> None:
 
 
 def _check_scalar(bound: Names, scalar: Node, scope: Scope) -> None:
-    for read in bound.lint.r.reads.get(scalar.value, ()):
+    lint, reported = bound.lint, False
+    for read in lint.r.reads.get(scalar.value, ()):
         found = _judge(bound, scope, read.path)
-        if found is not None and not _guarded(bound.lint.r.compiled[scalar.value], read.path):
-            bound.lint.report_read("W515", scalar, read, *found)
+        if found is not None and not _guarded(lint.r.compiled[scalar.value], read.path):
+            reported = True
+            lint.report_read("W515", scalar, read, *found)
+    if not reported and scalar.value in lint.r.compiled:
+        for miss in misspelt(lint.r.compiled[scalar.value], bound.shapes.roots if scope.env is None else scope.env):
+            lint.report_read("W515", scalar, miss.read, miss.message, miss.hint)
 
 
 def _judge(bound: Names, scope: Scope, path: tuple[str, ...]) -> tuple[str, str] | None:
     """Return message and hint for a path that nothing binds; None when something may bind it."""
     root = path[0]
-    wrong = has_no_such(bound.results if root == "steps" else scope.results, path)
-    if wrong is not None:
-        return wrong
     wrong = misspelt_outcome(path) if root in scope.roots else None
     if wrong is not None:
         return wrong
@@ -366,7 +346,7 @@ def _below(bound: Names, scope: Scope, path: tuple[str, ...]) -> tuple[str, str]
     elif root == "steps":
         known, hint = bound.steps, "there is no such step"
         if name in bound.steps and len(path) > 2 and path[2] not in STEP_ATTRIBUTES:
-            meant = next((fields for place, fields in bound.results if place[1] == name and fields is not None), frozenset())
+            meant = bound.shapes.fields_of_step(name)
             near = path[2] if path[2] in meant else close(path[2], meant)
             if near:
                 return f"steps.{name} has no {path[2]}", f"a field of its result: steps.{name}.result.{near}"

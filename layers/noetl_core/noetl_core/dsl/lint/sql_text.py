@@ -7,6 +7,7 @@ playbook with such a task.
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 from functools import cache
@@ -148,3 +149,53 @@ def _sqlglot(text: str) -> Wrong | None:
 
 def _at(text: str, offset: int) -> tuple[int, int]:
     return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
+
+
+# --- columns ------------------------------------------------------------------------------------------------------------
+
+
+@cache
+def selected_columns(kind: str, text: str) -> tuple[str, ...] | None:
+    """Return the names of the columns of a text that is one SELECT, as the database gives them; None where they are not
+    certain."""
+    if len(text) > LONGEST or text.count("(") > BRACKETS or not re.match(r"\s*(?:select|with)\b", text, re.IGNORECASE):
+        return None
+    return _columns_of_duckdb(text) if kind == "duckdb" else _columns_of_postgres(text)
+
+
+def _columns_of_duckdb(text: str) -> tuple[str, ...] | None:
+    database = _parser()
+    if database is None:
+        return None
+    try:
+        found = json.loads(database.execute("SELECT json_serialize_sql(?::VARCHAR)", [text]).fetchone()[0])
+    except Exception:  # of a type of its own in each release
+        return None
+    statements = found.get("statements") or []
+    node = statements[0].get("node", {}) if len(statements) == 1 else {}
+    names = [part.get("alias") or (part.get("column_names") or [""])[-1] for part in node.get("select_list") or ()]
+    return tuple(names) if names and all(names) else None
+
+
+def _columns_of_postgres(text: str) -> tuple[str, ...] | None:
+    try:
+        import sqlglot  # 100 ms: only playbooks with such a task
+        from sqlglot import exp
+    except ImportError:
+        return None
+    try:
+        parsed = sqlglot.parse(re.sub(r"%\((\w+)\)[sbt]|%[sbt]", "$1", text).replace("%%", "%"), read="postgres")
+    except Exception:  # what it does not parse has no columns that are known
+        return None
+    if len(parsed) != 1 or not isinstance(parsed[0], exp.Select) or parsed[0].is_star:
+        return None
+    names = [
+        (part.alias_or_name if _quoted(part) else part.alias_or_name.lower()) if isinstance(part, exp.Alias | exp.Column) else ""
+        for part in parsed[0].selects
+    ]
+    return tuple(names) if names and all(names) else None
+
+
+def _quoted(part: Any) -> bool:
+    name = part.args.get("alias") or part.this
+    return bool(name.args.get("quoted"))
