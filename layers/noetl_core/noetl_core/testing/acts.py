@@ -74,8 +74,8 @@ class Acts:
     def _place(self, act: Act) -> tuple[str, str] | None:
         """Return the execution, and the wait, that can take the act; None if there is none now."""
         state = self._runner.state(self._root)
-        if act.what in ("signal", "callback") and not act.at:
-            return self._wait(act)
+        if act.what == "callback" or (act.what == "signal" and not act.at):
+            return self._wait(act) if not act.at or status_of(state) == act.at else None
         needed = act.at or ("paused" if act.what == "resume" else "")
         fits = not state.finished and (not needed or status_of(state) == needed)
         return (self._root, "") if fits else None

@@ -6,10 +6,10 @@
 
 An entry answers with one of `ok` (the result), `error` (`{kind, message, retryable, code, details}`), `echo: true` (the result is
 the inputs) or `echo: spec` (it is the task's effective spec). It may carry helper sections (`http`, `pg`, `py`) and `seconds` (it
-takes so long). It fits when all its selectors do: `attempt`, `visit` (of the task, in its pass) and `index` (of the innermost
-iteration), each a number or a list of numbers, and `when` (anything true). In a list without any selector the entries answer one
-after the other - attempts, or visits -, the last one from then on. The choice is a function of the call alone: a repeated call
-gets what the first one got.
+takes so long); `optional` allows that it answers no call. It fits when all its selectors do: `attempt`, `visit` (of the task, in
+its pass) and `index` (of the innermost iteration), each a number or a list of numbers, and `when` (anything true). In a list
+without any selector the entries answer one after the other - attempts, or visits -, the last one from then on. The choice is a
+function of the call alone: a repeated call gets what the first one got.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from noetl_core.tools.base import BadInput, ToolCall
 SELECTORS: Final = frozenset({"attempt", "visit", "index", "when"})
 ANSWERS: Final = frozenset({"ok", "error", "echo"})
 HELPERS: Final = frozenset({"http", "pg", "py"})
-KEYS: Final = SELECTORS | ANSWERS | HELPERS | {"seconds"}
+KEYS: Final = SELECTORS | ANSWERS | HELPERS | {"seconds", "optional"}
 ERROR_KEYS: Final = frozenset({"kind", "message", "retryable", "code", "details"})
 
 

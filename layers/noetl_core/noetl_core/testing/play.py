@@ -21,9 +21,10 @@ from noetl_core.runtime.embedded import Execution, read_playbook, register_calle
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.service.operations.base import Operations, cursor_key
 from noetl_core.testing.acts import Act, Acts
-from noetl_core.testing.clock import START, VirtualClock
+from noetl_core.testing.clock import START, TestIsOver, VirtualClock
 from noetl_core.testing.registry import Call, Script, ScriptedRegistry, Unanswered
 from noetl_core.testing.runner import NothingLeft, VirtualRunner
+from noetl_core.testing.shapes import normalised
 from noetl_core.tools.grants import Grant, Token
 from noetl_core.values.instants import SECOND
 from noetl_core.views.executions.executions import status_of, summary
@@ -90,6 +91,8 @@ class Scene:
     others: Sequence[Path] = ()
     """Files of further playbooks that it calls."""
     text: str | None = None
+    limit: int | None = None
+    """The most work that it may do, in calls and turns of the runner; None: as much as the language allows."""
 
 
 class Played(Execution):
@@ -104,9 +107,13 @@ class Played(Execution):
         """The calls of tools, in order."""
         self.unanswered: list[Unanswered] = registry.unanswered
         """Calls that fail the test, because nothing answers them."""
+        self.scripts = registry.scripts
+        """The scripted tasks, with the entries that answered."""
         self.acts = acts
         self.seconds: float = (wiring.runner.now() - self._state.started_at) / SECOND
         """The virtual time that it took."""
+        self.work = wiring.runner.turns + len(registry.calls)
+        """How much it did: calls of tools, and turns of the runner."""
         self.executions = wiring.runner.executions
         """The ids of the execution and of its children."""
 
@@ -180,14 +187,16 @@ def _play(
     operations = Operations(lambda: wiring.control, cursor_key(lambda: wiring.control))
     runner.outside = acts = Acts(scene.acts, operations, runner, root)
     runner.rests = lambda: bool(scene.until) and not acts.left and status_of(runner.state(root)) == scene.until
-    with suppress(NothingLeft):
+    if scene.limit is not None:
+        runner.limit = registry.limit = scene.limit
+    with suppress(NothingLeft, TestIsOver):
         wiring.run(root, timeout_s=FOREVER_S)
     wiring.stop()
     return Played(wiring, root, registry, acts)
 
 
 def _entries(entries: Any) -> Any:
-    return entries if isinstance(entries, list) or callable(entries) else [entries]
+    return entries if callable(entries) else [normalised(each) for each in (entries if isinstance(entries, list) else [entries])]
 
 
 def _playbook_of(control: Control) -> Callable[[str], Playbook]:

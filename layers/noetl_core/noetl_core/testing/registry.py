@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any, Final
 
 from noetl_core.dsl.kinds import ENGINE_KINDS, KINDS
 from noetl_core.dsl.model import Playbook, Task
 from noetl_core.engine.outcome import Outcome
 from noetl_core.expr import Scope, TemplateError, render, truthy
-from noetl_core.testing.clock import VirtualClock
+from noetl_core.testing.clock import TestIsOver, VirtualClock
 from noetl_core.testing.outcomes import chosen, outcome_of
 from noetl_core.testing.shapes import CannotHappen, completed
 from noetl_core.tools.base import BadInput, Tool, ToolCall
@@ -72,13 +73,13 @@ def names_of(playbook: Playbook, step: str, task: Task) -> Iterator[str]:
         yield step
 
 
-def task_names(playbook: Playbook) -> dict[str, str]:
-    """Return the kind of each task that a test may script, by all of its names."""
-    found: dict[str, str] = {}
+def task_names(playbook: Playbook) -> dict[str, Task]:
+    """Return the tasks that a test may script, by all of their names."""
+    found: dict[str, Task] = {}
     for step in playbook.steps:
         for task in (*step.tasks, *step.compensate):
             if task.kind not in ENGINE_KINDS:
-                found |= dict.fromkeys(names_of(playbook, step.name, task), task.kind)
+                found |= dict.fromkeys(names_of(playbook, step.name, task), task)
     return found
 
 
@@ -88,11 +89,13 @@ class ScriptedRegistry(ToolRegistry):
     def __init__(self, scripts: Iterable[Script], clock: VirtualClock, secrets: Iterable[Any] = ()) -> None:
         super().__init__()
         self.clock = clock
+        self.limit: float = inf
+        """The most calls that it answers."""
         self.calls: list[Call] = []
         self.unanswered: list[Unanswered] = []
         self.playbook: Callable[[str], Playbook] = _unknown
         """Returns the playbook of an execution."""
-        self._scripts = {script.name: script for script in scripts}
+        self.scripts = {script.name: script for script in scripts}
         self._standing: dict[str, Tool] = {}
         self.scrubber = Scrubber()
         for secret in secrets:
@@ -119,7 +122,7 @@ class ScriptedRegistry(ToolRegistry):
         tasks = () if step is None else (*step.tasks, *step.compensate)
         task = next((task for task in tasks if task.name == call.task), None)
         names = [f"{playbook.path}#{name}", name] if task is None else names_of(playbook, call.step, task)
-        return name, next((self._scripts[each] for each in names if each in self._scripts), None)
+        return name, next((self.scripts[each] for each in names if each in self.scripts), None)
 
 
 def _unknown(execution_id: str) -> Playbook:
@@ -136,6 +139,8 @@ class _ScriptedTool:
 
     def run(self, call: ToolCall) -> Outcome:
         registry = self._registry
+        if len(registry.calls) >= registry.limit:
+            raise TestIsOver
         name, script = registry.script_of(call)
         inputs = registry.scrubber.value(dict(call.inputs))
         scripted = script is not None

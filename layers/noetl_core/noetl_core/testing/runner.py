@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from math import inf
 from typing import Any, Final, Protocol
 
 from noetl_core.adapters.local.queue import Delivery
@@ -48,6 +49,9 @@ class VirtualRunner(LocalRunner):
         self._time: VirtualClock = self._clock
         self._time.changed = self._queue.changed
         self._pool = ThreadPoolExecutor(COMMANDS, thread_name_prefix="test")
+        self.turns = 0
+        self.limit: float = inf
+        """The most turns that it may take."""
         self.outside: Outside | None = None
         self._idled = (0, 0)
         """The instant of the last idle turn, and the number of idle turns at it."""
@@ -77,6 +81,12 @@ class VirtualRunner(LocalRunner):
         if self.outside is not None and not self.outside.is_over():
             return self._state(execution_id).finished  # an operator may continue what is paused
         return super()._finished(execution_id)
+
+    def _act(self) -> bool:
+        self.turns += 1
+        if self.turns > self.limit:
+            raise NothingLeft
+        return super()._act()
 
     def _submit(self, delivery: Delivery) -> None:
         super()._submit(delivery)

@@ -27,13 +27,20 @@ class CannotHappen(ValueError):
     """No task of the kind gives such an outcome. Who acts: the author of the test."""
 
 
+def normalised(entry: Any) -> Any:
+    """Return an entry of a script with its answer, where `http` alone says what the response is."""
+    response = entry.get("http") if isinstance(entry, Mapping) and not {"ok", "error", "echo"} & entry.keys() else None
+    if not isinstance(response, Mapping):
+        return entry
+    status = response.get("status", 200)
+    return {**entry, "error": {}} if isinstance(status, int) and status >= 400 else {**entry, "ok": dict(response)}
+
+
 def completed(kind: str, entry: Mapping[str, Any], inputs: Mapping[str, Any], spec: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return an entry of a script with what the kind adds to it. `inputs` and `spec` are those of the call. Raises
     `CannotHappen`."""
     if "error" in entry:
         return _failed(kind, entry)
-    if kind == "http" and "http" in entry and entry["http"].get("status", 0) >= 400 and "ok" not in entry:
-        return _failed(kind, {**entry, "error": {}})
     if "ok" not in entry:
         return entry
     return {**entry, **_succeeded(kind, entry, inputs, spec)}
@@ -86,8 +93,9 @@ def _known_fields(kind: str, result: Mapping[str, Any], gives: frozenset[str]) -
 
 def _response(result: Mapping[str, Any], inputs: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, Any]:
     status = result.get("status", 200)
-    allowed = spec.get("ok_statuses") or ()
-    if isinstance(status, int) and status >= 400 and status not in allowed and spec.get("raise_for_status") is not False:
+    allowed, raises = spec.get("ok_statuses") or (), spec.get("raise_for_status", True)
+    is_error = isinstance(status, int) and status >= 400 and raises is True
+    if is_error and isinstance(allowed, list | tuple) and status not in allowed:
         raise CannotHappen(f"status {status} is an error: write error: {{}} and http: {{status: {status}}}")
     headers = {name.lower(): value for name, value in (result.get("headers") or {}).items()}
     full = {"status": status, "headers": headers, "data": None, "url": inputs.get("url", ""), "elapsed_ms": 0, **result}
@@ -112,5 +120,5 @@ def _table(kind: str, result: Any, gives: frozenset[str]) -> Any:
 
 def _fits_schema(result: Any, schema: Mapping[str, Any]) -> None:
     data = result.get("data") if isinstance(result, Mapping) else None
-    if wrong := next(iter(problems(schema, data)), None):
+    if wrong := next(iter(problems(data, schema)), None):
         raise CannotHappen(f"data of the answer does not fit the schema of the task: {wrong}")
