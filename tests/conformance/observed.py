@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.conformance import match
+from noetl_core.testing import match
 from tests.conformance.cases import Case
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance import match, table
+from noetl_core.testing import match
+from tests.conformance import table
 from tests.conformance.cases import BadCase, all_cases, read
 from tests.conformance.checks import CHECKS
 from tests.conformance.statements import BINDING, catalogue

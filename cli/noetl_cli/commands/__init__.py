@@ -21,6 +21,7 @@ MODULES: Final = {
     "backfill": ("backfill",),
     "playbooks": ("playbooks",),
     "author": ("validate", "completion", "schema"),
+    "testing": ("test",),
     "inspect": ("ls", "show", "why", "watch", "get"),
     "history": ("events", "logs"),
     "views": ("timeline", "graph", "render", "report", "cost"),

@@ -73,8 +73,14 @@ def schema(
     pages: Annotated[
         str | None, typer.Option(help="Base of its links (default: the pages on this machine)", metavar="URL")
     ] = None,
+    test: Annotated[bool, typer.Option("--test", help="The schema of test files (*.test.yaml) instead")] = False,
 ) -> None:
     """Print the JSON Schema of a playbook; with it, editors complete, check and explain keys."""
+    if test:
+        from noetl_core.testing.fields import test_schema  # 200 ms, as below
+
+        output.as_json(test_schema())
+        return
     from noetl_core.dsl.schema import playbook_schema  # 180 ms: needed only on request
 
     base = language.folder().parent.as_uri() if pages is None else pages

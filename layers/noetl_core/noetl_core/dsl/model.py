@@ -127,6 +127,8 @@ class Task:
     path: Path = field(default=(), compare=False)
     line: int = field(default=0, compare=False)
     """The line of the text at which it begins, from 1; 0 if it comes from no text."""
+    entry: str | None = field(default=None, compare=False)
+    """The entry of the workbook that it runs, if its kind was `workbook`."""
 
     @property
     def called(self) -> str:

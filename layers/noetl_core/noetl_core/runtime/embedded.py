@@ -86,6 +86,7 @@ def run(
     *,
     store: str | Path | None = None,
     timeout_s: float | None = None,
+    strict: bool = False,
 ) -> Execution:
     """Run a playbook in this process to its end. A failure is the status of the execution, not an exception.
 
@@ -95,20 +96,21 @@ def run(
     called with a task's inputs by name and returns its result (if it raises, the task fails with kind `python`), or a `Tool`.
     They are called from several threads at the same time. A playbook with kinds that the language does not know sets
     `executor.spec.extensions: true`. `store` is a database file for the execution, as in `noetl run --store`: `noetl show`
-    and `noetl resume` find it there. `timeout_s` is how long to wait for the end.
+    and `noetl resume` find it there. `timeout_s` is how long to wait for the end. `strict`: undefined values
+    in templates, and errors that no rule matches, are failures.
 
     Raises `InvalidPlaybook`, `BadWorkload` (inputs that the playbook does not accept), `ValueError` (a payload that is no
     JSON data, a name in `tools` that no task could use), `TimeoutError`, `OSError` (a file that cannot be read).
     """
-    source, file, model = _read(playbook)
+    source, file, model = read_playbook(playbook)
     data = _data(payload or {}, "payload")
     _check_replaced(tools or {}, source)
     registry = ToolRegistry({kind: _tool(kind, tool) for kind, tool in (tools or {}).items()})
     wiring = LocalWiring(MEMORY if store is None else store, tools=registry)
     try:
         if file is not None and model is not None:
-            _register_called(wiring, model, file)
-        started = wiring.start(StartRequest(playbook=source, payload=data))
+            register_called(wiring, model, file)
+        started = wiring.start(StartRequest(playbook=source, payload=data, strict=strict))
         if not wiring.run(started.execution_id, timeout_s=timeout_s):
             raise TimeoutError(f"execution {started.execution_id} did not end within {timeout_s:g} s")
         wiring.stop()
@@ -119,7 +121,7 @@ def run(
         raise
 
 
-def _read(playbook: str | Path | Playbook) -> tuple[str, Path | None, Playbook | None]:
+def read_playbook(playbook: str | Path | Playbook) -> tuple[str, Path | None, Playbook | None]:
     """Return the text, and the file and the model if it was read from a file."""
     if isinstance(playbook, Playbook):
         return dump(playbook), None, None
@@ -131,7 +133,7 @@ def _read(playbook: str | Path | Playbook) -> tuple[str, Path | None, Playbook |
     return text, file, parse_playbook(text, str(file), lenient=True)
 
 
-def _register_called(wiring: LocalWiring, playbook: Playbook, file: Path) -> None:
+def register_called(wiring: LocalWiring, playbook: Playbook, file: Path) -> None:
     """Register the playbooks that the playbook calls directly and indirectly, from files in its folder."""
     known, wanted = {playbook.path}, list(called(playbook))
     while wanted:

@@ -62,6 +62,7 @@ class LocalWiring:
         secrets: Secrets | None = None,
         tools: ToolRegistry | None = None,
         clock: SteadyClock | None = None,
+        runner: type[LocalRunner] = LocalRunner,
     ) -> None:
         os.environ.setdefault("NOETL_HTTP_ALLOW_PRIVATE", "1")  # local runs call services on the same machine
         self.database = Database(store, durable)
@@ -121,7 +122,7 @@ class LocalWiring:
         self.worker.tools.key_values = SqliteKeyValues(self.database)
         self._warmed: set[str] = set()
         """Playbooks whose tools have been warmed up."""
-        self.runner = LocalRunner(self.control, self.worker, self.store, self.queue, self.clock)
+        self.runner = runner(self.control, self.worker, self.store, self.queue, self.clock)
         self.runner.retain = self.forget
         self._marks = FileMarks(Path(store).parent / "evaluating") if kept and not self.database.read_only else None
         self.control.marks = self._marks

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from noetl_core.dsl.fields.types import Anything, Block, Choice, Code, Duration, Field, Shape, Values
@@ -25,6 +25,12 @@ SCRIPT: Final = Field(
 def words(text: str) -> frozenset[str]:
     """Return a set of keys that are written in one line."""
     return frozenset(text.split())
+
+
+SERVICE_ERRORS: Final = words("connection rate_limit client_error server_error parse")
+"""The kinds of errors of calls of a service, besides those of every kind."""
+DATABASE_ERRORS: Final = words("db_connection db_constraint db_deadlock db_timeout parse")
+"""The kinds of errors of databases, besides those of every kind."""
 
 
 class Action(NamedTuple):
@@ -50,10 +56,12 @@ class KindSpec:
         "choices",
         "durations",
         "exclusive",
+        "fails",
         "fields",
         "gives",
         "idle",
         "inputs",
+        "inside",
         "maps",
         "needs",
         "options",
@@ -77,6 +85,8 @@ class KindSpec:
         script: str = "",
         gives: frozenset[str] | None = None,
         actions: Mapping[str, Action] | None = None,
+        inside: Callable[[Mapping[str, Any]], bool] = lambda _: False,
+        fails: frozenset[str] | None = None,
     ) -> None:
         known = {f.name: f.type for f in fields}
         self.fields = fields
@@ -95,6 +105,10 @@ class KindSpec:
         """A key that means something only beside another."""
         self.gives = gives
         """The fields of its result, where these are always the same."""
+        self.inside = inside
+        """Returns whether a task with these inputs and options touches nothing but the store of its execution."""
+        self.fails = fails
+        """The kinds of errors that it has besides those of every kind; None if they are not known."""
         self.idle = tuple(f.name for f in fields if not f.effect)
         """Inputs that are accepted without effect."""
         self.actions = actions or {}

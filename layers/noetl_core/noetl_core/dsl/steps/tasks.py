@@ -320,6 +320,7 @@ def finish(r: Reader, raw: RawTask | None, scope: TaskScope, label: str | None =
         first = scope.names[raw.name].line
         r.report("E123", raw.node, f'step "{scope.step}" has two tasks named "{raw.name}" (first at line {first})', "rename one")
     scope.names.setdefault(raw.name, raw.node)
+    entry = raw.task_ref if raw.kind == "workbook" else None
     if raw.kind == "workbook":
         resolved = _from_workbook(r, raw, scope)
         if resolved is None:
@@ -329,6 +330,8 @@ def finish(r: Reader, raw: RawTask | None, scope: TaskScope, label: str | None =
         hint = "limit the tasks that call something; the concurrency of a playbook limits how many of it run"
         r.report("E114", raw.node, f'task "{raw.name}" has a rate, and kind {raw.kind} calls nothing', hint)
     task = layered(raw, scope, raw.node.path, label)
+    if entry is not None:
+        task = replace(task, entry=entry)
     check_kind(r, task, raw.node)
     return _each_statement(r, task)
 

@@ -316,6 +316,14 @@ def next_reconciliation(playbook: Playbook, state: State, now: int) -> int:
     return min([max(at, now + SECOND) for at in _times(_open_waits(state))] + [first, latest])
 
 
+def next_instant(playbook: Playbook, state: State) -> int | None:
+    """Return when the first wait or deadline of an execution ends (microseconds); None if it has none, or has ended."""
+    if state.finished:
+        return None
+    waits = [] if state.status == "paused" else _times(_open_waits(state))
+    return min([*(deadline.at for deadline in deadlines(playbook, state)), *waits], default=None)
+
+
 @mutable
 class _News:
     """The effects that the events of one commit require."""

@@ -1,7 +1,7 @@
 """`kind: http`: one request, one response. `tool` is the entry.
 
 * `request` builds the request, with `auth`, `content` and `options`. `exchange` sends it by the `client`, follows `redirects`,
-  and reads the `body`, which `storing` stores; `errors` translates exceptions.
+  and reads the `body`, which `storing` stores; `errors` translates exceptions, `statuses` has the error kinds of statuses.
 * `access_tokens` requests and renews OAuth tokens (`token_request`), `execution_tokens` those of one execution.
 
 Other kinds that call services use it; none has a client of its own.

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import httpx
 
-from noetl_core.engine.outcome import ErrorKind, Outcome
+from noetl_core.engine.outcome import Outcome
 from noetl_core.tools.aws.signing import Signing, signed
 from noetl_core.tools.calls.blocking import run_blocking
 from noetl_core.tools.calls.event_loop import EventLoop, Stopped
@@ -18,6 +18,7 @@ from noetl_core.tools.http.client import HttpClient, Response, TimeLimits
 from noetl_core.tools.http.options import Options
 from noetl_core.tools.http.redirects import BodyElsewhere, is_redirect, redirected_request
 from noetl_core.tools.http.request import Prepared, Request, build
+from noetl_core.tools.http.statuses import kind_of
 from noetl_core.tools.http.storing import Target, store_body
 from noetl_core.tools.network.addresses import AddressRefused
 
@@ -131,18 +132,3 @@ async def _refused(response: Response, headers: Mapping[str, str], prepared: Pre
     if "retry-after" in headers:
         details["retry_after"] = headers["retry-after"]
     return Outcome.failed(kind_of(status), f"{prepared.where}: HTTP {status}", code=status, details=details, http=http)
-
-
-_KINDS: Final[dict[int, ErrorKind]] = {
-    401: "auth",
-    403: "auth",
-    404: "not_found",
-    408: "timeout",
-    410: "not_found",
-    429: "rate_limit",
-}
-
-
-def kind_of(status: int) -> ErrorKind:
-    """Return the error kind of an HTTP status of 400 or more (resolution 24)."""
-    return _KINDS.get(status) or ("client_error" if status < 500 else "server_error")

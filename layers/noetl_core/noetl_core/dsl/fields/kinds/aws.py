@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from noetl_core.dsl.fields.kind import BYTES, COUNT, FLAG, MAP, TEXT, Action, KindSpec, words
+from noetl_core.dsl.fields.kind import BYTES, COUNT, FLAG, MAP, SERVICE_ERRORS, TEXT, Action, KindSpec, words
 from noetl_core.dsl.fields.types import Anything, Choice, Duration, Field, also
 from noetl_core.dsl.numbers import PRESIGNED, QUEUE_DELAY
 
@@ -38,6 +38,7 @@ KINDS: Final[dict[str, KindSpec]] = {
         required=(words("queue"), words("message body messages")),
         exclusive=(words("message body messages"), words("messages dedup_id"), words("action operation")),
         actions={"send": Action((words("queue"),), words("message messages attributes delay group dedup_id region"))},
+        fails=SERVICE_ERRORS,
     ),
     "sns": KindSpec(
         (
@@ -56,6 +57,7 @@ KINDS: Final[dict[str, KindSpec]] = {
         required=(words("topic"), words("message body messages")),
         exclusive=(words("message body messages"), words("messages dedup_id"), words("action operation")),
         actions={"publish": Action((words("topic"),), words("message messages subject attributes group dedup_id region"))},
+        fails=SERVICE_ERRORS,
     ),
     "eventbridge": KindSpec(
         (
@@ -75,6 +77,7 @@ KINDS: Final[dict[str, KindSpec]] = {
         actions={
             "put": Action((words("source"), words("detail_type")), words("bus detail details resources region")),
         },
+        fails=SERVICE_ERRORS,
     ),
     "email": KindSpec(
         (
@@ -100,6 +103,7 @@ KINDS: Final[dict[str, KindSpec]] = {
                 words("to cc bcc reply_to text html attachments region"),
             )
         },
+        fails=SERVICE_ERRORS,
     ),
     "dynamodb": KindSpec(
         (
@@ -137,6 +141,7 @@ KINDS: Final[dict[str, KindSpec]] = {
                 (words("table"), words("where")), words("values names filter index descending limit consistent region")
             ),
         },
+        fails=SERVICE_ERRORS,
     ),
     "lambda": KindSpec(
         (
@@ -156,6 +161,7 @@ KINDS: Final[dict[str, KindSpec]] = {
         required=(words("function"),),
         exclusive=(words("action operation"),),
         actions={"invoke": Action((words("function"),), words("payload invocation region"))},
+        fails=SERVICE_ERRORS,
     ),
     "s3": KindSpec(
         (
@@ -211,5 +217,6 @@ KINDS: Final[dict[str, KindSpec]] = {
             "delete": Action((words("bucket uri"), words("key keys uri")), words("version_id region")),
             "presign": Action(_BUCKET_AND_KEY, words("method expires version_id content_type region")),
         },
+        fails=SERVICE_ERRORS,
     ),
 }

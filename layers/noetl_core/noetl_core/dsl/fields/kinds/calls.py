@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from noetl_core.dsl.fields.kind import BYTES, COUNT, FLAG, MAP, SCRIPT, TEXT, KindSpec, words
+from noetl_core.dsl.fields.kind import BYTES, COUNT, FLAG, MAP, SCRIPT, SERVICE_ERRORS, TEXT, KindSpec, words
 from noetl_core.dsl.fields.types import Anything, Choice, Code, Field, Shape, also
 
 _METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
@@ -82,6 +82,7 @@ KINDS: Final[dict[str, KindSpec]] = {
             words("body json payload data files"),
         ),
         gives=words("status headers data url elapsed_ms"),
+        fails=SERVICE_ERRORS,
     ),
     "python": KindSpec(
         (
@@ -108,6 +109,8 @@ KINDS: Final[dict[str, KindSpec]] = {
         required=(words("code script"),),
         exclusive=(words("code script"),),
         script="code",
+        inside=lambda given: not given.get("network") and "script" not in given,
+        fails=words("python"),
     ),
     "shell": KindSpec(
         (
@@ -140,6 +143,7 @@ KINDS: Final[dict[str, KindSpec]] = {
         "../tools/shell.md",
         required=(words("command script"),),
         exclusive=(words("command script"), words("command shell"), words("env args")),
+        fails=words("parse"),
     ),
     "quantum": KindSpec(
         (

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
-from noetl_core.dsl.fields.kind import BYTES, COUNT, FLAG, MAP, SCRIPT, TEXT, Action, KindSpec, words
+from noetl_core.dsl.fields.kind import (
+    BYTES,
+    COUNT,
+    DATABASE_ERRORS,
+    FLAG,
+    MAP,
+    SCRIPT,
+    SERVICE_ERRORS,
+    TEXT,
+    Action,
+    KindSpec,
+    words,
+)
 from noetl_core.dsl.fields.types import Anything, Block, Choice, Duration, Field, also
 from noetl_core.dsl.numbers import KEPT
 
@@ -133,6 +146,14 @@ TARGET: Final = Block(
     Field("format", Anything("`jsonl`, `csv` or `parquet`"), "Kind `s3`: the format of the objects.", default="jsonl"),
 )  # fmt: skip
 
+
+def _in_memory(given: Mapping[str, Any]) -> bool:
+    """Return whether a task of kind `duckdb` reads neither files in S3 nor another database."""
+    sources = given.get("sources")
+    texts = sources.values() if isinstance(sources, Mapping) else ()
+    return not any(given.get(name) for name in ("auth", "attach", "script")) and not any(isinstance(t, str) for t in texts)
+
+
 KINDS: Final[dict[str, KindSpec]] = {
     "duckdb": KindSpec(
         (
@@ -182,6 +203,8 @@ KINDS: Final[dict[str, KindSpec]] = {
         exclusive=(SQL_NAMES, words("params args"), words("auth credential")),
         script="command",
         gives=TABLE_OR_REFERENCE,
+        inside=_in_memory,
+        fails=DATABASE_ERRORS | SERVICE_ERRORS,
     ),
     "postgres": KindSpec(
         (
@@ -224,6 +247,7 @@ KINDS: Final[dict[str, KindSpec]] = {
         exclusive=(SQL_NAMES | {"copy"}, words("params args"), words("auth connection credential")),
         script="command",
         gives=_TABLE | words("rows_read") | _REFERENCE,
+        fails=DATABASE_ERRORS | SERVICE_ERRORS,
     ),
     "transfer": KindSpec(
         (
@@ -247,6 +271,7 @@ KINDS: Final[dict[str, KindSpec]] = {
         "../tools/transfer.md",
         required=(words("source"), words("target")),
         gives=words("rows_read rows_written chunks table uri objects"),
+        fails=DATABASE_ERRORS | SERVICE_ERRORS,
     ),
     "noop": KindSpec(
         (
@@ -257,6 +282,8 @@ KINDS: Final[dict[str, KindSpec]] = {
         ),
         (),
         "../tools/README.md#noop",
+        inside=lambda _: True,
+        fails=frozenset(),
     ),
     "store": KindSpec(
         (
@@ -285,6 +312,8 @@ KINDS: Final[dict[str, KindSpec]] = {
         (Field("max_bytes", BYTES, "Maximum bytes that the task may write.", default=512 * 1024 * 1024),),
         "../tools/store.md",
         required=(words("data"),),
+        inside=lambda _: True,
+        fails=frozenset(),
     ),
     "kv": KindSpec(
         (
@@ -315,6 +344,8 @@ KINDS: Final[dict[str, KindSpec]] = {
             "delete": Action((words("key"),), words("bucket if_revision")),
             "list": Action((), words("bucket prefix")),
         },
+        inside=lambda _: True,
+        fails=frozenset(),
     ),
     "artifact": KindSpec(
         (
@@ -351,6 +382,8 @@ KINDS: Final[dict[str, KindSpec]] = {
             "get": Action((words("key"),), words("version format")),
             "put": Action((words("key"), words("data")), words("format ttl")),
         },
+        inside=lambda _: True,
+        fails=frozenset(),
     ),
     "secrets": KindSpec(
         (
@@ -372,5 +405,7 @@ KINDS: Final[dict[str, KindSpec]] = {
         "../tools/secrets.md",
         required=(words("secret secret_name key"),),
         exclusive=(words("secret secret_name key"),),
+        inside=lambda _: True,
+        fails=frozenset(),
     ),
 }

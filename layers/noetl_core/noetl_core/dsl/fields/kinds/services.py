@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from noetl_core.dsl.fields.kind import BYTES, COUNT, FLAG, MAP, TEXT, Action, KindSpec, words
+from noetl_core.dsl.fields.kind import BYTES, COUNT, FLAG, MAP, SERVICE_ERRORS, TEXT, Action, KindSpec, words
 from noetl_core.dsl.fields.types import Anything, Choice, Field
 
 _AUTH: Final = Field("auth", Anything("a name or a mapping"), "The credential to use: its name, or `type` and its fields.")
@@ -48,6 +48,7 @@ KINDS: Final[dict[str, KindSpec]] = {
         "../tools/llm.md",
         required=(words("messages prompt"),),
         exclusive=(words("messages prompt"),),
+        fails=SERVICE_ERRORS,
     ),
     "mcp": KindSpec(
         (
@@ -69,5 +70,6 @@ KINDS: Final[dict[str, KindSpec]] = {
             "call": Action((words("tool"),), words("arguments url auth headers")),
             "list": Action((), words("url auth headers")),
         },
+        fails=SERVICE_ERRORS,
     ),
 }

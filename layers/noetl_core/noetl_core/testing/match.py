@@ -1,10 +1,10 @@
-"""Comparing what was seen with what a case expects: wildcards, subsets, histories with gaps."""
+"""Compares what was seen with what a case expects: wildcards, subsets, histories with gaps."""
 
 from __future__ import annotations
 
 import fnmatch
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 REST = "..."
@@ -54,8 +54,10 @@ def is_event(pattern: Any, event: Mapping[str, Any]) -> bool:
     return not any(differences(pattern, event, subset=True))
 
 
-def history(patterns: Sequence[Any], events: Sequence[Mapping[str, Any]]) -> str | None:
-    """None when the events are those of the patterns, in order; else the longest beginning that could be found."""
+def history(
+    patterns: Sequence[Any], events: Sequence[Any], fits: Callable[[Any, Any], bool] = is_event, what: str = "event"
+) -> str | None:
+    """Return None if the events are those of the patterns, in order; otherwise where they differ. `fits` compares one of them."""
     reached = {0}
     best = 0
     for event in [*events, None]:
@@ -66,15 +68,15 @@ def history(patterns: Sequence[Any], events: Sequence[Mapping[str, Any]]) -> str
         reached = {
             p if patterns[p] == REST else p + 1
             for p in reached
-            if p < len(patterns) and (patterns[p] == REST or is_event(patterns[p], event))
+            if p < len(patterns) and (patterns[p] == REST or fits(patterns[p], event))
         }
         if not reached:
             break
     if len(patterns) in reached:
         return None
     if best == len(patterns):
-        return "there are events after the last one expected; a list that ends with ... allows them"
-    return f"no place for number {best + 1} of the expected events: {_short(patterns[best])}"
+        return f"there are {what}s after the last one expected; a list that ends with ... allows them"
+    return f"no place for number {best + 1} of the expected {what}s: {_short(patterns[best])}"
 
 
 def _gaps(reached: set[int], patterns: Sequence[Any]) -> set[int]:

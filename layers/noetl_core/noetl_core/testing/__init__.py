@@ -1,0 +1,9 @@
+"""Tests playbooks in this process, in memory and in virtual time, without touching the world (docs/testing.md).
+
+* `play` runs one test: it wires the services of the local runner over a `clock` that jumps, a `runner` whose waits cost
+  nothing, a `registry` that answers tasks by their names, and the `acts` of the world outside.
+* `outcomes` are scripted answers of tasks, `shapes` refuses those that a kind of task cannot give.
+* `match` compares what was seen with what a test expects.
+
+Nothing here is loaded by `noetl run`, and no Lambda function has it.
+"""

@@ -1,0 +1,321 @@
+"""Reads test files: NAME.test.yaml -> cases, or everything that is wrong with them, with its position."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+from noetl_core.dsl.kinds import ENGINE_KINDS
+from noetl_core.dsl.model import Playbook, Task
+from noetl_core.dsl.numbers import WAIT, BadNumber, duration
+from noetl_core.dsl.parse import parse_playbook
+from noetl_core.dsl.reading.diagnostics import suggest_word
+from noetl_core.dsl.reading.load import Node, load
+from noetl_core.expr import is_template
+from noetl_core.playbooks.called_files import beside, called, with_libraries
+from noetl_core.playbooks.script_files import with_scripts
+from noetl_core.testing import fields
+from noetl_core.testing.acts import ACTS, Act
+from noetl_core.testing.clock import START
+from noetl_core.testing.match import ANY, REST
+from noetl_core.testing.outcomes import ANSWERS, check
+from noetl_core.testing.play import Scene
+from noetl_core.testing.registry import task_names
+from noetl_core.testing.shapes import CannotHappen, completed, normalised
+from noetl_core.tools.base import BadInput
+from noetl_core.values.frozen import frozen
+from noetl_core.values.instants import from_text, in_microseconds
+
+SUFFIX: Final = ".test.yaml"
+HELD: Final = frozenset({"waiting", "retrying", "running", "paused", "stuck"})
+"""Statuses at which a case may end before its execution does."""
+_TYPES: Final[Mapping[str, tuple[type, ...]]] = {
+    "string": (str,), "object": (dict,), "array": (list,), "boolean": (bool,), "number": (int, float), "null": (type(None), dict),
+}  # fmt: skip
+
+
+@frozen
+class Problem:
+    """What is wrong at a place of a file, and what to do."""
+
+    file: str
+    line: int
+    col: int
+    message: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.col} {self.message}" + (f" ({self.hint})" if self.hint else "")
+
+
+class BadTests(ValueError):
+    """A test file cannot be used. Who acts: its author."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        super().__init__("\n".join(map(str, problems)))
+        self.problems = problems
+
+
+@dataclass(frozen=True)
+class Case:
+    """One case of a file: what it gives to the playbook, and what it expects. `places` are its nodes, for positions."""
+
+    name: str
+    file: Path
+    line: int
+    playbook: Path
+    scene: Scene
+    expect: Mapping[str, Any] = field(default_factory=dict)
+    places: Mapping[str, Node] = field(default_factory=dict)
+
+    @property
+    def id(self) -> str:
+        return f"{self.file}::{self.name}"
+
+
+def read(file: Path) -> list[Case]:
+    """Return the cases of a file. Raises `BadTests`, `InvalidPlaybook`, `OSError`."""
+    reader = _Reader(file)
+    cases = [case for node in reader.documents(file.read_text("utf-8")) for case in reader.cases(node)]
+    if not cases and not reader.problems:
+        reader.report((1, 1), "the file has no tests", "begin with test: NAME")
+    if reader.problems:
+        raise BadTests(reader.problems)
+    return cases
+
+
+def models(file: Path) -> list[Playbook]:
+    """Return the playbook of a file, and those that it calls from files in its folder. Raises `InvalidPlaybook`, `OSError`."""
+    return list(_models(file, file.stat().st_mtime_ns))
+
+
+@lru_cache(maxsize=64)
+def _models(file: Path, _changed: int) -> tuple[Playbook, ...]:
+    found = {file: _parsed(file)}
+    wanted = list(called(found[file]))
+    while wanted:
+        other = beside(wanted.pop(), file)
+        if other is not None and other not in found:
+            found[other] = _parsed(other)
+            wanted += called(found[other])
+    return tuple(found.values())
+
+
+def _parsed(file: Path) -> Playbook:
+    text = with_libraries(with_scripts(file.read_text("utf-8"), file.parent), file)
+    return parse_playbook(text, str(file), lenient=True)
+
+
+class _Reader:
+    """One reading of a file."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.problems: list[Problem] = []
+        self._names: dict[str, int] = {}
+
+    def report(self, at: Node | tuple[int, int], message: str, hint: str = "") -> None:
+        line, col = (at.line, at.col) if isinstance(at, Node) else at
+        self.problems.append(Problem(str(self.file), line, col, message, hint))
+
+    def documents(self, text: str) -> Iterator[Node]:
+        """Yield the root of each YAML document; its positions are those of the file."""
+        begun = 0
+        for part in re.split(r"^---(?:[ \t].*)?\n", text, flags=re.MULTILINE):
+            if re.search(r"^\s*[^\s#]", part, re.MULTILINE):
+                loaded = load("\n" * begun + part, str(self.file))
+                wrong = [d for d in loaded.diagnostics if d.severity == "error"]
+                self.problems += [Problem(str(self.file), d.line, d.col, d.message, d.hint) for d in wrong]
+                if loaded.root is not None and not wrong:
+                    yield loaded.root
+            begun += part.count("\n") + 1
+
+    def cases(self, root: Node) -> Iterator[Case]:
+        if root.kind == "list":
+            nodes, shared = root.value, {}
+        elif root.get("tests") is not None:
+            given = self._keys(root, fields.DOCUMENT, "a test file")
+            nodes = given.pop("tests").value
+            shared = given
+        else:
+            nodes, shared = [root], {}
+        for node in nodes if isinstance(nodes, list) else []:
+            case = self._case(node, shared)
+            if case is not None:
+                yield case
+
+    # --- parts ----------------------------------------------------------------------------------------------------------
+
+    def _keys(self, node: Node, known: Mapping[str, fields.Key], what: str) -> dict[str, Node]:
+        """Return the entries of a mapping that are known and of their type."""
+        if node.kind != "mapping":
+            self.report(node, f"{what} must be a mapping, not {_word(node)}")
+            return {}
+        found = {}
+        for key, value in node.value.items():
+            if key not in known:
+                self.report(node.key_at(key), f'unknown key "{key}" in {what}', suggest_word(key, known))
+            elif known[key].type and (not isinstance(value.value, _TYPES[known[key].type]) or _is_flag(value, known[key].type)):
+                self.report(value, f"{key} of {what} must be {known[key].type}, not {_word(value)}")
+            else:
+                found[key] = value
+        return found
+
+    def _case(self, node: Node, shared: Mapping[str, Node]) -> Case | None:
+        before = len(self.problems)
+        given = self._keys(node, fields.CASE, "a test")
+        if "test" not in given:
+            if node.kind == "mapping" and "test" not in node.value:
+                self.report(node, "a test has no name", "test: what it shows")
+            return None
+        name = given["test"].value
+        what = f'test "{name}"'
+        if name in self._names:
+            self.report(given["test"], f"{what} exists already (line {self._names[name]})", "rename one")
+        self._names.setdefault(name, node.line)
+        places = {**shared, **given}
+        playbook = self._playbook(places.get("playbook"), node)
+        expect = self._keys(given["expect"], fields.EXPECT, f"expect of {what}") if "expect" in given else {}
+        acts = [act for each in (given["acts"].value if "acts" in given else ()) if (act := self._act(each, what)) is not None]
+        tools = self._tools(shared.get("tools"), given.get("tools"), playbook, what)
+        if playbook is None or len(self.problems) > before:
+            return None
+        self._steps(expect, models(playbook)[0], what)
+        status = expect["status"].value if "status" in expect else None
+        scene = Scene(
+            playbook,
+            payload=_merged("payload", shared, given),
+            ctx=_merged("ctx", shared, given),
+            secrets=_merged("secrets", shared, given),
+            tools={name: node.plain() for name, node in tools.items()},
+            acts=acts,
+            until=status if status in HELD else "",
+            now=self._now(places.get("now")),
+            strict=bool(places["strict"].value) if "strict" in places else False,
+            others=[self.file.parent / each.value for each in (places["playbooks"].value if "playbooks" in places else ())],
+        )
+        expected = {key: value.plain() for key, value in expect.items()}
+        places |= _below("expect", expect) | _below("tools", tools)
+        return Case(name, self.file, node.line, playbook, scene, expected, places)
+
+    def _playbook(self, named: Node | None, node: Node) -> Path | None:
+        folder, name = self.file.parent, self.file.name.removesuffix(SUFFIX).removesuffix(".test.yml")
+        choices = [named.value] if named is not None else [f"{name}.yaml", f"{name}.yml", "playbook.yaml"]
+        found = next((folder / each for each in choices if (folder / each).is_file()), None)
+        if found is None:
+            self.report(named or node, f"there is no playbook {' or '.join(choices)} in {folder}", "playbook: its file")
+        return found
+
+    def _now(self, node: Node | None) -> int:
+        try:
+            return START if node is None else in_microseconds(from_text(node.value))
+        except ValueError as error:
+            assert node is not None
+            self.report(node, f"now is not an instant: {error}", "write 2026-03-01T09:00:00Z")
+            return START
+
+    def _act(self, node: Node, what: str) -> Act | None:
+        given = self._keys(node, fields.ACT, f"an act of {what}")
+        kinds = [kind for kind in ACTS if kind in given]
+        if len(kinds) != 1:
+            if node.kind == "mapping" and not node.value.keys() - fields.ACT.keys():
+                self.report(node, f"an act of {what} has exactly one of {', '.join(ACTS)}")
+            return None
+        kind = kinds[0]
+        own = {"signal": ("data",), "callback": ("data", "error", "heartbeat"), "cancel": ("reason", "compensate")}.get(kind, ())
+        for key in given.keys() - {kind, "at", "after", *own}:
+            self.report(node.key_at(key), f"{key} does not belong to {kind}", f"it takes {', '.join((*own, 'at', 'after'))}")
+        data = {key: given[key].plain() for key in own if key in given}
+        if kind in ("signal", "callback"):
+            data["name" if kind == "signal" else "task"] = given[kind].value
+        after = 0.0
+        if "after" in given:
+            try:
+                after = duration(given["after"].value, WAIT, "after")
+            except BadNumber as error:
+                self.report(given["after"], str(error))
+        return Act(kind, data, given["at"].value if "at" in given else "", after, node.line)
+
+    def _tools(self, shared: Node | None, own: Node | None, playbook: Path | None, what: str) -> dict[str, Node]:
+        found = {name: node for tools in (shared, own) if tools is not None for name, node in tools.value.items()}
+        if playbook is None:
+            return found
+        tasks: dict[str, Task] = {}
+        for model in reversed(models(playbook)):
+            tasks |= task_names(model)
+        for tools in (own,) if own is not None else (shared,) if shared is not None else ():
+            for name, node in tools.value.items():
+                if name in tasks:
+                    self._script(node, name, tasks[name], what)
+                    continue
+                engine = next((t for t in _engine_tasks(models(playbook)) if t == name), None)
+                hint = "the engine carries it out: script the tasks of the child, or use acts" if engine else ""
+                hint = hint or suggest_word(name, {each: None for each in tasks if "#" not in each})
+                self.report(tools.key_at(name), f'tools of {what}: no task is called "{name}"', hint or _listed(tasks))
+        return found
+
+    def _script(self, node: Node, name: str, task: Task, what: str) -> None:
+        for entry in node.value if node.kind == "list" else [node]:
+            before = len(self.problems)
+            given = self._keys(entry, fields.OUTCOME, f"an outcome of {name}")
+            if "error" in given:
+                self._keys(given["error"], fields.ERROR, f"the error of {name}")
+            if len(self.problems) > before:
+                continue
+            plain = normalised(entry.plain())
+            if not ANSWERS & plain.keys():
+                self.report(entry, f"an outcome of {name} has none of ok, error and echo")
+                continue
+            if any(isinstance(each.value, str) and is_template(each.value) for each in entry.scalars()):
+                continue  # its value is known when it answers
+            try:
+                check(plain)
+                completed(task.kind, plain, task.inputs, task.spec)
+            except BadInput as error:
+                self.report(entry, f"{name}: {error}")
+            except CannotHappen as error:
+                self.report(entry, f"a mock that cannot happen: {name}: {error}")
+
+    def _steps(self, expect: Mapping[str, Node], playbook: Playbook, what: str) -> None:
+        """Check the names of steps and tasks that are expected."""
+        places: list[tuple[Any, tuple[int, int]]] = []
+        if "steps" in expect:
+            places += [(name, expect["steps"].key_at(name)) for name in expect["steps"].value]
+        if "path" in expect:
+            places += [(each.value, (each.line, each.col)) for each in expect["path"].value]
+        for name, place in places:
+            if name not in playbook.by_name and name not in (REST, ANY):
+                self.report(place, f'{what}: "{name}" is not a step', suggest_word(str(name), playbook.by_name))
+
+
+def _engine_tasks(playbooks: list[Playbook]) -> Iterator[str]:
+    for playbook in playbooks:
+        for step in playbook.steps:
+            for task in step.tasks:
+                if task.kind in ENGINE_KINDS:
+                    yield from (f"{step.name}.{task.name}", step.name)
+
+
+def _merged(key: str, *layers: Mapping[str, Node]) -> dict[str, Any]:
+    return {name: node.plain() for layer in layers if key in layer for name, node in layer[key].value.items()}
+
+
+def _below(prefix: str, nodes: Mapping[str, Node]) -> dict[str, Node]:
+    return {f"{prefix}.{name}": node for name, node in nodes.items()}
+
+
+def _listed(tasks: Mapping[str, Any]) -> str:
+    names = [name for name in tasks if "." in name and "#" not in name]
+    return f"there are {', '.join(names[:8])}" if names else "it has no tasks to script"
+
+
+def _word(node: Node) -> str:
+    return {"mapping": "a mapping", "list": "a list"}.get(node.kind) or repr(node.value)
+
+
+def _is_flag(node: Node, wanted: str) -> bool:
+    return wanted == "number" and isinstance(node.value, bool)

@@ -1,0 +1,210 @@
+"""Runs one test: a playbook in this process, in memory and in virtual time, with scripted tools."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+from noetl_core.adapters.local.database import MEMORY
+from noetl_core.control.admit import StartRequest, register
+from noetl_core.control.core import Control
+from noetl_core.dsl.model import Playbook
+from noetl_core.engine.ids import execution_id_at
+from noetl_core.playbooks.called_files import called
+from noetl_core.playbooks.script_files import with_scripts
+from noetl_core.ports import NotFound
+from noetl_core.runtime.embedded import Execution, read_playbook, register_called
+from noetl_core.runtime.local import LocalWiring
+from noetl_core.service.operations.base import Operations, cursor_key
+from noetl_core.testing.acts import Act, Acts
+from noetl_core.testing.clock import START, TestIsOver, VirtualClock
+from noetl_core.testing.registry import Call, Script, ScriptedRegistry, Unanswered
+from noetl_core.testing.runner import NothingLeft, VirtualRunner
+from noetl_core.testing.shapes import normalised
+from noetl_core.tools.grants import Grant, Token
+from noetl_core.values.instants import SECOND
+from noetl_core.views.executions.executions import status_of, summary
+
+FOREVER_S: Final = 100 * 365 * 86_400.0
+"""The longest time of a test, in seconds of virtual time."""
+
+
+class PlayedSecrets:
+    """`Secrets` of a test."""
+
+    def __init__(self, secrets: Mapping[str, Any]) -> None:
+        self._secrets = secrets
+
+    def get(self, name: str) -> Mapping[str, Any]:
+        if name not in self._secrets:
+            raise NotFound(
+                f"the test has no credential {name!r}: add it under secrets, such as secrets: {{{name}: {{token: x}}}}"
+            )
+        found: Mapping[str, Any] = self._secrets[name]
+        return found
+
+    def put(self, name: str, value: Mapping[str, Any]) -> None:
+        raise NotImplementedError("a test stores no credentials")
+
+    def delete(self, name: str) -> None:
+        raise NotImplementedError("a test stores no credentials")
+
+    def names(self) -> Iterable[str]:
+        return sorted(self._secrets)
+
+
+class PlayedTokens:
+    """Access tokens of a test: nothing is requested."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        self._clock = clock
+
+    def wait(self, grant: Grant, owner: str) -> Token:
+        now = self._clock.now()
+        return Token({"access_token": "access-token", "token_type": "Bearer"}, now, now + 3600 * SECOND)
+
+    async def token(self, grant: Grant, owner: str, refused: Token | None = None) -> Token:
+        return self.wait(grant, owner)
+
+    def close(self) -> None:
+        """Close nothing."""
+
+
+@dataclass
+class Scene:
+    """What a test gives to its playbook. `playbook` is a file, or the text of a playbook; `text` replaces the text of the file.
+    `until` is the status at which the test ends although its execution could go on."""
+
+    playbook: str | Path | Playbook
+    payload: Mapping[str, Any] = field(default_factory=dict)
+    ctx: Mapping[str, Any] = field(default_factory=dict)
+    secrets: Mapping[str, Any] = field(default_factory=dict)
+    tools: Mapping[str, Any] = field(default_factory=dict)
+    acts: Sequence[Act] = ()
+    until: str = ""
+    now: int = START
+    strict: bool = False
+    others: Sequence[Path] = ()
+    """Files of further playbooks that it calls."""
+    text: str | None = None
+    limit: int | None = None
+    """The most work that it may do, in calls and turns of the runner; None: as much as the language allows."""
+
+
+class Played(Execution):
+    """A played execution: `status`, `result`, `ctx`, `error`, `events()`, and what its tasks were called with."""
+
+    def __init__(self, wiring: LocalWiring, execution_id: str, registry: ScriptedRegistry, acts: Acts) -> None:
+        super().__init__(wiring, execution_id)
+        assert isinstance(wiring.runner, VirtualRunner)
+        if not self._state.finished:
+            self.status = status_of(self._state)
+        self.calls: list[Call] = registry.calls
+        """The calls of tools, in order."""
+        self.unanswered: list[Unanswered] = registry.unanswered
+        """Calls that fail the test, because nothing answers them."""
+        self.scripts = registry.scripts
+        """The scripted tasks, with the entries that answered."""
+        self.acts = acts
+        self.seconds: float = (wiring.runner.now() - self._state.started_at) / SECOND
+        """The virtual time that it took."""
+        self.work = wiring.runner.turns + len(registry.calls)
+        """How much it did: calls of tools, and turns of the runner."""
+        self.executions = wiring.runner.executions
+        """The ids of the execution and of its children."""
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """The summary, as `noetl show --output json` prints it."""
+        return summary(self._wiring.control, self.id)
+
+    @cached_property
+    def path(self) -> list[str]:
+        """The steps in the order in which they were scheduled."""
+        return [event["step"] for event in self.events() if event["name"] == "StepScheduled"]
+
+    @property
+    def warnings(self) -> Sequence[Mapping[str, Any]]:
+        """The warnings, by groups."""
+        found: Sequence[Mapping[str, Any]] = self.summary.get("warnings", {}).get("groups", ())
+        return found
+
+    def calls_of(self, task: str) -> list[Mapping[str, Any]]:
+        """Return the inputs of each call of a task, which is named as in `tools`."""
+        return [call.inputs for call in self.calls if task in (call.task, call.task.partition(".")[0])]
+
+    def playbook_of(self, execution_id: str) -> Playbook:
+        """Return the playbook of the execution or of a child."""
+        return _playbook_of(self._wiring.control)(execution_id)
+
+    def history_of(self, execution_id: str) -> list[dict[str, Any]]:
+        """Return the events of the execution or of a child."""
+        return self.events() if execution_id == self.id else Execution(self._wiring, execution_id).events()
+
+    def close(self) -> None:
+        """Forget it: nothing of it can be read any more."""
+        self._wiring.close()
+
+
+def play(scene: Scene) -> Played:
+    """Run a scene to its end, or until nothing can happen any more. Raises as `noetl_core.run`."""
+    source, file, model = read_playbook(scene.playbook)
+    clock = VirtualClock(scene.now)
+    scripts = [Script(name, _entries(entries)) for name, entries in scene.tools.items()]
+    registry = ScriptedRegistry(scripts, clock, scene.secrets.values())
+    wiring = LocalWiring(MEMORY, secrets=PlayedSecrets(scene.secrets), tools=registry, clock=clock, runner=VirtualRunner)
+    try:
+        return _play(scene, source if scene.text is None else scene.text, file, model, wiring, registry, clock)
+    except BaseException:
+        wiring.close()
+        raise
+
+
+def _play(
+    scene: Scene,
+    source: str,
+    file: Path | None,
+    model: Playbook | None,
+    wiring: LocalWiring,
+    registry: ScriptedRegistry,
+    clock: VirtualClock,
+) -> Played:
+    runner = wiring.runner
+    assert isinstance(runner, VirtualRunner)
+    wiring.worker.heartbeat = None  # it renews leases in real time
+    wiring.worker.tokens = lambda: PlayedTokens(clock)  # type: ignore[assignment, method-assign, return-value]  # as `Tokens`
+    registry.playbook = _playbook_of(wiring.control)
+    for other in scene.others:
+        register(wiring.control, with_scripts(other.read_text("utf-8"), other.parent), str(other))
+    if file is not None and model is not None and set(called(model)):
+        register_called(wiring, model, file)
+    root = execution_id_at(scene.now, 1)  # the same each time, because jitter is derived from it
+    wiring.start(StartRequest(playbook=source, payload=scene.payload, ctx=scene.ctx, strict=scene.strict, execution_id=root))
+    operations = Operations(lambda: wiring.control, cursor_key(lambda: wiring.control))
+    runner.outside = acts = Acts(scene.acts, operations, runner, root)
+    runner.rests = lambda: bool(scene.until) and not acts.left and status_of(runner.state(root)) == scene.until
+    if scene.limit is not None:
+        runner.limit = registry.limit = scene.limit
+    with suppress(NothingLeft, TestIsOver):
+        wiring.run(root, timeout_s=FOREVER_S)
+    wiring.stop()
+    return Played(wiring, root, registry, acts)
+
+
+def _entries(entries: Any) -> Any:
+    return entries if callable(entries) else [normalised(each) for each in (entries if isinstance(entries, list) else [entries])]
+
+
+def _playbook_of(control: Control) -> Callable[[str], Playbook]:
+    known: dict[str, Playbook] = {}
+
+    def playbook(execution_id: str) -> Playbook:
+        if execution_id not in known:
+            known[execution_id] = control.playbook(control.load(execution_id).digest)
+        return known[execution_id]
+
+    return playbook
