@@ -83,8 +83,8 @@ def write(name: str, golden: Golden) -> None:
 
 def _row(c: Commit) -> list[Any]:
     facts = {k: getattr(c, k) for k in ("wake", "lease_until", "expires_at", "v") if getattr(c, k)}
-    events = [[e.name, e.ts, e.data] for e in c.events]
-    return [c.stream.execution_id, c.stream.run_id, c.seq, c.ts, c.writer, facts, events]
+    events: Any = c.events
+    return [c.stream.execution_id, c.stream.run_id, c.seq, c.ts, c.writer, facts, [[e.name, e.ts, e.data] for e in events]]
 
 
 def _commit(row: list[Any]) -> Commit:

@@ -33,7 +33,7 @@ class Notices:
 
     def read(self, envelopes: Iterable[Mapping[str, Any]]) -> Iterator[str]:
         """Yield a line for each pending retry, and for each wait that needs an answer."""
-        for e in cast("Iterable[Envelope]", envelopes):
+        for e in envelopes:
             if e["name"] == "TaskRetried" and e["data"]["delay"] >= WORTH_SAYING_S:
                 yield self._place(e.get("step"), e.get("task")) + _retry(e)
             elif e["name"] == "StepSuspended":

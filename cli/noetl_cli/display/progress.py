@@ -119,7 +119,7 @@ class Progress:
                 step.failed += e["status"] == "error"
             case "TaskProcessed":
                 step.tasks += 1
-                step.task = e["data"]["authored"]["label"] if "authored" in e["data"] else e.get("task")
+                step.task = _task_of(e)
             case "TaskRetried":
                 step.retries += 1
             case "BoundaryRouted" | "LoopDone" | "StepDone" | "StepFailed":
@@ -136,6 +136,11 @@ class Progress:
             step.status, step.ended = ("error" if failed else "ok"), at
             return step
         return None
+
+
+def _task_of(envelope: Mapping[str, Any]) -> str | None:
+    data = envelope["data"]
+    return str(data["authored"]["label"]) if "authored" in data else envelope.get("task")
 
 
 def _step_of(envelope: Mapping[str, Any]) -> str | None:

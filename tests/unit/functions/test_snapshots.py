@@ -63,9 +63,8 @@ def runs(services: Services) -> list[dict[str, Any]]:
 
 def claimed_by(item: dict[str, Any]) -> str:
     """The worker that a claim names."""
-    (claim,) = decode_events(b64decode(item["body"]["B"]), int(item["v"]["N"]))
-    data: dict[str, Any] = dict(claim.data)
-    return str(data["worker"])
+    claim: Any = decode_events(b64decode(item["body"]["B"]), int(item["v"]["N"]))[0]
+    return str(claim.data["worker"])
 
 
 def started(services: Services) -> Restored:

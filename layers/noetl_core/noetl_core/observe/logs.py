@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, cast
-
-from noetl_core.events.envelope import Envelope
+from typing import Any
 
 
 def task_logs(
@@ -16,7 +14,8 @@ def task_logs(
     `{event_id, timestamp, step, task, task_run_id, attempt, iteration?, status, stdout?, stderr?, more?, dropped?}`: `stdout` and
     `stderr` are the ends of the streams, `more` refers to all that was kept, `dropped` counts characters that were not kept.
     """
-    for e in cast("Iterable[Envelope]", envelopes):
+    keys = ("event_id", "timestamp", "step", "task", "task_run_id", "attempt", "iteration")
+    for e in envelopes:
         if (
             e["name"] != "TaskProcessed"
             or (step is not None and e.get("step") != step)
@@ -27,5 +26,4 @@ def task_logs(
         log = outcome["meta"].get("log")
         if not isinstance(log, Mapping):
             continue
-        keys = ("event_id", "timestamp", "step", "task", "task_run_id", "attempt", "iteration")
         yield {**{key: value for key, value in e.items() if key in keys}, "status": outcome["status"], **log}

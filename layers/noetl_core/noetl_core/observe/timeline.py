@@ -95,16 +95,11 @@ class Timeline:
         step = e.get("step", "")
         match e["name"]:
             case "StepScheduled" | "LoopChunkScheduled" | "CompensationStarted" | "StopStarted":
-                parent = self._open.get(("run", e.get("parent_id")))
-                kind = {"StepScheduled": "run", "LoopChunkScheduled": "chunk"}.get(e["name"], "undo")
-                facts: dict[str, Any] = {"chunk": e["data"]["chunk"]} if e["name"] == "LoopChunkScheduled" else {}
-                self._begin(("run", run), Span(kind, step, at, step, run, parent=parent, facts=facts))
-                self._belongs(run)
-                self._begin(("queued", run), Span("queued", "queued", at, step, run))
+                self._schedule(e, run, at)
             case "StepStarted" | "StepResumed":
                 for kind, status in (("queued", "ok"), ("wait", "ok"), ("attempt", "lost")):
                     self._end((kind, run), at, status)
-                facts = {"worker": e["data"]["worker"]}
+                facts: dict[str, Any] = {"worker": e["data"]["worker"]}
                 if e["name"] == "StepStarted" and e["data"].get("takeover"):
                     facts["takeover"] = e["data"]["takeover"]
                 self._begin(("attempt", run), Span("attempt", "attempt", at, step, run, facts=facts))
@@ -130,12 +125,24 @@ class Timeline:
             case "StepDone" | "StepFailed" | "LoopChunkDone" if e["source"] == "worker":
                 self._end(("attempt", run), at, "error" if e["status"] == "error" else "ok")
             case "BoundaryRouted" | "LoopDone" | "StepDone" | "StepFailed":
-                if ends_run(e["name"], e["data"]):
-                    failed = e["status"] == "error" or (e["name"] == "BoundaryRouted" and e["data"]["name"] == "StepFailed")
-                    for kind in ("queued", "wait", "attempt", "run"):
-                        self._end((kind, run), at, "error" if failed else "ok")
+                self._end_run(e, run, at)
 
-    def _task(self, e: Envelope, run: str, at: float) -> None:
+    def _schedule(self, e: Mapping[str, Any], run: str, at: float) -> None:
+        """Apply the beginning of a run. Of a plain mapping, as `_end_run` and `_task`: mypy takes seconds for keys of a union."""
+        parent, step = self._open.get(("run", e.get("parent_id"))), e.get("step", "")
+        kind = {"StepScheduled": "run", "LoopChunkScheduled": "chunk"}.get(e["name"], "undo")
+        facts = {"chunk": e["data"]["chunk"]} if kind == "chunk" else {}
+        self._begin(("run", run), Span(kind, step, at, step, run, parent=parent, facts=facts))
+        self._belongs(run)
+        self._begin(("queued", run), Span("queued", "queued", at, step, run))
+
+    def _end_run(self, e: Mapping[str, Any], run: str, at: float) -> None:
+        if ends_run(e["name"], e["data"]):
+            failed = e["status"] == "error" or (e["name"] == "BoundaryRouted" and e["data"]["name"] == "StepFailed")
+            for kind in ("queued", "wait", "attempt", "run"):
+                self._end((kind, run), at, "error" if failed else "ok")
+
+    def _task(self, e: Mapping[str, Any], run: str, at: float) -> None:
         key = ("task", e["task_run_id"], e.get("attempt", 1))
         match e["name"]:
             case "TaskStarted":
