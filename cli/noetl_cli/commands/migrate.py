@@ -38,19 +38,20 @@ def migrate(
     failed, changed = [], []
     for file in playbook_files.playbooks(files):
         text = playbook_files.read(file)
-        migrated = rewrite(text, str(file))
+        migrated = rewrite(playbook_files.with_paths(text, file), str(file))
         if migrated.diagnostics:
             say(to_text(migrated.diagnostics))
         if migrated.failed:
             failed.append(file)
             continue
-        if migrated.changed:
+        differs = migrated.text != text
+        if differs:
             changed.append(file)
         if diff:
             sys.stdout.write(_difference(file, text, migrated.text))
-        elif check and migrated.changed:
+        elif check and differs:
             print(f"{file} would be rewritten")
-        elif in_place and migrated.changed:
+        elif in_place and differs:
             _replace(file, migrated.text)
             print(f"{file} rewritten")
         elif not (check or in_place):

@@ -19,6 +19,7 @@ MOST_WARNINGS = 5
 """Warnings of lint that are printed of a file that is run or registered; the others are counted."""
 _parsed: dict[str, Playbook] = {}
 """The text that this process has parsed last."""
+_A_FILE = re.compile(r"\bpath[\"']?\s*:\s*[\"']?[\w./-]+\.ya?ml\b")
 _A_PLAYBOOK = re.compile(r"^kind:\s*[\"']?Playbook\b", re.MULTILINE)
 
 
@@ -36,8 +37,9 @@ def read(file: Path) -> str:
 
 
 def playbook(file: Path) -> str:
-    """Return the text of a playbook with its scripts included, to be run, registered or checked. Raises `Exit(2)`."""
-    text = read(file)
+    """Return the text of a playbook with its scripts included, and with the paths of playbooks that it calls by their files, to be
+    run, registered or checked. Raises `Exit(2)`."""
+    text = with_paths(read(file), file)
     if "script" not in text:
         return text
     from noetl_core.playbooks.script_files import UnreadableScript, with_scripts  # 250 ms: needed only with scripts
@@ -46,6 +48,15 @@ def playbook(file: Path) -> str:
         return with_scripts(text, Path() if file == STDIN else file.parent)
     except UnreadableScript as error:
         raise Exit(USAGE, f"{file}: {error}") from None
+
+
+def with_paths(text: str, file: Path) -> str:
+    """Return the text of a file with the paths of playbooks that it calls by their files."""
+    if file == STDIN or not _A_FILE.search(text):
+        return text
+    from noetl_core.playbooks.called_files import with_paths  # 250 ms: needed only to read a playbook that calls others
+
+    return with_paths(text, file)
 
 
 def playbooks(files: Iterable[Path]) -> list[Path]:

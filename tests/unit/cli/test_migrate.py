@@ -96,3 +96,16 @@ def test_misuse_ends_with_2(noetl: Run, arguments: tuple[str, ...]) -> None:
 
 def test_a_refused_playbook_names_the_command(noetl: Run) -> None:
     assert "rewrite it with `noetl migrate`" in noetl("validate", "old.yaml").stdout
+
+
+def test_a_file_of_a_called_playbook_becomes_its_path(noetl: Run, tmp_path: Path) -> None:
+    call = HEAD + "workflow:\n  - step: a\n    tool: { kind: playbook, path: %s }   # the other\n"
+    (tmp_path / "calls.yaml").write_text(call % "./new.yaml")
+    (tmp_path / "new.yaml").write_text(NEW.replace("test/old", "test/new"))
+    assert noetl("migrate", "calls.yaml", "--check").returncode == 1
+    assert noetl("migrate", "calls.yaml").stdout == call % "test/new"
+    assert noetl("validate", "calls.yaml").returncode == 0
+    assert noetl("migrate", "calls.yaml", "--in-place").returncode == 0
+    assert noetl("migrate", "calls.yaml", "--check").returncode == 0
+    done = noetl("run", "calls.yaml")
+    assert (done.returncode, "test/new version 1, from new.yaml" in done.stderr) == (0, True)

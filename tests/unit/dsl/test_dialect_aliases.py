@@ -273,9 +273,12 @@ def test_a_claim_of_ones_own_in_the_frames_of_another_engine() -> None:
     assert any("a frame is not given to a task as a whole" in e for e in found(text(f'claim: "{claim}"', "{process: frame}")))
 
 
-def test_the_rows_of_a_claim_of_ones_own_need_a_key_because_equal_rows_would_be_one() -> None:
-    fields = {"auth": "p", "claim": "UPDATE t SET a = 1 RETURNING b"}
-    with pytest.raises(BadInput, match="have no id"):
+@pytest.mark.parametrize(
+    "more", [{"done": "DELETE FROM t"}, {"key": "c"}, {"claim": "UPDATE t SET a = %(claim_id)s RETURNING b"}]
+)
+def test_rows_that_may_be_claimed_again_or_settled_need_a_key(more: dict[str, str]) -> None:
+    fields = {"auth": "p", "claim": "UPDATE t SET a = 1 RETURNING b", **more}
+    with pytest.raises(BadInput, match=f"have no {more.get('key', 'id')}"):
         PostgresCursor(fields).claimed({"rows": [{"b": 1}, {"b": 1}]})
 
 

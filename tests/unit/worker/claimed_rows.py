@@ -55,12 +55,13 @@ def claiming(
     root: Mapping[str, Any] | None = None,
     frame: int = 3,
     kind: str = "noop",
+    result: str = "{{ iter.row.id }}",
 ) -> ClaimingRun:
     """A run over the table, with the rows' ids as results."""
     spec = {"mode": mode, "frame": frame, "policy": dict(policy or {})}
     step = {
         "loop": {"cursor": dict(cursor or TABLE), "iterator": "row", "spec": spec},
-        "tool": task("a", kind=kind, result="{{ iter.row.id }}"),
+        "tool": task("a", kind=kind, result=result),
     }
     return ClaimingRun(step, script, root=root or {}, credentials={"pg": {"dsn": uri}}, run_id=run_id, tool=TOOL)
 

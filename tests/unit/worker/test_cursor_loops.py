@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from itertools import count
 from typing import Any
 
 import psycopg
@@ -12,6 +13,7 @@ import pytest
 from noetl_core.engine.outcome import Outcome
 from noetl_core.tools.base import ToolCall
 from noetl_core.worker.loops.frame_items import FrameItems
+from tests.sim.ports import Crash
 
 from .claimed_rows import TABLE, claiming, claims, db, states, uri
 from .claiming import dying_at, overtaken_before_its_claim
@@ -205,10 +207,30 @@ def test_a_claim_of_one_row_at_a_time_is_repeated_until_the_frame_is_full(uri: s
 
 
 def test_a_claim_without_the_key_says_so(uri: str, db: psycopg.Connection[Any]) -> None:
-    cursor = {"kind": "postgres", "auth": "pg", "claim": "UPDATE items SET state = 'running' RETURNING name"}
+    cursor = {**OWN, "claim": "UPDATE items SET state = 'running' RETURNING name"}
     run = claiming(uri, cursor=cursor)
     run.handle()
     assert run.last.data["error"]["kind"] == "schema" and "have no id" in run.last.data["error"]["message"]
+
+
+def test_rows_without_a_key_run_once_for_each_claim(uri: str, db: psycopg.Connection[Any]) -> None:
+    """Equal rows are different ones, also in different claims, and after the death of a worker."""
+    claim = """
+        UPDATE items SET state = 'running' WHERE id IN (SELECT id FROM items WHERE state = 'ready' ORDER BY id LIMIT %(limit)s)
+        RETURNING 'same' AS name"""
+    calls = count(1)
+
+    def script(call: ToolCall) -> Outcome:
+        if next(calls) == 5:
+            raise Crash
+        return echo(call)
+
+    cursor = {"kind": "postgres", "auth": "pg", "claim": claim}
+    run = claiming(uri, script, cursor, mode="sequential", result="{{ iter.row.name }}")
+    assert run.to_the_end() == 1
+    keys = [key for frame in run.named("LoopFrameClaimed") for key in frame["keys"]]
+    assert len(keys) == len(set(keys)) == 7
+    assert run.last.data["result"] == ["same"] * 7
 
 
 def test_many_executions_claim_from_one_table_and_each_row_is_run_once(uri: str, db: psycopg.Connection[Any]) -> None:

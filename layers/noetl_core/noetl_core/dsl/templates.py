@@ -16,14 +16,38 @@ from noetl_core.expr import LimitExceeded, Read, TemplateSyntaxError, is_templat
 
 SECTIONS = ("keychain", "executor", "workflow", "workbook")
 _PROSE = frozenset({"desc", "description"})
+GO: Final = r"\{\{-?\s*(?:json\s+)?\.(?:[A-Za-z_]\w*(?:\.\w+)*)?\s*-?\}\}"
+"""A template of the program that a line of shell code runs, as in `docker images --format '{{.ID}}'`."""
+_GO: Final = re.compile(GO)
+_MORE_GO: Final = re.compile(r"\{\{-?\s*(?:\w+\s+[.$\"(]|(?:end|else)\s*-?\}\})")
 KEY: Final = re.compile(r"""\s*(?:\.\s*(\w+)|\[\s*['"]([^'"]+)['"]\s*\])""")
 """One further part of what a template reads: `.name` or `['name']`."""
 
 
 def check_templates(r: Reader, root: Node) -> None:
     """Report E301 and E302 for templates that do not compile; record in `r.reads` what the others read."""
+    others = {id(node): _without_others(node.value) for node in _lines(root)} if _GO.search(r.loaded.text) else {}
     for node in chain(template_scalars(root), default_scalars(root)):
-        _check(r, node)
+        _check(r, node, others.get(id(node), node.value))
+
+
+def _lines(node: Node) -> Iterator[Node]:
+    """Yield the lines of shell code below `node`: `cmds`, and `command` as text."""
+    kind = node.get("kind")
+    if kind is not None and kind.value == "shell":
+        cmds, command = node.get("cmds"), node.get("command")
+        yield from (line for line in cmds.scalars() if isinstance(line.value, str)) if cmds is not None else ()
+        if command is not None and isinstance(command.value, str):
+            yield command
+    elif isinstance(node.value, dict | list):
+        for child in node.value.values() if isinstance(node.value, dict) else node.value:
+            yield from _lines(child)
+
+
+def _without_others(line: str) -> str:
+    """Return a line of shell code with blanks in place of templates of other programs, unless not all of them are known."""
+    blank = _GO.sub(lambda found: " " * len(found[0]), line)
+    return line if _MORE_GO.search(blank) else blank
 
 
 def template_scalars(root: Node) -> Iterator[Node]:
@@ -68,11 +92,12 @@ def replaced(text: str, reads: Iterable[Read], rewrite: Callable[[Read, str], st
     return text
 
 
-def _check(r: Reader, node: Node) -> None:
+def _check(r: Reader, node: Node, text: str) -> None:
     if node.value in r.reads:
         return
     try:
-        compiled = r.compile(node.value)
+        compiled = r.compile(text)
+        r.reads[node.value] = compiled.reads
         if r.programs:  # playbooks registered before this check existed fail where they use the pattern
             compiled.check_patterns()
     except TemplateSyntaxError as error:

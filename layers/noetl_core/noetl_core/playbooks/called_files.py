@@ -12,10 +12,12 @@ import yaml
 from noetl_core.dsl.model import Playbook
 from noetl_core.dsl.parse import digest_of, parse_playbook
 from noetl_core.dsl.reading.diagnostics import InvalidPlaybook
+from noetl_core.dsl.reading.load import Node, load
 from noetl_core.dsl.sections.workbook_uses import Library, pinned
 from noetl_core.dsl.versions import Version
 
 SUFFIXES = (".yaml", ".yml")
+_FILE = re.compile(r"(?:\./)?[\w][\w.-]*\.ya?ml\Z", re.ASCII)
 _A_PLAYBOOK = re.compile(r"^kind:\s*[\"']?Playbook\b", re.MULTILINE)
 
 
@@ -31,6 +33,37 @@ def called(playbook: Playbook) -> Iterator[str]:
         path = task.inputs.get("path") if task.kind == "playbook" else None
         if isinstance(path, str) and "{" not in path:
             yield path.partition("@")[0].lstrip("/")
+
+
+def with_paths(text: str, file: Path) -> str:
+    """Return the text of a playbook with the paths of the playbooks that it calls by the names of files in the folder of `file`.
+
+    Other names stay, and validation reports them.
+    """
+    if not any(suffix in text for suffix in SUFFIXES):  # most texts name no file
+        return text
+    root = load(text).root
+    for node in sorted(_named_files(root), key=lambda named: named.start, reverse=True) if root is not None else ():
+        path = _path_of(file.parent / node.value, "")
+        at = node.start + (1 if node.style else 0)
+        if path is not None and text.startswith(node.value, at):
+            text = f"{text[:at]}{path}{text[at + len(node.value) :]}"
+    return text
+
+
+def _named_files(node: Node) -> Iterator[Node]:
+    """Yield the paths of called playbooks below `node` that are names of files."""
+    if isinstance(node.value, list):
+        for child in node.value:
+            yield from _named_files(child)
+    elif isinstance(node.value, dict):
+        kind, path = node.get("kind"), node.get("path")
+        if kind is not None and kind.value == "playbook" and path is not None:
+            if isinstance(path.value, str) and _FILE.match(path.value):
+                yield path
+            return
+        for child in node.value.values():
+            yield from _named_files(child)
 
 
 def beside(path: str, file: Path) -> Path | None:
@@ -58,7 +91,7 @@ def reader(file: Path) -> Callable[[str, Version], Playbook | None]:
             return (
                 None
                 if other is None
-                else parse_playbook(with_libraries(other.read_text("utf-8"), other), str(other), lenient=True)
+                else parse_playbook(with_libraries(with_paths(other.read_text("utf-8"), other), other), str(other), lenient=True)
             )
         except (SamePath, InvalidPlaybook, OSError, ValueError):
             return None

@@ -23,7 +23,7 @@ from noetl_core.dsl.parse import parse_playbook
 from noetl_core.dsl.reading.diagnostics import suggest
 from noetl_core.engine.outcome import Outcome
 from noetl_core.log.stored_values import Values
-from noetl_core.playbooks.called_files import beside, called, with_libraries
+from noetl_core.playbooks.called_files import beside, called, with_libraries, with_paths
 from noetl_core.playbooks.script_files import with_scripts
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.tools.base import BadInput, Tool, ToolCall
@@ -129,8 +129,13 @@ def read_playbook(playbook: str | Path | Playbook) -> tuple[str, Path | None, Pl
         return playbook, None, None
     file = Path(playbook)
     file = file / "playbook.yaml" if file.is_dir() else file
-    text = with_libraries(with_scripts(file.read_text("utf-8"), file.parent), file)
+    text = with_libraries(_text_of(file), file)
     return text, file, parse_playbook(text, str(file), lenient=True)
+
+
+def _text_of(file: Path) -> str:
+    """Return the text of a playbook, complete without the files in its folder."""
+    return with_scripts(with_paths(file.read_text("utf-8"), file), file.parent)
 
 
 def register_called(wiring: LocalWiring, playbook: Playbook, file: Path) -> None:
@@ -141,7 +146,7 @@ def register_called(wiring: LocalWiring, playbook: Playbook, file: Path) -> None
         found = beside(path, file) if path not in known else None
         known.add(path)
         if found is not None:
-            wanted += called(register(wiring.control, with_scripts(found.read_text("utf-8"), found.parent), str(found))[0])
+            wanted += called(register(wiring.control, _text_of(found), str(found))[0])
 
 
 def _check_replaced(tools: Iterable[str], source: str) -> None:

@@ -11,9 +11,10 @@ from collections.abc import Callable
 from dataclasses import field
 from typing import Final
 
+from noetl_core.dsl.templates import GO
 from noetl_core.values.frozen import mutable
 
-EXPRESSION: Final = re.compile(r"\{\{.*?\}\}", re.DOTALL)
+EXPRESSION: Final = re.compile(rf"(?!{GO})\{{\{{.*?\}}\}}", re.DOTALL)
 _HERE: Final = re.compile(r"<<-?[ \t]*(?:(['\"])(\w+)\1|\\?(\w+))")
 
 

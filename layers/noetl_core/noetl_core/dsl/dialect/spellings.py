@@ -19,6 +19,10 @@ _TEXTS: Final = ("code", "content", "text", "body", "inline")
 _REF: Final = re.compile(r"(?:\.data)?\._ref\b|\.reference(?:\.ref)?\b(?=\s*\}\})")
 _BASH: Final = re.compile(r"\bpipefail\b|\[\[ |<<<|<\(|^\s*(?:declare|mapfile|readarray) |\$\{\w+\[", re.MULTILINE)
 """Syntax that only bash has."""
+_OPTIONS: Final = re.compile(r"(?:[ \t]*(?:#.*)?\n)*[ \t]*set(?=.*[ \t](?:-[a-zA-Z]*u|nounset))((?:[ \t]+[-+\w]+)+)")
+"""Options that lines of shell code begin with, `-u` among them: who sets it thought of `-e`, too."""
+_ENDS: Final = re.compile(r"\s-\w*e|\berrexit\b")
+"""The option that a failing line ends the script."""
 _FETCHED: Final = ("prefer", "flight_endpoint", "bearer_token", "tls_ca_path", "client_cert_path", "client_key_path")
 _METHODS: Final = {"tools/call": "call", "tools/list": "list"}
 _AS_JSON: Final = re.compile(r"\s*\{\{(.*)\|\s*tojson\s*\}\}\s*\Z", re.DOTALL)
@@ -97,6 +101,8 @@ def _commands(e: Edits, task: Node, what: str) -> None:
         e.put(task, "script", ":", (task, "script"))
         return
     text = "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
+    if len(lines) == 1 and (options := _OPTIONS.match(text)) is not None and not _ENDS.search(options[1]):
+        text = f"set +e\n{text}"
     names: dict[str, str] = {}
     try:
         if "{%" in EXPRESSION.sub("", text) or "{#" in EXPRESSION.sub("", text):
@@ -117,6 +123,7 @@ def _commands(e: Edits, task: Node, what: str) -> None:
                 e.put(env, name, value, at)
     if "shell" not in task.value and _BASH.search(script):
         e.put(task, "shell", "bash", at)
+    e.r.reads.setdefault(script, ())  # what looks like a template in it is one of another program
     e.put(task, "script", script, at)
     e.remove(task, "cmds")
 

@@ -38,11 +38,16 @@ class PostgresCursor:
             raise BadInput(f"`cursor.params` cannot have {taken[0]}: the cursor binds that itself")
         self._params = dict(params)
         self._key = _name(fields.get("key") or "id", COLUMN, "key")
+        self._numbered = not fields.get("key") and _is_forgetful(fields)
+        """If true, rows without a key are accepted, and numbered within their claim."""
+        self._claim, self._count = "", 0
         self._statements: _Table | _Author = _Author(fields) if fields.get("claim") else _Table(fields, _in_sql(self._key))
         self.fills = self._statements.fills
 
     def claim(self, ids: ClaimIds, limit: int, lease_s: float) -> Inputs:
         texts = self._statements.claim()
+        if self._claim != ids.claim:
+            self._claim, self._count = ids.claim, 0
         return self._inputs(texts, ids, limit=limit, lease_s=lease_s)
 
     def claimed(self, result: Any) -> Claimed:
@@ -50,6 +55,10 @@ class PostgresCursor:
         hidden = self._statements.hidden
         key = KEY if isinstance(self._statements, _Table) else self._key.strip('"')
         for row in result["rows"]:
+            if self._numbered and key not in row:
+                self._count += 1
+                rows.append(Row(f"{self._claim}/{self._count}", row))
+                continue
             if row.get(key) is None:
                 raise BadInput(f"the rows of `cursor.claim` have no {key}: return the key, or name it in `cursor.key`")
             key_type = row.get(KEY_TYPE, key_type)
@@ -173,6 +182,13 @@ class _Author:
     def settle(self, what: str, key_type: str | None) -> tuple[str, Mapping[str, Any]] | None:
         text = self._texts.get("release" if what == "released" else what)
         return None if text is None else (text, {})
+
+
+def _is_forgetful(fields: Mapping[str, Any]) -> bool:
+    """Return whether a claim of the author returns no row twice, and no statement needs the keys of rows."""
+    claim = fields.get("claim")
+    others = any(fields.get(name) for name in ("renew", "done", "failed", "release"))
+    return isinstance(claim, str) and "%(claim_id)" not in claim and not others
 
 
 def _keys(rows: Sequence[Row]) -> list[str]:
