@@ -26,6 +26,7 @@ export function Executions() {
   const act = async (ids) => setActing({ ids, Batch: (await import("./batch.js")).Batch }); // no ids: all that fit
   useEffect(() => (setAt(-1), choose(new Set())), [status, q, path, since, label, cursor]);
   const pick = (id) => choose((before) => (before.has(id) ? new Set([...before].filter((one) => one !== id)) : new Set(before).add(id)));
+  useEffect(() => document.querySelector("tr.current a")?.focus(), [at]);
   const move = (by) => setAt((i) => Math.max(0, Math.min(rows.length - 1, i + by)));
   useKeys([
     { keys: "j", what: "Next row", run: () => move(1) },
@@ -107,7 +108,7 @@ function Row({ row, current, chosen, pick }) {
       ${labels.slice(0, LABELS).map(([k, v]) => html` <${Label} name=${k} value=${v} />`)}${labels.length > LABELS ? html` <span class="soft" title=${labels.map(([k, v]) => `${k}: ${v}`).join(", ")}>+${labels.length - LABELS}</span>` : null}</td>
     <td class="mono nowrap" title=${row.execution_id}>${shortId(row.execution_id)}</td>
     <td><${When} at=${row.started_at} /></td>
-    <td class="right number nowrap">${duration(row.duration_ms)}</td>
+    <td class="right number nowrap">${duration((row.redrive ?? row).duration_ms)}</td>
     <td class="soft anywhere">${row.waiting_for ? html`<span title=${row.waiting_for.map((w) => `since ${dateTime(w.since)}${w.held_by ? `, held by ${w.held_by}` : ""}`).join("; ")}>waits for ${bdi(row.waiting_for.map(waitWords).join(", "), 90)}</span>` : null}${row.error ? html`<span title=${oneLine(row.error.message, 500)}>${row.error.step ? html`<b>${bdi(row.error.step, 40)}</b>: ` : null}${bdi(row.error.message, 90)}</span>` : null}${row.warnings ? html` <span class="tone-hold nowrap">${plural(row.warnings, "warning")}</span>` : null}</td>
   </tr>`;
 }

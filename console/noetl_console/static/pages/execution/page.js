@@ -78,6 +78,7 @@ function asOf(graph) {
 
 function Head({ run }) {
   const { head, summary, id, state } = run;
+  const { redrive } = head;
   const labels = Object.entries(summary?.labels ?? {});
   return html`<header class="head">
     <div class="title">
@@ -87,8 +88,8 @@ function Head({ run }) {
     </div>
     <div class="about soft"><span class="mono">${id}</span><${Copy} text=${id} what="id" />
       <span title=${dateTime(head.started_at)}>started <${When} at=${head.started_at} /></span>
-      <span>${head.ended ? "took" : "for"} <span class="number">${duration(head.duration_ms)}</span></span>
-      ${head.epoch ? html`<span>redriven ${head.epoch === 1 ? "once" : `${head.epoch} times`}</span>` : null}
+      ${redrive ? html`<span>redriven ${head.epoch === 1 ? "once" : `${head.epoch} times`}, <${When} at=${redrive.at} /></span>` : null}
+      <span>${head.ended ? "took" : "for"} <span class="number">${duration((redrive ?? head).duration_ms)}</span>${redrive ? " since" : ""}</span>
       ${summary?.parent ? html`<span>part of <a class="mono" href=${href(["executions", summary.parent.execution_id])}>${shortId(summary.parent.execution_id)}</a></span>` : null}
     </div>
     <${Actions} run=${run} />

@@ -10,7 +10,7 @@ export function Steps({ run }) {
   const { steps, state, summary, moment } = run;
   const rows = moment.at && state
     ? Object.entries(state.steps).map(([name, s]) => ({ name, ...s }))
-    : Object.entries(steps).map(([name, s]) => ({ name, ...s, tokens: (s.tokens ?? 0) + (s.parked ?? 0), result: summary?.steps[name]?.result }));
+    : Object.entries(steps).map(([name, s]) => ({ name, ...s, result: summary?.steps[name]?.result }));
   if (!rows.length) return html`<div class="content"><${Empty} title="No step was reached">${moment.at ? "At this moment nothing had run." : "Nothing has run yet."}<//></div>`;
   return html`<div class="content"><${Table} heads=${["Step", "Status", ["Runs", "right"], ["Open", "right"], ["Tokens", "right"], "Loop", "Result"]}>
     ${rows.slice(0, MOST).map((row) => html`<tr key=${row.name} aria-selected=${row.name === run.step} onClick=${() => run.select(row.name)}>

@@ -87,6 +87,13 @@ class Wait(TypedDict):
     step: NotRequired[str]
 
 
+class Redrive(TypedDict):
+    """The newest redrive, and how long the execution has taken since then; null: it has not ended."""
+
+    at: str
+    duration_ms: int | None
+
+
 class Execution(TypedDict):
     """An execution: its status, result, ctx, error and steps."""
 
@@ -101,6 +108,7 @@ class Execution(TypedDict):
     finished_at: str | None
     duration_ms: int
     events: int
+    redrive: NotRequired[Redrive]
     waiting_for: NotRequired[list[Wait]]
     reason: NotRequired[str]
     parent: NotRequired[Parent]
@@ -183,6 +191,7 @@ class ListedExecution(TypedDict):
     labels: dict[str, str]
     warnings: int
     """The number of its warnings."""
+    redrive: NotRequired[Redrive]
     waiting_for: NotRequired[list[Wait]]
     """Its wait, or the first of several; kind `retry` is the next attempt of a task."""
 

@@ -78,6 +78,7 @@ def summary(control: Control, execution_id: str) -> dict[str, Any]:
         "duration_ms": ((finished or control.clock.now()) - state.started_at) // 1000,
         "events": state.events,
     }
+    out |= redrive_of(state.redriven_at, finished or control.clock.now())
     if status == "waiting":
         out["waiting_for"] = [*awaited(control, state), *waiting_for(state)]
     if state.stuck:
@@ -182,7 +183,14 @@ def head_as_dict(head: Head) -> dict[str, Any]:
         **({} if head.search is None else {"search": head.search}),
         "labels": dict(head.labels),
         "warnings": head.warnings,
+        **redrive_of(head.redriven_at, head.finished_at),
     }
+
+
+def redrive_of(at: int, until: int | None) -> dict[str, Any]:
+    """Return `redrive`: the instant of the newest redrive, and the time since it; empty if there was none."""
+    took = None if until is None else (until - at) // 1000
+    return {"redrive": {"at": to_rfc3339(at), "duration_ms": took}} if at else {}
 
 
 def version_as_dict(v: PlaybookVersion) -> catalog_shapes.PlaybookVersion:
