@@ -85,6 +85,8 @@ class Wait(TypedDict):
     held_by: NotRequired[list[str]]
     position: NotRequired[int]
     step: NotRequired[str]
+    schema: NotRequired[Any]
+    """What an answer must match."""
 
 
 class Redrive(TypedDict):
@@ -100,6 +102,8 @@ class Execution(TypedDict):
     execution_id: str
     status: ExecutionStatus
     playbook: PlaybookVersion
+    input: dict[str, Any]
+    """Its workload, with the payload of its request."""
     result: Any
     ctx: dict[str, Any]
     error: Failure | None

@@ -14,6 +14,7 @@ from noetl_core.engine.records import StreamId, control_events
 from noetl_core.engine.state import Run, State, StepState
 from noetl_core.engine.statuses import TERMINAL
 from noetl_core.engine.warnings import warnings_of
+from noetl_core.engine.workload import workload_of
 from noetl_core.events.shapes import Wait
 from noetl_core.expr import is_reference
 from noetl_core.log.concurrent_reads import at_once
@@ -69,6 +70,7 @@ def summary(control: Control, execution_id: str) -> dict[str, Any]:
         "execution_id": execution_id,
         "status": status,
         "playbook": {"path": state.path, "version": state.version, "digest": state.digest},
+        "input": _input(control, state),
         "result": values.at(state.result) if state.status == "completed" else None,
         "ctx": state.ctx,
         "error": error_of(control, state, values),
@@ -106,9 +108,21 @@ def summary(control: Control, execution_id: str) -> dict[str, Any]:
     return out
 
 
+def _input(control: Control, state: State) -> dict[str, Any]:
+    """Return the workload with the payload of the request."""
+    try:
+        return workload_of(control.playbook(state.digest), state)
+    except InvalidPlaybook:  # of an older version
+        return {**state.rendered, **state.payload}
+
+
 def waiting_for(state: State) -> list[dict[str, Any]]:
-    """Return the waits of open runs."""
-    return [shown_wait(wait) for run in state.runs.values() for wait in run.waits]
+    """Return the waits of open runs; those for an answer with the schema that it must match."""
+    return [
+        shown_wait(wait) | ({"schema": wait["schema"]} if "schema" in wait else {})
+        for run in state.runs.values()
+        for wait in run.waits
+    ]
 
 
 def shown_wait(wait: Wait) -> dict[str, Any]:
