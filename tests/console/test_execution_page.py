@@ -15,7 +15,7 @@ from tests.console.browser import Watched
 from tests.console.stored import Stored
 from tests.properties import some
 
-VIEWS = ("graph", "timeline", "steps", "iterations", "events", "logs", "ctx", "cost", "decisions")
+VIEWS = ("overview", "graph", "timeline", "steps", "iterations", "events", "logs", "ctx", "cost", "decisions")
 
 
 def tree(page: Page) -> dict[str, str]:
@@ -49,7 +49,7 @@ def test_costs_of_a_long_history_say_that_they_are_estimated(
 
 
 def test_the_tree_says_what_the_graph_draws(page: Watched, looked_at: Stored) -> None:
-    page.open(f"executions/{looked_at.shop}", "canvas")
+    page.open(f"executions/{looked_at.shop}/graph", "canvas")
     expect(page.page.get_by_role("treeitem")).to_have_count(6)
     assert tree(page.page) == {
         "start": "ok",
@@ -68,7 +68,7 @@ def test_the_tree_says_what_the_graph_draws(page: Watched, looked_at: Stored) ->
 
 @pytest.mark.nightly
 def test_the_canvas_is_used_by_pointer_and_by_keys(page: Watched, looked_at: Stored) -> None:
-    page.open(f"executions/{looked_at.shop}", "canvas")
+    page.open(f"executions/{looked_at.shop}/graph", "canvas")
     canvas = page.page.locator("canvas")
     canvas.focus()
     page.page.keyboard.press("ArrowDown")
@@ -85,7 +85,7 @@ def test_the_canvas_is_used_by_pointer_and_by_keys(page: Watched, looked_at: Sto
 
 def at_random_positions(page: Watched, stored: Stored, execution: str, positions: int) -> None:
     """The tree beside the graph, and the status, are those of `state?at=` of the same event."""
-    page.open(f"executions/{execution}", "canvas")
+    page.open(f"executions/{execution}/graph", "canvas")
     count = asked(stored, f"executions/{execution}/changes", "limit=0")["count"]
     slider = page.page.get_by_role("slider", name="Event")
     for position in random.Random(7).sample(range(count), positions):

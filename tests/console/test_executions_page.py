@@ -76,5 +76,9 @@ def test_warnings_are_counted_in_the_list_and_named_on_the_page(page: Watched, l
     warned = page.page.locator("tbody tr", has_text="warning").first
     expect(warned).to_contain_text("2 warnings")
     warned.locator("a").first.click()
-    page.page.locator("details.warned summary").click()
-    expect(page.page.locator("details.warned li").first).to_contain_text("an iteration failed")
+    expect(page.page.locator(".overview .why li").first).to_contain_text("2 of 3,000 iterations of items failed")
+    page.page.get_by_role("button", name="Iteration 617").click()
+    inspector = page.page.get_by_role("complementary", name="Selected")
+    expect(inspector.locator(".box").first).to_have_text("617")
+    inspector.get_by_role("button", name="Redrive this one…").click()
+    expect(page.page.get_by_role("dialog").get_by_label("From")).to_have_value("items@617")

@@ -53,3 +53,4 @@ def test_what_waits_for_an_answer_says_what_would_be_one() -> None:
         run_until_it_waits(local, execution_id)
         (wait,) = changes(local.control, execution_id, b"key")["waiting_for"]
     assert wait["schema"]["required"] == ["ok"]
+    assert wait["decision"] == {"key": "ok", "yes": "Approve", "no": "Reject"}

@@ -92,7 +92,7 @@ function Filters({ query }) {
 function Rows({ rows, at, chosen, pick, choose }) {
   const all = rows.every((row) => chosen.has(row.execution_id));
   const pickAll = html`<input type="checkbox" aria-label="Choose all of this page" checked=${all} onChange=${() => choose(all ? new Set() : new Set(rows.map((row) => row.execution_id)))} />`;
-  return html`<${Table} heads=${[[pickAll, "pick"], "Status", "Playbook", "Execution", "Started", ["Took", "right"], "Error"]}>
+  return html`<${Table} look="rows" heads=${[[pickAll, "pick"], "Status", "Playbook", "Execution", "Started", ["Took", "right"], "Error"]}>
     ${rows.map((row, i) => html`<${Row} key=${row.execution_id} row=${row} current=${i === at} chosen=${chosen.has(row.execution_id)} pick=${pick} />`)}<//>`;
 }
 
@@ -103,7 +103,7 @@ function Row({ row, current, chosen, pick }) {
   const labels = Object.entries(row.labels ?? {});
   return html`<tr class=${current ? "current" : ""} onClick=${open}>
     <td class="pick"><input type="checkbox" aria-label=${`Choose ${row.execution_id}`} checked=${chosen} onChange=${() => pick(row.execution_id)} /></td>
-    <td><${Status} value=${row.status} /></td>
+    <td><${Status} value=${row.status} warnings=${row.warnings} /></td>
     <td><a href=${href(["executions", row.execution_id])}>${bdi(row.playbook.path, 80)}</a>${" "}<span class="soft nowrap">v${row.playbook.version}</span>
       ${labels.slice(0, LABELS).map(([k, v]) => html` <${Label} name=${k} value=${v} />`)}${labels.length > LABELS ? html` <span class="soft" title=${labels.map(([k, v]) => `${k}: ${v}`).join(", ")}>+${labels.length - LABELS}</span>` : null}</td>
     <td class="mono nowrap" title=${row.execution_id}>${shortId(row.execution_id)}</td>

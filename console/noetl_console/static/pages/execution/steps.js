@@ -15,7 +15,7 @@ export function Steps({ run }) {
   return html`<div class="content"><${Table} heads=${["Step", "Status", ["Runs", "right"], ["Open", "right"], ["Tokens", "right"], "Loop", "Result"]}>
     ${rows.slice(0, MOST).map((row) => html`<tr key=${row.name} aria-selected=${row.name === run.step} onClick=${() => run.select(row.name)}>
       <td><button class="button plain" onClick=${() => run.select(row.name)}>${bdi(row.name, 60)}</button></td>
-      <td><${Status} value=${row.status} /></td>
+      <td><${Status} value=${row.status} warnings=${row.loop?.failed} /></td>
       <td class="right number">${number(row.visits)}</td><td class="right number">${row.open ? number(row.open) : ""}</td><td class="right number">${row.tokens ? number(row.tokens) : ""}</td>
       <td class="nowrap">${row.loop ? html`${number(row.loop.succeeded + row.loop.failed)}/${number(row.loop.total)}${row.loop.failed ? html` <b class="tone-bad">${number(row.loop.failed)} failed</b>` : null}` : ""}</td>
       <td class="mono soft">${row.result === undefined || row.result === null ? "" : bdi(stored(row.result) || row.result, 80)}</td></tr>`)}<//>

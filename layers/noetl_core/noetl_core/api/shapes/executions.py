@@ -67,6 +67,14 @@ class StepSummary(TypedDict):
     loop: NotRequired[LoopCounts]
 
 
+class Decision(TypedDict):
+    """The one required boolean of an answer, and the words of the buttons for true and false."""
+
+    key: str
+    yes: str
+    no: str
+
+
 class Wait(TypedDict):
     """A wait of an execution."""
 
@@ -87,6 +95,7 @@ class Wait(TypedDict):
     step: NotRequired[str]
     schema: NotRequired[Any]
     """What an answer must match."""
+    decision: NotRequired[Decision]
 
 
 class Redrive(TypedDict):
@@ -390,6 +399,7 @@ class OpenCallback(TypedDict):
     iteration: NotRequired[Any]
     description: NotRequired[str | None]
     schema: NotRequired[dict[str, Any] | None]
+    decision: NotRequired[Decision]
     heartbeat: NotRequired[float | None]
     until: NotRequired[str]
 

@@ -7,7 +7,7 @@ from typing import Any, Literal, NotRequired
 from typing_extensions import TypedDict
 
 from noetl_core.api.shapes.catalog import PlaybookVersion
-from noetl_core.api.shapes.executions import ExecutionStatus, Failure, LoopCounts, Redrive, Wait
+from noetl_core.api.shapes.executions import Decision, ExecutionStatus, Failure, LoopCounts, Redrive, Wait
 
 
 class StepStanding(TypedDict):
@@ -58,6 +58,7 @@ class WaitingCallback(TypedDict):
     iteration: NotRequired[Any]
     description: NotRequired[Any]
     schema: NotRequired[Any]
+    decision: NotRequired[Decision]
     heartbeat: NotRequired[float | None]
     until: NotRequired[str]
 

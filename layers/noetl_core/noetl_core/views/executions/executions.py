@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from noetl_core.api.refused import BadCursor
 from noetl_core.control import unreadable_logs
+from noetl_core.control.callbacks import form_of
 from noetl_core.control.core import Control
 from noetl_core.dsl.reading.diagnostics import InvalidPlaybook
 from noetl_core.engine.fold.control_stream import fold
@@ -117,9 +118,9 @@ def _input(control: Control, state: State) -> dict[str, Any]:
 
 
 def waiting_for(state: State) -> list[dict[str, Any]]:
-    """Return the waits of open runs; those for an answer with the schema that it must match."""
+    """Return the waits of open runs; those for an answer with its form."""
     return [
-        shown_wait(wait) | ({"schema": wait["schema"]} if "schema" in wait else {})
+        shown_wait(wait) | form_of(wait)
         for run in state.runs.values()
         for wait in run.waits
     ]
