@@ -56,7 +56,12 @@ def test_a_callback_is_answered_in_the_inbox_by_a_form_of_its_schema(hands: Watc
     execution = acted_on.start(APPROVE, {"amount": 77})
     hands.open("inbox", "li.card")
     card = hands.page.locator("li.card", has_text="Approve 77 EUR?")
-    expect(card.get_by_label("Why")).to_be_visible()  # the newest is open
+    other = hands.page.locator("li.card", has_text="Approve 1200 EUR?")
+    other.get_by_role("button", name="Answer…").click()
+    hands.page.reload()
+    expect(other.get_by_label("Why")).to_be_visible()  # the address has it
+    card.get_by_role("button", name="Answer…").click()
+    expect(card.get_by_label("Why")).to_be_visible()
     assert barriers(hands.page) == []
     card.get_by_label("Why").fill("it is cheap")
     card.get_by_role("button", name="Approve").click()

@@ -6,13 +6,13 @@ import random
 import re
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from noetl_core.views.explain import cost
 from tests.console.answers import asked
 from tests.console.barriers import barriers
 from tests.console.browser import Watched
-from tests.console.stored import Stored
+from tests.console.stored import HEAD, Stored
 from tests.properties import some
 
 VIEWS = ("overview", "graph", "timeline", "steps", "iterations", "events", "logs", "ctx", "cost", "decisions")
@@ -157,3 +157,30 @@ def test_a_template_is_rendered(page: Watched, looked_at: Stored) -> None:
     page.page.get_by_role("textbox", name="Template").fill("{{ ctx.last * 100 }}")
     page.page.get_by_role("button", name="Render").click()
     expect(page.page.locator(".box .json")).to_have_text("800")
+
+
+TRIES = (
+    HEAD
+    + """metadata: { name: tries, path: demo/tries }
+workflow:
+  - step: tries
+    tool: { name: call, kind: python, code: "raise ValueError('no')", spec: { policy: { rules: [{ else: { then: { do: retry, attempts: 3, delay: 0.01 } } }] } } }
+"""
+)
+
+
+def test_attempts_are_apart_and_a_parked_token_is_one(hands: Watched, acted_on: Stored) -> None:
+    execution = acted_on.start(TRIES)
+    hands.open(f"executions/{execution}/timeline", ".lane")
+    expect(hands.page.locator(".lane i.bad")).to_have_count(3)
+    expect(hands.page.locator(".lane")).to_have_attribute("aria-label", re.compile("3 attempts"))
+
+    def parked(route: Route) -> None:
+        answer = route.fetch()
+        steps = {"tries": {"status": None, "visits": 0, "open": 0, "tokens": 1, "parked": 1, "arcs": {}}}
+        route.fulfill(response=answer, json={**answer.json(), "steps": steps})
+
+    hands.page.route("**/changes?*", parked)
+    hands.open("executions", "tbody tr")
+    hands.open(f"executions/{execution}/steps", "tbody tr")
+    expect(hands.page.locator("tbody td").nth(4)).to_have_text("1")

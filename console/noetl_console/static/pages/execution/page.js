@@ -39,7 +39,7 @@ export function Execution({ parts }) {
   const select = (step, more = {}) => put({ step, i: "", ...more });
   const open = (view, more = {}) => go(["executions", id, view], { ...route.peek().query, ...more });
   useKeys([
-    ...names.slice(0, 9).map((name, i) => ({ keys: String(i + 1), what: `Show ${VIEWS[name][1].toLowerCase()}`, run: () => open(name) })),
+    ...names.map((name, i) => ({ keys: i ? String(i) : "o", what: `Show ${VIEWS[name][1].toLowerCase()}`, run: () => open(name) })),
     { keys: "Escape", what: "Select nothing", run: () => (route.peek().query.i ? put({ i: "" }) : put({ step: "" })) },
   ]);
   useEffect(() => {
