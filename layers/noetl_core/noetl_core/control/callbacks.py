@@ -71,6 +71,25 @@ class _VisitStatus:
     over: str = ""
 
 
+@frozen
+class Question:
+    """A callback as the holder of its token sees it. `over` says why it no longer waits; `ready` is False before it does."""
+
+    asked: Mapping[str, Any]
+    answered: bool = False
+    over: str = ""
+    ready: bool = True
+
+
+def question(control: Control, token: str) -> Question:
+    """Return the question of a callback. Nothing is written. Raises `Forged`, `NotFound`, `Unavailable`."""
+    target = target_of(token, _key(control))
+    visit = _visit_status(control, target)
+    shown = {} if visit.wait is None or visit.run is None else shown_wait(visit.run, visit.wait)
+    asked = {"path": visit.state.path, "step": "", **shown}
+    return Question(asked, visit.answered, visit.over, visit.wait is not None)
+
+
 def answer(control: Control, token: str, data: Any = None, error: Mapping[str, Any] | None = None) -> Reply:
     """Answer a callback with `data`, or with `error {kind?, message?, code?, retryable?, details?}`.
 

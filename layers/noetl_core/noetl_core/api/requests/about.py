@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from noetl_core.api.request import Http, Request
+from noetl_core.api.request import HTML, Http, Request
 
-HTML = "text/html; charset=utf-8"
 
 
 class GetDocument(Request[dict[str, Any]]):
