@@ -19,7 +19,8 @@ STYLE: Final = """
 body { margin: 0; min-height: 100vh; background: var(--ground); color: var(--text); font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; padding: 24px 16px; }
 main { max-width: 34rem; margin: 0 auto; background: var(--card); border-radius: 14px; padding: 24px; box-shadow: 0 1px 3px rgb(0 0 0 / 15%); }
 .from, .until, .hint { color: var(--soft); font-size: 14px; margin: 0; overflow-wrap: anywhere; }
-h1 { font-size: 22px; line-height: 1.3; margin: 6px 0 10px; overflow-wrap: anywhere; white-space: pre-wrap; }
+h1 { font-size: 22px; line-height: 1.3; margin: 6px 0 10px; overflow-wrap: anywhere; }
+.more { margin: 0 0 10px; overflow-wrap: anywhere; white-space: pre-wrap; }
 label, legend { display: block; font-weight: 600; margin: 18px 0 4px; }
 input, select, textarea { width: 100%; min-height: 44px; padding: 8px 10px; font: inherit; color: inherit; background: transparent; border: 1px solid var(--line); border-radius: 8px; }
 select option { color: #1a2230; background: #fff; }
@@ -61,7 +62,10 @@ def question(
     schema, description = asked.get("schema"), asked.get("description")
     title = description if isinstance(description, str) and description else f"{asked['path']} asks for an answer"
     decision = decision_of(schema)
+    title, _, more = title.strip().partition("\n")
     out = [f"<p class=from><bdi>{escape(asked['path'])}</bdi> · {escape(asked['step'])}</p><h1><bdi>{escape(title)}</bdi></h1>"]
+    if more:
+        out.append(f"<p class=more><bdi>{escape(more)}</bdi></p>")
     if "until" in asked:
         out.append(f"<p class=until>Please answer before {_instant(asked['until'])}.</p>")
     if wrong:
