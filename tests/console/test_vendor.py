@@ -81,6 +81,6 @@ def test_modules_are_sent_without_their_comments_and_are_no_other_for_it() -> No
                 assert not template, f"{name}: a template has a line that looks like a comment: {before}"
             template ^= after.replace("\\`", "").count("`") % 2 == 1
     assert (
-        sent(b"  a = 1; // left out\n  // so\n/** and\n * this */\nb = `c; // d`;\ne(\"f; // g\");\n")
-        == b"a = 1;\n\n\n\nb = `c; // d`;\ne(\"f; // g\");\n"
+        sent(b'  a = 1; // left out\n  // so\n/** and\n * this */\nb = `c; // d`;\ne("f; // g");\n')
+        == b'a = 1;\n\n\n\nb = `c; // d`;\ne("f; // g");\n'
     )

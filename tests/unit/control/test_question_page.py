@@ -18,9 +18,13 @@ from tests.waiting import run_until_it_waits
 
 __all__ = ["client"]
 
-ORDER = ASK.replace("Ship it?", "Ship <b>2</b> parcels?").replace("heartbeat: 1h", "timeout: 2h").replace(
-    "properties: { ok: { type: boolean } }",
-    "properties: { ok: { type: boolean, default: true }, day: { type: string, format: date, title: 'The \"day\"' }, note: { type: string } }",
+ORDER = (
+    ASK.replace("Ship it?", "Ship <b>2</b> parcels?")
+    .replace("heartbeat: 1h", "timeout: 2h")
+    .replace(
+        "properties: { ok: { type: boolean } }",
+        "properties: { ok: { type: boolean, default: true }, day: { type: string, format: date, title: 'The \"day\"' }, note: { type: string } }",
+    )
 )
 
 
@@ -87,7 +91,7 @@ def test_a_form_is_the_answer_once(asked: Asked, client: Client) -> None:
 def test_an_answer_that_does_not_fit_is_asked_for_again_with_what_was_typed(asked: Asked) -> None:
     undecided = asked.send(**{"field.note": 'a "<note>'})
     assert (undecided.status, "choose Approve or Reject" in words(undecided)) == (422, True)
-    assert 'value=\'a &quot;&lt;note&gt;\'' in undecided.sent
+    assert "value='a &quot;&lt;note&gt;'" in undecided.sent
     wrong = asked.send(decision="yes", **{"field.day": "tomorrow"})
     assert (wrong.status, "the answer.day is not a date" in words(wrong)) == (422, True)
     assert "action='answer'" in wrong.sent, "relative to where it was sent"

@@ -7,7 +7,6 @@ from typing import Any
 from noetl_core.api.request import HTML, Http, Request
 
 
-
 class GetDocument(Request[dict[str, Any]]):
     """This document."""
 

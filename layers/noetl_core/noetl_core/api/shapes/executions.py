@@ -217,10 +217,12 @@ class TriggerName(TypedDict):
 
 
 class Executions(TypedDict):
-    """A page of executions; `cursor` continues after it, null: there are no more."""
+    """A page of executions; `cursor` continues after it, null: there are no more. `searched` counts the executions that were
+    examined for it."""
 
     executions: list[ListedExecution]
     cursor: str | None
+    searched: int
 
 
 class Event(TypedDict):

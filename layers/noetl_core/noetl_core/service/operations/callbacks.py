@@ -84,7 +84,9 @@ def _page(
         found = callbacks.question(on.control(), token)
     except callbacks.Forged:
         return question_page.notice(
-            "This link is not valid", "It may have been cut or changed on its way. Please open it from the message that it came in.", 403
+            "This link is not valid",
+            "It may have been cut or changed on its way. Please open it from the message that it came in.",
+            403,
         )
     except NotFound:
         return question_page.notice("This question is over", "It was asked long ago, and nothing of it is kept.", 404)
@@ -93,7 +95,9 @@ def _page(
     if found.over:
         return question_page.notice("Too late", f"This question no longer waits for an answer: {found.over}.", 410)
     if not found.ready:
-        return question_page.notice("Not quite ready", "The question is being prepared. Please open this link again in a moment.", 200)
+        return question_page.notice(
+            "Not quite ready", "The question is being prepared. Please open this link again in a moment.", 200
+        )
     return question_page.question(found.asked, action, texts, wrong, 422 if wrong else 200)
 
 

@@ -119,11 +119,7 @@ def _input(control: Control, state: State) -> dict[str, Any]:
 
 def waiting_for(state: State) -> list[dict[str, Any]]:
     """Return the waits of open runs; those for an answer with its form."""
-    return [
-        shown_wait(wait) | form_of(wait)
-        for run in state.runs.values()
-        for wait in run.waits
-    ]
+    return [shown_wait(wait) | form_of(wait) for run in state.runs.values() for wait in run.waits]
 
 
 def shown_wait(wait: Wait) -> dict[str, Any]:
