@@ -20,6 +20,8 @@ TYPES = {
 LIBRARIES = "vendor"
 COMMENT = re.compile(rb"^[ \t]*(?://[^\n]*|/\*.*?\*/[ \t]*)$", re.MULTILINE | re.DOTALL)
 """A comment on lines of its own. No template literal of a module has such a line."""
+AROUND = re.compile(rb"^[ \t]+|(?<=[;,{}()\[\]]) +// [^\n`\"]*$", re.MULTILINE)
+"""The indentation of a line, and a comment after its code. Templates of htm ignore the first; no template has the second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,5 +46,5 @@ def assets(folder: Path = STATIC) -> dict[str, Asset]:
 
 
 def sent(module: bytes) -> bytes:
-    """Return a module without its comments, which every page would load otherwise. Lines keep their numbers."""
-    return COMMENT.sub(lambda found: b"\n" * found[0].count(b"\n"), module)
+    """Return a module without its comments and indentation, which every page would load otherwise. Lines keep their numbers."""
+    return AROUND.sub(b"", COMMENT.sub(lambda found: b"\n" * found[0].count(b"\n"), module))

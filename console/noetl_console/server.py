@@ -42,8 +42,8 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 LOCKED = (
-    "This address lets in once, and it was used before, or it is not the whole one. Press Enter where `noetl console` runs: it"
-    " prints a new one.\n"
+    "This address does not let you in: it works once, and only until `noetl console` ends. Press Enter where `noetl console` runs, or\n"
+    "start it again: it prints a new one.\n"
 )
 
 

@@ -9,6 +9,8 @@ from typing import Any
 from playwright.sync_api import Page
 
 SERIOUS = ("serious", "critical")
+ALSO = ("landmark-unique", "heading-order")
+"""Findings of less weight that have misled somebody here."""
 
 
 @cache
@@ -21,11 +23,11 @@ def barriers(page: Page) -> list[str]:
     if not page.evaluate("() => 'axe' in globalThis"):
         page.evaluate(_axe())
     found: dict[str, Any] = page.evaluate(
-        "() => axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'], resultTypes: ['violations'], preload: false})"
+        "() => axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'], resultTypes: ['violations'], preload: false})"
     )
     return [
         f"{v['id']}: {v['help']}: {n['target']} {n['any'][0]['message'] if n['any'] else ''}"
         for v in found["violations"]
-        if v["impact"] in SERIOUS
+        if v["impact"] in SERIOUS or v["id"] in ALSO
         for n in v["nodes"]
     ]

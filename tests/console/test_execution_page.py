@@ -6,16 +6,16 @@ import random
 import re
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from noetl_core.views.explain import cost
 from tests.console.answers import asked
 from tests.console.barriers import barriers
 from tests.console.browser import Watched
-from tests.console.stored import Stored
+from tests.console.stored import HEAD, Stored
 from tests.properties import some
 
-VIEWS = ("graph", "timeline", "steps", "iterations", "events", "logs", "ctx", "cost", "decisions")
+VIEWS = ("overview", "graph", "timeline", "steps", "iterations", "events", "logs", "ctx", "cost", "decisions")
 
 
 def tree(page: Page) -> dict[str, str]:
@@ -49,7 +49,7 @@ def test_costs_of_a_long_history_say_that_they_are_estimated(
 
 
 def test_the_tree_says_what_the_graph_draws(page: Watched, looked_at: Stored) -> None:
-    page.open(f"executions/{looked_at.shop}", "canvas")
+    page.open(f"executions/{looked_at.shop}/graph", "canvas")
     expect(page.page.get_by_role("treeitem")).to_have_count(6)
     assert tree(page.page) == {
         "start": "ok",
@@ -68,7 +68,7 @@ def test_the_tree_says_what_the_graph_draws(page: Watched, looked_at: Stored) ->
 
 @pytest.mark.nightly
 def test_the_canvas_is_used_by_pointer_and_by_keys(page: Watched, looked_at: Stored) -> None:
-    page.open(f"executions/{looked_at.shop}", "canvas")
+    page.open(f"executions/{looked_at.shop}/graph", "canvas")
     canvas = page.page.locator("canvas")
     canvas.focus()
     page.page.keyboard.press("ArrowDown")
@@ -85,7 +85,7 @@ def test_the_canvas_is_used_by_pointer_and_by_keys(page: Watched, looked_at: Sto
 
 def at_random_positions(page: Watched, stored: Stored, execution: str, positions: int) -> None:
     """The tree beside the graph, and the status, are those of `state?at=` of the same event."""
-    page.open(f"executions/{execution}", "canvas")
+    page.open(f"executions/{execution}/graph", "canvas")
     count = asked(stored, f"executions/{execution}/changes", "limit=0")["count"]
     slider = page.page.get_by_role("slider", name="Event")
     for position in random.Random(7).sample(range(count), positions):
@@ -157,3 +157,30 @@ def test_a_template_is_rendered(page: Watched, looked_at: Stored) -> None:
     page.page.get_by_role("textbox", name="Template").fill("{{ ctx.last * 100 }}")
     page.page.get_by_role("button", name="Render").click()
     expect(page.page.locator(".box .json")).to_have_text("800")
+
+
+TRIES = (
+    HEAD
+    + """metadata: { name: tries, path: demo/tries }
+workflow:
+  - step: tries
+    tool: { name: call, kind: python, code: "raise ValueError('no')", spec: { policy: { rules: [{ else: { then: { do: retry, attempts: 3, delay: 0.01 } } }] } } }
+"""
+)
+
+
+def test_attempts_are_apart_and_a_parked_token_is_one(hands: Watched, acted_on: Stored) -> None:
+    execution = acted_on.start(TRIES)
+    hands.open(f"executions/{execution}/timeline", ".lane")
+    expect(hands.page.locator(".lane i.bad")).to_have_count(3)
+    expect(hands.page.locator(".lane")).to_have_attribute("aria-label", re.compile("3 attempts"))
+
+    def parked(route: Route) -> None:
+        answer = route.fetch()
+        steps = {"tries": {"status": None, "visits": 0, "open": 0, "tokens": 1, "parked": 1, "arcs": {}}}
+        route.fulfill(response=answer, json={**answer.json(), "steps": steps})
+
+    hands.page.route("**/changes?*", parked)
+    hands.open("executions", "tbody tr")
+    hands.open(f"executions/{execution}/steps", "tbody tr")
+    expect(hands.page.locator("tbody td").nth(4)).to_have_text("1")

@@ -26,6 +26,10 @@ def test_a_status_is_chosen_and_stands_in_the_address(page: Watched) -> None:
     assert page.page.url.endswith("#/executions?status=failed")
     page.page.go_back()
     expect(page.page.locator("tbody tr")).to_have_count(6)
+    page.page.route("**/api/executions?*", lambda route: route.abort())
+    page.page.get_by_label("Status", exact=True).select_option("completed")
+    expect(page.page.get_by_role("alert")).to_contain_text("No answer")
+    expect(page.page.locator("tbody tr")).to_have_count(0)  # those of before are not of the filter
 
 
 def test_keys_go_through_the_list_and_are_shown(page: Watched, looked_at: Stored) -> None:
@@ -36,6 +40,7 @@ def test_keys_go_through_the_list_and_are_shown(page: Watched, looked_at: Stored
     expect(page.page.get_by_role("dialog")).to_have_count(0)
     page.page.keyboard.press("j")
     page.page.keyboard.press("j")
+    expect(page.page.locator("tbody tr.current a").first).to_be_focused()
     page.page.keyboard.press("Enter")
     page.page.wait_for_url(f"**/#/executions/{looked_at.items}")
 
@@ -71,5 +76,9 @@ def test_warnings_are_counted_in_the_list_and_named_on_the_page(page: Watched, l
     warned = page.page.locator("tbody tr", has_text="warning").first
     expect(warned).to_contain_text("2 warnings")
     warned.locator("a").first.click()
-    page.page.locator("details.warned summary").click()
-    expect(page.page.locator("details.warned li").first).to_contain_text("an iteration failed")
+    expect(page.page.locator(".overview .why li").first).to_contain_text("2 of 3,000 iterations of items failed")
+    page.page.get_by_role("button", name="Iteration 617").click()
+    inspector = page.page.get_by_role("complementary", name="Selected")
+    expect(inspector.locator(".box").first).to_have_text("617")
+    inspector.get_by_role("button", name="Redrive this one…").click()
+    expect(page.page.get_by_role("dialog").get_by_label("From")).to_have_value("items@617")

@@ -49,7 +49,7 @@ def test_no_value_becomes_markup(page: Watched, looked_at: Stored, view: str) ->
     assert page.page.locator("img[onerror], img[src='x']").count() == 0
     assert dialogs == []
     if view != "iterations":
-        expect(page.page.locator(".execution > .failure")).to_contain_text(IMAGE)
+        expect(page.page.locator(".brief, .overview .failure").first).to_contain_text(IMAGE)
 
 
 def test_texts_from_right_to_left_stay_in_their_place(page: Watched, looked_at: Stored) -> None:

@@ -14,8 +14,9 @@ from tests.properties import some
 
 PAGES = {
     "executions": "tbody tr",
+    "executions/{items}": ".overview .failure",
     "executions/{items}/graph?step=items": ".inspector .heat",
-    "executions/{approve}/graph": ".waits",
+    "executions/{approve}": ".waits",
     "executions/{hostile}/graph?step=fails": ".inspector .failure",
     "executions/{shop}/timeline": ".lane",
     "executions/{items}/steps": "tbody tr",
@@ -39,6 +40,11 @@ BEYOND = """() => [...document.querySelectorAll("body, main *")]
     .filter(e => { const box = e.getBoundingClientRect(); return box.width > 1 && (box.right > innerWidth + 1 || box.left < -1) })
     .map(e => e.outerHTML.slice(0, 120))"""
 
+UNMARKED = """() => [...document.querySelectorAll(".scroll, .tabs, .rail")]
+    .filter(e => e.scrollWidth > e.clientWidth + 1 && !getComputedStyle(e).backgroundImage.includes("gradient"))
+    .map(e => e.outerHTML.slice(0, 120))"""
+"""What goes on beyond its edge without a cue."""
+
 
 @pytest.fixture(scope="module")
 def telephone(chromium: Browser, looked_at: Stored) -> Iterator[Watched]:
@@ -54,4 +60,5 @@ def test_a_page_fits_a_telephone_without_barriers(address: str, telephone: Watch
     telephone.page.locator(PAGES[address]).first.wait_for(state="attached")
     telephone.page.wait_for_load_state("networkidle")
     assert telephone.page.evaluate(BEYOND) == []
+    assert telephone.page.evaluate(UNMARKED) == []
     assert barriers(telephone.page) == []

@@ -17,7 +17,7 @@ LIMITED = WAITS.replace("demo/waits }", "demo/limited }\nexecutor: { spec: { pol
 def test_a_trigger_is_switched_off_and_on_and_fired(hands: Watched, acted_on: Stored) -> None:
     hands.open("triggers", "tbody tr")
     row = hands.page.locator("tbody tr", has_text="demo/nightly")
-    expect(row).to_contain_text("0 2 * * *")
+    expect(row).to_contain_text("0 2 * * * UTC")
     assert barriers(hands.page) == []
     row.get_by_role("button", name="Switch off").click()
     expect(row.locator(".chip")).to_have_text("off")

@@ -38,6 +38,8 @@ def test_an_address_lets_in_once(server: Console) -> None:
     assert url.query.partition("=")[2] not in cookie
     again = raw(server, "GET", f"/?{url.query}", {"Host": url.netloc})
     assert again.status == 403
+    assert "used before" not in again.body, "after a restart it was not: the server cannot tell"
+    assert "only until `noetl console` ends" in again.body
     assert "Set-Cookie" not in again.headers
 
 

@@ -25,6 +25,10 @@ def list_executions(
     status: Annotated[str | None, typer.Option(help="Of this status, such as failed, waiting or retrying")] = None,
     path: str | None = None,
     since: Annotated[str | None, typer.Option(help="Started at or after this instant", metavar="INSTANT")] = None,
+    until: Annotated[str | None, typer.Option(help="Started at or before this instant", metavar="INSTANT")] = None,
+    find: Annotated[
+        str | None, typer.Option(help="With this text in the id, path, error, labels or search attributes", metavar="TEXT")
+    ] = None,
     limit: int = 50,
     where_: Annotated[
         list[str] | None,
@@ -43,7 +47,9 @@ def list_executions(
     search = urlencode([(text.partition("=")[0], text.partition("=")[2]) for text in where_ or ()]) or None
     labels = ",".join(text.replace("=", ":", 1) for text in label or ()) or None
     with closing(backend(on or "local", store)) as where:
-        page = where.api.executions(status=status, path=path, since=since, limit=limit, search=search, label=labels)
+        page = where.api.executions(
+            status=status, path=path, since=since, until=until, q=find, limit=limit, search=search, label=labels
+        )
         found, absent = page["executions"], where.missing_store
     shown: list[dict[str, Any]] = [{**e} for e in found]
     if output_ == "text":

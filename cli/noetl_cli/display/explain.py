@@ -38,6 +38,7 @@ def headline(cause: Mapping[str, Any]) -> str:
     """Return `python in step start in task share: ZeroDivisionError: division by zero`."""
     where = "".join(f" in {key} {cause[key]}" for key in ("step", "task") if cause.get(key))
     where += f" @{'.'.join(map(str, cause['iteration']))}" if cause.get("iteration") else ""
+    where += f" (item {visible(cause['item'])})" if "item" in cause else ""
     where += f" after {cause['attempts']} attempts" if cause.get("attempts", 1) > 1 else ""
     child = f" of execution {cause['execution_id']}" if cause.get("execution_id") else ""
     return f"{styled(visible(cause['kind']), 'red')}{where}{child}: {_message(cause['message'])}"

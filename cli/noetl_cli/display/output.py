@@ -171,7 +171,9 @@ def headline(s: Mapping[str, Any]) -> str:
     steps = f"{len(s['steps'])} step{'s' if len(s['steps']) != 1 else ''}"
     count = s["warnings"]["count"] if "warnings" in s else 0
     warnings = f", {styled(plural(count, 'warning'), 'cancelled')}" if count else ""
-    return f"{styled(s['status'], s['status'])} in {s['duration_ms'] / 1000:.2f} s ({steps}{events}{warnings})"
+    took = s.get("redrive", s)["duration_ms"] / 1000
+    since = " since its redrive" if "redrive" in s else ""
+    return f"{styled(s['status'], s['status'])} in {took:.2f} s{since} ({steps}{events}{warnings})"
 
 
 def plural(count: int, word: str) -> str:

@@ -158,7 +158,7 @@ def test_a_store_with_aggregates_in_every_commit_reads_and_continues(tmp_path: P
     Database(path).close()
     other = sqlite3.connect(path)
     other.executescript(
-        "ALTER TABLE commits DROP COLUMN progress;"
+        "ALTER TABLE commits DROP COLUMN progress; ALTER TABLE heads DROP COLUMN redriven_at;"
         "INSERT INTO commits VALUES ('7', 'r1', 0, 1, 'w', 0, 0, 0, 1, CAST('[]' AS BLOB), 9, 0, '{\"us\": {\"3\": 2}}');"
         "PRAGMA user_version=14;"
     )

@@ -197,7 +197,12 @@ def test_redriving_what_failed(client: Client) -> None:
     status, body = client("POST", path + "/redrive", {"ctx": {"by": 4}})
     assert (status, body["status"]) == (202, "running")
     assert client.local.run(execution_id, timeout_s=20)
-    assert client("GET", path)[1]["result"] == 5
+    summary = client("GET", path)[1]
+    assert summary["result"] == 5
+    since = summary["redrive"]
+    assert since["duration_ms"] < summary["duration_ms"], "of the first run, and of what lay between, it says nothing"
+    assert client("GET", f"{path}/changes")[1]["redrive"] == since
+    assert client("GET", "/api/executions")[1]["executions"][0]["redrive"] == since
     other = FRAGILE.replace("test/fragile", "test/other")
     assert refusal(client("POST", path + "/redrive", {"from": "start", "playbook": other})) == (422, "redrive")
     fixed = FRAGILE.replace("first // (ctx.by | default(0))", "first * 2")

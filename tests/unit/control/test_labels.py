@@ -47,6 +47,36 @@ def test_pages_of_what_is_asked_for_go_on(client: Client, monkeypatch: pytest.Mo
     assert found(client, q="nowhere") == []
 
 
+def test_a_search_answers_instead_of_handing_out_cursors(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("noetl_core.views.executions.listing.LOOKED_AT", 3)
+    started = [client.start(labels={"n": str(number)}) for number in range(10)]
+
+    def page(**query: str) -> Any:
+        return client("GET", "/api/executions", **query)[1]
+
+    oldest = page(label="n:0")
+    assert ([e["execution_id"] for e in oldest["executions"]], oldest["searched"]) == ([started[0]], 10)
+    assert page(q="nowhere") == {"executions": [], "cursor": None, "searched": 10}
+    direct = page(q=started[0])
+    assert ([e["execution_id"] for e in direct["executions"]], direct["searched"], direct["cursor"]) == ([started[0]], 1, None)
+    assert page(q=started[0], status="failed")["executions"] == []
+    assert found(client, q=started[4][-8:]) == [started[4]], "as lists show it"
+    monkeypatch.setattr("noetl_core.views.executions.listing.SEARCH_S", -1)
+    part = page(q="nowhere", limit="2")
+    assert (part["executions"], part["searched"]) == ([], 3), "what takes too long says how far it came"
+    assert part["cursor"] is not None
+
+
+def test_a_search_finds_errors_labels_and_a_range_of_time(client: Client) -> None:
+    failed = client.run(playbook=HELLO.replace("Hello, {{ workload.name }}!", "{{ 1 / 0 }}"))
+    labelled = client.run(labels={"customer": "Acme"})
+    assert found(client, q="Division by ZERO") == [failed]
+    assert found(client, q="acme") == found(client, q="customer:acme") == [labelled]
+    began = client("GET", f"/api/executions/{failed}")[1]["started_at"]
+    assert [e["execution_id"] for e in client("GET", "/api/executions", until=began)[1]["executions"]] == [failed]
+    assert refusal(client("GET", "/api/executions", until="later")) == (400, "malformed")
+
+
 @pytest.mark.parametrize(
     "labels",
     [

@@ -154,7 +154,13 @@ def test_a_callback_may_be_opened_to_whoever_has_its_token_and_nothing_else_with
     (api,) = of_type("AWS::ApiGateway::RestApi", CallbackAuth="TOKEN").values()
     paths = api["Body"]["paths"]
     opened = {(path, m) for path, methods in paths.items() for m, o in methods.items() if m != "options" and not o["security"]}
-    assert opened == {("/api/callbacks", "post"), ("/api/callbacks/{token}", "post"), (HOOKS, "post")}
+    assert opened == {
+        ("/api/callbacks", "post"),
+        ("/api/callbacks/{token}", "get"),
+        ("/api/callbacks/{token}", "post"),
+        ("/api/callbacks/{token}/answer", "post"),
+        (HOOKS, "post"),
+    }
 
 
 def test_webhooks_are_open_go_to_their_own_function_and_have_a_rate_of_their_own() -> None:

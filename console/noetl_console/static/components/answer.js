@@ -7,7 +7,7 @@ import { Refused } from "./parts.js";
 
 /** `callback` as the API lists it, of `execution_id`; `done()` is told when it was answered. */
 export function Answer({ callback, execution_id, done }) {
-  const { schema } = callback;
+  const { schema, decision } = callback;
   const [value, setValue] = useState(() => (schema ? initial(schema) : undefined));
   const [wrong, setWrong] = useState(null);
   const [busy, setBusy] = useState(false);
@@ -17,8 +17,9 @@ export function Answer({ callback, execution_id, done }) {
   const send = async (event) => {
     event.preventDefault();
     setBusy(true);
+    const data = decision && event.submitter?.value ? { ...value, [decision.key]: event.submitter.value === "yes" } : (value ?? null);
     try {
-      const body = failing ? { status: "error", error: message || "refused by hand" } : { data: value ?? null };
+      const body = failing ? { status: "error", error: message || "refused by hand" } : { data };
       await post(path("executions", execution_id, "callbacks", callback.wait_id), body);
       notify("Answered");
       done?.();
@@ -29,10 +30,13 @@ export function Answer({ callback, execution_id, done }) {
   };
   return html`<form class="form" onSubmit=${send}>
     ${failing ? html`<div class="field"><label for=${`${id}-message`}>Message</label><input id=${`${id}-message`} type="text" value=${message} onInput=${(e) => setMessage(e.currentTarget.value)} /></div>`
-      : schema && (schema.properties || schema.type) ? html`<${SchemaField} id=${id} name="" label=${schema.properties ? "" : "Answer"} schema=${schema} value=${value} change=${setValue} required />`
+      : schema && (schema.properties || schema.type) ? html`<${SchemaField} id=${id} name="" label=${schema.properties ? "" : "Answer"} schema=${decision ? rest(schema, decision.key) : schema} value=${value} change=${setValue} required />`
       : html`<${JsonField} id=${id} label="Answer" hint="JSON; the result of the task" value=${value} change=${setValue} />`}
     ${wrong ? html`<${Refused} error=${wrong} />` : null}
-    <div class="filters"><button class="button primary" disabled=${busy}>${failing ? "Fail the task" : "Answer"}</button>
+    <div class="filters">${decision && !failing ? html`<button class="button ok" value="yes" disabled=${busy}>${decision.yes}</button><button class="button danger" value="no" disabled=${busy}>${decision.no}</button>` : html`<button class="button primary" disabled=${busy}>${failing ? "Fail the task" : "Answer"}</button>`}
       <button type="button" class="button plain" onClick=${() => setFailing(!failing)}>${failing ? "Answer instead" : "Fail it instead…"}</button></div>
   </form>`;
 }
+
+/** `schema` without what the buttons say. */
+const rest = (schema, key) => ({ ...schema, properties: Object.fromEntries(Object.entries(schema.properties).filter(([name]) => name !== key)) });

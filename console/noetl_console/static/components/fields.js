@@ -44,7 +44,7 @@ export function initial(schema) {
     }
     return found;
   }
-  return type === "boolean" ? false : type === "array" ? [] : undefined;
+  return type === "array" ? [] : undefined;
 }
 
 /** A field for `schema`; `change(value)` is told each new value, undefined: none. */
@@ -52,6 +52,7 @@ export function SchemaField({ name, label, schema, value, change, required = fal
   const words = schema?.title ?? label ?? name;
   const hint = schema?.description;
   const type = typeOf(schema ?? {});
+  if (type === "boolean" && required) schema = { ...schema, enum: [true, false] }; // nobody has said no who has not said anything
   const title = html`${words}${required ? html` <span class="soft">(needed)</span>` : null}`;
   const common = { id, label: title, hint, required, value: value ?? "" };
   if (schema?.enum) {
@@ -71,7 +72,9 @@ export function SchemaField({ name, label, schema, value, change, required = fal
     return words ? html`<fieldset class="field group"><legend>${title}</legend>${note(id, hint)}${fields}</fieldset>` : html`<div class="form">${fields}</div>`;
   }
   if (type === "integer" || type === "number") return html`<${Field} ...${common} type="number" step=${type === "integer" ? 1 : "any"} min=${schema.minimum} max=${schema.maximum} change=${(text, { valueAsNumber }) => change(text === "" ? undefined : valueAsNumber)} />`;
-  if (type === "string") return html`<${Field} ...${common} wide=${schema.maxLength > 200 || schema.format === "multiline"} minlength=${schema.minLength} maxlength=${schema.maxLength} change=${(text) => change(text === "" && !required ? undefined : text)} />`;
+  const typed = { date: "date", "date-time": "datetime-local", time: "time", email: "email" }[schema?.format];
+  if (typed === "datetime-local") common.value = common.value.slice(0, 16);
+  if (type === "string") return html`<${Field} ...${common} wide=${schema.maxLength > 200 || schema.format === "multiline"} ...${typed ? { type: typed } : {}} minlength=${schema.minLength} maxlength=${schema.maxLength} change=${(text) => change(text === "" && !required ? undefined : text)} />`;
   return html`<${JsonField} id=${id} label=${title} hint=${hint} value=${value} change=${change} />`;
 }
 

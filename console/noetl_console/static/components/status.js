@@ -26,9 +26,10 @@ const LOOKS = {
 export const tone = (status) => (LOOKS[status] ?? ["idle"])[0];
 export const iconOf = (status) => (LOOKS[status] ?? ["idle", "dot"])[1];
 
-export function Status({ value, note }) {
+export function Status({ value, note, warnings }) {
   if (!value) return html`<span class="chip"><${Icon} name="dot" />not reached</span>`;
-  return html`<span class="chip ${tone(value)}"><${Icon} name=${iconOf(value)} />${value}${note ? html` <span>${note}</span>` : null}</span>`;
+  const [look, icon] = warnings && tone(value) === "ok" ? ["wait", "bang"] : [tone(value), iconOf(value)];
+  return html`<span class="chip ${look}"><${Icon} name=${icon} />${value}${note ? html` <span>${note}</span>` : null}</span>`;
 }
 
 /** Statuses that nothing but an operator changes. */

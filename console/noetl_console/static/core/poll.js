@@ -18,6 +18,7 @@ export function useData(ask, deps, { every = 0, fresh = false } = {}) {
     let timer = 0;
     let over = false;
     let failures = 0;
+    let answered = false; // since deps are these
     let abort = new AbortController();
     if (fresh) set({ data: null, error: null, loading: true });
     const look = async () => {
@@ -27,11 +28,12 @@ export function useData(ask, deps, { every = 0, fresh = false } = {}) {
         data = await latest.current(abort.signal);
         if (over) return;
         failures = 0;
+        answered = true;
         set((s) => (s.data === data && !s.error && !s.loading ? s : { data, error: null, loading: false }));
       } catch (error) {
         if (over || error.name === "AbortError") return;
         failures += 1;
-        set((s) => ({ data: s.data, error, loading: false }));
+        set((s) => ({ data: answered ? s.data : null, error, loading: false }));
       }
       const ms = typeof period.current === "function" ? period.current(data) : period.current;
       if (ms && !document.hidden) timer = setTimeout(look, Math.min(SLOWEST_MS, ms * 2 ** failures));

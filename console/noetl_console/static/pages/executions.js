@@ -26,6 +26,7 @@ export function Executions() {
   const act = async (ids) => setActing({ ids, Batch: (await import("./batch.js")).Batch }); // no ids: all that fit
   useEffect(() => (setAt(-1), choose(new Set())), [status, q, path, since, label, cursor]);
   const pick = (id) => choose((before) => (before.has(id) ? new Set([...before].filter((one) => one !== id)) : new Set(before).add(id)));
+  useEffect(() => document.querySelector("tr.current a")?.focus(), [at]);
   const move = (by) => setAt((i) => Math.max(0, Math.min(rows.length - 1, i + by)));
   useKeys([
     { keys: "j", what: "Next row", run: () => move(1) },
@@ -91,7 +92,7 @@ function Filters({ query }) {
 function Rows({ rows, at, chosen, pick, choose }) {
   const all = rows.every((row) => chosen.has(row.execution_id));
   const pickAll = html`<input type="checkbox" aria-label="Choose all of this page" checked=${all} onChange=${() => choose(all ? new Set() : new Set(rows.map((row) => row.execution_id)))} />`;
-  return html`<${Table} heads=${[[pickAll, "pick"], "Status", "Playbook", "Execution", "Started", ["Took", "right"], "Error"]}>
+  return html`<${Table} look="rows" heads=${[[pickAll, "pick"], "Status", "Playbook", "Execution", "Started", ["Took", "right"], "Error"]}>
     ${rows.map((row, i) => html`<${Row} key=${row.execution_id} row=${row} current=${i === at} chosen=${chosen.has(row.execution_id)} pick=${pick} />`)}<//>`;
 }
 
@@ -102,12 +103,12 @@ function Row({ row, current, chosen, pick }) {
   const labels = Object.entries(row.labels ?? {});
   return html`<tr class=${current ? "current" : ""} onClick=${open}>
     <td class="pick"><input type="checkbox" aria-label=${`Choose ${row.execution_id}`} checked=${chosen} onChange=${() => pick(row.execution_id)} /></td>
-    <td><${Status} value=${row.status} /></td>
+    <td><${Status} value=${row.status} warnings=${row.warnings} /></td>
     <td><a href=${href(["executions", row.execution_id])}>${bdi(row.playbook.path, 80)}</a>${" "}<span class="soft nowrap">v${row.playbook.version}</span>
       ${labels.slice(0, LABELS).map(([k, v]) => html` <${Label} name=${k} value=${v} />`)}${labels.length > LABELS ? html` <span class="soft" title=${labels.map(([k, v]) => `${k}: ${v}`).join(", ")}>+${labels.length - LABELS}</span>` : null}</td>
     <td class="mono nowrap" title=${row.execution_id}>${shortId(row.execution_id)}</td>
     <td><${When} at=${row.started_at} /></td>
-    <td class="right number nowrap">${duration(row.duration_ms)}</td>
+    <td class="right number nowrap">${duration((row.redrive ?? row).duration_ms)}</td>
     <td class="soft anywhere">${row.waiting_for ? html`<span title=${row.waiting_for.map((w) => `since ${dateTime(w.since)}${w.held_by ? `, held by ${w.held_by}` : ""}`).join("; ")}>waits for ${bdi(row.waiting_for.map(waitWords).join(", "), 90)}</span>` : null}${row.error ? html`<span title=${oneLine(row.error.message, 500)}>${row.error.step ? html`<b>${bdi(row.error.step, 40)}</b>: ` : null}${bdi(row.error.message, 90)}</span>` : null}${row.warnings ? html` <span class="tone-hold nowrap">${plural(row.warnings, "warning")}</span>` : null}</td>
   </tr>`;
 }

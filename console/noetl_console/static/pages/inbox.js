@@ -13,21 +13,22 @@ const PAGES = 10;
 export function Inbox() {
   const { query } = route.value;
   const found = useData((signal) => waiting(query.path, signal), [query.path], { every: EVERY_MS });
-  const opened = query.open;
-  const open = (key) => put({ open: key });
   const list = found.data?.callbacks ?? [];
+  const keyOf = (c) => c && `${c.execution_id}.${c.wait_id}`;
+  const opened = list.some((c) => keyOf(c) === query.open) ? query.open : keyOf(list[0]); // after an answer the next one
+  const open = (key) => put({ open: key });
   return html`<div class="page">
     <header class="page-head"><h1>Inbox</h1><span class="soft">callbacks that wait for an answer</span><span class="spring"></span>
       ${query.path ? html`<span class="tag"><span class="cut">path: ${query.path}</span></span><button class="button plain" onClick=${() => put({ path: "" })}>any path</button>` : null}</header>
     ${found.error ? html`<${Refused} error=${found.error} again=${found.again} />` : null}
     ${found.loading ? html`<${Busy} what="Looking" />` : !list.length && !found.error ? html`<${Card}><${Empty} title="Nobody waits for you">Tasks of <code>kind: callback</code> that wait for an answer stand here.<//><//>` : null}
-    <ul class="form">${list.map((c) => {
-      const key = `${c.execution_id}.${c.wait_id}`;
+    <ul class="form">${list.map((c, n) => {
+      const key = keyOf(c);
       return html`<li class="card" key=${key}><header>
-        <div class="grow"><h2 class="anywhere"><bdi>${c.description ? oneLine(c.description, 200) : `${c.step} / ${c.task}`}</bdi></h2>
-          <p class="soft"><a href=${href(["executions", c.execution_id, "graph"], { step: c.step })}>${bdi(c.playbook.path, 80)}</a> · step ${bdi(c.step, 60)}${c.iteration ? ` @${iteration(c.iteration)}` : ""} · started <${When} at=${c.started_at} />${c.until ? ` · until ${dateTime(c.until)}` : ""}</p></div>
-        <button class="button ${opened === key ? "" : "primary"}" aria-expanded=${opened === key} onClick=${() => open(opened === key ? "" : key)}>${opened === key ? "Close" : "Answer…"}</button></header>
-        ${opened === key ? html`<div class="inside"><${Answer} callback=${c} execution_id=${c.execution_id} done=${() => { open(""); found.again(); }} /></div>` : null}</li>`;
+        <div class="grow"><h2 class="anywhere"><bdi>${c.description ? oneLine(c.description, 500) : `${c.step} / ${c.task}`}</bdi></h2>
+          <p class="soft"><a href=${href(["executions", c.execution_id])}>${bdi(c.playbook.path, 80)}</a> · step ${bdi(c.step, 60)}${c.iteration ? ` @${iteration(c.iteration)}` : ""} · started <${When} at=${c.started_at} />${c.until ? ` · until ${dateTime(c.until)}` : ""}</p></div>
+        ${opened === key ? null : html`<button class="button" onClick=${() => open(key)}>Answer…</button>`}</header>
+        ${opened === key ? html`<div class="inside"><${Answer} callback=${c} execution_id=${c.execution_id} done=${() => { open(keyOf(list[n + 1])); found.again(); }} /></div>` : null}</li>`;
     })}</ul>
     ${found.data?.more ? html`<p class="soft">There are more; they come when these are answered.</p>` : null}
   </div>`;

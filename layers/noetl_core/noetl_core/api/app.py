@@ -19,9 +19,14 @@ from noetl_core.api.request import JSON, Request
 from noetl_core.api.requests import REQUESTS, GetDocs, GetDocument
 from noetl_core.ports import TooLarge
 
-CSP: Final = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
+CSP: Final = "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 """Keeps browsers from running anything in answers, which are data."""
-PLAIN: Final = {"X-Content-Type-Options": ["nosniff"], "Content-Security-Policy": [CSP], "Cache-Control": ["no-store"]}
+PLAIN: Final = {
+    "X-Content-Type-Options": ["nosniff"],
+    "Content-Security-Policy": [CSP],
+    "Cache-Control": ["no-store"],
+    "Referrer-Policy": ["no-referrer"],
+}
 MAX_ANSWER = 6 * 1024 * 1024 - 64 * 1024
 """Maximum size in bytes of a function's answer to API Gateway, without its headers."""
 Kind = type[Request[Any]]

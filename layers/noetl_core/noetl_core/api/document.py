@@ -28,6 +28,7 @@ ABOUT: Final = (
     "Errors contain a message, a location and a hint. Unknown parameters and keys are rejected. "
     "Cursors and ids are opaque texts: pass them back unchanged."
 )
+FORM: Final = "application/x-www-form-urlencoded"
 TEXT: Final = {"schema": {"type": "string"}}
 Kind = type[Request[Any]]
 
@@ -104,6 +105,9 @@ def _operation(kind: Kind, schemas: dict[str, Any]) -> dict[str, Any]:
             schema["default"] = {s.name: s.default for s in fields if s.place == "body"}
         made["requestBody"] = {"content": {JSON: {"schema": schema}}} | ({} if http.optional else {"required": True})
     for s in fields:
+        if s.place == "form":
+            schema = {"type": "object", "additionalProperties": {"type": "string"}}
+            made["requestBody"] = {"required": True, "description": s.field.about, "content": {FORM: {"schema": schema}}}
         if s.place == "text":
             content = {"application/yaml": TEXT, JSON: {"schema": {"type": "object"}}}
             made["requestBody"] = {"required": True, "description": s.field.about, "content": content}

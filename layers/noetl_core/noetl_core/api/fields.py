@@ -16,8 +16,8 @@ from noetl_core.api.refused import BadRequest, execution_id, iteration_path, wit
 from noetl_core.dsl.versions import ALIAS, Version
 from noetl_core.values.frozen import frozen
 
-Place = Literal["path", "query", "header", "body", "text"]
-"""`text` is the whole body, which is a playbook."""
+Place = Literal["path", "query", "header", "body", "text", "form"]
+"""`text` is the whole body, which is a playbook; `form` is the whole body, which a form of a page has sent."""
 
 
 @frozen

@@ -5,6 +5,7 @@ from __future__ import annotations
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
+from urllib.parse import parse_qsl
 
 from noetl_core.api.fields import Spec, specs
 from noetl_core.api.refused import BadRequest, nearest, within
@@ -19,6 +20,8 @@ MAX_BODY = 6 * 1024 * 1024
 """Lambda's synchronous payload limit."""
 MAX_TEXT = 1024
 """Maximum size in bytes of a part of a path or of a query parameter: DynamoDB rejects longer sort keys."""
+MAX_FIELDS = 500
+"""Maximum number of fields of a form."""
 SIGNED = ("after", "cursor")
 """Query parameters that may be longer: cursors."""
 EXPECTED = {"string": "str", "int": "int", "bool": "bool", "dict": "dict", "list": "list", "model": "dict"}
@@ -46,6 +49,8 @@ def read(kind: type[Request[Any]], event: Mapping[str, Any], path: Mapping[str, 
                 values[spec.attribute] = _header(spec, headers)
             elif spec.place == "text":
                 values[spec.attribute] = playbook_of(body_text(event))
+            elif spec.place == "form":
+                values[spec.attribute] = form_of(body_text(event))
             elif spec.place in texts and spec.name in texts[spec.place]:
                 values[spec.attribute] = _text(spec, texts[spec.place][spec.name])
             elif spec.place == "query" and spec.required:
@@ -91,6 +96,14 @@ def body_object(event: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise BadRequest(f"the body is a JSON {type(value).__name__}; an object is expected")
     return value
+
+
+def form_of(text: str) -> dict[str, str]:
+    """Return the fields of a form. Raises `BadRequest`."""
+    try:
+        return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=MAX_FIELDS, errors="strict"))
+    except ValueError as error:
+        raise BadRequest(f"the body is not a form: {error}") from None
 
 
 def playbook_of(text: str) -> str:

@@ -25,6 +25,7 @@ Answer = TypeVar("Answer")
 Service = TypeVar("Service")
 P = ParamSpec("P")
 JSON = "application/json"
+HTML = "text/html; charset=utf-8"
 
 
 @frozen

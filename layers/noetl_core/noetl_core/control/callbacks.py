@@ -24,6 +24,7 @@ from noetl_core.events.waiting import SignalReceived
 from noetl_core.expr import is_reference, is_template
 from noetl_core.log.stored_values import Values
 from noetl_core.ports import NotFound, Unavailable
+from noetl_core.values.answer_forms import decision_of
 from noetl_core.values.frozen import frozen
 from noetl_core.values.instants import to_rfc3339
 from noetl_core.values.json_schema import BadSchema, check_schema, problems
@@ -68,6 +69,25 @@ class _VisitStatus:
     waits: int = 0
     answered: bool = False
     over: str = ""
+
+
+@frozen
+class Question:
+    """A callback as the holder of its token sees it. `over` says why it no longer waits; `ready` is False before it does."""
+
+    asked: Mapping[str, Any]
+    answered: bool = False
+    over: str = ""
+    ready: bool = True
+
+
+def question(control: Control, token: str) -> Question:
+    """Return the question of a callback. Nothing is written. Raises `Forged`, `NotFound`, `Unavailable`."""
+    target = target_of(token, _key(control))
+    visit = _visit_status(control, target)
+    shown = {} if visit.wait is None or visit.run is None else shown_wait(visit.run, visit.wait)
+    asked = {"path": visit.state.path, "step": "", **shown}
+    return Question(asked, visit.answered, visit.over, visit.wait is not None)
 
 
 def answer(control: Control, token: str, data: Any = None, error: Mapping[str, Any] | None = None) -> Reply:
@@ -153,11 +173,20 @@ def callback_waits(state: State) -> list[tuple[Run, Wait]]:
 
 def shown_wait(run: Run, wait: Wait) -> dict[str, Any]:
     """Return a waiting callback, without its token."""
-    public_keys = ("wait_id", "task", "iteration", "description", "schema", "heartbeat")
+    public_keys = ("wait_id", "task", "iteration", "description", "heartbeat")
     out: dict[str, Any] = {"step": run.step, **{key: value for key, value in wait.items() if key in public_keys}}
+    out |= form_of(wait)
     if (due := due_at(wait)) is not None:
         out["until"] = to_rfc3339(due)
     return out
+
+
+def form_of(wait: Wait) -> dict[str, Any]:
+    """Return the schema that an answer must match, and the `decision` that its buttons give, if there are such."""
+    if "schema" not in wait:
+        return {}
+    decision = decision_of(wait["schema"])
+    return {"schema": wait["schema"]} | ({} if decision is None else {"decision": decision})
 
 
 def token_for(control: Control, state: State, run: Run, wait: Wait) -> str:

@@ -34,7 +34,7 @@ from noetl_core.dsl.schema_types import (
 )
 from noetl_core.dsl.sections.inbound_triggers import MOST_HEADERS
 from noetl_core.dsl.steps.tasks import RESERVED, TASK_FIELDS
-from noetl_core.values.json_schema import TYPES
+from noetl_core.values.json_schema import FORMATS, TYPES
 
 ID: Final = "https://noetl.io/schema/playbook-v10.json"
 
@@ -81,6 +81,7 @@ def _values() -> dict[str, Schema]:
         "seconds": number_schema(TIMEOUT),
         "timeout": {"anyOf": [reference("seconds"), block_schema(tools.TIMEOUT_PARTS)]},
         "set": {"type": "object", "propertyNames": {"pattern": r"^((ctx|iter)\..|[^.]+$)"}},
+        "format": {"enum": sorted(FORMATS)},
         "type_names": {"anyOf": [types, {"type": "array", "minItems": 1, "items": types}]},
         "schedule": {"anyOf": [TEXT, block_schema(triggers.RATE)]},
         "queue": {"anyOf": [TEXT, block_schema(sources.QUEUE)]},

@@ -34,6 +34,8 @@ class Head:
     """The labels that the caller of its start set."""
     warnings: int = 0
     """The number of its warnings."""
+    redriven_at: int = 0
+    """The instant of its newest redrive; 0: it was never redriven."""
 
 
 def search_text(value: Any) -> str:
@@ -65,4 +67,5 @@ def head_of(state: State) -> Head:
         search=state.search["attributes"] if state.search is not None else None,
         labels=state.labels,
         warnings=count_of(state),
+        redriven_at=state.redriven_at,
     )

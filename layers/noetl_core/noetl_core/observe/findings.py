@@ -44,20 +44,21 @@ def _stranded(e: Explanation) -> None:
         e.stranded(token)
 
 
-def iterations(steps: Mapping[str, StepState]) -> list[tuple[str, str]]:
-    """Return a sentence for each loop that continued although iterations failed."""
+def iterations(steps: Mapping[str, StepState]) -> list[tuple[str, str, list[int] | None]]:
+    """Return each loop that continued although iterations failed, with a sentence and the first of its most frequent failure."""
     out = []
     for name, step in steps.items():
         if step.status != "ok" or step.loop is None or not step.loop["failed"]:
             continue
         counts = step.loop
         sentence = f"{counts['failed']:,} of {counts['total']:,} iterations of {name} failed"
-        groups = (step.iterations or {}).get("errors", ())
+        groups = sorted((step.iterations or {}).get("errors", ()), key=lambda g: -g["count"])[:3]
         words = []
-        for group in sorted(groups, key=lambda g: -g["count"])[:3]:
+        for group in groups:
             first = f" (first: {_index(group['first'])})" if group.get("first") is not None else ""
             words.append(f"{group['count']:,} x {group['kind']}: {group['message']}{first}")
-        out.append((name, f"{sentence}: {sentences.listed(words)}" if words else sentence))
+        first_of_all = groups[0].get("first") if groups else None
+        out.append((name, f"{sentence}: {sentences.listed(words)}" if words else sentence, first_of_all))
     return out
 
 

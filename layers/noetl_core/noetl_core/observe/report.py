@@ -77,7 +77,9 @@ def _head(s: Execution) -> Iterator[str]:
     ended = f" to {escape(s['finished_at'])}" if s["finished_at"] else ""
     version = f"version {playbook['version']} · {playbook['digest'][:19]}"
     yield f'<p class="soft">execution {escape(s["execution_id"])} · {escape(version)}<br>'
-    yield f"{escape(s['started_at'])}{ended} · {s['duration_ms'] / 1000:,.2f} s · {s['events']:,} events</p>"
+    redriven = f" · redriven {s['redrive']['at']}" if "redrive" in s else ""
+    took = s.get("redrive", s)["duration_ms"] or 0
+    yield f"{escape(s['started_at'])}{ended}{redriven} · {took / 1000:,.2f} s · {s['events']:,} events</p>"
 
 
 def _causes(why: Why, playbook: str) -> Iterator[str]:

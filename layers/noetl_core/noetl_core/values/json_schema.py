@@ -7,11 +7,12 @@ answers are untrusted, and a regular expression may run forever on such text.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import date, datetime, time
 from itertools import islice
 from typing import Any, Final
 
 _WORDS: Final = (
-    "type enum const required properties additionalProperties items minItems maxItems minLength maxLength minimum maximum"
+    "type enum const required properties additionalProperties items minItems maxItems minLength maxLength minimum maximum format"
 )
 KEYWORDS: Final = frozenset([*_WORDS.split(), "title", "description", "default", "examples"])
 TYPES: Final[dict[str, type | tuple[type, ...]]] = {
@@ -23,6 +24,14 @@ TYPES: Final[dict[str, type | tuple[type, ...]]] = {
     "boolean": bool,
     "null": type(None),
 }
+FORMATS: Final[Mapping[str, Callable[[str], object]]] = {
+    "date": lambda text: len(text) == 10 and date.fromisoformat(text),
+    "date-time": lambda text: len(text) > 10 and datetime.fromisoformat(text),
+    "time": time.fromisoformat,
+    "email": lambda text: text.count("@") == 1 and text.isprintable() and " " not in text and all(text.split("@")),
+    "multiline": lambda text: True,
+}
+"""Tests of formats of texts: a text without the format gives False, or `ValueError`."""
 MAX_DEPTH: Final = 16
 TOLD: Final = 20
 """The most findings about one value, because untrusted values may have millions."""
@@ -42,6 +51,7 @@ _SHAPES: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
     "required": ("a list of names", lambda v: isinstance(v, list) and all(isinstance(n, str) for n in v)),
     "properties": ("a mapping of names to schemas", lambda v: isinstance(v, Mapping)),
     "additionalProperties": ("true or false", lambda v: isinstance(v, bool)),
+    "format": (f"one of {', '.join(FORMATS)}", lambda v: isinstance(v, str) and v in FORMATS),
     **dict.fromkeys(("minItems", "maxItems", "minLength", "maxLength"), _COUNT),
     **dict.fromkeys(("minimum", "maximum"), _NUMBER),
 }
@@ -93,6 +103,8 @@ def _problems(value: Any, schema: Mapping[str, Any], where: str) -> Iterator[str
                 yield from _problems(item, schema["items"], f"{where}[{n}]")
     elif isinstance(value, str):
         yield from _bounds(len(value), schema.get("minLength"), schema.get("maxLength"), f"the length of {where}")
+        if (name := schema.get("format")) is not None and not _has_format(value, name):
+            yield f"{where} is not a {name}"
     elif isinstance(value, int | float) and not isinstance(value, bool):
         yield from _bounds(value, schema.get("minimum"), schema.get("maximum"), where)
 
@@ -105,6 +117,13 @@ def _object(value: Mapping[str, Any], schema: Mapping[str, Any], where: str) -> 
     for name, part in parts.items():
         if name in value:
             yield from _problems(value[name], part, f"{where}.{name}")
+
+
+def _has_format(text: str, name: str) -> bool:
+    try:
+        return FORMATS[name](text) is not False
+    except ValueError:
+        return False
 
 
 def _shown(value: Any) -> str:

@@ -116,6 +116,7 @@ def changes(
         "more": more,
         "etag": tag_of(cursor),
     }
+    out |= executions.redrive_of(state.redriven_at, state.finished_at or control.clock.now())
     if out["status"] == "waiting":
         out["waiting_for"] = [*awaited(control, state), *executions.waiting_for(state)]
     if state.stuck:

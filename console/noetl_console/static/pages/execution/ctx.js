@@ -15,7 +15,7 @@ export function Ctx({ run }) {
   if (wait) return wait;
   const { ctx, tokens, runs } = now.data;
   return html`<div class="content padded">
-    <${Card} title="ctx" more=${html`<span class="soft">${moment.at ? "as it was then" : "as it is now"}</span>`}><div class="inside"><${Json} value=${ctx} open=${3} /></div><//>
+    <${Card} title="ctx" label="Values" more=${html`<span class="soft">${moment.at ? "as it was then" : "as it is now"}</span>`}><div class="inside"><${Json} value=${ctx} open=${3} /></div><//>
     ${tokens.length ? html`<${Card} title="Tokens"><${Table} label="Waiting tokens" heads=${["For", "Where", "Arguments"]}>
       ${tokens.slice(0, MOST).map((t) => html`<tr><td>${bdi(t.step, 60)}</td><td>${t.parked ? "parked: its guard is false" : "on its way, or waits for a join"}</td><td class="mono">${bdi(t.args, 160)}</td></tr>`)}<//><//>` : null}
     ${runs.length ? html`<${Card} title="Open runs"><${Table} label="Under way" heads=${["Step", "Status", "Waits for"]}>

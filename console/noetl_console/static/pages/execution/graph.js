@@ -37,7 +37,7 @@ export function Graph({ run }) {
 function asNow(layout, steps) {
   const nodes = layout.nodes.map((node) => {
     const now = steps[node.step];
-    return now ? { ...node, status: now.status ?? null, runs: now.visits, tokens: (now.tokens ?? 0) + (now.parked ?? 0), counts: now.loop ?? node.counts } : node;
+    return now ? { ...node, status: now.status ?? null, runs: now.visits, tokens: now.tokens, counts: now.loop ?? node.counts } : node;
   });
   const edges = layout.edges.map((edge) => ({ ...edge, fired: steps[edge.source]?.arcs?.[edge.arc] ?? 0 }));
   return { ...layout, nodes, edges };

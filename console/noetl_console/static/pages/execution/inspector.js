@@ -40,7 +40,7 @@ function Step({ run }) {
   const caused = why.data?.causes.length; // then what failed is told there, with more
   const error = !caused && head.error?.step === step ? head.error : null;
   return html`
-    <section><div class="row"><${Status} value=${status} note=${moment.at ? "then" : ""} />${now ? html`<span class="soft">${plural(now.visits, "run")}${now.open ? `, ${number(now.open)} open` : ""}</span>` : html`<span class="soft">No token has come here.</span>`}</div>
+    <section><div class="row"><${Status} value=${status} warnings=${loop?.failed} note=${moment.at ? "then" : ""} />${now ? html`<span class="soft">${plural(now.visits, "run")}${now.open ? `, ${number(now.open)} open` : ""}</span>` : html`<span class="soft">No token has come here.</span>`}</div>
       ${now && head.ended ? html`<div class="row"><button class="button" onClick=${() => setRedriving(true)}><${Icon} name="retry" />Redrive from here…</button></div>` : null}
       ${waits.length ? html`<p class="soft">Waits for ${waits.map((w) => w.kind).join(", ")}.</p>` : null}
       ${found.data ? html`<${Facts} of=${{ took: now.visits > 1 ? `${duration(found.data.runs.duration_ms.mean)} on average` : duration(found.data.runs.duration_ms.max), retries: found.data.runs.retries || found.data.iterations?.retries || "" }} />` : null}

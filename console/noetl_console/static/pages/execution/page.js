@@ -1,13 +1,13 @@
 // One execution. The address has what is selected (`step`, `i`) and the time cursor (`at`); all parts of the page stand on these.
 import { html, useEffect, useMemo } from "../../vendor/preact.js";
 import { atRun, get } from "../../core/api.js";
-import { dateTime, duration, number, oneLine, plural, shortId } from "../../core/format.js";
+import { dateTime, duration, shortId, waitWords } from "../../core/format.js";
 import { useKeys } from "../../core/keys.js";
 import { useData, useGet } from "../../core/poll.js";
 import { go, href, put, route } from "../../core/router.js";
-import { bdi, Busy, Copy, Failure, Label, Refused, When } from "../../components/parts.js";
+import { bdi, Busy, Copy, Label, Refused, When } from "../../components/parts.js";
 import { Status } from "../../components/status.js";
-import { Actions, Waits } from "./actions.js";
+import { Actions } from "./actions.js";
 import { Cost } from "./cost.js";
 import { Ctx } from "./ctx.js";
 import { Events } from "./events.js";
@@ -16,17 +16,16 @@ import { Graph } from "./graph.js";
 import { Inspector } from "./inspector.js";
 import { Iterations } from "./iterations.js";
 import { Logs } from "./logs.js";
+import { Overview } from "./overview.js";
 import { Slider, useMoment } from "./moment.js";
 import { Steps } from "./steps.js";
 import { Timeline } from "./timeline.js";
 import { Decisions } from "./why.js";
 
-const VIEWS = { graph: [Graph, "Graph"], timeline: [Timeline, "Timeline"], steps: [Steps, "Steps"], iterations: [Iterations, "Iterations"], events: [Events, "Events"], logs: [Logs, "Logs"], ctx: [Ctx, "Ctx"], cost: [Cost, "Cost"], decisions: [Decisions, "Decisions"] };
-
-const WARNINGS = { error_passed: "failed, and its policy let it pass", iteration_failed: "an iteration failed", undefined: "it counted as empty" };
+const VIEWS = { overview: [Overview, "Overview"], graph: [Graph, "Graph"], timeline: [Timeline, "Timeline"], steps: [Steps, "Steps"], iterations: [Iterations, "Iterations"], events: [Events, "Events"], logs: [Logs, "Logs"], ctx: [Ctx, "Ctx"], cost: [Cost, "Cost"], decisions: [Decisions, "Decisions"] };
 
 export function Execution({ parts }) {
-  const [, id, tab = "graph"] = parts;
+  const [, id, tab = "overview"] = parts;
   const { query } = route.value;
   const changes = useChanges(id);
   const moment = useMoment(id, query.at, query.n ? Number(query.n) : undefined);
@@ -40,7 +39,7 @@ export function Execution({ parts }) {
   const select = (step, more = {}) => put({ step, i: "", ...more });
   const open = (view, more = {}) => go(["executions", id, view], { ...route.peek().query, ...more });
   useKeys([
-    ...names.map((name, i) => ({ keys: String(i + 1), what: `Show ${VIEWS[name][1].toLowerCase()}`, run: () => open(name) })),
+    ...names.map((name, i) => ({ keys: i ? String(i) : "o", what: `Show ${VIEWS[name][1].toLowerCase()}`, run: () => open(name) })),
     { keys: "Escape", what: "Select nothing", run: () => (route.peek().query.i ? put({ i: "" }) : put({ step: "" })) },
   ]);
   useEffect(() => {
@@ -53,18 +52,16 @@ export function Execution({ parts }) {
   );
 
   if (!head) return html`<div class="page">${changes.error ? html`<${Refused} error=${changes.error} again=${changes.look} />` : html`<${Busy} what="Reading the execution" />`}</div>`;
-  const [View] = VIEWS[tab] ?? VIEWS.graph;
+  const [View, words] = VIEWS[tab] ?? VIEWS.overview;
   return html`<div class="page full execution">
     <${Head} run=${run} />
     ${changes.error ? html`<${Refused} error=${changes.error} again=${changes.look} />` : null}
-    <${Stopped} run=${run} />
-    <${Warned} run=${run} />
-    <${Waits} run=${run} />
-    <div class="bar"><nav class="tabs" aria-label="Views">${names.map((name) => html`<a href=${href(["executions", id, name], query)} aria-current=${(VIEWS[tab] ? tab : "graph") === name ? "page" : undefined}>${VIEWS[name][1]}</a>`)}</nav></div>
+    ${View === Overview ? null : html`<${Brief} run=${run} />`}
+    <div class="bar"><nav class="tabs" aria-label="Views">${names.map((name) => html`<a href=${href(["executions", id, name], query)} aria-current=${VIEWS[name][0] === View ? "page" : undefined}>${VIEWS[name][1]}</a>`)}</nav></div>
     <${Slider} head=${head} moment=${moment} />
     ${moment.error ? html`<${Refused} error=${moment.error} again=${moment.now} />` : null}
     <div class="split">
-      <section class="view" aria-label=${(VIEWS[tab] ?? VIEWS.graph)[1]}><${View} key=${id} run=${run} /></section>
+      <section class="view" aria-label=${words}><${View} key=${id} run=${run} /></section>
       ${run.step ? html`<${Inspector} run=${run} />` : null}
     </div>
   </div>`;
@@ -78,39 +75,28 @@ function asOf(graph) {
 
 function Head({ run }) {
   const { head, summary, id, state } = run;
+  const { redrive } = head;
   const labels = Object.entries(summary?.labels ?? {});
   return html`<header class="head">
     <div class="title">
       <h1><a class="soft" href=${href(["executions"])}>Executions</a> <span class="soft">/</span> <bdi>${summary ? summary.playbook.path : id}</bdi>${summary ? html` <span class="soft">v${summary.playbook.version}</span>` : null}</h1>
-      <${Status} value=${state ? state.status : head.status} note=${state ? "then" : ""} />
+      <${Status} value=${state ? state.status : head.status} note=${state ? "then" : ""} warnings=${summary?.warnings} />
       ${labels.map(([k, v]) => html`<${Label} name=${k} value=${v} />`)}
     </div>
     <div class="about soft"><span class="mono">${id}</span><${Copy} text=${id} what="id" />
       <span title=${dateTime(head.started_at)}>started <${When} at=${head.started_at} /></span>
-      <span>${head.ended ? "took" : "for"} <span class="number">${duration(head.duration_ms)}</span></span>
-      ${head.epoch ? html`<span>redriven ${head.epoch === 1 ? "once" : `${head.epoch} times`}</span>` : null}
+      ${redrive ? html`<span>redriven ${head.epoch === 1 ? "once" : `${head.epoch} times`}, <${When} at=${redrive.at} /></span>` : null}
+      <span>${head.ended ? "took" : "for"} <span class="number">${duration((redrive ?? head).duration_ms)}</span>${redrive ? " since" : ""}</span>
       ${summary?.parent ? html`<span>part of <a class="mono" href=${href(["executions", summary.parent.execution_id])}>${shortId(summary.parent.execution_id)}</a></span>` : null}
     </div>
     <${Actions} run=${run} />
   </header>`;
 }
 
-/** What went wrong without failing it: the first warnings, each with its step. */
-function Warned({ run }) {
-  const found = run.summary?.warnings;
-  if (!found) return null;
-  const line = (w) => {
-    const place = [w.step, w.task].filter(Boolean).join("/") + (w.iteration ? ` @${w.iteration.join(".")}` : "");
-    return html`<li>${w.step ? html`<button class="button plain" onClick=${() => run.select(w.step)}>${bdi(place, 80)}</button> ` : null}${WARNINGS[w.code]}: ${bdi(w.message, 200)}${w.count > 1 ? html` <span class="soft">${number(w.count)} times</span>` : null}</li>`;
-  };
-  return html`<details class="warned"><summary class="tone-hold">${plural(found.count, "warning")}</summary><ul>${found.groups.map(line)}</ul></details>`;
-}
-
-/** What it failed of, or why it cannot go on. */
-function Stopped({ run }) {
-  const { head } = run;
-  const error = head.status === "stuck" ? { kind: "Stuck", message: head.reason ?? "" } : head.error;
-  if (!error) return null;
-  const { step, task } = error;
-  return html`<${Failure} error=${{ ...error, message: oneLine(error.message, 600), details: null }} where=${html`${step ? html` in step <b>${bdi(step, 80)}</b>` : null}${task ? html`, task <b>${bdi(task, 80)}</b>` : null}`} more=${step && run.step !== step ? html`<button class="button" onClick=${() => run.select(step)}>Show the step</button>` : null} />`;
+/** In one line, what the overview tells: what it failed of, why it cannot go on, or what it waits for. */
+function Brief({ run: { id, head, moment } }) {
+  const { kind, message, step } = head.error ?? {};
+  const [wait] = head.waiting_for ?? [];
+  const words = head.reason ?? (head.status === "failed" && message ? `${kind}${step ? ` in ${step}` : ""}: ${message}` : wait && !moment.at ? `Waits for ${waitWords(wait)}${wait.description ? `: ${wait.description}` : ""}` : "");
+  return words ? html`<p class="brief cut"><a class="tone-${wait ? "wait" : "bad"}" href=${href(["executions", id])}>${bdi(words, 300)}</a></p>` : null;
 }

@@ -8,6 +8,7 @@ import { href, put } from "../../core/router.js";
 import { Icon } from "../../components/icons.js";
 import { bdi, Failure, Refused } from "../../components/parts.js";
 import { Found, OfStep } from "./events.js";
+import { Redrive } from "./redrive.js";
 
 const DEEPEST = 6; // how far what lies behind is moved in
 const SHOWN = 60;
@@ -30,13 +31,13 @@ export function WhyStep({ run, why }) {
 }
 
 /** The answer of `why`, of a step or (null) of the execution, as of the moment; what is now is asked again when one of `deps` changes. */
-function useWhy(run, step, deps = []) {
+export function useWhy(run, step, deps = []) {
   const { at } = run.moment;
   const changing = [run.head.status, run.head.epoch, ...deps].map((each) => (at ? null : each));
   return useGet(atRun(run.id, "why"), { step, at }, { deps: changing });
 }
 
-function Why({ found, run }) {
+export function Why({ found, run }) {
   const [all, setAll] = useState(false);
   if (found.error) return html`<${Refused} error=${found.error} again=${found.again} />`;
   if (!found.data) return html`<p class="soft" role="status">Looking…</p>`;
@@ -53,12 +54,12 @@ function Why({ found, run }) {
 function Fact({ fact, run }) {
   const arcs = fact.arcs ?? [];
   const guards = fact.guards ?? [];
-  const bad = fact.fact === "failed" || fact.fact === "dead_end";
+  const look = { failed: "bad", dead_end: "bad", iterations: "hold", warning: "hold", status: "hold" }[fact.fact];
   return html`<li class=${fact.depth ? "behind" : ""} style=${{ marginLeft: `${Math.min(fact.depth, DEEPEST) * 12}px` }}>
-    ${arcs.length && fact.fact !== "dead_end" ? html`<p class="soft"><${StepLink} step=${fact.step} run=${run} />: ${arcs.length > 1 ? "which of its arcs fired" : "its arc"}</p>` : html`<p class=${bad ? "tone-bad" : ""}>${bdi(said(fact), 600)}</p>`}
+    ${arcs.length && fact.fact !== "dead_end" ? html`<p class="soft"><${StepLink} step=${fact.step} run=${run} />: ${arcs.length > 1 ? "which of its arcs fired" : "its arc"}</p>` : html`<p class=${look ? `tone-${look}` : ""}>${bdi(said(fact), 600)}</p>`}
     ${arcs.length ? html`<ul>${arcs.map((a) => html`<${Arc} arc=${a} run=${run} />`)}</ul>` : null}
     ${guards.length ? html`<ul>${guards.map((g) => html`<li><${Guard} guard=${g} /></li>`)}</ul>` : null}
-    <p class="soft where">${fact.line ? html`<span>line ${fact.line}</span>` : null}${fact.event_id ? html`<button class="button plain" title="Go to that moment" onClick=${() => put({ at: fact.event_id, n: "" })}>${time(fact.timestamp)}</button>` : null}</p></li>`;
+    <p class="soft where">${fact.iteration ? html`<${Iteration} of=${fact} />` : null}${fact.line ? html`<span>line ${fact.line}</span>` : null}${fact.event_id ? html`<button class="button plain" title="Go to that moment" onClick=${() => put({ at: fact.event_id, n: "" })}>${time(fact.timestamp)}</button>` : null}</p></li>`;
 }
 
 /** Its sentence, without what its arcs or guards say again. */
@@ -86,22 +87,25 @@ const StepLink = ({ step, run }) => (step === run.step ? html`<b>${bdi(step, 60)
 /** An error on the way to a failure. */
 function Cause({ cause, root, run }) {
   const { step, task, line, column } = cause;
-  const where = html`${step ? html` in <${cause.execution_id ? Plain : StepLink} step=${step} run=${run} />` : null}${task ? html` / ${bdi(task, 60)}` : null}${cause.iteration ? ` @${iteration(cause.iteration)}` : ""}${root ? html` <span class="tag">the root</span>` : null}`;
-  return html`<${Failure} error=${{ ...cause, message: oneLine(cause.message, 600) }} where=${where}>
-    <p class="soft">${[line ? `line ${line}${column ? `:${column}` : ""}` : "", cause.attempts > 1 ? plural(cause.attempts, "attempt") : ""].filter(Boolean).join(", ")}${cause.execution_id ? html` of <a href=${href(["executions", cause.execution_id], { step })}>${bdi(cause.playbook ?? cause.execution_id, 80)}</a>` : null}</p>
-    ${cause.traceback?.length ? html`<ol class="trace mono">${cause.traceback.map((t) => html`<li><span class="soft">${t.file ? html`${bdi(t.file, 60)}:` : "line "}${t.line ?? "?"}</span> ${bdi(t.source, 200)}</li>`)}</ol>` : null}
+  const [from, redrive] = useState("");
+  const own = !cause.execution_id;
+  const where = html`${step ? html` in <${own ? StepLink : Plain} step=${step} run=${run} />` : null}${task ? html` / ${bdi(task, 60)}` : null}${cause.iteration ? ` @${iteration(cause.iteration)}` : ""}${cause.item ? html` <span class="soft">item ${bdi(cause.item, 200)}</span>` : null}${root ? html` <span class="tag">the root</span>` : null}`;
+  const acts = own && step ? html`<div class="acts">${cause.iteration ? html`<${Iteration} of=${cause} />` : null}${run.head.ended ? html`<button class="button" onClick=${() => redrive(cause.iteration ? `${step}@${iteration(cause.iteration)}` : step)}>Redrive this…</button>` : null}
+    ${from ? html`<${Redrive} run=${run} begin=${from} onClose=${() => redrive("")} />` : null}</div>` : null;
+  return html`<${Failure} error=${{ ...cause, message: oneLine(cause.message, 600) }} where=${where} more=${acts}>
+    <p class="soft">${[own ? run.summary?.playbook.path : "", line ? `line ${line}${column ? `:${column}` : ""}` : "", cause.attempts > 1 ? plural(cause.attempts, "attempt") : ""].filter(Boolean).join(", ")}${cause.execution_id ? html` of <a href=${href(["executions", cause.execution_id], { step })}>${bdi(cause.playbook ?? cause.execution_id, 80)}</a>` : null}</p>
+    ${cause.traceback?.length ? html`<ol class="trace mono">${cause.traceback.map((t) => html`<li class=${t.file ? "soft" : "own"}><span class="soft">${t.file ? html`${bdi(t.file, 60)}:` : "line "}${t.line ?? "?"}</span> ${bdi(t.source, 200)}</li>`)}</ol>` : null}
     ${[["stdout", "its last output"], ["stderr", "its last errors"]].map(([key, words]) => (cause[key] ? html`<p class="soft">${words}</p><pre class="text" tabindex="0"><bdi>${cause[key]}</bdi></pre>` : null))}<//>`;
 }
+
+const Iteration = ({ of }) => html`<button class="button" onClick=${() => put({ step: of.step, i: iteration(of.iteration) })}>Iteration ${iteration(of.iteration)}</button>`;
 
 const Plain = ({ step }) => html`<b>${bdi(step, 60)}</b>`;
 
 export function Decisions({ run }) {
-  const why = useWhy(run, null);
   const filters = { name: NAMES, step: run.step ?? "" };
-  const said = why.data && (why.data.causes.length || why.data.facts.length);
   return html`<div class="toolbar"><${Again} run=${run} /><span class="spring"></span>
       <${OfStep} run=${run} /></div>
-    ${why.error || said ? html`<section class="because" aria-label="Why it came to this" tabindex="0"><h3>Why it came to this</h3><${Why} found=${why} run=${run} /></section>` : null}
     <${Found} key=${JSON.stringify(filters)} run=${run} filters=${filters} fields=${FIELDS} height=${ROW} line=${Decision} label="Decisions" none="Nothing has been decided yet" />`;
 }
 

@@ -17,9 +17,9 @@ from noetl_core.values.instants import SECOND
 
 _TERMINAL = "({})".format(",".join(f"'{status}'" for status in sorted(TERMINAL)))
 _HEAD = "execution_id, status, path, version, digest, started_at, updated_at, finished_at, error, parent, expires_at,"
-_HEAD += " trigger, search, searched, labels, warnings"
+_HEAD += " trigger, search, searched, labels, warnings, redriven_at"
 _PUT_HEAD = (
-    f"INSERT INTO heads ({_HEAD}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+    f"INSERT INTO heads ({_HEAD}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
     f" ON CONFLICT (execution_id) DO UPDATE SET ({_HEAD})="
     f"({', '.join('excluded.' + name.strip() for name in _HEAD.split(','))})"
     f" WHERE excluded.updated_at > heads.updated_at OR (excluded.updated_at = heads.updated_at"
@@ -35,7 +35,7 @@ def _loads(text: str | None) -> Any:
 
 
 def _head(row: Sequence[Any]) -> Head:
-    *plain, error, parent, expires_at, trigger, search, _, labels, warnings = row
+    *plain, error, parent, expires_at, trigger, search, _, labels, warnings, redriven_at = row
     execution_id, status, path, version, digest, started_at, updated_at, finished_at = plain
     return Head(
         execution_id,
@@ -53,6 +53,7 @@ def _head(row: Sequence[Any]) -> Head:
         _loads(search),
         _loads(labels) or {},
         warnings or 0,
+        redriven_at or 0,
     )
 
 
@@ -160,6 +161,7 @@ class SqliteExecutionIndex:
                 _searched(head),
                 json.dumps(head.labels) if head.labels else None,
                 head.warnings,
+                head.redriven_at,
             ),
             later=True,
         )

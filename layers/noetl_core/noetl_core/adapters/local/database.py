@@ -65,7 +65,8 @@ CREATE TABLE IF NOT EXISTS pinned (digest TEXT PRIMARY KEY, path TEXT, source TE
 CREATE INDEX IF NOT EXISTS playbooks_by_digest ON playbooks (digest);
 CREATE TABLE IF NOT EXISTS heads (execution_id TEXT PRIMARY KEY, status TEXT, path TEXT, version INTEGER, digest TEXT,
   started_at INTEGER, updated_at INTEGER, finished_at INTEGER, error TEXT, parent TEXT, expires_at INTEGER,
-  trigger TEXT, search TEXT, searched TEXT DEFAULT '', labels TEXT, warnings INTEGER);
+  trigger TEXT, search TEXT, searched TEXT DEFAULT '', labels TEXT, warnings INTEGER,
+  redriven_at INTEGER);
 CREATE INDEX IF NOT EXISTS heads_by_end ON heads (expires_at);
 CREATE INDEX IF NOT EXISTS heads_by_start ON heads (started_at DESC, execution_id DESC);
 CREATE INDEX IF NOT EXISTS heads_by_status ON heads (status, started_at DESC, execution_id DESC);
@@ -109,6 +110,7 @@ DROP TABLE newest_snapshots;
     12: _DISPLACED,
     13: "ALTER TABLE heads ADD COLUMN warnings INTEGER;",
     14: "ALTER TABLE commits ADD COLUMN progress TEXT;",
+    15: "ALTER TABLE heads ADD COLUMN redriven_at INTEGER;",
 }
 """Statements that upgrade a store from one version to the next."""
 _NO_STORAGE = frozenset(
@@ -122,7 +124,7 @@ _NO_STORAGE = frozenset(
     }
 )
 """Errors that waiting does not repair. They are the lowest byte of extended codes."""
-SCHEMA_VERSION = 15
+SCHEMA_VERSION = 16
 MEMORY = ":memory:"
 WAL_TRIES, WAL_PAUSE_S = 100, 0.05
 WAL_PAGES = 8000

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from noetl_core.api.request import Http, Request
-
-HTML = "text/html; charset=utf-8"
+from noetl_core.api.request import HTML, Http, Request
 
 
 class GetDocument(Request[dict[str, Any]]):

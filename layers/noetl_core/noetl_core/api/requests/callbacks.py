@@ -8,7 +8,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from noetl_core.api.fields import ExecutionId, Field, number
-from noetl_core.api.request import Caller, Http, Operation, Request
+from noetl_core.api.request import HTML, Caller, Http, Operation, Request
 from noetl_core.api.requests.executions import EXECUTION, Cursor
 from noetl_core.api.rights import ANSWERS, READS
 from noetl_core.values.request_bounds import MAX_PAGE
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from noetl_core.api.shapes import executions as executions_shapes
     from noetl_core.api.shapes import following as following_shapes
 
+PAGES: Final = (403, 404, 409, 410, 422)
+"""Statuses of pages that say why a link does not serve."""
 HEADER: Final = "Noetl-Callback-Token"
 ERROR_TYPES: Final[Mapping[str, tuple[type, ...]]] = {
     "kind": (str,),
@@ -79,6 +81,30 @@ class AnswerCallbackByLink(Request["executions_shapes.CallbackReply"]):
         str | None, Field(f"the callback's token, unless the header {HEADER} or the path contains it", place="body")
     ] = None
     header_token: HeaderToken = None
+
+
+class ShowQuestion(Request[str]):
+    """The question of a callback as a page with its form, for people who open the link `callback.url`. It changes nothing."""
+
+    http = Http("GET", "/api/callbacks/{token}", ANSWERS, also=PAGES, media=(HTML,))
+    token: Annotated[str, "the callback's token"]
+
+    def success(self, answer: Any) -> int:
+        return int(answer.status)
+
+    def content_type(self) -> str:
+        return HTML
+
+
+class AnswerQuestion(Request[str]):
+    """Answer a callback with the form of its page."""
+
+    http = Http("POST", "/api/callbacks/{token}/answer", ANSWERS, also=PAGES, media=(HTML,))
+    token: Annotated[str, "the callback's token"]
+    form: Annotated[Mapping[str, str], Field("the fields of the page's form", place="form")]
+
+    success = ShowQuestion.success
+    content_type = ShowQuestion.content_type
 
 
 class AnswerWait(Request["executions_shapes.CallbackReply"]):

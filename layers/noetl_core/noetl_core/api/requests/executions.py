@@ -82,6 +82,7 @@ class ListExecutions(Request["executions_shapes.Executions"]):
     status: Annotated[str | None, Field("only executions with this status", schema=ListedStatus)] = None
     path: Annotated[str | None, "only executions of this playbook"] = None
     since: Annotated[str | None, "only executions started at this instant (ISO 8601) or later"] = None
+    until: Annotated[str | None, "only executions started at this instant (ISO 8601) or earlier"] = None
     limit: Limit = None
     cursor: Cursor = None
     search: Annotated[
@@ -90,7 +91,10 @@ class ListExecutions(Request["executions_shapes.Executions"]):
     label: Annotated[
         str | None, "only executions with this label, key:value or key; several, separated by commas, must all match"
     ] = None
-    q: Annotated[str | None, "only executions whose id begins with this text, or whose playbook's path contains it"] = None
+    q: Annotated[
+        str | None,
+        "only executions with this id, or whose id begins or ends with this text, or that have it in their path, error, labels or search attributes",
+    ] = None
 
 
 class GetExecution(Request["executions_shapes.Execution"]):

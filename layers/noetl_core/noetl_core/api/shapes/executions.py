@@ -67,6 +67,14 @@ class StepSummary(TypedDict):
     loop: NotRequired[LoopCounts]
 
 
+class Decision(TypedDict):
+    """The one required boolean of an answer, and the words of the buttons for true and false."""
+
+    key: str
+    yes: str
+    no: str
+
+
 class Wait(TypedDict):
     """A wait of an execution."""
 
@@ -85,6 +93,16 @@ class Wait(TypedDict):
     held_by: NotRequired[list[str]]
     position: NotRequired[int]
     step: NotRequired[str]
+    schema: NotRequired[Any]
+    """What an answer must match."""
+    decision: NotRequired[Decision]
+
+
+class Redrive(TypedDict):
+    """The newest redrive, and how long the execution has taken since then; null: it has not ended."""
+
+    at: str
+    duration_ms: int | None
 
 
 class Execution(TypedDict):
@@ -93,6 +111,8 @@ class Execution(TypedDict):
     execution_id: str
     status: ExecutionStatus
     playbook: PlaybookVersion
+    input: dict[str, Any]
+    """Its workload, with the payload of its request."""
     result: Any
     ctx: dict[str, Any]
     error: Failure | None
@@ -101,6 +121,7 @@ class Execution(TypedDict):
     finished_at: str | None
     duration_ms: int
     events: int
+    redrive: NotRequired[Redrive]
     waiting_for: NotRequired[list[Wait]]
     reason: NotRequired[str]
     parent: NotRequired[Parent]
@@ -183,6 +204,7 @@ class ListedExecution(TypedDict):
     labels: dict[str, str]
     warnings: int
     """The number of its warnings."""
+    redrive: NotRequired[Redrive]
     waiting_for: NotRequired[list[Wait]]
     """Its wait, or the first of several; kind `retry` is the next attempt of a task."""
 
@@ -195,10 +217,12 @@ class TriggerName(TypedDict):
 
 
 class Executions(TypedDict):
-    """A page of executions; `cursor` continues after it, null: there are no more."""
+    """A page of executions; `cursor` continues after it, null: there are no more. `searched` counts the executions that were
+    examined for it."""
 
     executions: list[ListedExecution]
     cursor: str | None
+    searched: int
 
 
 class Event(TypedDict):
@@ -377,6 +401,7 @@ class OpenCallback(TypedDict):
     iteration: NotRequired[Any]
     description: NotRequired[str | None]
     schema: NotRequired[dict[str, Any] | None]
+    decision: NotRequired[Decision]
     heartbeat: NotRequired[float | None]
     until: NotRequired[str]
 

@@ -7,7 +7,7 @@ from typing import Any, Literal, NotRequired
 from typing_extensions import TypedDict
 
 from noetl_core.api.shapes.catalog import PlaybookVersion
-from noetl_core.api.shapes.executions import ExecutionStatus, Failure, LoopCounts, Wait
+from noetl_core.api.shapes.executions import Decision, ExecutionStatus, Failure, LoopCounts, Redrive, Wait
 
 
 class StepStanding(TypedDict):
@@ -41,6 +41,7 @@ class Changes(TypedDict):
     cursor: str
     more: bool
     etag: str
+    redrive: NotRequired[Redrive]
     waiting_for: NotRequired[list[Wait]]
     reason: NotRequired[str]
 
@@ -57,6 +58,7 @@ class WaitingCallback(TypedDict):
     iteration: NotRequired[Any]
     description: NotRequired[Any]
     schema: NotRequired[Any]
+    decision: NotRequired[Decision]
     heartbeat: NotRequired[float | None]
     until: NotRequired[str]
 

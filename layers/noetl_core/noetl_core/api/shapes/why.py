@@ -54,7 +54,7 @@ FactKind = Literal[
 
 class Fact(TypedDict):
     """A fact about a step or an execution, as a sentence and as data. `depth` 0 is about the request itself; a deeper
-    fact explains the one before it."""
+    fact explains the one before it. `iteration` is the first that failed in the most frequent way."""
 
     fact: FactKind
     text: str
@@ -66,6 +66,7 @@ class Fact(TypedDict):
     arcs: NotRequired[list[Arc]]
     guards: NotRequired[list[Guard]]
     wait: NotRequired[dict[str, Any]]
+    iteration: NotRequired[list[int]]
     line: NotRequired[int]
     column: NotRequired[int]
 
@@ -81,13 +82,14 @@ class CodeLine(TypedDict):
 
 
 class Cause(TypedDict):
-    """An error on the way to a failure. `playbook` and `execution_id` are those of the child, if it happened in one."""
+    """An error on the way to a failure. `item` is that of its iteration, as JSON that may be shortened. `playbook` and `execution_id` are those of the child, if it happened in one."""
 
     kind: str
     message: str
     step: NotRequired[str]
     task: NotRequired[str]
     iteration: NotRequired[list[int]]
+    item: NotRequired[str]
     attempts: NotRequired[int]
     code: NotRequired[str | int]
     details: NotRequired[Any]

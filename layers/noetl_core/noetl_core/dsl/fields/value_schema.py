@@ -30,6 +30,11 @@ VALUE_SCHEMA: Final = Block(
     Field("maxItems", _COUNT, "The maximum number of items of an array."),
     Field("minLength", _COUNT, "The minimum number of characters of a text."),
     Field("maxLength", _COUNT, "The maximum number of characters of a text."),
+    Field(
+        "format",
+        Shape("format", "a format of texts"),
+        "The form of a text: `date`, `date-time`, `time`, `email`, or `multiline`, which forms show large.",
+    ),
     Field("minimum", _NUMBER, "The smallest allowed number."),
     Field("maximum", _NUMBER, "The largest allowed number."),
     Field("title", Anything("text"), "A title for readers. It is not checked."),

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from noetl_core.api import question_page
 from noetl_core.api.refused import BadRequest, nearest
 from noetl_core.api.requests.callbacks import (
     ERROR_TYPES,
     HEADER,
     AnswerCallback,
     AnswerCallbackByLink,
+    AnswerQuestion,
     AnswerWait,
     ListCallbacks,
     ListWaiting,
+    ShowQuestion,
 )
 from noetl_core.control import callbacks
+from noetl_core.ports import NotFound
 from noetl_core.service.operations.base import Operations
+from noetl_core.values import answer_forms
 from noetl_core.views.executions import waiting_callbacks
 
 if TYPE_CHECKING:
@@ -44,6 +49,56 @@ def answer_callback(on: Operations, request: AnswerCallback) -> CallbackReply:
 @AnswerCallbackByLink.answered
 def answer_callback_by_link(on: Operations, request: AnswerCallbackByLink) -> CallbackReply:
     return _by_token(on, request, _token(request.path_token, request.header_token, request.token))
+
+
+@ShowQuestion.answered
+def show_question(on: Operations, request: ShowQuestion) -> str:
+    return _page(on, request.token, f"{request.token}/answer")
+
+
+@AnswerQuestion.answered
+def answer_question(on: Operations, request: AnswerQuestion) -> str:
+    """Record the answer of a form. It is refused with a page that says what to do."""
+    control, texts = on.control(), question_page.typed(request.form)
+    try:
+        found = callbacks.question(control, request.token)
+        if not found.ready:
+            return _page(on, request.token, "answer")
+        data = answer_forms.answer_of(found.asked.get("schema"), texts, request.form.get("decision"))
+        callbacks.answer(control, request.token, data)
+    except callbacks.Answered:
+        return question_page.notice("Already answered", "Somebody has answered this question before, and otherwise.", 409)
+    except (callbacks.Unfit, ValueError) as error:
+        wrong = error.wrong if isinstance(error, callbacks.Unfit) else [str(error)]
+        return _page(on, request.token, "answer", texts, wrong)
+    except (callbacks.Forged, NotFound, callbacks.Gone):
+        return _page(on, request.token, "answer")
+    return question_page.notice("Thank you", "Your answer has been recorded. You can close this page.", 200)
+
+
+def _page(
+    on: Operations, token: str, action: str, texts: Mapping[str, str] | None = None, wrong: Sequence[str] = ()
+) -> question_page.Page:
+    """Return the page of a question, or why there is none."""
+    try:
+        found = callbacks.question(on.control(), token)
+    except callbacks.Forged:
+        return question_page.notice(
+            "This link is not valid",
+            "It may have been cut or changed on its way. Please open it from the message that it came in.",
+            403,
+        )
+    except NotFound:
+        return question_page.notice("This question is over", "It was asked long ago, and nothing of it is kept.", 404)
+    if found.answered:
+        return question_page.notice("Already answered", "This question has been answered. There is nothing left to do.", 410)
+    if found.over:
+        return question_page.notice("Too late", f"This question no longer waits for an answer: {found.over}.", 410)
+    if not found.ready:
+        return question_page.notice(
+            "Not quite ready", "The question is being prepared. Please open this link again in a moment.", 200
+        )
+    return question_page.question(found.asked, action, texts, wrong, 422 if wrong else 200)
 
 
 @AnswerWait.answered

@@ -75,6 +75,7 @@ def list_executions(on: Operations, request: ListExecutions) -> shapes.Execution
         status=request.status,
         path=request.path,
         since=request.since,
+        until=request.until,
         limit=listing.LISTED if request.limit is None else request.limit,
         cursor=request.cursor,
         search=request.search,

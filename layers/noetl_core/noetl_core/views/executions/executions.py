@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from noetl_core.api.refused import BadCursor
 from noetl_core.control import unreadable_logs
+from noetl_core.control.callbacks import form_of
 from noetl_core.control.core import Control
 from noetl_core.dsl.reading.diagnostics import InvalidPlaybook
 from noetl_core.engine.fold.control_stream import fold
@@ -14,6 +15,7 @@ from noetl_core.engine.records import StreamId, control_events
 from noetl_core.engine.state import Run, State, StepState
 from noetl_core.engine.statuses import TERMINAL
 from noetl_core.engine.warnings import warnings_of
+from noetl_core.engine.workload import workload_of
 from noetl_core.events.shapes import Wait
 from noetl_core.expr import is_reference
 from noetl_core.log.concurrent_reads import at_once
@@ -69,6 +71,7 @@ def summary(control: Control, execution_id: str) -> dict[str, Any]:
         "execution_id": execution_id,
         "status": status,
         "playbook": {"path": state.path, "version": state.version, "digest": state.digest},
+        "input": _input(control, state),
         "result": values.at(state.result) if state.status == "completed" else None,
         "ctx": state.ctx,
         "error": error_of(control, state, values),
@@ -78,6 +81,7 @@ def summary(control: Control, execution_id: str) -> dict[str, Any]:
         "duration_ms": ((finished or control.clock.now()) - state.started_at) // 1000,
         "events": state.events,
     }
+    out |= redrive_of(state.redriven_at, finished or control.clock.now())
     if status == "waiting":
         out["waiting_for"] = [*awaited(control, state), *waiting_for(state)]
     if state.stuck:
@@ -105,9 +109,17 @@ def summary(control: Control, execution_id: str) -> dict[str, Any]:
     return out
 
 
+def _input(control: Control, state: State) -> dict[str, Any]:
+    """Return the workload with the payload of the request."""
+    try:
+        return workload_of(control.playbook(state.digest), state)
+    except InvalidPlaybook:  # of an older version
+        return {**state.rendered, **state.payload}
+
+
 def waiting_for(state: State) -> list[dict[str, Any]]:
-    """Return the waits of open runs."""
-    return [shown_wait(wait) for run in state.runs.values() for wait in run.waits]
+    """Return the waits of open runs; those for an answer with its form."""
+    return [shown_wait(wait) | form_of(wait) for run in state.runs.values() for wait in run.waits]
 
 
 def shown_wait(wait: Wait) -> dict[str, Any]:
@@ -182,7 +194,14 @@ def head_as_dict(head: Head) -> dict[str, Any]:
         **({} if head.search is None else {"search": head.search}),
         "labels": dict(head.labels),
         "warnings": head.warnings,
+        **redrive_of(head.redriven_at, head.finished_at),
     }
+
+
+def redrive_of(at: int, until: int | None) -> dict[str, Any]:
+    """Return `redrive`: the instant of the newest redrive, and the time since it; empty if there was none."""
+    took = None if until is None else (until - at) // 1000
+    return {"redrive": {"at": to_rfc3339(at), "duration_ms": took}} if at else {}
 
 
 def version_as_dict(v: PlaybookVersion) -> catalog_shapes.PlaybookVersion:

@@ -17,6 +17,7 @@ from noetl_core.log.stored_values import Values
 from noetl_core.observe import findings, sentences
 from noetl_core.observe.account import Account, Moment, RunAccount
 from noetl_core.observe.causes import Failed, cause, failures, failures_of
+from noetl_core.observe.diff import shortened_json
 from noetl_core.observe.evaluation import Question, evaluate
 from noetl_core.observe.guards import arcs, place, scope_of
 from noetl_core.observe.retries import retry_of
@@ -27,6 +28,7 @@ from noetl_core.views.executions.shared_limits import awaited
 from noetl_core.views.reading.cursor import place_of
 from noetl_core.views.reading.log_parts import LogReader
 from noetl_core.views.reading.log_search import LogSearch
+from noetl_core.views.reading.loop_streams import loop_streams
 
 if TYPE_CHECKING:
     from noetl_core.api.shapes import executions as shapes
@@ -129,6 +131,11 @@ class _Reading:
         found = cause(failed, self._playbook, self._text, stream, prefix)
         if failed.by_arcs:
             self._place_of_guard(failed, found)
+        if failed.run is not None and found.get("iteration"):
+            loop = loop_streams(self._control, self._state, failed.run.step)
+            item = {} if loop is None or loop.run != failed.run.id else loop.item(tuple(found["iteration"]))
+            if item:
+                found["item"] = shortened_json(item["item"])
         return found
 
     def _stream(self, failed: Failed) -> Sequence[Commit]:
@@ -227,8 +234,10 @@ class _Reading:
         out: list[why_shapes.Fact] = []
         if status := findings.status(state):
             out.append({"fact": "status", "text": status, "depth": 0})
-        for step, text in findings.iterations(state.steps):
+        for step, text, first in findings.iterations(state.steps):
             fact: why_shapes.Fact = {"fact": "iterations", "text": text, "depth": 0, "step": step}
+            if first is not None:
+                fact["iteration"] = list(first)
             where = self._text.of(self._playbook.by_name[step].path, "loop")
             if where is not None:
                 fact["line"], fact["column"] = where

@@ -94,6 +94,7 @@ class DynamoExecutionIndex(Table):
             ("finished_at", head.finished_at),
             ("expires_at", head.expires_at or None),
             ("warnings", head.warnings or None),
+            ("redriven_at", head.redriven_at or None),
         ):
             if number is not None:
                 item[name] = {"N": str(number)}
@@ -326,4 +327,5 @@ def _head(item: Item) -> Head:
         search=parsed("search"),
         labels=parsed("labels") or {},
         warnings=number("warnings"),
+        redriven_at=number("redriven_at"),
     )

@@ -1,0 +1,90 @@
+"""Decides which form asks a person for an answer to a callback, by its schema; the console and the page of a link show the same."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from noetl_core.values.frozen import frozen
+
+_APPROVALS: Final = re.compile(r"appr|accept|allow|confirm|agree|^ok$", re.IGNORECASE)
+"""Names of decisions that are approvals."""
+TYPES: Final = ("boolean", "integer", "number", "string")
+"""Types with a field of their own. Other values are written as JSON."""
+
+
+@frozen
+class FormField:
+    """A field of a form. `type` is one of `TYPES`, `enum`, or `json`."""
+
+    name: str
+    type: str
+    schema: Mapping[str, Any]
+    required: bool
+
+    @property
+    def title(self) -> str:
+        return str(self.schema.get("title") or self.name)
+
+
+def decision_of(schema: Any) -> dict[str, str] | None:
+    """Return `{key, yes, no}`: the one required boolean of an answer, and the words of the two buttons that give it; None if there
+    are more, or none."""
+    found = [f for f in fields_of(schema) if f.name and f.required and f.type == "boolean"]
+    if len(found) != 1:
+        return None
+    (field,) = found
+    approval = _APPROVALS.search(field.name) is not None
+    yes, no = ("Approve", "Reject") if approval else (f"{field.title}: yes", f"{field.title}: no")
+    return {"key": field.name, "yes": yes, "no": no}
+
+
+def fields_of(schema: Any) -> list[FormField]:
+    """Return the fields of a form: those of an object, else a single one without a name."""
+    if not isinstance(schema, Mapping):
+        return [FormField("", "json", {}, required=False)]
+    if not schema.get("properties"):
+        return [FormField("", _type_of(schema), schema, required=True)]
+    required = schema.get("required") or ()
+    return [FormField(name, _type_of(part), part, name in required) for name, part in schema["properties"].items()]
+
+
+def answer_of(schema: Any, texts: Mapping[str, str], decided: str | None = None) -> Any:
+    """Return the answer that a form's texts say, by the names of its fields; `decided` is `yes` or `no` where a button said it.
+
+    Raises `ValueError` with a sentence.
+    """
+    decision, found = decision_of(schema), {}
+    for field in fields_of(schema):
+        if decision is not None and field.name == decision["key"]:
+            if decided not in ("yes", "no"):
+                raise ValueError(f"choose {decision['yes']} or {decision['no']}")
+            found[field.name] = decided == "yes"
+        elif (text := texts.get(field.name, "").replace("\r\n", "\n")).strip():
+            found[field.name] = _value(field, text)
+        elif field.required and field.type != "string":
+            raise ValueError(f"{field.title or 'the answer'} is missing")
+        elif field.required:
+            found[field.name] = ""
+    return found.get("") if "" in {f.name for f in fields_of(schema)} else found
+
+
+def _type_of(schema: Mapping[str, Any]) -> str:
+    if "enum" in schema:
+        return "enum"
+    names = schema.get("type")
+    kinds = [name for name in ([names] if isinstance(names, str) else names or ()) if name != "null"]
+    return kinds[0] if len(kinds) == 1 and kinds[0] in TYPES else "json"
+
+
+def _value(field: FormField, text: str) -> Any:
+    if field.type == "string":
+        return text
+    if field.type == "enum" and text.isdecimal() and int(text) < len(field.schema["enum"]):
+        return field.schema["enum"][int(text)]
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise ValueError(f"{field.title or 'the answer'} must be {'a number' if field.type in TYPES else 'JSON'}") from None
