@@ -2,8 +2,8 @@
 the one that the command line asks for.
 
 `author` (validate, schema, completion), `migrate`, `run`, `backfill`, `playbooks` (the catalog), `operate` (cancel, redrive,
-signal ...), `inspect` (show, why ...), `history` (events, logs), `views` (timeline, graph ...), `replay` (and diff), `try_task`,
-`limits`, `credentials`, `triggers`, `serve`, `gc`, `stack` (up, status, down), `console`.
+signal ...), `inspect` (show, why ...), `history` (events, logs), `views` (timeline, graph ...), `replay` (and diff), `testing`,
+`simulate`, `try_task`, `limits`, `credentials`, `triggers`, `serve`, `gc`, `stack` (up, status, down), `console`.
 
 A command reads its arguments, calls a backend or the engine, and prints. What commands share is in the package above, not
 here.
@@ -26,6 +26,7 @@ MODULES: Final = {
     "history": ("events", "logs"),
     "views": ("timeline", "graph", "render", "report", "cost"),
     "replay": ("replay", "diff"),
+    "simulate": ("simulate",),
     "try_task": ("try",),
     "operate": ("resume", "cancel", "redrive", "pause", "signal", "callback"),
     "serve": ("serve",),

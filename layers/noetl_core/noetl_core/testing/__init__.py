@@ -4,6 +4,7 @@
   nothing, a `registry` that answers tasks by their names, and the `acts` of the world outside.
 * `outcomes` are scripted answers of tasks, `shapes` refuses those that a kind of task cannot give.
 * `match` compares what was seen with what a test expects.
+* `simulation` kills the worker after each call of a tool, and finds the calls that are made twice.
 
 Nothing here is loaded by `noetl run`, and no Lambda function has it.
 """

@@ -91,6 +91,8 @@ class Scene:
     others: Sequence[Path] = ()
     """Files of further playbooks that it calls."""
     text: str | None = None
+    dies_after: int = 0
+    """The call of a tool, counted from 1, after whose answer the worker is killed; 0: none."""
     limit: int | None = None
     """The most work that it may do, in calls and turns of the runner; None: as much as the language allows."""
 
@@ -178,6 +180,9 @@ def _play(
     wiring.worker.heartbeat = None  # it renews leases in real time
     wiring.worker.tokens = lambda: PlayedTokens(clock)  # type: ignore[assignment, method-assign, return-value]  # as `Tokens`
     registry.playbook = _playbook_of(wiring.control)
+    registry.dies_after = scene.dies_after
+    if scene.dies_after:
+        wiring.worker.gone = lambda worker: True  # the next worker takes over at once: a kill changes no times
     for other in scene.others:
         register(wiring.control, with_scripts(other.read_text("utf-8"), other.parent), str(other))
     if file is not None and model is not None and set(called(model)):

@@ -13,6 +13,7 @@ from noetl_core.engine.outcome import Outcome
 from noetl_core.expr import Scope, TemplateError, render, truthy
 from noetl_core.testing.clock import TestIsOver, VirtualClock
 from noetl_core.testing.outcomes import chosen, outcome_of
+from noetl_core.testing.runner import WorkerDied
 from noetl_core.testing.shapes import CannotHappen, completed
 from noetl_core.tools.base import BadInput, Tool, ToolCall
 from noetl_core.tools.masking.scrub import Scrubber
@@ -39,6 +40,8 @@ class Call:
     path: tuple[int, ...] = ()
     execution_id: str = ""
     scripted: bool = True
+    key: str = ""
+    """The idempotency key."""
 
 
 @dataclass
@@ -91,6 +94,8 @@ class ScriptedRegistry(ToolRegistry):
         self.clock = clock
         self.limit: float = inf
         """The most calls that it answers."""
+        self.dies_after = 0
+        """The call, counted from 1, after whose answer the worker is killed; 0: none."""
         self.calls: list[Call] = []
         self.unanswered: list[Unanswered] = []
         self.playbook: Callable[[str], Playbook] = _unknown
@@ -138,13 +143,21 @@ class _ScriptedTool:
         self.kind, self._registry = kind, registry
 
     def run(self, call: ToolCall) -> Outcome:
+        number = len(self._registry.calls) + 1
+        outcome = self._outcome(call)
+        if number == self._registry.dies_after:
+            raise WorkerDied
+        return outcome
+
+    def _outcome(self, call: ToolCall) -> Outcome:
         registry = self._registry
         if len(registry.calls) >= registry.limit:
             raise TestIsOver
         name, script = registry.script_of(call)
         inputs = registry.scrubber.value(dict(call.inputs))
         scripted = script is not None
-        registry.calls.append(Call(name, call.kind, inputs, call.attempt, call.visit, call.path, call.execution_id, scripted))
+        place = (call.attempt, call.visit, call.path, call.execution_id)
+        registry.calls.append(Call(name, call.kind, inputs, *place, scripted, call.task_run_id))
         known = KINDS.get(call.kind)
         if script is not None:
             return self._answer(name, script, call)

@@ -40,6 +40,10 @@ class NothingLeft(Exception):
     """Nothing can happen any more, or nothing that the test waits for."""
 
 
+class WorkerDied(BaseException):
+    """A worker is killed: what it has not committed is lost. No error handler catches it."""
+
+
 class VirtualRunner(LocalRunner):
     """A `LocalRunner` whose waits cost no time. `outside` acts when nothing else can go on; `rests` may end the run then."""
 
@@ -91,6 +95,12 @@ class VirtualRunner(LocalRunner):
     def _submit(self, delivery: Delivery) -> None:
         super()._submit(delivery)
         self._time.settle(lambda: self._running)
+
+    def _handle(self, delivery: Delivery) -> None:
+        try:
+            super()._handle(delivery)
+        except WorkerDied:
+            self._queue.put_back(delivery, 0)
 
     def _idle(self, until: int | None) -> None:
         self._store.sync()
