@@ -3,7 +3,7 @@ the one that the command line asks for.
 
 `author` (validate, schema, completion), `migrate`, `run`, `backfill`, `playbooks` (the catalog), `operate` (cancel, redrive,
 signal ...), `inspect` (show, why ...), `history` (events, logs), `views` (timeline, graph ...), `replay` (and diff), `testing`,
-`simulate`, `try_task`, `limits`, `credentials`, `triggers`, `serve`, `gc`, `stack` (up, status, down), `console`.
+`simulate`, `dev`, `try_task`, `limits`, `credentials`, `triggers`, `serve`, `gc`, `stack` (up, status, down), `console`.
 
 A command reads its arguments, calls a backend or the engine, and prints. What commands share is in the package above, not
 here.
@@ -27,6 +27,7 @@ MODULES: Final = {
     "views": ("timeline", "graph", "render", "report", "cost"),
     "replay": ("replay", "diff"),
     "simulate": ("simulate",),
+    "dev": ("dev",),
     "try_task": ("try",),
     "operate": ("resume", "cancel", "redrive", "pause", "signal", "callback"),
     "serve": ("serve",),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -77,6 +77,11 @@ class _File:
 @takes(RunOptions)
 def run(options: RunOptions) -> None:
     """Run a playbook and follow it to its end."""
+    start_and_follow(options, lambda _: None)
+
+
+def start_and_follow(options: RunOptions, begun: Callable[[str], None]) -> None:
+    """Run a playbook and follow it to its end; `begun` gets the id of the execution. Raises `Exit` if it does not complete."""
     labels = _checked(options)
     file = _file(options.what)
     on, store, inputs = _environment(options, file)
@@ -105,6 +110,7 @@ def run(options: RunOptions) -> None:
             strict=options.strict or None,
             labels=labels or None,
         )
+        begun(started["execution_id"])
         for warning in started.get("warnings", ()):
             say(f"warning: {warning}")
         if options.output_ == "text":

@@ -53,7 +53,7 @@ class TestOptions:
 def test(options: TestOptions) -> None:
     """Test playbooks by their test files (*.test.yaml; without FILE: all below the current folder)."""
     if not options.watch:
-        _exit(_test(options))
+        _exit(run_tests(options))
         return
     seen: dict[Path, int] = {}
     while True:
@@ -61,7 +61,7 @@ def test(options: TestOptions) -> None:
         if now != seen:
             seen = now
             try:
-                _test(options)
+                run_tests(options)
             except Exit as end:
                 say(end.message)
             say("waiting for changes; Ctrl-C ends")
@@ -80,7 +80,7 @@ def _times(options: TestOptions) -> dict[Path, int]:
     return {file: file.stat().st_mtime_ns for file in files if file.is_file()}
 
 
-def _test(options: TestOptions) -> int:
+def run_tests(options: TestOptions) -> int:
     """Run the tests once and print the results; return the exit code. Raises `Exit(2)`."""
     from noetl_core.testing.suite import run_all  # 350 ms: needed only to test
 

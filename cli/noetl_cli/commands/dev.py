@@ -1,0 +1,116 @@
+"""`noetl dev`: watches a playbook, and after each change validates it, tests it, and runs it again from what changed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from noetl_cli.app import Store, app
+from noetl_cli.backends.opening import backend
+from noetl_cli.commands.operate import redrive
+from noetl_cli.commands.run import RunOptions, start_and_follow
+from noetl_cli.commands.testing import WATCH_S, WATCHED
+from noetl_cli.display import output
+from noetl_cli.errors import Exit, say
+from noetl_cli.inputs import files
+
+if TYPE_CHECKING:
+    from noetl_core.dsl.model import Playbook
+
+
+@app.command()
+def dev(
+    file: Annotated[Path, typer.Argument(metavar="FILE")],
+    payload: Annotated[str | None, typer.Option(help="JSON, or @file")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="a.b=value; repeatable", metavar="A.B=VALUE")] = None,
+    store: Store = None,
+) -> None:
+    """Watch a playbook: after each change of a file in its folder validate it, run its tests, and run it. What ran before is
+    kept: only the first changed step and what follows it run again. Ctrl-C ends."""
+    cycle = Cycle(file / "playbook.yaml" if file.is_dir() else file, payload, set_, store)
+    say("the console shows each run live: noetl console")
+    seen: dict[Path, int] = {}
+    while True:
+        now = cycle.times()
+        if now != seen:
+            seen = now
+            cycle.turn()
+            say(output.styled("waiting for changes; Ctrl-C ends", "dim"))
+        time.sleep(WATCH_S)
+
+
+class Cycle:
+    """What is done after each change. `execution_id` is the execution that goes on with the changed playbook."""
+
+    def __init__(self, file: Path, payload: str | None = None, set_: list[str] | None = None, store: str | None = None) -> None:
+        self._file, self._store = file, store
+        self._options = RunOptions(what=str(file), payload=payload, set_=set_, store=store)
+        self.execution_id = ""
+        self._ran: Playbook | None = None
+        """The playbook with which it ran."""
+
+    def times(self) -> dict[Path, int]:
+        """Return when each file in the folder has changed last."""
+        found = (file for file in self._file.parent.iterdir() if file.suffix in WATCHED and file.is_file())
+        return {file: file.stat().st_mtime_ns for file in found}
+
+    def turn(self) -> None:
+        """Validate, test and run the playbook. What is wrong is printed, and nothing after it is done."""
+        from noetl_core.dsl.reading.diagnostics import InvalidPlaybook, to_text  # 190 ms, as all that runs a playbook
+
+        try:
+            playbook = files.checked(files.with_libraries(files.playbook(self._file), self._file), self._file, quiet=False)
+            self._test()
+            self._run(playbook)
+        except InvalidPlaybook as wrong:
+            print(to_text(wrong.diagnostics))
+        except Exit as end:
+            say(end.message)
+
+    def _test(self) -> None:
+        from noetl_cli.commands.testing import TestOptions, run_tests
+        from noetl_core.testing.files import SUFFIX  # 350 ms, as above
+
+        tests = self._file.with_name(self._file.stem + SUFFIX)
+        if tests.exists() and run_tests(TestOptions(files=[tests])):
+            raise Exit(1, "it is not run before its tests pass")
+
+    def _run(self, playbook: Playbook) -> None:
+        if self._ran is None or not self.execution_id or not is_continued(self._ran, playbook):
+            self._ran = playbook
+            start_and_follow(self._options, self._begun)
+            return
+        before, self._ran = self._ran, playbook
+        with closing(backend("local", self._store)) as where:
+            found = where.api.execution(self.execution_id)
+        begin = first_changed(before, playbook, found["steps"])
+        if begin is None and found["status"] == "completed":
+            say("no step that ran has changed")
+            return
+        say(f"again from {begin or 'where it failed'}")
+        redrive(self.execution_id, begin=begin, playbook=self._file, on="local", store=self._store)
+
+    def _begun(self, execution_id: str) -> None:
+        self.execution_id = execution_id
+
+
+def is_continued(before: Playbook, after: Playbook) -> bool:
+    """Return whether an execution of one playbook may go on with the other: only steps differ."""
+    return (before.path, before.workload, before.inputs, before.executor, before.keychain, before.workbook) == (
+        after.path,
+        after.workload,
+        after.inputs,
+        after.executor,
+        after.keychain,
+        after.workbook,
+    )
+
+
+def first_changed(before: Playbook, after: Playbook, ran: Iterable[str]) -> str | None:
+    """Return the first of the steps that ran, in their order, whose definition differs; None if there is none."""
+    return next((name for name in ran if name in after.by_name and before.by_name.get(name) != after.by_name[name]), None)

@@ -1,0 +1,80 @@
+"""`noetl dev`: after a change the playbook is validated, tested, and run again from what changed."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from noetl_cli.backends.opening import backend
+from noetl_cli.commands.dev import Cycle
+
+TEXT = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: dev, path: tests/dev }
+workload: { n: 2 }
+workflow:
+  - step: first
+    tool: { kind: noop, result: "{{ workload.n }}" }
+    next: { arcs: [{ step: second }] }
+  - step: second
+    tool: { kind: noop, result: "{{ steps.first.result * 10 }}" }
+"""
+
+
+@pytest.fixture
+def cycle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cycle:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "playbook.yaml").write_text(TEXT)
+    return Cycle(tmp_path / "playbook.yaml")
+
+
+def execution(cycle: Cycle) -> Any:
+    with closing(backend("local", None)) as where:
+        return where.api.execution(cycle.execution_id)
+
+
+def test_only_the_changed_step_runs_again(cycle: Cycle, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cycle.turn()
+    first = execution(cycle)
+    assert first["result"] == 20
+    cycle.turn()
+    assert "no step that ran has changed" in capsys.readouterr().err
+    (tmp_path / "playbook.yaml").write_text(TEXT.replace("* 10", "* 100"))
+    cycle.turn()
+    assert "again from second" in capsys.readouterr().err
+    again = execution(cycle)
+    assert again["execution_id"] == first["execution_id"] and again["result"] == 200
+    assert [again["steps"][name]["runs"] for name in ("first", "second")] == [1, 2]
+
+
+def test_another_workload_is_another_execution(cycle: Cycle, tmp_path: Path) -> None:
+    cycle.turn()
+    first = cycle.execution_id
+    (tmp_path / "playbook.yaml").write_text(TEXT.replace("n: 2", "n: 3"))
+    cycle.turn()
+    assert cycle.execution_id != first and execution(cycle)["result"] == 30
+
+
+def test_an_error_and_a_failed_test_stop_the_turn(cycle: Cycle, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "playbook.yaml").write_text(TEXT.replace("kind: noop", "kind: nope", 1))
+    cycle.turn()
+    assert "nope" in capsys.readouterr().out and not cycle.execution_id
+    (tmp_path / "playbook.yaml").write_text(TEXT)
+    (tmp_path / "playbook.test.yaml").write_text("test: wrong\nexpect: { result: 21 }\n")
+    cycle.turn()
+    assert "it is not run before its tests pass" in capsys.readouterr().err and not cycle.execution_id
+
+
+def test_a_failed_run_goes_on_with_the_mended_step(cycle: Cycle, tmp_path: Path) -> None:
+    broken = TEXT.replace("steps.first.result * 10", "steps.first.result // 0")
+    (tmp_path / "playbook.yaml").write_text(broken)
+    cycle.turn()
+    assert execution(cycle)["status"] == "failed"
+    (tmp_path / "playbook.yaml").write_text(TEXT)
+    cycle.turn()
+    ended = execution(cycle)
+    assert ended["status"] == "completed" and ended["result"] == 20 and ended["steps"]["first"]["runs"] == 1
