@@ -45,7 +45,7 @@ def dev(
 
 
 class Cycle:
-    """What is done after each change. `execution_id` is the execution that goes on with the changed playbook."""
+    """The work after each change. `execution_id` is the execution that goes on with the changed playbook."""
 
     def __init__(self, file: Path, payload: str | None = None, set_: list[str] | None = None, store: str | None = None) -> None:
         self._file, self._store = file, store
