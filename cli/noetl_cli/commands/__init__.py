@@ -1,9 +1,10 @@
 """The commands, grouped by purpose. Each module registers its commands with the application when it is imported; `load` imports
 the one that the command line asks for.
 
-`author` (validate, schema, completion), `migrate`, `run`, `backfill`, `playbooks` (the catalog), `operate` (cancel, redrive,
-signal ...), `inspect` (show, why ...), `history` (events, logs), `views` (timeline, graph ...), `replay` (and diff), `testing`,
-`simulate`, `dev`, `try_task`, `limits`, `credentials`, `triggers`, `serve`, `gc`, `stack` (up, status, down), `console`.
+`author` (validate, schema, completion), `testing` (test), `record`, `rehearse` (and bisect), `simulate`, `dev`, `migrate`, `run`,
+`backfill`, `playbooks` (the catalog), `operate` (cancel, redrive, signal ...), `inspect` (show, why ...), `history` (events, logs),
+`views` (timeline, graph ...), `replay` (and diff), `try_task`, `limits`, `credentials`, `triggers`, `serve`, `gc`, `stack` (up,
+status, down), `console`.
 
 A command reads its arguments, calls a backend or the engine, and prints. What commands share is in the package above, not
 here.
@@ -22,10 +23,12 @@ MODULES: Final = {
     "playbooks": ("playbooks",),
     "author": ("validate", "completion", "schema"),
     "testing": ("test",),
+    "record": ("record",),
     "inspect": ("ls", "show", "why", "watch", "get"),
     "history": ("events", "logs"),
     "views": ("timeline", "graph", "render", "report", "cost"),
     "replay": ("replay", "diff"),
+    "rehearse": ("rehearse", "bisect"),
     "simulate": ("simulate",),
     "dev": ("dev",),
     "try_task": ("try",),

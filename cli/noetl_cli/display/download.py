@@ -10,6 +10,7 @@ from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from hashlib import sha256
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
@@ -151,6 +152,13 @@ def _pieces(api: Api, execution_id: str, ref: Mapping[str, Any]) -> Iterator[byt
         start = answer["next"]
     if ref.get("checksum") not in (None, f"sha256:{digest.hexdigest()}"):
         raise Exit(FAILED, f"the object {ref['key']} is not what was stored when the reference was made: its checksum is another")
+
+
+def whole(api: Api, execution_id: str, value: Any) -> Any:
+    """Return a value with its references replaced; a reference to a file that is not JSON stays."""
+    out = BytesIO()
+    _json(api, execution_id, value, out)
+    return json.loads(out.getvalue())
 
 
 def loaded(api: Api, execution_id: str, ref: Mapping[str, Any]) -> Any:

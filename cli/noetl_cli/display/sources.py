@@ -17,12 +17,12 @@ class Sources:
     def name(self, path: str, digest: str | None = None, version: int = 0) -> str:
         """Return the name of a file with the text of the digest (None: with any text), otherwise the path."""
         if path not in self._known:
-            found = self._file_of(path)
+            found = self.file_of(path)
             named = f"{path}@{version}" if version else path
             self._known[path] = str(found) if found is not None and _is(found, digest) else named
         return self._known[path]
 
-    def _file_of(self, path: str) -> Path | None:
+    def file_of(self, path: str) -> Path | None:
         """Return the file of a playbook: the argument itself, or one in its folder, such as that of a child."""
         from noetl_core.playbooks.called_files import SamePath, beside, has_path  # 60 ms: needed only to show places
 

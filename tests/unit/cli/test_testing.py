@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from http.server import HTTPServer
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+import yaml
 
 from noetl_cli.commands import testing
 from noetl_cli.errors import Exit
 from tests import commands
+from tests.servers import Handler, serving, url_of
 from tests.unit.cli.runs import Run
 
 FLOW = """apiVersion: noetl.io/v2
@@ -37,6 +40,13 @@ test: few pages
 tools: { fetch.page: { ok: { data: [1] } } }
 expect: { result: few }
 """
+
+
+class Orders(Handler):
+    """Answers with three orders."""
+
+    def do_GET(self) -> None:
+        self.say(self.server.status, b"[1, 2, 3]", Content_Type="application/json")  # type: ignore[attr-defined]  # set by the test
 
 
 @pytest.fixture
@@ -149,3 +159,72 @@ def test_watch_tests_again_after_a_change(
 
 def test_the_schema_of_test_files_is_printed(noetl: Run) -> None:
     assert json.loads(noetl("schema", "--test").stdout)["title"] == "A test file of NoETL playbooks"
+
+
+class TestRecord:
+    """`noetl record`: an execution of the local store becomes a test."""
+
+    WORLD = FLOW.replace("http://shop.example", '"{{ workload.url }}"').replace(
+        "workflow:\n", "workload: { url: http://none.example }\nworkflow:\n"
+    )
+
+    def recorded(self, noetl: Run, files: Path, *arguments: str, status: int = 200) -> list[str]:
+        """Run the playbook on a service of this machine, record it, and return what the command prints."""
+        (files / "flow.yaml").write_text(self.WORLD)
+        (files / "flow.test.yaml").unlink(missing_ok=True)
+        with serving(HTTPServer(("127.0.0.1", 0), Orders)) as server:
+            server.status = status  # type: ignore[attr-defined]  # of `Orders`
+            noetl("run", "flow.yaml", "--set", f"url={url_of(server)}")
+        done = noetl("record", "@last", *arguments)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines()
+
+    def test_an_execution_is_recorded_and_replays_without_its_service(self, noetl: Run, files: Path) -> None:
+        (line,) = self.recorded(noetl, files, "--name", "three orders")
+        assert line == "flow.test.yaml: the test 'three orders' replays the execution"
+        document = yaml.safe_load((files / "flow.test.yaml").read_text())
+        assert document["tools"] == {"fetch.page": {"ok": {"data": [1, 2, 3]}}}
+        assert document["expect"] == {"status": "completed", "result": "many", "path": ["fetch", "many"]}
+        assert noetl("test").returncode == 0
+
+    def test_a_failure_is_recorded(self, noetl: Run, files: Path) -> None:
+        self.recorded(noetl, files, status=503)
+        document = yaml.safe_load((files / "flow.test.yaml").read_text())
+        assert document["expect"]["error"] == {"kind": "server_error", "step": "fetch", "task": "page"}
+
+    def test_a_second_one_is_added_to_the_file(self, noetl: Run, files: Path) -> None:
+        self.recorded(noetl, files, "--name", "one")
+        refused = noetl("record", "@last", "--name", "one")
+        assert refused.returncode == 2 and "has a test 'one' already" in refused.stderr
+        assert noetl("record", "@last", "--name", "two").returncode == 0
+        assert noetl("test").stdout.startswith("flow.test.yaml ..\n")
+
+    def test_a_playbook_without_a_file_is_written_beside_the_test(self, noetl: Run, files: Path) -> None:
+        self.recorded(noetl, files)
+        (files / "flow.yaml").unlink()
+        (files / "flow.test.yaml").unlink()
+        (files / "tests").mkdir()
+        done = noetl("record", "@last", "--as", "tests/order.test.yaml")
+        assert (done.returncode, done.stderr) == (0, "flow.yaml: the playbook, as the catalog has it\n")
+        assert yaml.safe_load((files / "tests/order.test.yaml").read_text())["playbook"] == "../flow.yaml"
+        assert noetl("test", "tests").returncode == 0
+
+    def test_a_test_that_does_not_replay_says_why(self, noetl: Run, files: Path) -> None:
+        (files / "flow.test.yaml").unlink()
+        own_id = "executor: { spec: { result: '{{ execution_id }}' } }\nworkflow:"
+        (files / "flow.yaml").write_text(
+            FLOW.partition("workflow:")[0] + own_id + "\n  - { step: start, tool: { kind: noop } }\n"
+        )
+        noetl("run", "flow.yaml")
+        done = noetl("record", "@last")
+        assert done.returncode == 1
+        assert "flow.test.yaml:" in done.stderr and "does not replay the execution: edit it" in done.stderr
+        assert (files / "flow.test.yaml").exists()
+
+    def test_only_what_has_ended_is_recorded(self, noetl: Run, files: Path) -> None:
+        (files / "flow.yaml").write_text(
+            FLOW.partition("workflow:")[0] + "workflow:\n  - step: start\n    tool: { kind: callback, signal: go }\n"
+        )
+        assert noetl("run", "flow.yaml", "--timeout", "1").returncode == 124
+        done = noetl("record", "@last")
+        assert done.returncode == 2 and "only one that has ended can be recorded" in done.stderr

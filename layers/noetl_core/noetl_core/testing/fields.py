@@ -71,10 +71,11 @@ OUTCOME: Final[Mapping[str, Key]] = {
     "pg": Key("object", "The section of a database error."),
     "py": Key("object", "The section of an exception: exception_type, message, traceback."),
     "seconds": Key("number", "How long it takes, in virtual time."),
+    "run": Key("", "Only this run of the step, or these."),
     "attempt": Key("", "Only this attempt, or these."),
     "visit": Key("", "Only this visit of the task in its pass, or these."),
     "index": Key("", "Only this iteration of the innermost loop, or these."),
-    "when": Key("", "Only if this template is true: it reads inputs, attempt, visit, path, args, workload and ctx."),
+    "when": Key("", "Only if this template is true: it reads inputs, run, visit, attempt, path, args, workload and ctx."),
     "optional": Key("boolean", "true: it need not answer any call."),
 }
 ERROR: Final[Mapping[str, Key]] = {

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -24,13 +25,15 @@ from noetl_core.testing.clock import START
 from noetl_core.testing.match import ANY, REST
 from noetl_core.testing.outcomes import ANSWERS, check
 from noetl_core.testing.play import Scene
-from noetl_core.testing.registry import task_names
+from noetl_core.testing.registry import Verbatim, task_names
 from noetl_core.testing.shapes import CannotHappen, completed, normalised
 from noetl_core.tools.base import BadInput
 from noetl_core.values.frozen import frozen
 from noetl_core.values.instants import from_text, in_microseconds
 
 SUFFIX: Final = ".test.yaml"
+FILE: Final = "$file"
+"""The only key of a mapping whose value is in a file."""
 HELD: Final = frozenset({"waiting", "retrying", "running", "paused", "stuck"})
 """Statuses at which a case may end before its execution does."""
 _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
@@ -117,6 +120,7 @@ class _Reader:
         self.file = file
         self.problems: list[Problem] = []
         self._names: dict[str, int] = {}
+        self._contents: dict[str, Any] = {}
 
     def report(self, at: Node | tuple[int, int], message: str, hint: str = "") -> None:
         line, col = (at.line, at.col) if isinstance(at, Node) else at
@@ -188,17 +192,17 @@ class _Reader:
         status = expect["status"].value if "status" in expect else None
         scene = Scene(
             playbook,
-            payload=_merged("payload", shared, given),
-            ctx=_merged("ctx", shared, given),
-            secrets=_merged("secrets", shared, given),
-            tools={name: node.plain() for name, node in tools.items()},
+            payload=self._merged("payload", shared, given),
+            ctx=self._merged("ctx", shared, given),
+            secrets=self._merged("secrets", shared, given),
+            tools={name: self._plain(node, Verbatim) for name, node in tools.items()},
             acts=acts,
             until=status if status in HELD else "",
             now=self._now(places.get("now")),
             strict=bool(places["strict"].value) if "strict" in places else False,
             others=[self.file.parent / each.value for each in (places["playbooks"].value if "playbooks" in places else ())],
         )
-        expected = {key: value.plain() for key, value in expect.items()}
+        expected = {key: self._plain(value) for key, value in expect.items()}
         places |= _below("expect", expect) | _below("tools", tools)
         return Case(name, self.file, node.line, playbook, scene, expected, places)
 
@@ -209,6 +213,27 @@ class _Reader:
         if found is None:
             self.report(named or node, f"there is no playbook {' or '.join(choices)} in {folder}", "playbook: its file")
         return found
+
+    def _merged(self, key: str, *layers: Mapping[str, Node]) -> dict[str, Any]:
+        return {name: self._plain(node) for layer in layers if key in layer for name, node in layer[key].value.items()}
+
+    def _plain(self, node: Node, wrap: Callable[[Any], Any] = lambda value: value) -> Any:
+        """Return the value of a node. The mapping `{$file: NAME}` is the content of a JSON or YAML file beside the test file,
+        passed through `wrap`."""
+        if node.kind == "list":
+            return [self._plain(each, wrap) for each in node.value]
+        if node.kind == "scalar":
+            return node.value
+        if node.value.keys() != {FILE}:
+            return {key: self._plain(each, wrap) for key, each in node.value.items()}
+        name = str(node.value[FILE].value)
+        if name not in self._contents:
+            try:
+                self._contents[name] = _content((self.file.parent / name).read_text("utf-8"), name)
+            except (OSError, ValueError) as error:
+                self.report(node, f"file {name} cannot be read: {error}", "a JSON or YAML file beside the test file")
+                return None
+        return wrap(self._contents[name])
 
     def _now(self, node: Node | None) -> int:
         try:
@@ -266,7 +291,9 @@ class _Reader:
                 self._keys(given["error"], fields.ERROR, f"the error of {name}")
             if len(self.problems) > before:
                 continue
-            plain = normalised(entry.plain())
+            plain = normalised(self._plain(entry))
+            if len(self.problems) > before:
+                continue
             if not ANSWERS & plain.keys():
                 self.report(entry, f"an outcome of {name} has none of ok, error and echo")
                 continue
@@ -292,16 +319,22 @@ class _Reader:
                 self.report(place, f'{what}: "{name}" is not a step', suggest_word(str(name), playbook.by_name))
 
 
+def _content(text: str, name: str) -> Any:
+    """Return the content of a file. Raises `ValueError`."""
+    if name.endswith(".json"):
+        return json.loads(text)
+    loaded = load(text, name)
+    if loaded.root is None:
+        raise ValueError(next(map(str, loaded.diagnostics), "it is empty"))
+    return loaded.root.plain()
+
+
 def _engine_tasks(playbooks: list[Playbook]) -> Iterator[str]:
     for playbook in playbooks:
         for step in playbook.steps:
             for task in step.tasks:
                 if task.kind in ENGINE_KINDS:
                     yield from (f"{step.name}.{task.name}", step.name)
-
-
-def _merged(key: str, *layers: Mapping[str, Node]) -> dict[str, Any]:
-    return {name: node.plain() for layer in layers if key in layer for name, node in layer[key].value.items()}
 
 
 def _below(prefix: str, nodes: Mapping[str, Node]) -> dict[str, Node]:

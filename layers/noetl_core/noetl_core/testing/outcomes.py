@@ -6,10 +6,10 @@
 
 An entry answers with one of `ok` (the result), `error` (`{kind, message, retryable, code, details}`), `echo: true` (the result is
 the inputs) or `echo: spec` (it is the task's effective spec). It may carry helper sections (`http`, `pg`, `py`) and `seconds` (it
-takes so long); `optional` allows that it answers no call. It fits when all its selectors do: `attempt`, `visit` (of the task, in
-its pass) and `index` (of the innermost iteration), each a number or a list of numbers, and `when` (anything true). In a list
-without any selector the entries answer one after the other - attempts, or visits -, the last one from then on. The choice is a
-function of the call alone: a repeated call gets what the first one got.
+takes so long); `optional` allows that it answers no call. It fits when all its selectors do: `run` (of the step), `visit` (of the
+task, in its pass), `attempt` and `index` (of the innermost iteration), each a number or a list of numbers, and `when` (anything
+true). In a list without any selector the entries answer one after the other - runs, visits or attempts -, the last one from then
+on. The choice is a function of the call alone: a repeated call gets what the first one got.
 """
 
 from __future__ import annotations
@@ -20,26 +20,29 @@ from typing import Any, Final
 from noetl_core.engine.outcome import ERROR_KINDS, Outcome
 from noetl_core.tools.base import BadInput, ToolCall
 
-SELECTORS: Final = frozenset({"attempt", "visit", "index", "when"})
+SELECTORS: Final = frozenset({"run", "attempt", "visit", "index", "when"})
 ANSWERS: Final = frozenset({"ok", "error", "echo"})
 HELPERS: Final = frozenset({"http", "pg", "py"})
 KEYS: Final = SELECTORS | ANSWERS | HELPERS | {"seconds", "optional"}
 ERROR_KEYS: Final = frozenset({"kind", "message", "retryable", "code", "details"})
 
 
-def chosen(script: Any, call: ToolCall, holds: Callable[[Any], bool] = bool) -> Any:
-    """Return the entry that answers `call`. `holds` evaluates `when`. Raises `BadInput`."""
+def chosen(script: Any, call: ToolCall, holds: Callable[[Any], bool] = bool, run: int = 1) -> Any:
+    """Return the entry that answers `call`. `holds` evaluates `when`; `run` is the ordinal of the step's run.
+
+    Raises `BadInput`.
+    """
     if not isinstance(script, list) or not script:
         raise BadInput("outcomes must be a list of what to answer")
     for entry in script:
         check(entry)
     if not any(SELECTORS & entry.keys() for entry in script):
-        return script[min(call.visit + call.attempt - 2, len(script) - 1)]
-    place = {"attempt": call.attempt, "visit": call.visit, "index": call.path[-1] if call.path else None}
+        return script[min(run + call.visit + call.attempt - 3, len(script) - 1)]
+    place = {"run": run, "attempt": call.attempt, "visit": call.visit, "index": call.path[-1] if call.path else None}
     for entry in script:
         if all(_fits(entry, name, value) for name, value in place.items()) and ("when" not in entry or holds(entry["when"])):
             return entry
-    raise BadInput(f"no outcome for attempt {call.attempt}, visit {call.visit}, iteration {list(call.path)}")
+    raise BadInput(f"no outcome for run {run}, attempt {call.attempt}, visit {call.visit}, iteration {list(call.path)}")
 
 
 def check(entry: Any) -> None:

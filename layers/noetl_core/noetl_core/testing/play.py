@@ -187,6 +187,7 @@ def _play(
         register(wiring.control, with_scripts(other.read_text("utf-8"), other.parent), str(other))
     if file is not None and model is not None and set(called(model)):
         register_called(wiring, model, file)
+    wiring.observe(registry.see)
     root = execution_id_at(scene.now, 1)  # the same each time, because jitter is derived from it
     wiring.start(StartRequest(playbook=source, payload=scene.payload, ctx=scene.ctx, strict=scene.strict, execution_id=root))
     operations = Operations(lambda: wiring.control, cursor_key(lambda: wiring.control))

@@ -10,7 +10,8 @@ from typing import Any, Final
 from noetl_core.dsl.kinds import ENGINE_KINDS, KINDS
 from noetl_core.dsl.model import Playbook, Task
 from noetl_core.engine.outcome import Outcome
-from noetl_core.expr import Scope, TemplateError, render, truthy
+from noetl_core.engine.records import Commit
+from noetl_core.expr import Scope, TemplateError, is_template, render, truthy
 from noetl_core.testing.clock import TestIsOver, VirtualClock
 from noetl_core.testing.outcomes import chosen, outcome_of
 from noetl_core.testing.runner import WorkerDied
@@ -67,6 +68,24 @@ class Unanswered:
         return f"tools:\n  {self.task}: {ANSWERS.get(self.kind, '{ok: null}')}"
 
 
+@dataclass(frozen=True)
+class Verbatim:
+    """A value whose texts are no templates: the content of a file."""
+
+    value: Any
+
+
+def rendered(value: Any, scope: Scope) -> Any:
+    """Return a scripted value with its templates rendered."""
+    if isinstance(value, Verbatim):
+        return value.value
+    if isinstance(value, Mapping):
+        return {key: rendered(each, scope) for key, each in value.items()}
+    if isinstance(value, list):
+        return [rendered(each, scope) for each in value]
+    return render(value, scope) if isinstance(value, str) and is_template(value) else value
+
+
 def names_of(playbook: Playbook, step: str, task: Task) -> Iterator[str]:
     """Yield the names by which a test may call a task of a step, the most exact one first."""
     for name in (f"{step}.{task.name}", *((f"workbook.{task.entry}",) if task.entry else ())):
@@ -102,6 +121,8 @@ class ScriptedRegistry(ToolRegistry):
         """Returns the playbook of an execution."""
         self.scripts = {script.name: script for script in scripts}
         self._standing: dict[str, Tool] = {}
+        self._runs: dict[tuple[str, str], list[str]] = {}
+        """The runs of each step of each playbook, in the order in which they were scheduled."""
         self.scrubber = Scrubber()
         for secret in secrets:
             self.scrubber.learn(secret)
@@ -118,6 +139,18 @@ class ScriptedRegistry(ToolRegistry):
 
     def warm(self, kinds: Iterable[str]) -> None:
         """Start nothing ahead: most tests run no tool."""
+
+    def see(self, commit: Commit) -> None:
+        """Take note of the runs that a commit schedules."""
+        for event in commit.events:
+            if event.name == "StepScheduled":
+                playbook = self.playbook(commit.stream.execution_id)
+                self._runs.setdefault((playbook.path, event.data["step"]), []).append(event.data["run"])
+
+    def run_of(self, call: ToolCall) -> int:
+        """Return the ordinal of the run of the step, from 1."""
+        runs = self._runs.get((self.playbook(call.execution_id).path, call.step), ())
+        return runs.index(call.step_run) + 1 if call.step_run in runs else 1
 
     def script_of(self, call: ToolCall) -> tuple[str, Script | None]:
         """Return the name of the task of a call, and its script if it has one."""
@@ -185,10 +218,12 @@ class _ScriptedTool:
         """Return the entry that answers a call, with its templates rendered."""
         if callable(script.entries):
             return _of_function(script.entries(**call.inputs))
-        scope = Scope({"inputs": call.inputs, "attempt": call.attempt, "visit": call.visit, "path": list(call.path)}, call.names)
-        entry = chosen(script.entries, call, lambda when: truthy(when, scope) if isinstance(when, str) else bool(when))
+        run = self._registry.run_of(call)
+        place = {"run": run, "visit": call.visit, "attempt": call.attempt, "path": list(call.path)}
+        scope = Scope({"inputs": call.inputs, **place}, call.names)
+        entry = chosen(script.entries, call, lambda when: truthy(when, scope) if isinstance(when, str) else bool(when), run)
         script.used.add(next(i for i, each in enumerate(script.entries) if each is entry))
-        return {key: render(value, scope) if key in ("ok", "error") else value for key, value in entry.items()}
+        return {key: rendered(value, scope) if key in ("ok", "error") else value for key, value in entry.items()}
 
     def _missing(self, name: str, why: str) -> Outcome:
         self._registry.unanswered.append(Unanswered(name, self.kind, why))

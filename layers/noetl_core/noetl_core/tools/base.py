@@ -105,6 +105,8 @@ class ToolCall:
     step: str = ""
     task: str = ""
     task_run_id: str = ""
+    step_run: str = ""
+    """The run of the step."""
     attempt: int = 1
     visit: int = 1
     path: tuple[int, ...] = ()

@@ -57,6 +57,7 @@ class ToolCaller:
             step=activation.step.name,
             task=task.name,
             task_run_id=pipe.task_run(task),
+            step_run=activation.step_run,
             attempt=pipe.attempt,
             visit=pipe.visit(task),
             path=pipe.path,

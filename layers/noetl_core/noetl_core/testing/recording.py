@@ -1,0 +1,339 @@
+"""Makes a test of an execution: what it was given, what its tasks answered, and what came of it.
+
+Answers of tasks that touch nothing outside are left out, because a test runs these tasks. Equal answers of a task are one entry.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import yaml
+
+from noetl_core.dsl.kinds import ENGINE_KINDS, KINDS
+from noetl_core.dsl.model import Playbook, Task
+from noetl_core.dsl.reading.scalars import resolve, surprise
+from noetl_core.engine.outcome import RETRYABLE_KINDS
+from noetl_core.engine.waits import BY_TOKEN
+from noetl_core.expr import is_template
+from noetl_core.testing.files import FILE
+from noetl_core.testing.outcomes import HELPERS
+from noetl_core.tools.http.statuses import kind_of
+from noetl_core.values.instants import from_text
+
+LARGE: Final = 2_048
+"""Bytes of JSON from which on a value is in a file of its own."""
+WIDTH: Final = 120
+_SECRET: Final = re.compile(r"keychain\.(\w+)\.(\w+)")
+_HEADERS: Final = re.compile(r"(?<!http)\.headers\b|\['headers'\]")
+"""Reads headers of a result, not those of an error."""
+Event = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What is known of an execution and its children, the execution itself first. `whole` returns a value with its references
+    replaced, given the execution that it belongs to."""
+
+    summary: Mapping[str, Any]
+    source: str
+    executions: list[tuple[Playbook, list[Event]]]
+    whole: Callable[[str, Any], Any] = lambda _, value: value
+
+
+@dataclass(frozen=True)
+class Way:
+    """How faithfully to record: with the answers of all tasks, and with the times that they took."""
+
+    everything: bool = False
+    times: bool = False
+
+
+WAYS: Final = (Way(), Way(times=True), Way(everything=True), Way(everything=True, times=True))
+"""The ways to try, until one gives a test that replays."""
+
+
+@dataclass
+class _Answer:
+    """An answer of a task: where it belongs, and the entry of the script."""
+
+    run: int
+    path: tuple[int, ...]
+    visit: int
+    attempt: int
+    entry: dict[str, Any]
+
+
+@dataclass
+class Test:
+    """A recorded test: its document, and the values that are in files of their own, by name."""
+
+    __test__ = False
+
+    document: dict[str, Any]
+    files: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """The document as YAML."""
+        return yaml.dump(self.document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=WIDTH, default_flow_style=None)
+
+
+def record(recorded: Recorded, name: str, playbook: str, way: Way, folder: str) -> Test:
+    """Return the test of an execution. `playbook` is the name of its file beside the test file, `folder` that of large values."""
+    root, events = recorded.executions[0]
+    first = events[0]
+    data = first["data"]
+    test = Test({"test": name, "playbook": playbook, "now": first["timestamp"]})
+    keep = _Keeper(test, folder)
+    execution_id = first["execution_id"]
+    for key in ("payload", "ctx"):
+        if data.get(key):
+            test.document[key] = keep(key, recorded.whole(execution_id, data[key]))
+    if data.get("strict") and not root.executor.strict:
+        test.document["strict"] = True
+    if secrets := _secrets(root, recorded.source):
+        test.document["secrets"] = secrets
+    tools = {name: _folded(answers, keep, name) for name, answers in _answers(recorded, way).items()}
+    if tools:
+        test.document["tools"] = tools
+    if acts := [_act(act) for act in _acts(recorded.executions)]:
+        test.document["acts"] = acts
+    test.document["expect"] = _expected(recorded, keep)
+    return test
+
+
+class _Keeper:
+    """Puts large values into files, and those with texts that a test would take for templates."""
+
+    def __init__(self, test: Test, folder: str) -> None:
+        self._test, self._folder = test, folder
+
+    def __call__(self, name: str, value: Any) -> Any:
+        text = json.dumps(value)
+        if len(text) < LARGE and not is_template(text):
+            return value
+        stem = re.sub(r"[^\w.-]+", "-", name)
+        file = f"{self._folder}/{stem}-{len(self._test.files) + 1}.json"
+        self._test.files[file] = value
+        return {FILE: file}
+
+
+def _expected(recorded: Recorded, keep: _Keeper) -> dict[str, Any]:
+    summary, (_, events) = recorded.summary, recorded.executions[0]
+    expect: dict[str, Any] = {"status": summary["status"]}
+    if summary["status"] == "completed":
+        expect["result"] = keep("result", recorded.whole(events[0]["execution_id"], summary["result"]))
+    elif summary.get("error"):
+        expect["error"] = {key: summary["error"][key] for key in ("kind", "step", "task") if summary["error"].get(key)}
+    expect["path"] = [event["step"] for event in events if event["name"] == "StepScheduled"]
+    return expect
+
+
+def _secrets(playbook: Playbook, source: str) -> dict[str, Any]:
+    """Return credentials for a test, with the fields that templates read; their values do not matter."""
+    read: dict[str, dict[str, str]] = {}
+    for name, part in _SECRET.findall(source):
+        read.setdefault(name, {})[part] = f"test-{part}"
+    secrets = {}
+    for entry in playbook.keychain:
+        credential = entry.options.get("credential") or entry.name
+        secrets[str(credential)] = read.get(entry.name) or {"token": "test-token"}
+    return secrets
+
+
+# --- answers of tasks ---------------------------------------------------------------------------------------------------
+
+
+def _answers(recorded: Recorded, way: Way) -> dict[str, list[_Answer]]:
+    """Return the answers of each task that the test must script, by the name that the test gives it."""
+    found: dict[str, list[_Answer]] = {}
+    runs = _runs(recorded.executions)
+    for playbook, events in recorded.executions:
+        first = events[0]["execution_id"] == recorded.executions[0][1][0]["execution_id"]
+        chunks: dict[str, str] = {}
+        for event in events:
+            match event["name"]:
+                case "LoopChunkScheduled":
+                    chunks[event["step_run_id"]] = event.get("parent_id") or event["data"].get("parent", "")
+                case "TaskProcessed":
+                    task = _task(playbook, event)
+                    if task is None or not _is_scripted(task, way):
+                        continue
+                    run = chunks.get(event["step_run_id"], event["step_run_id"])
+                    known = runs.get((playbook.path, event["step"]), [])
+                    name = f"{event['step']}.{task.name}"
+                    answer = _Answer(
+                        known.index(run) + 1 if run in known else 1,
+                        tuple(event.get("iteration", ())),
+                        event["data"]["visit"],
+                        event["attempt"],
+                        _entry(task, event, recorded, way),
+                    )
+                    found.setdefault(name if first else f"{playbook.path}#{name}", []).append(answer)
+    return found
+
+
+def _runs(executions: Iterable[tuple[Playbook, list[Event]]]) -> dict[tuple[str, str], list[str]]:
+    """Return the runs of each step of each playbook, in the order in which they were scheduled."""
+    found: dict[tuple[str, str], list[str]] = {}
+    scheduled = [(e["timestamp"], p.path, e) for p, events in executions for e in events if e["name"] == "StepScheduled"]
+    for _, path, event in sorted(scheduled, key=lambda each: each[0]):
+        found.setdefault((path, event["step"]), []).append(event["step_run_id"])
+    return found
+
+
+def _task(playbook: Playbook, event: Event) -> Task | None:
+    step = playbook.by_name.get(event.get("step", ""))
+    tasks = () if step is None else (*step.tasks, *step.compensate)
+    return next((task for task in tasks if task.name == event["task"]), None)
+
+
+def _is_scripted(task: Task, way: Way) -> bool:
+    if task.kind in ENGINE_KINDS:
+        return False
+    known = KINDS.get(task.kind)
+    return way.everything or known is None or not known.inside({**task.spec, **task.inputs})
+
+
+def _entry(task: Task, event: Event, recorded: Recorded, way: Way) -> dict[str, Any]:
+    """Return the entry that gives the outcome of a task again, without what the kind adds to it."""
+    outcome = event["data"]["outcome"]
+    entry: dict[str, Any] = {}
+    if way.times and (took := outcome.get("meta", {}).get("duration_ms", 0)) >= 1:
+        entry["seconds"] = round(took / 1000, 3)
+    helpers = {name: outcome[name] for name in sorted(HELPERS) if name in outcome}
+    if outcome["status"] == "error":
+        error = {key: value for key, value in outcome["error"].items() if value is not None}
+        if error.get("retryable") == (error["kind"] in RETRYABLE_KINDS):
+            del error["retryable"]
+        status = helpers.get("http", {}).get("status")
+        if task.kind == "http" and isinstance(status, int) and status >= 400 and kind_of(status) == error["kind"]:
+            kept = {"status": status, **({"headers": helpers["http"]["headers"]} if "headers" in recorded.source else {})}
+            told = {key: error[key] for key in ("message", *(("details",) if "details" in recorded.source else ()))}
+            return {"http": kept, "error": told, **entry}
+        return {"error": recorded.whole(event["execution_id"], error), **helpers, **entry}
+    result = recorded.whole(event["execution_id"], outcome.get("result"))
+    if task.kind == "http" and isinstance(result, Mapping):
+        left_out = {"url", "elapsed_ms", *(() if _HEADERS.search(recorded.source) else ("headers",))}
+        kept = {key: value for key, value in result.items() if key not in left_out}
+        if kept.get("status") == 200:
+            del kept["status"]
+        return {"ok": kept, **entry}
+    return {"ok": result, **helpers, **entry}
+
+
+def _folded(answers: list[_Answer], keep: _Keeper, name: str) -> Any:
+    """Return the script that gives these answers: one entry if all are equal; otherwise with the selectors that differ."""
+    groups: dict[str, list[_Answer]] = {}
+    for answer in answers:
+        groups.setdefault(json.dumps(answer.entry, sort_keys=True), []).append(answer)
+    if len(groups) == 1:
+        return _kept(answers[0].entry, keep, name)
+    order = [answer.run + answer.visit + answer.attempt - 3 for answer in answers]
+    if not any(answer.path for answer in answers) and order == list(range(len(answers))):
+        return [_kept(answer.entry, keep, name) for answer in answers]
+    most = max(groups, key=lambda text: len(groups[text]))
+    entries = [
+        {**selectors, **_kept(group[0].entry, keep, name)}
+        for text, group in groups.items()
+        if text != most or len(group) == 1
+        for selectors in _selectors(group, answers)
+    ]
+    if len(groups[most]) > 1:
+        entries.append(_kept(groups[most][0].entry, keep, name))
+    return entries
+
+
+def _selectors(group: list[_Answer], answers: list[_Answer]) -> Iterator[dict[str, Any]]:
+    """Yield the selectors of equal answers; iterations of one loop are a list."""
+    vary = [key for key in ("run", "visit", "attempt") if len({getattr(answer, key) for answer in answers}) > 1]
+    by_place: dict[tuple[int, ...], list[_Answer]] = {}
+    for answer in group:
+        by_place.setdefault(tuple(getattr(answer, key) for key in vary), []).append(answer)
+    for place, same in by_place.items():
+        selectors: dict[str, Any] = dict(zip(vary, place, strict=True))
+        depth = {len(answer.path) for answer in same}
+        if depth == {1}:
+            indexes = [answer.path[0] for answer in same]
+            yield {**selectors, "index": indexes[0] if len(indexes) == 1 else indexes}
+        elif depth == {0}:
+            yield selectors
+        else:
+            paths = [list(answer.path) for answer in same]
+            yield {**selectors, "when": f"{{{{ path in {paths} }}}}"}
+
+
+def _kept(entry: dict[str, Any], keep: _Keeper, name: str) -> dict[str, Any]:
+    """Return an entry whose large result is in a file. The `data` of a response is a value of its own."""
+    result = entry.get("ok")
+    if isinstance(result, Mapping) and "data" in result:
+        return {**entry, "ok": {**result, "data": keep(name, result["data"])}}
+    return {**entry, "ok": keep(name, result)} if "ok" in entry else entry
+
+
+# --- acts ---------------------------------------------------------------------------------------------------------------
+
+
+def _acts(executions: Iterable[tuple[Playbook, list[Event]]]) -> list[tuple[str, dict[str, Any]]]:
+    """Return what happened from outside, by its time: signals and answers after the time that their task had waited."""
+    found: list[tuple[str, dict[str, Any]]] = []
+    for number, (_, events) in enumerate(executions):
+        tasks: dict[str, str] = {}
+        waited: dict[str, str] = {}
+        for event in events:
+            data = event["data"]
+            match event["name"]:
+                case "TaskStarted" | "TaskProcessed":
+                    tasks[event["task_run_id"]] = f"{event['step']}.{event['task']}"
+                case "StepSuspended":
+                    for wait in data["waits"]:
+                        if wait.get("callback") and wait.get("task"):
+                            tasks[wait["callback"]] = f"{event['step']}.{wait['task']}"
+                        waited[wait.get("callback") or wait.get("signal") or ""] = event["timestamp"]
+                case "SignalReceived":
+                    found.append((event["timestamp"], _signal(event, tasks, waited)))
+                case "ExecutionCancelled" if number == 0:
+                    kept = {key: data[key] for key in ("reason", "compensate") if data.get(key)}
+                    found.append((event["timestamp"], {"cancel": None, **kept}))
+                case "ExecutionPaused" | "ExecutionResumed" if number == 0:
+                    found.append((event["timestamp"], {"pause" if event["name"] == "ExecutionPaused" else "resume": None}))
+    return sorted(found, key=lambda act: act[0])
+
+
+def _signal(event: Event, tasks: Mapping[str, str], waited: Mapping[str, str]) -> dict[str, Any]:
+    data = event["data"]
+    name = data["name"].removeprefix(BY_TOKEN)
+    act: dict[str, Any] = {"callback": tasks.get(name, name)} if data["name"].startswith(BY_TOKEN) else {"signal": name}
+    act |= {key: data[key] for key in ("data", "error", "heartbeat") if data.get(key) is not None}
+    if name in waited:
+        seconds = (from_text(event["timestamp"]) - from_text(waited[name])).total_seconds()
+        if seconds >= 1:
+            act["after"] = int(seconds)
+    return act
+
+
+def _act(timed: tuple[str, dict[str, Any]]) -> dict[str, Any]:
+    return timed[1]
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes text that YAML 1.2 would read as another value in quotes, and repeats values instead of naming them."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
+    try:
+        plain = isinstance(resolve(text), str) and not surprise(text)
+    except ValueError:
+        plain = False
+    style = "|" if "\n" in text and not re.search(r"[^\S\n]\n|^\s", text) else None if plain else '"'
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _text)
