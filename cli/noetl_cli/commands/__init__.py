@@ -2,9 +2,9 @@
 the one that the command line asks for.
 
 `author` (validate, schema, completion), `testing` (test), `record`, `rehearse` (and bisect), `simulate`, `dev`, `migrate`, `run`,
-`backfill`, `playbooks` (the catalog), `operate` (cancel, redrive, signal ...), `inspect` (show, why ...), `history` (events, logs),
-`views` (timeline, graph ...), `replay` (and diff), `try_task`, `limits`, `credentials`, `triggers`, `serve`, `gc`, `stack` (up,
-status, down), `console`.
+`backfill`, `playbooks` (the catalog), `operate` (cancel, redrive, signal ...), `inspect` (show, why ...), `history` (events,
+logs), `views` (timeline, graph ...), `replay` (and diff), `try_task`, `limits`, `credentials`, `triggers`, `serve`, `gc`, `stack`
+(up, status, down), `console`.
 
 A command reads its arguments, calls a backend or the engine, and prints. What commands share is in the package above, not
 here.

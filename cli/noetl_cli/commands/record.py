@@ -38,7 +38,7 @@ def record(
     from noetl_core.testing.files import SUFFIX  # 350 ms: needed only to record
 
     with execution(id, on, store) as (where, id):
-        recorded = _recorded(where, id)
+        recorded = recorded_execution(where, id)
         files = _playbook_files(recorded, where)
         file = to or files[0].with_name(files[0].stem + SUFFIX)
         if not file.name.endswith(SUFFIX):
@@ -50,7 +50,7 @@ def record(
         _write_replaying(recorded, file, files[0], title)
 
 
-def _recorded(where: Backend, id: str) -> Recorded:
+def recorded_execution(where: Backend, id: str) -> Recorded:
     """Return what the backend knows of an execution and its children. Raises `Exit`."""
     from noetl_cli.display.download import whole  # 350 ms, with the next: needed only to record
     from noetl_core.testing.recording import Recorded
@@ -60,12 +60,14 @@ def _recorded(where: Backend, id: str) -> Recorded:
         raise Exit(USAGE, f"execution {id} is {summary['status']}: only one that has ended can be recorded")
     executions: list[tuple[Playbook, list[Any]]] = []
     source = ""
+    texts: dict[str, str] = {}
     for each in _family(where, id):
         version = summary["playbook"] if each == id else where.api.execution(each)["playbook"]
         text = where.api.playbook(version["path"], version["version"] or None)["source"]
         source = source or text
+        texts[version["path"]] = text
         executions.append((_model(text, version["path"]), list(where.history(each))))
-    return Recorded(summary, source, executions, lambda of, value: whole(where.api, of, value))
+    return Recorded(summary, source, executions, lambda of, value: whole(where.api, of, value), texts)
 
 
 def _family(where: Backend, id: str) -> Iterator[str]:

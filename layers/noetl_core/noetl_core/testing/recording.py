@@ -21,6 +21,7 @@ from noetl_core.engine.waits import BY_TOKEN
 from noetl_core.expr import is_template
 from noetl_core.testing.files import FILE
 from noetl_core.testing.outcomes import HELPERS
+from noetl_core.testing.registry import Verbatim
 from noetl_core.tools.http.statuses import kind_of
 from noetl_core.values.instants import from_text
 
@@ -31,6 +32,8 @@ _SECRET: Final = re.compile(r"keychain\.(\w+)\.(\w+)")
 _HEADERS: Final = re.compile(r"(?<!http)\.headers\b|\['headers'\]")
 """Reads headers of a result, not those of an error."""
 Event = Mapping[str, Any]
+Place = tuple[int, tuple[int, ...], int, int]
+"""The place of a call: the run of the step, the iteration, the visit and the attempt."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,8 @@ class Recorded:
     source: str
     executions: list[tuple[Playbook, list[Event]]]
     whole: Callable[[str, Any], Any] = lambda _, value: value
+    texts: Mapping[str, str] = field(default_factory=dict)
+    """The texts of the playbooks, by their paths."""
 
 
 @dataclass(frozen=True)
@@ -175,6 +180,26 @@ def _answers(recorded: Recorded, way: Way) -> dict[str, list[_Answer]]:
                     )
                     found.setdefault(name if first else f"{playbook.path}#{name}", []).append(answer)
     return found
+
+
+def exact_answers(recorded: Recorded, way: Way) -> dict[str, list[tuple[Place, dict[str, Any]]]]:
+    """Return the answers of each task, each with its place. No other call is answered by them."""
+    return {
+        name: [((answer.run, answer.path, answer.visit, answer.attempt), answer.entry) for answer in answers]
+        for name, answers in _answers(recorded, way).items()
+    }
+
+
+def scripted(place: Place, entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an entry of a script that answers the call at one place alone, whose texts are no templates."""
+    run, path, visit, attempt = place
+    selectors: dict[str, Any] = {"run": run, "visit": visit, "attempt": attempt}
+    if path:
+        selectors["when"] = f"{{{{ path == {list(path)} }}}}"
+    values = {key: Verbatim(value) if key == "ok" else value for key, value in entry.items()}
+    if "error" in entry:
+        values["error"] = {key: value if key == "kind" else Verbatim(value) for key, value in entry["error"].items()}
+    return {**selectors, **values}
 
 
 def _runs(executions: Iterable[tuple[Playbook, list[Event]]]) -> dict[tuple[str, str], list[str]]:
