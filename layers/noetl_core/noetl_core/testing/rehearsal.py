@@ -144,7 +144,7 @@ class Difference:
 
 @dataclass
 class _Inputs:
-    """What an execution was given: its payload and its tasks' answers, by their places."""
+    """The inputs of an execution: its payload and its tasks' answers, by their places."""
 
     values: dict[tuple[Any, ...], Any] = field(default_factory=dict)
 

@@ -18,7 +18,7 @@ from noetl_core.testing.play import Played, play
 from noetl_core.testing.registry import Call
 
 MOST: Final = 200
-"""The most kills of a case; if it makes more calls, so many are tried, evenly spread."""
+"""The most kills of a case; if it makes more calls, this number of them is tried, evenly spread."""
 SAFE: Final = ""
 """A repeated call has no further effect."""
 _READS: Final = re.compile(r"\s*(?:--[^\n]*\n\s*)*(?:SELECT|SHOW|EXPLAIN|VALUES|TABLE)\b", re.IGNORECASE)
