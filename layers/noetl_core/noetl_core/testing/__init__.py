@@ -1,9 +1,25 @@
 """Tests playbooks in this process, in memory and in virtual time, without touching the world (docs/testing.md).
 
+* `program` has `run`, for tests in Python; the fixture `noetl` of pytest calls it.
+* `files` reads test files, whose keys `fields` declares; `suite` runs their cases and `judge` judges them. `coverage` says
+  through which parts of a playbook they went, `mutants` which conditions no case notices. `recording` makes a case of an
+  execution.
 * `play` runs one test: it wires the services of the local runner over a `clock` that jumps, a `runner` whose waits cost
   nothing, a `registry` that answers tasks by their names, and the `acts` of the world outside.
-* `outcomes` are scripted answers of tasks, `shapes` refuses those that a kind of task cannot give.
-* `match` compares what was seen with what a test expects.
+* `outcomes` are scripted answers of tasks, `shapes` refuses those that a kind of task cannot give. `match` compares what was
+  seen with what a test expects.
 
-Nothing here is loaded by `noetl run`, and no Lambda function has it.
+Nothing here is loaded by `noetl run`, and no Lambda function has it. `run` and `Played` are loaded at their first use.
 """
+
+from importlib import import_module
+from typing import Any
+
+__all__ = ["Played", "run"]
+_PLACES = {"Played": "play", "run": "program"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PLACES:
+        return getattr(import_module(f"noetl_core.testing.{_PLACES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
