@@ -59,7 +59,8 @@ def span(seconds: float) -> str:
 
 def print_summary(results: Sequence[Result], duration_s: float) -> None:
     failed = sum(not result.passed for result in results)
-    parts = [f"{failed} failed"] * bool(failed) + [f"{len(results) - failed} passed"]
+    counts = {"failed": failed, "passed": len(results) - failed}
+    parts = [f"{count} {word}" for word, count in counts.items() if count]
     print(f"\n{', '.join(parts)} in {duration_s:.2f} s")
 
 

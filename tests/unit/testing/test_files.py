@@ -87,8 +87,8 @@ WRONG = {
         '2:10 tools of test "a": no task is called "ask.yes" (the engine carries it out: script the tasks of the child, or use acts)',
     ),
     "a step": ("test: a\nexpect: { path: [fetch, svae] }\n", '2:25 test "a": "svae" is not a step (did you mean "save"?)'),
-    "an act": ("test: a\nacts: [{ at: waiting }]\n", '2:8 an act of test "a" has exactly one of signal, callback, cancel, pause, resume'),
-    "a key of an act": ("test: a\nacts: [{ pause: , data: 1 }]\n", "2:19 data does not belong to pause (it takes at, after)"),
+    "an act": ("test: a\nacts: [{ at: waiting }]\n", '2:8 test "a": an act has exactly one of signal, callback, cancel, pause, resume'),
+    "a key of an act": ("test: a\nacts: [{ pause: , data: 1 }]\n", '2:8 test "a": data does not belong to pause: it takes at, after'),
     "no playbook": ("test: a\nplaybook: flwo.yaml\n", "2:11 there is no playbook flwo.yaml in {folder} (playbook: its file)"),
     "an outcome": ("test: a\ntools: { fetch: { attempt: 1 } }\n", "2:17 an outcome of fetch has none of ok, error and echo"),
     "an error": (

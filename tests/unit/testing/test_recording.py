@@ -92,7 +92,7 @@ CASES: dict[str, tuple[str, dict[str, Any], tuple[Act, ...]]] = {
 
 
 def recorded(played: Played, source: str) -> Recorded:
-    """What a backend knows of a played execution."""
+    """Return a played execution as a backend knows it."""
     children = [event["data"]["child"] for event in played.events() if event["name"] == "ChildRequested"]
     families = [(played.playbook_of(each), played.history_of(each)) for each in (played.id, *children)]
     return Recorded(played.summary, source, families, lambda _, value: played._values.whole(value))

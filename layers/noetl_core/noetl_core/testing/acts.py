@@ -1,4 +1,4 @@
-"""What happens from outside while a test runs: signals, answers to callbacks, and operators.
+"""Carries out the acts of a test, which come from outside: signals, answers to callbacks, and operators.
 
 Acts happen in their order. The moment of an act has come when its execution can take it: a signal or an answer when a task waits
 for it, `resume` when the execution is paused, others when nothing else can go on without time, or when the status is `at`. With
@@ -12,11 +12,19 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from noetl_core.api.requests import Api
+from noetl_core.dsl.numbers import WAIT, duration
 from noetl_core.testing.runner import VirtualRunner
 from noetl_core.values.instants import SECOND
 from noetl_core.views.executions.executions import status_of
 
-ACTS: Final = ("signal", "callback", "cancel", "pause", "resume")
+ACTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "signal": ("data",),
+    "callback": ("data", "error", "heartbeat"),
+    "cancel": ("reason", "compensate"),
+    "pause": (),
+    "resume": (),
+}
+"""The acts, with the keys that each takes besides `at` and `after`."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +42,20 @@ class Act:
         return f"{self.what} {name}".rstrip()
 
 
+def act_of(given: Mapping[str, Any], line: int = 0) -> Act:
+    """Return the act of a mapping in the form of test files, such as `{signal: go, data: 1, after: 5m}`. Raises `ValueError`."""
+    kinds = [kind for kind in ACTS if kind in given]
+    if len(kinds) != 1:
+        raise ValueError(f"an act has exactly one of {', '.join(ACTS)}")
+    kind = kinds[0]
+    if unknown := sorted(given.keys() - {kind, "at", "after", *ACTS[kind]}):
+        raise ValueError(f"{unknown[0]} does not belong to {kind}: it takes {', '.join((*ACTS[kind], 'at', 'after'))}")
+    data = {key: given[key] for key in ACTS[kind] if key in given}
+    if kind in ("signal", "callback"):
+        data["name" if kind == "signal" else "task"] = given[kind]
+    return Act(kind, data, given.get("at", ""), duration(given.get("after", 0), WAIT, "after"), line)
+
+
 class Acts:
     """Carries out the acts of a test (`runner.Outside`)."""
 
@@ -43,7 +65,7 @@ class Acts:
         self.refused: list[tuple[Act, str]] = []
         """Acts that the execution did not take, and why."""
         self._moment: int | None = None
-        """When the moment of the next act has come; None if it has not."""
+        """The instant at which the next act could happen (microseconds); None if it cannot yet."""
 
     def act(self) -> bool:
         if not self.left:

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from noetl_core.dsl.kinds import ENGINE_KINDS
 from noetl_core.dsl.model import Playbook, Task
-from noetl_core.dsl.numbers import WAIT, BadNumber, duration
 from noetl_core.dsl.parse import parse_playbook
 from noetl_core.dsl.reading.diagnostics import suggest_word
 from noetl_core.dsl.reading.load import Node, load
@@ -20,7 +19,7 @@ from noetl_core.expr import is_template
 from noetl_core.playbooks.called_files import beside, called, with_libraries
 from noetl_core.playbooks.script_files import with_scripts
 from noetl_core.testing import fields
-from noetl_core.testing.acts import ACTS, Act
+from noetl_core.testing.acts import Act, act_of
 from noetl_core.testing.clock import START
 from noetl_core.testing.match import ANY, REST
 from noetl_core.testing.outcomes import ANSWERS, check
@@ -43,7 +42,7 @@ _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
 
 @frozen
 class Problem:
-    """What is wrong at a place of a file, and what to do."""
+    """A mistake at a place of a file, and a hint."""
 
     file: str
     line: int
@@ -244,26 +243,15 @@ class _Reader:
             return START
 
     def _act(self, node: Node, what: str) -> Act | None:
+        before = len(self.problems)
         given = self._keys(node, fields.ACT, f"an act of {what}")
-        kinds = [kind for kind in ACTS if kind in given]
-        if len(kinds) != 1:
-            if node.kind == "mapping" and not node.value.keys() - fields.ACT.keys():
-                self.report(node, f"an act of {what} has exactly one of {', '.join(ACTS)}")
+        if len(self.problems) > before:
             return None
-        kind = kinds[0]
-        own = {"signal": ("data",), "callback": ("data", "error", "heartbeat"), "cancel": ("reason", "compensate")}.get(kind, ())
-        for key in given.keys() - {kind, "at", "after", *own}:
-            self.report(node.key_at(key), f"{key} does not belong to {kind}", f"it takes {', '.join((*own, 'at', 'after'))}")
-        data = {key: given[key].plain() for key in own if key in given}
-        if kind in ("signal", "callback"):
-            data["name" if kind == "signal" else "task"] = given[kind].value
-        after = 0.0
-        if "after" in given:
-            try:
-                after = duration(given["after"].value, WAIT, "after")
-            except BadNumber as error:
-                self.report(given["after"], str(error))
-        return Act(kind, data, given["at"].value if "at" in given else "", after, node.line)
+        try:
+            return act_of({key: self._plain(each) for key, each in given.items()}, node.line)
+        except ValueError as error:
+            self.report(node, f"{what}: {error}")
+            return None
 
     def _tools(self, shared: Node | None, own: Node | None, playbook: Path | None, what: str) -> dict[str, Node]:
         found = {name: node for tools in (shared, own) if tools is not None for name, node in tools.value.items()}

@@ -83,14 +83,12 @@ def _events(case: Case, played: Played) -> Iterator[Finding]:
 
 def _unused(case: Case, played: Played) -> Iterator[Finding]:
     """Yield what the test gives in vain: outcomes that answer no call, acts that never happen."""
-    for name, script in played.scripts.items():
-        entries: Any = script.entries
-        for index, entry in enumerate(() if callable(entries) else entries):
-            if index not in script.used and not entry.get("optional"):
-                node = case.places.get(f"tools.{name}")
-                line = case.line if node is None else (node.value[index].line if node.kind == "list" else node.line)
-                which = f"outcome {index + 1} of {len(entries)}" if len(entries) > 1 else "the outcome"
-                yield Finding(line, f"{which} of {name} answered no call (optional: true allows that)")
+    for name, index, _ in played.unused():
+        node = case.places.get(f"tools.{name}")
+        of = len(node.value) if node is not None and node.kind == "list" else 1
+        line = case.line if node is None else (node.value[index].line if node.kind == "list" else node.line)
+        which = f"outcome {index + 1} of {of}" if of > 1 else "the outcome"
+        yield Finding(line, f"{which} of {name} answered no call (optional: true allows that)")
     for act, why in played.acts.refused:
         yield Finding(act.line, f"{act}: {why}")
     for act in played.acts.left:

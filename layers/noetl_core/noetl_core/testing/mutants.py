@@ -21,7 +21,7 @@ CONDITIONS: Final = frozenset({"when", "while", "until", "allow"})
 """Keys whose value is a condition."""
 SECTIONS: Final = ("executor", "workbook", "workflow")
 WORK: Final = 10
-"""A mutant may do so many times the work of the playbook; one that does more is noticed."""
+"""The factor by which a mutant may do more work than the playbook; one that does more is noticed."""
 LEAST_WORK: Final = 500
 _WHOLE: Final = re.compile(r"\s*\{\{(.*)\}\}\s*\Z", re.DOTALL)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -76,7 +76,7 @@ class PlayedTokens:
 
 @dataclass
 class Scene:
-    """What a test gives to its playbook. `playbook` is a file, or the text of a playbook; `text` replaces the text of the file.
+    """The inputs of a test. `playbook` is a file, or the text of a playbook; `text` replaces the text of the file.
     `until` is the status at which the test ends although its execution could go on."""
 
     playbook: str | Path | Playbook
@@ -115,7 +115,7 @@ class Played(Execution):
         self.seconds: float = (wiring.runner.now() - self._state.started_at) / SECOND
         """The virtual time that it took."""
         self.work = wiring.runner.turns + len(registry.calls)
-        """How much it did: calls of tools, and turns of the runner."""
+        """The work that it did: calls of tools, and turns of the runner."""
         self.executions = wiring.runner.executions
         """The ids of the execution and of its children."""
 
@@ -138,6 +138,14 @@ class Played(Execution):
     def calls_of(self, task: str) -> list[Mapping[str, Any]]:
         """Return the inputs of each call of a task, which is named as in `tools`."""
         return [call.inputs for call in self.calls if task in (call.task, call.task.partition(".")[0])]
+
+    def unused(self) -> Iterator[tuple[str, int, Any]]:
+        """Yield the scripted outcomes that answered no call, unless they are optional: the name of the task, the index, the
+        entry."""
+        for name, script in self.scripts.items():
+            for index, entry in enumerate(() if callable(script.entries) else script.entries):
+                if index not in script.used and not entry.get("optional"):
+                    yield name, index, entry
 
     def playbook_of(self, execution_id: str) -> Playbook:
         """Return the playbook of the execution or of a child."""

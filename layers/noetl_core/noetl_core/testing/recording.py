@@ -38,7 +38,7 @@ Place = tuple[int, tuple[int, ...], int, int]
 
 @dataclass(frozen=True)
 class Recorded:
-    """What is known of an execution and its children, the execution itself first. `whole` returns a value with its references
+    """An execution and its children, the execution itself first. `whole` returns a value with its references
     replaced, given the execution that it belongs to."""
 
     summary: Mapping[str, Any]
@@ -51,7 +51,7 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Way:
-    """How faithfully to record: with the answers of all tasks, and with the times that they took."""
+    """The extent of a recording: the answers of all tasks, and the times that they took."""
 
     everything: bool = False
     times: bool = False

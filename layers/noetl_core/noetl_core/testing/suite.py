@@ -33,7 +33,7 @@ class Result:
     duration_s: float
     covered: frozenset[Item] = frozenset()
     work: int = 0
-    """How much it did (`play.Played.work`)."""
+    """The work that it did (`play.Played.work`)."""
 
     @property
     def passed(self) -> bool:

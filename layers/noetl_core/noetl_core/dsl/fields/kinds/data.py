@@ -345,7 +345,7 @@ KINDS: Final[dict[str, KindSpec]] = {
             "list": Action((), words("bucket prefix")),
         },
         inside=lambda _: True,
-        fails=frozenset(),
+        fails=words("client_error"),
     ),
     "artifact": KindSpec(
         (

@@ -1,0 +1,31 @@
+"""The tests of the examples pass, go through every part of their playbooks, and notice each condition that is negated."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from noetl_core.testing.coverage import items
+from noetl_core.testing.files import models, read
+from noetl_core.testing.mutants import mutants
+from noetl_core.testing.suite import run_case
+from noetl_core.testing.suite import test_files as found_files
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+FILES = found_files([EXAMPLES])
+
+
+def test_examples_have_tests() -> None:
+    assert len(FILES) >= 6
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.parent.name)
+def test_the_tests_of_an_example_are_complete(file: Path) -> None:
+    cases = read(file)
+    results = [run_case(case) for case in cases]
+    assert [finding for result in results for finding in result.findings] == []
+    playbook = cases[0].playbook
+    went = frozenset().union(*(result.covered for result in results))
+    assert [item.name for item in items(models(playbook)[0]) if item not in went] == []
+    assert [str(mutant) for mutant in mutants(playbook, cases, results) if not mutant.noticed_by] == []
