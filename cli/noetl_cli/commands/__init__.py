@@ -1,7 +1,7 @@
 """The commands, grouped by purpose. Each module registers its commands with the application when it is imported; `load` imports
 the one that the command line asks for.
 
-`author` (validate, schema, completion), `migrate`, `run`, `backfill`, `playbooks` (the catalog), `operate` (cancel, redrive,
+`new`, `author` (validate, schema, completion), `fmt`, `migrate`, `run`, `backfill`, `playbooks` (the catalog), `operate` (cancel, redrive,
 signal ...), `inspect` (show, why ...), `history` (events, logs), `views` (timeline, graph ...), `replay` (and diff), `limits`,
 `credentials`, `triggers`, `serve`, `gc`,
 `stack` (up, status, down), `console`.
@@ -18,10 +18,12 @@ from typer import Typer
 from noetl_cli.app import app
 
 MODULES: Final = {
+    "new": ("new",),
     "run": ("run", "register"),
     "backfill": ("backfill",),
     "playbooks": ("playbooks",),
     "author": ("validate", "completion", "schema"),
+    "fmt": ("fmt",),
     "testing": ("test",),
     "inspect": ("ls", "show", "why", "watch", "get"),
     "history": ("events", "logs"),
