@@ -198,6 +198,8 @@ def close(word: str, known: Iterable[str]) -> str:
 _SAID_ELSEWHERE: dict[str, tuple[str, ...]] = {
     "as": ("iterator",),
     "body": ("data", "payload", "message"),
+    "cond": ("when",),
+    "condition": ("when",),
     "content": ("data",),
     "create": ("put",),
     "credential": ("auth",),
