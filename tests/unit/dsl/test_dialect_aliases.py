@@ -330,6 +330,28 @@ def test_data_of_a_response_is_the_body_or_the_response(body: Any, read: str, va
     assert ran(text, Service((200, body)))["ctx"] == {"o": value, "s": value}
 
 
+@pytest.mark.parametrize(
+    ("kind", "read", "warned"),
+    [
+        ("http", "output.data.data", True),
+        ("http", "output.data.data | default({})", True),
+        ("http", "output.data.data.id", False),
+        ("http", "output.data.data[0]", False),
+        ("http", "outcome.result.data", False),
+        ("python", "output.data.data", False),
+    ],
+)
+def test_data_of_a_response_that_may_be_either_gives_a_warning(kind: str, read: str, *, warned: bool) -> None:
+    task = f"{{kind: {kind}, {'url: http://x' if kind == 'http' else 'code: pass'}, set: {{ctx.a: '{{{{ {read} }}}}'}}}}"
+    text = flow(
+        f"step: a\ntool: {task}\nnext: {{arcs: [{{step: b, args: {{x: '{{{{ {read} }}}}'}}}}]}}", "step: b\ntool: {kind: noop}"
+    )
+    names = ["outcome.result.data", "event.result.data"] if warned else []
+    assert [d.hint for d in check(text)[1] if d.code == "W533"] == [
+        f"write {n} for the body, {n}.data for its part" for n in names
+    ]
+
+
 def test_the_status_of_an_answer_that_failed_is_known_to_the_policy() -> None:
     rule = 'when: "{{ output.data.status_code in [429, 503] }}", then: {do: retry, attempts: 3, delay: 0}'
     rules = f"[{{{rule}}}, {{else: {{then: {{do: continue}}}}}}]"

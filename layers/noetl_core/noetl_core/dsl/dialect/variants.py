@@ -14,7 +14,7 @@ from functools import partial
 from typing import Final
 
 from noetl_core.dsl.dialect.boundaries import EVENT_NAME, boundary_places, rewrite_boundaries
-from noetl_core.dsl.dialect.replacing import PART, below, of_response, path_end, replace_reads
+from noetl_core.dsl.dialect.replacing import PART, below, of_response, path_end, replace_reads, report_two_meanings
 from noetl_core.dsl.reading.load import Node
 from noetl_core.dsl.reading.reader import Reader
 from noetl_core.dsl.references import not_kept, twice_the_result
@@ -103,10 +103,12 @@ def _outputs(r: Reader, node: Node) -> None:
             for child in node.value.values():
                 _outputs(r, child)
             return
-        data = {"http": "outcome.result.data", "workbook": _DATA_OF_ANY}.get(kind.value, "outcome.result")
+        data = {"http": _BODY, "workbook": _DATA_OF_ANY}.get(kind.value, "outcome.result")
         for key in ("spec", "set_ctx", "set_iter", "set"):
             part = node.get(key)
             for scalar in scalars_below(part) if part is not None else ():
+                if data == _BODY:
+                    report_two_meanings(r, scalar, _BODY)
                 reads = [read for read in r.reads.get(scalar.value, ()) if read.path[0] == "output"]
                 replace_reads(r, scalar, reads, partial(_outcome, data))
 
