@@ -360,6 +360,16 @@ def test_the_status_of_an_answer_that_failed_is_known_to_the_policy() -> None:
     assert (out["status"], len(service.calls)) == ("completed", 2)
 
 
+def test_the_arguments_are_read_as_input_like_their_key() -> None:
+    step = "step: b\ninput: {n: 3}\ntool: {kind: noop, result: '{{ [input.n, input[\"m\"]] }}'}"
+    text = flow(f"step: a\n{PLAIN}\nnext: {{arcs: [{{step: b, args: {{m: 4}}}}]}}", step)
+    assert ran(text)["result"] == [3, 4]
+    own = "workload: {input: {n: 7}}\nworkflow:"
+    assert (
+        ran(flow("step: a\ninput: {n: 1}\ntool: {kind: noop, result: '{{ input.n }}'}").replace("workflow:", own))["result"] == 7
+    )
+
+
 @pytest.mark.parametrize(("answers", "step"), [([(200, {"n": 3})], "b"), ([(500, None)], "c")])
 def test_the_response_of_a_step_in_its_arcs(answers: list[tuple[int, Any]], step: str) -> None:
     well, badly = "response.status_code == 200 and response.body.n == 3", "response.status_code != 200"

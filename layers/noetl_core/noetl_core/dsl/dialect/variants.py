@@ -45,6 +45,8 @@ def rewrite_variants(r: Reader, root: Node) -> None:
     if "loop_index" in read_names and "loop_index" not in bound_names(root):
         _indexes(r, steps)
     names = {str(s.value["step"].value) for s in steps if "step" in s.value}
+    if "input" in read_names and "input" not in names:
+        _arguments(r, steps, bound_names(root))
     bare = names & read_names
     bare -= RESERVED | frozenset(FUNCTIONS) | bound_names(root) if bare else set()
     tasks = {str(s.value["step"].value): list(_task_names(s.get("tool"))) for s in steps if "step" in s.value} if bare else {}
@@ -147,6 +149,17 @@ def _indexes(r: Reader, steps: list[Node]) -> None:
         for scalar in scalars_below(tool) if tool is not None else ():
             reads = [read for read in r.reads.get(scalar.value, ()) if read.path == ("loop_index",)]
             replace_reads(r, scalar, reads, lambda text: "iter.index" + text[len("loop_index") :])
+
+
+def _arguments(r: Reader, steps: list[Node], bound: set[str]) -> None:
+    """Rewrite `input.x` to `args.x`, as the key `input` is `args`, where nothing else is called `input`."""
+    if "input" in bound or any("input" in _task_names(step.get("tool")) for step in steps):
+        return
+    for scalar in (scalar for step in steps for scalar in scalars_below(step)):
+        reads = [
+            read for read in r.reads.get(scalar.value, ()) if read.path[0] == "input" and read.path[1:2] and read.path[1] in bound
+        ]
+        replace_reads(r, scalar, reads, lambda text: "args" + text[len("input") :])
 
 
 # --- bare step names ----------------------------------------------------------------------------------------------------
