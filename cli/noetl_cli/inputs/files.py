@@ -37,8 +37,8 @@ def read(file: Path) -> str:
 
 
 def playbook(file: Path) -> str:
-    """Return the text of a playbook with its scripts included, and with the paths of playbooks that it calls by their files, to be
-    run, registered or checked. Raises `Exit(2)`."""
+    """Return the text of a playbook to be run, registered or checked: with its scripts included, and with the paths of playbooks
+    that it calls by their files. Raises `Exit(2)`."""
     text = with_paths(read(file), file)
     if "script" not in text:
         return text

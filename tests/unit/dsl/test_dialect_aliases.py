@@ -126,7 +126,10 @@ CURSOR = "cursor: {kind: postgres, auth: p, table: t, done: delete}, iterator: x
         (flow(f"step: a\nloop: {{{CURSOR}, spec: {{frame: {{max_row: 3}}}}}}\ntool: {{kind: noop}}"), 'unknown key "max_row" in the frame of a cursor', 'did you mean "max_rows"?'),
         (one("{kind: noop, assert: {expect: [x]}}"), 'unknown key "expect" in assert of task "a_task"', 'did you mean "expects"?'),
         (one("{kind: playbook, task: x/y}"), 'task "a_task" (playbook) has no path', "add path"),
-        (one("{kind: playbook, path: ./x.yaml}"), 'path of task "a_task": "./x.yaml" is no path of a playbook', "a playbook is called by the path in its metadata, not by its file"),
+        (one("{kind: playbook, path: ./x.yaml}"), 'path of task "a_task": "./x.yaml" is no path of a playbook', "a playbook is called by the path in its metadata, or by its file in the same folder"),
+        (one("{kind: mcp, server: s, tool: t}"), 'unknown key "server" in task "a_task"', "url: the address of the server"),
+        (one("{kind: noop, iterator: {items: [1], item: x}}"), 'unknown key "iterator" in task "a_task"', "the step has the loop: loop: { in: ..., iterator: ... }"),
+        (flow(f"step: a\n{PLAIN}\nnext: {{arcs: [{{step: a, cond: x}}]}}"), 'unknown key "cond" in arc 0 of step "a"', 'did you mean "when"?'),
         (one("{kind: container, image: x, task_definition: t}"), 'unknown key "image" in task "a_task"', "the task definition has the image: task_definition names it"),
         (one("{kind: script}"), '"script" is not a tool kind', "kind: python, with script: { uri: ... }"),
         (one("{kind: noop, result: '{{ now() }}'}"), "template: there is no function 'now'", "templates read no clock: pass the time as an input, or take it in a task of kind python"),
@@ -327,12 +330,44 @@ def test_data_of_a_response_is_the_body_or_the_response(body: Any, read: str, va
     assert ran(text, Service((200, body)))["ctx"] == {"o": value, "s": value}
 
 
+@pytest.mark.parametrize(
+    ("kind", "read", "warned"),
+    [
+        ("http", "output.data.data", True),
+        ("http", "output.data.data | default({})", True),
+        ("http", "output.data.data.id", False),
+        ("http", "output.data.data[0]", False),
+        ("http", "outcome.result.data", False),
+        ("python", "output.data.data", False),
+    ],
+)
+def test_data_of_a_response_that_may_be_either_gives_a_warning(kind: str, read: str, *, warned: bool) -> None:
+    task = f"{{kind: {kind}, {'url: http://x' if kind == 'http' else 'code: pass'}, set: {{ctx.a: '{{{{ {read} }}}}'}}}}"
+    text = flow(
+        f"step: a\ntool: {task}\nnext: {{arcs: [{{step: b, args: {{x: '{{{{ {read} }}}}'}}}}]}}", "step: b\ntool: {kind: noop}"
+    )
+    names = ["outcome.result.data", "event.result.data"] if warned else []
+    assert [d.hint for d in check(text)[1] if d.code == "W533"] == [
+        f"write {n} for the body, {n}.data for its part" for n in names
+    ]
+
+
 def test_the_status_of_an_answer_that_failed_is_known_to_the_policy() -> None:
     rule = 'when: "{{ output.data.status_code in [429, 503] }}", then: {do: retry, attempts: 3, delay: 0}'
     rules = f"[{{{rule}}}, {{else: {{then: {{do: continue}}}}}}]"
     service = Service((503, None), (200, {"n": 1}))
     out = ran(one(f"{{kind: http, url: http://x, spec: {{policy: {{rules: {rules}}}}}}}"), service)
     assert (out["status"], len(service.calls)) == ("completed", 2)
+
+
+def test_the_arguments_are_read_as_input_like_their_key() -> None:
+    step = "step: b\ninput: {n: 3}\ntool: {kind: noop, result: '{{ [input.n, input[\"m\"]] }}'}"
+    text = flow(f"step: a\n{PLAIN}\nnext: {{arcs: [{{step: b, args: {{m: 4}}}}]}}", step)
+    assert ran(text)["result"] == [3, 4]
+    own = "workload: {input: {n: 7}}\nworkflow:"
+    assert (
+        ran(flow("step: a\ninput: {n: 1}\ntool: {kind: noop, result: '{{ input.n }}'}").replace("workflow:", own))["result"] == 7
+    )
 
 
 @pytest.mark.parametrize(("answers", "step"), [([(200, {"n": 3})], "b"), ([(500, None)], "c")])

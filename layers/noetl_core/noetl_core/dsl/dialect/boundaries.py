@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Final
 
-from noetl_core.dsl.dialect.replacing import PART, below, of_response, replace_reads, set_text
+from noetl_core.dsl.dialect.replacing import PART, below, of_response, replace_reads, report_two_meanings, set_text
 from noetl_core.dsl.reading.load import Node
 from noetl_core.dsl.reading.reader import Reader
 from noetl_core.dsl.templates import scalars_below
@@ -26,8 +26,11 @@ def rewrite_boundaries(r: Reader, steps: list[Node], *, events: bool, output: bo
             if events:
                 _event_names(r, scalar, {_done(e) for e in ended} or {"step.done", "loop.done"})
             if output:
+                words = _words_for(ended)
+                if words.get("data") == _BODY:
+                    report_two_meanings(r, scalar, _BODY)
                 reads = [read for read in r.reads.get(scalar.value, ()) if read.path[0] == "output"]
-                replace_reads(r, scalar, reads, partial(_boundary, _words_for(ended)))
+                replace_reads(r, scalar, reads, partial(_boundary, words))
             if response and {_last_kind(step) for step in ended} == {"http"} and all(s.get("loop") is None for s in ended):
                 reads = [read for read in r.reads.get(scalar.value, ()) if read.path[0] == "response" and len(read.path) > 1]
                 replace_reads(r, scalar, reads, _response)
@@ -87,6 +90,7 @@ def _words_for(ended: list[Node]) -> Mapping[str, str]:
     return words
 
 
+_BODY: Final = "event.result.data"
 _STATUS: Final = "(event.result.status if event.status == 'success' else event.error.code)"
 """The status of the answer at the boundary of a step whose last task is `http`."""
 _SECTIONS: Final[Mapping[str | None, tuple[str, Mapping[str, str]]]] = {
@@ -123,8 +127,8 @@ def _boundary(words: Mapping[str, str], text: str) -> str:
     found = PART.match(text)
     part = "" if found is None else found[1] or found[2]
     if found is not None and part in words:
-        body = part == "data" and words["data"] == "event.result.data"
-        whole = body and of_response("event.result.data", "event.result", _STATUS, text, found.end())
+        body = part == "data" and words["data"] == _BODY
+        whole = body and of_response(_BODY, "event.result", _STATUS, text, found.end())
         return whole or words[part] + text[found.end() :]
     return text if part and part not in METHODS else _mapping(words) + text[len("output") :]
 

@@ -17,6 +17,17 @@ PART: Final = re.compile(r"""output\s*(?:\.\s*(\w+)|\[\s*['"](\w+)['"]\s*\])""")
 OF_RESPONSE: Final = frozenset({"data", "body", "status_code"})
 
 
+_DATA_OF_DATA: Final = re.compile(r"\boutput\s*\.\s*data\s*\.\s*data\b(?!\s*[.\[(])")
+
+
+def report_two_meanings(r: Reader, scalar: Node, body: str) -> None:
+    """Report `output.data.data` of a task of kind `http`, which engines read in two ways; `body` is the canonical expression for
+    the body."""
+    if isinstance(scalar.value, str) and _DATA_OF_DATA.search(scalar.value):
+        message = "output.data.data is the body, unless the body has a part data: then it is that part"
+        r.report("W533", scalar, message, f"write {body} for the body, {body}.data for its part")
+
+
 def replace_reads(r: Reader, scalar: Node, reads: list[Read], rewrite: Rewrite) -> None:
     """Apply `rewrite` to the text from each read on, the last one first."""
     if not reads:

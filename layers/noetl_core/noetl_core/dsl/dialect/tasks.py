@@ -311,7 +311,8 @@ def _libs(e: Edits, task: Node, what: str) -> None:
         elif said is not None:
             out[said[2] or said[1].split(".")[0]] = said[1] if said[2] else said[1].split(".")[0]
         else:
-            e.r.report("E112", item, f"a library of {what} must be a module", "libs: [numpy, pandas as pd]")
+            hint = "libs: [numpy, pandas as pd]; executor.spec.python.requirements installs packages"
+            e.r.report("E112", item, f"a library of {what} must be a module", hint)
     e.put(task, "libs", out, node)
 
 

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Final
 
 from noetl_core.dsl.dialect.boundaries import EVENT_NAME, boundary_places, rewrite_boundaries
-from noetl_core.dsl.dialect.replacing import PART, below, of_response, path_end, replace_reads
+from noetl_core.dsl.dialect.replacing import PART, below, of_response, path_end, replace_reads, report_two_meanings
 from noetl_core.dsl.reading.load import Node
 from noetl_core.dsl.reading.reader import Reader
 from noetl_core.dsl.references import not_kept, twice_the_result
@@ -45,6 +45,8 @@ def rewrite_variants(r: Reader, root: Node) -> None:
     if "loop_index" in read_names and "loop_index" not in bound_names(root):
         _indexes(r, steps)
     names = {str(s.value["step"].value) for s in steps if "step" in s.value}
+    if "input" in read_names and "input" not in names:
+        _arguments(r, steps, bound_names(root))
     bare = names & read_names
     bare -= RESERVED | frozenset(FUNCTIONS) | bound_names(root) if bare else set()
     tasks = {str(s.value["step"].value): list(_task_names(s.get("tool"))) for s in steps if "step" in s.value} if bare else {}
@@ -103,10 +105,12 @@ def _outputs(r: Reader, node: Node) -> None:
             for child in node.value.values():
                 _outputs(r, child)
             return
-        data = {"http": "outcome.result.data", "workbook": _DATA_OF_ANY}.get(kind.value, "outcome.result")
+        data = {"http": _BODY, "workbook": _DATA_OF_ANY}.get(kind.value, "outcome.result")
         for key in ("spec", "set_ctx", "set_iter", "set"):
             part = node.get(key)
             for scalar in scalars_below(part) if part is not None else ():
+                if data == _BODY:
+                    report_two_meanings(r, scalar, _BODY)
                 reads = [read for read in r.reads.get(scalar.value, ()) if read.path[0] == "output"]
                 replace_reads(r, scalar, reads, partial(_outcome, data))
 
@@ -145,6 +149,17 @@ def _indexes(r: Reader, steps: list[Node]) -> None:
         for scalar in scalars_below(tool) if tool is not None else ():
             reads = [read for read in r.reads.get(scalar.value, ()) if read.path == ("loop_index",)]
             replace_reads(r, scalar, reads, lambda text: "iter.index" + text[len("loop_index") :])
+
+
+def _arguments(r: Reader, steps: list[Node], bound: set[str]) -> None:
+    """Rewrite `input.x` to `args.x`, as the key `input` is `args`, where nothing else is called `input`."""
+    if "input" in bound or any("input" in _task_names(step.get("tool")) for step in steps):
+        return
+    for scalar in (scalar for step in steps for scalar in scalars_below(step)):
+        reads = [
+            read for read in r.reads.get(scalar.value, ()) if read.path[0] == "input" and read.path[1:2] and read.path[1] in bound
+        ]
+        replace_reads(r, scalar, reads, lambda text: "args" + text[len("input") :])
 
 
 # --- bare step names ----------------------------------------------------------------------------------------------------

@@ -103,6 +103,7 @@ CODES: Final[dict[str, str]] = {
     "W530": "parameters that the SQL does not take",
     "W531": "a template in SQL",
     "W532": "a payload that the called playbook does not take",
+    "W533": "a part of a response that is read in two ways",
 }
 """Every code with its subject."""
 
@@ -198,6 +199,8 @@ def close(word: str, known: Iterable[str]) -> str:
 _SAID_ELSEWHERE: dict[str, tuple[str, ...]] = {
     "as": ("iterator",),
     "body": ("data", "payload", "message"),
+    "cond": ("when",),
+    "condition": ("when",),
     "content": ("data",),
     "create": ("put",),
     "credential": ("auth",),

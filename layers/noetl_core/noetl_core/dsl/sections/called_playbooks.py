@@ -27,7 +27,7 @@ def check_called(r: Reader, entries: Mapping[str, Node], what: str) -> None:
                     "E115",
                     said,
                     f'path of {what}: "{path[:60]}" is no path of a playbook',
-                    "a playbook is called by the path in its metadata, not by its file"
+                    "a playbook is called by the path in its metadata, or by its file in the same folder"
                     if path.endswith((".yaml", ".yml"))
                     else "names separated by /, like team/flow",
                 )

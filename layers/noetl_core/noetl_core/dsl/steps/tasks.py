@@ -134,15 +134,18 @@ def named_task(r: Reader, node: Node, default: str, scope: TaskScope) -> Task | 
     return finish(r, raw_task(r, node, name, scope, at=own or node), scope)
 
 
-_KEYS_ELSEWHERE: Final[Mapping[str, Mapping[str, str]]] = {
+_KEYS_ELSEWHERE: Final[dict[str, dict[str, str]]] = {
     "container": {
         "image": "the task definition has the image: task_definition names it",
         "args": "command has the program and its arguments",
         "namespace": "cluster says where the task runs",
         "resources": "cpu and memory",
-    }
+    },
+    "mcp": {"server": "url: the address of the server"},
 }
 """Kind -> keys of other engines -> what does their work here."""
+_OF_STEPS: Final = {"iterator": "the step has the loop: loop: { in: ..., iterator: ... }"}
+"""Keys of tasks in other engines that steps have here."""
 _KINDS_ELSEWHERE: Final = {
     "agent": "kind: playbook calls another playbook, kind: llm asks a model",
     "ducklake": "kind: duckdb, whose tables are those of one execution; kind: postgres for tables that last",
@@ -187,7 +190,7 @@ def _inputs(r: Reader, node: Node, kind: str, what: str, labelled: bool, extensi
     if known is None:
         entries = {k: v for k, v in node.value.items() if not k.startswith("x-")}
     else:
-        entries = r.keys(node, TASK_FIELDS[kind], what, LEGACY_TASK, _KEYS_ELSEWHERE.get(kind))
+        entries = r.keys(node, TASK_FIELDS[kind], what, LEGACY_TASK, _OF_STEPS | _KEYS_ELSEWHERE.get(kind, {}))
     inputs: dict[str, Any] = {}
     idle = () if known is None else (*known.idle, *({OUTPUT.name} - known.accepted))
     r.no_effect(node, idle, what)
