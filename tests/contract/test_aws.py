@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from moto import mock_aws
 from moto.dynamodb.responses import DynamoHandler
 
 from tests.contract.aws import (
@@ -27,6 +26,7 @@ from tests.contract.aws import (
     SqsCommandQueueContract,
     environment,
 )
+from tests.mocked import mock_aws
 
 
 @pytest.fixture(scope="module")

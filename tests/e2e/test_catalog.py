@@ -53,6 +53,7 @@ def noop(result: Any) -> dict[str, Any]:
     return {"kind": "noop", "result": result}
 
 
+@pytest.mark.nightly
 def test_an_alias_names_the_version_that_starts_and_weights_split_it(api: Api, noetl: Run) -> None:
     path = "catalog/greet"
     for word in ("Hello", "Good day"):
@@ -219,6 +220,7 @@ def test_a_backfill_runs_each_occurrence_once_and_one_that_failed_again(api: Api
     assert len(api.executions(path)) == 8, "the one that failed, once more"
 
 
+@pytest.mark.nightly
 def test_a_backfill_is_cancelled_as_one(api: Api, noetl: Run) -> None:
     path = "catalog/slow"
     trigger = {"schedule": "0 * * * *", "enabled": False}

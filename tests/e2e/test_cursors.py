@@ -39,7 +39,7 @@ workflow:
 Source = Callable[..., str]
 
 
-@pytest.fixture(params=["sqs", "dynamodb"])
+@pytest.fixture(params=["sqs", pytest.param("dynamodb", marks=pytest.mark.nightly)])
 def source(request: pytest.FixtureRequest, stack: Stack) -> Source:
     """`source(name, seconds)` fills a source and gives the playbook that drains it."""
 

@@ -9,9 +9,11 @@ import pytest
 from noetl_cli.inputs.services import services_for
 from tests.e2e.support import Api
 from tests.examples_runner import CASES, EXAMPLES
+from tests.properties import some
 
 
-@pytest.mark.parametrize(("name", "payload", "expected"), CASES, ids=lambda v: v if isinstance(v, str) else "")
+@pytest.mark.sized
+@pytest.mark.parametrize(("name", "payload", "expected"), some(CASES, 4), ids=lambda v: v if isinstance(v, str) else "")
 def test_an_example_gives_its_result(api: Api, name: str, payload: dict[str, Any], expected: Any) -> None:
     playbook = EXAMPLES / name / "playbook.yaml"
     with services_for(playbook, payload) as addresses:

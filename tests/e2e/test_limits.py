@@ -217,6 +217,7 @@ def by_path(api: Api, **payload: Any) -> str:
     return str(answer["execution_id"])
 
 
+@pytest.mark.nightly
 def test_places_are_taken_in_turn_and_shown(api: Api, service: Service) -> None:
     ids = [api.start(PLACES, {"url": url_of(service)}) for _ in range(8)]
     status, shown = api.call("GET", "/api/limits?key=e2e/places")

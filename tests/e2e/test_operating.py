@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from tests.e2e.support import Api
 
 LOOP = """
@@ -64,6 +66,7 @@ def test_what_a_task_writes_is_seen_while_it_runs(api: Api) -> None:
     assert api.wait(execution_id)["status"] == "cancelled"
 
 
+@pytest.mark.nightly
 def test_one_failed_iteration_is_redriven_and_nothing_else(api: Api) -> None:
     execution_id = api.start(LOOP)
     path = f"/api/executions/{execution_id}"

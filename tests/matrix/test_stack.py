@@ -12,20 +12,24 @@ from tests.conformance.wirings import AT_ONCE, on_stack
 from tests.matrix.cases import modules
 from tests.matrix.run import prepared, wrong
 from tests.matrix.service import service
+from tests.properties import some
 
 pytestmark = pytest.mark.e2e
+KINDS = some(modules(), 3)
+"""A third of them, where a suite has minutes: `make matrix` carries all out."""
 
 
 @pytest.fixture(scope="module")
 def found(stack: Stack) -> Iterator[dict[str, Future[dict[str, list[str]]]]]:
     """Yield the deviations from the cases, by kind. All kinds begin when the first is requested."""
     with on_stack(stack) as wiring, service() as http, ThreadPoolExecutor(AT_ONCE) as pool:
-        worlds = {kind: prepared(kind, http) for kind in modules()}
+        worlds = {kind: prepared(kind, http) for kind in KINDS}
         yield {kind: pool.submit(wrong, kind, wiring, world) for kind, world in worlds.items()}
         pool.shutdown(cancel_futures=True)
 
 
-@pytest.mark.parametrize("kind", modules())
+@pytest.mark.sized
+@pytest.mark.parametrize("kind", KINDS)
 def test_the_cases_of_a_kind_hold_on_the_stack(kind: str, found: dict[str, Future[dict[str, list[str]]]]) -> None:
     cases = found[kind].result()
     assert cases

@@ -29,7 +29,7 @@ from noetl_core.tools.base import ToolCall
 from noetl_core.worker.claiming import claim as worker_claim
 from noetl_core.worker.claiming.journal import Fenced, Journal
 from noetl_core.worker.service import Worker
-from tests.properties import TIMES
+from tests.properties import TIMES, some
 from tests.sim import invariants
 from tests.sim.interleavings import HEAD, STEPS, chain, done
 from tests.sim.ports import SECOND, Faults
@@ -183,7 +183,8 @@ def _operated(world: World, execution_id: str, operation: Callable[..., Any]) ->
     world.faults.quiet = quiet
 
 
-@pytest.mark.parametrize("block", range(4))
+@pytest.mark.sized
+@pytest.mark.parametrize("block", some(range(4), 4))
 def test_whatever_goes_wrong_each_run_has_one_worker_at_a_time(block: int) -> None:
     seen: Counter[str] = Counter()
     given = lapsed = 0
@@ -371,18 +372,22 @@ ALL = Faults(seed=0, duplicate=0.3, delay=0.5, lose_answer_of_ask=0.2, late_ask=
 """Faults without those that end a run as lost."""
 
 
+@pytest.mark.sized
 @pytest.mark.parametrize(
     "broken",
-    [
-        wakes_send_claimed_runs,
-        claims_never_lapse,
-        claims_runs_of_earlier_commits,
-        answers_after_a_conflict,
-        gives_a_run_to_another_ask,
-        starts_after_expiry,
-        puts_without_a_condition,
-        claims_outlive_the_deadline,
-    ],
+    some(
+        [
+            wakes_send_claimed_runs,
+            claims_never_lapse,
+            claims_runs_of_earlier_commits,
+            answers_after_a_conflict,
+            gives_a_run_to_another_ask,
+            starts_after_expiry,
+            puts_without_a_condition,
+            claims_outlive_the_deadline,
+        ],
+        3,
+    ),
 )
 def test_a_broken_variant_is_noticed(broken: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
     broken(monkeypatch)

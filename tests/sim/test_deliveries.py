@@ -204,6 +204,7 @@ def test_deliveries_that_come_twice_under_faults_start_one_execution_each(seed: 
     invariants.faults_happened(world)
 
 
+@pytest.mark.nightly
 def test_a_thousand_uploads_each_notified_twice_are_a_thousand_executions_each_with_its_own_object() -> None:
     world = World()
     inbox = SimInbox(world)

@@ -111,7 +111,7 @@ def crowd(world: World, count: int) -> float:
 
 @pytest.mark.sized
 @pytest.mark.parametrize(
-    "how", ["its log does not read, and it has a dead letter", "it kills what looks at it", "its decision raises"]
+    "how", some(["its log does not read, and it has a dead letter", "it kills what looks at it", "its decision raises"], 3, 1)
 )
 def test_a_poisoned_execution_does_not_slow_down_others(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     beside = World(crowd_faults())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import pytest
@@ -131,8 +132,7 @@ def test_a_crash_before_or_after_any_port_call_begins_nothing_twice() -> None:
 
 
 @pytest.mark.sized
-@pytest.mark.parametrize("seed", some(range(12), 4))
-@pytest.mark.parametrize("spec", ["", ", policy: {exec: local}"])
+@pytest.mark.parametrize(("seed", "spec"), some(product(range(12), ["", ", policy: {exec: local}"]), 7))
 def test_under_any_faults_a_loop_lifts_each_load_once(seed: int, spec: str) -> None:
     faults = Faults(seed=seed, crash=0.02, throttle=0.02, lost_answer=0.05, duplicate=0.2, lose_record=0.1, delay=0.2)
     world, tool = world_of(faults, routers=2)

@@ -44,7 +44,8 @@ LOOP = (
 )
 
 
-@pytest.mark.parametrize("exec_", ["local", "distributed"])
+@pytest.mark.sized
+@pytest.mark.parametrize("exec_", some(["local", "distributed"], 2, 1))
 def test_one_failed_iteration_of_a_thousand_and_only_that_one_and_its_successors_run_again(exec_: str) -> None:
     world = World()
     failing(world, lambda call: call.task == "get" and int(call.inputs["url"]) == 617)
@@ -62,7 +63,8 @@ def test_one_failed_iteration_of_a_thousand_and_only_that_one_and_its_successors
     assert state.steps["start"].loop == {"total": 1000, "succeeded": 1000, "failed": 0}
 
 
-@pytest.mark.parametrize("exec_", ["local", "distributed"])
+@pytest.mark.sized
+@pytest.mark.parametrize("exec_", some(["local", "distributed"], 2, 0))
 def test_a_failed_loop_continues_with_failed_and_unstarted_iterations(exec_: str) -> None:
     world = World()
     failing(world, lambda call: call.task == "get" and int(call.inputs["url"]) == 617)
@@ -168,7 +170,8 @@ def test_one_inner_iteration_of_a_nested_loop() -> None:
     assert [c.inputs["url"] for c in world.calls[before:]] == [20, 21, 22, 23]
 
 
-@pytest.mark.parametrize("exec_", ["local", "distributed"])
+@pytest.mark.sized
+@pytest.mark.parametrize("exec_", some(["local", "distributed"], 2, 0))
 def test_a_loop_cancelled_half_way_continues_and_keeps_recorded_iterations(exec_: str) -> None:
     world = World()
     source = LOOP.replace("EXEC", exec_).replace("MODE", "fail_fast").replace("range(1000)", "range(60)")
@@ -243,7 +246,8 @@ def test_with_the_stream_off_a_redrive_completes_by_the_sweeper_alone() -> None:
     _redriven_under(Faults(), stream_on=False)
 
 
-@pytest.mark.parametrize("exec_", ["local", "distributed"])
+@pytest.mark.sized
+@pytest.mark.parametrize("exec_", some(["local", "distributed"], 2, 1))
 def test_failed_iterations_of_a_completed_execution_run_again_by_default(exec_: str) -> None:
     world = World()
     failing(world, lambda call: call.task == "get" and int(call.inputs["url"]) in (3, 617))

@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from moto import mock_aws
 
 from noetl_core.adapters.aws.clients import client
 from noetl_core.adapters.aws.events import DynamoEventStore
 from noetl_core.adapters.aws.results import S3ResultStore
 from tests.contract.aws import environment, make_bucket, make_table
 from tests.contract.clocks import FakeClock
+from tests.mocked import mock_aws
 
 
 @pytest.fixture(scope="module", autouse=True)

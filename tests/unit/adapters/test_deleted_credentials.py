@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from moto import mock_aws
 
 from noetl_core.adapters.aws.clients import client
 from noetl_core.adapters.aws.secrets import RecentSecrets, SecretsManager
 from noetl_core.ports import NotFound
+from tests.mocked import mock_aws
 
 
 @pytest.fixture

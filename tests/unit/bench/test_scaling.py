@@ -18,7 +18,6 @@ from bench.scaling.tables import GOAL, PAGE, marks, raised, stack, tables
 from bench.scaling.written import WrittenUnits
 from botocore.client import BaseClient
 from botocore.exceptions import ClientError
-from moto import mock_aws
 
 from noetl_core.adapters.aws.catalog_table.catalog import DynamoPlaybookCatalog
 from noetl_core.adapters.aws.catalog_table.gates import DynamoGates
@@ -36,6 +35,7 @@ from noetl_core.observe.cost import Meter
 from noetl_core.tools.registry import ToolRegistry
 from noetl_core.worker.service import Worker
 from tests.contract.aws import bodies, environment, make_bucket, make_queue, make_table, resource
+from tests.mocked import mock_aws
 from tests.sim.world import World
 
 DIGITS = 19

@@ -183,6 +183,7 @@ def test_any_place_of_a_long_loop_decodes_a_few_commits(monkeypatch: pytest.Monk
     history.local.close()
 
 
+@pytest.mark.nightly
 def test_any_place_of_a_long_control_stream_reads_a_few_commits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("noetl_core.views.reading.snapshot_search.SKEW", 0)
     steps = 1_500

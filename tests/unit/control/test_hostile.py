@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from moto import mock_aws
 
 from noetl_core.adapters.aws.secrets import SecretsManager
 from noetl_core.adapters.local.secrets import LocalSecrets
@@ -23,6 +22,7 @@ from noetl_core.service.api_service import Service
 from noetl_core.values.request_bounds import MAX_OFFSET, MAX_PAGE
 from tests.asking import ask, routes
 from tests.contract.aws import environment, make_bucket, make_queue, make_table
+from tests.mocked import mock_aws
 from tests.properties import some
 
 HELLO = """\

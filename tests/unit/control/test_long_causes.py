@@ -4,6 +4,7 @@ of all of it."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from noetl_core.observe import evaluation
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.views.explain import diff, visits, why
 from noetl_core.views.reading import log_parts, log_search
+from tests.properties import some
 from tests.unit.control.decoded import Decoded
 from tests.unit.control.long_playbooks import FAILS, HEAD, LAPS, laps, loop
 from tests.unit.control.workflows import source
@@ -47,8 +49,8 @@ def get(long: tuple[LocalWiring, str, str], monkeypatch: pytest.MonkeyPatch) -> 
     return Decoded(*long[:2], monkeypatch)
 
 
-@pytest.mark.parametrize("step", [None, "start", "a", "b"])
-@pytest.mark.parametrize("part", [1, 3 / 4])
+@pytest.mark.sized
+@pytest.mark.parametrize(("step", "part"), some(product([None, "start", "a", "b"], [1, 3 / 4]), 3))
 def test_an_answer_reads_no_more_than_its_bound(
     get: Decoded, long: tuple[LocalWiring, str, str], step: str | None, part: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,6 +110,7 @@ def test_two_long_executions_are_compared_in_parts(get: Decoded, long: tuple[Loc
     assert len(compared) == steps["b"]["compared"]
 
 
+@pytest.mark.nightly
 def test_a_visit_more_and_a_failure_more_are_told(get: Decoded, long: tuple[LocalWiring, str, str]) -> None:
     """They lie in the middle: the failure is found by the state, and the visits behind it by their counts."""
     local, _, _ = long
@@ -211,7 +214,8 @@ def explained(local: LocalWiring, execution_id: str, monkeypatch: pytest.MonkeyP
     assert partial
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.sized
+@pytest.mark.parametrize("name", some(CASES, 2))
 def test_the_way_back_is_found_across_what_is_not_read(name: str, dense: None, monkeypatch: pytest.MonkeyPatch) -> None:
     local = LocalWiring()
     explained(local, started(local, source(CASES[name])), monkeypatch)

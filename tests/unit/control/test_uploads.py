@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from moto import mock_aws
 
 from noetl_core.adapters.aws.clients import client
 from noetl_core.adapters.aws.inbox import S3Inbox
@@ -18,6 +17,7 @@ from noetl_core.ports import Upload
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.views.executions import executions
 from tests.contract.aws import environment, make_bucket
+from tests.mocked import mock_aws
 
 COUNT = """\
 apiVersion: noetl.io/v2

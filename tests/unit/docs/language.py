@@ -167,10 +167,9 @@ def tools(source: str) -> tuple[ToolRegistry, dict[str, Any]]:
 @contextmanager
 def _queue() -> Iterator[None]:
     """The queue `orders`, with three messages."""
-    from moto import mock_aws
-
     from noetl_core.aws.clients import client
     from tests.contract.aws import environment
+    from tests.mocked import mock_aws
 
     with mock_aws(), environment():
         url = client("sqs").create_queue(QueueName="orders")["QueueUrl"]
@@ -182,10 +181,9 @@ def _queue() -> Iterator[None]:
 @contextmanager
 def _items() -> Iterator[None]:
     """The table `orders`, with three items, all in the index `todo`."""
-    from moto import mock_aws
-
     from noetl_core.aws.clients import client
     from tests.contract.aws import environment
+    from tests.mocked import mock_aws
 
     with mock_aws(), environment():
         dynamodb, id_ = client("dynamodb"), {"AttributeName": "id", "KeyType": "HASH"}

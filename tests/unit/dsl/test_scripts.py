@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
-from moto import mock_aws
 
 from noetl_core import run as run_embedded
 from noetl_core.dsl.dump import dump
@@ -23,6 +22,7 @@ from noetl_core.tools.aws.clients import client
 from noetl_core.views.executions import executions
 from noetl_migrate import migrate
 from tests.commands import run as noetl
+from tests.mocked import mock_aws
 from tests.running import run_text
 from tests.servers import Handler, serving, url_of
 from tests.unit.dsl.broken import flow

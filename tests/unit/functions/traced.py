@@ -17,9 +17,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from moto import mock_aws
-
 from tests.contract.aws import environment, make_bucket, make_queue, make_table
+from tests.mocked import mock_aws
 
 ROOT = Path(__file__).parents[3]
 

@@ -12,11 +12,11 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from moto import mock_aws
 
 from noetl_core.adapters.aws.clients import client
 from noetl_core.runtime import control_wiring, worker_wiring
 from tests.contract.aws import environment, make_bucket, make_queue, make_table
+from tests.mocked import mock_aws
 
 ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.filterwarnings("ignore:No application metrics to publish")

@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from moto import mock_aws
-
 from noetl_core.control.admit import StartRequest
 from noetl_core.dsl.parse import check
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.views.executions import executions
 from tests.contract.aws import environment
+from tests.mocked import mock_aws
 
 HEAD = """apiVersion: noetl.io/v2
 kind: Playbook

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
-from moto import mock_aws
 
 from noetl_core.aws.clients import client
 from noetl_core.engine.outcome import Outcome
@@ -15,6 +14,7 @@ from noetl_core.tools.base import ToolCall
 from noetl_core.tools.cursors.sqs import SqsCalls
 from noetl_core.tools.invoke import invoke
 from tests.contract.aws import environment
+from tests.mocked import mock_aws
 from tests.properties import CRASHES_IN
 from tests.sim.ports import Crash
 
