@@ -150,6 +150,16 @@ def test_logs_show_what_tasks_wrote(page: Watched, looked_at: Stored) -> None:
     page.open(f"executions/{looked_at.shop}/logs", ".log article")
     expect(page.page.locator(".log")).to_contain_text("3 orders from eu")
     expect(page.page.locator(".log pre.err")).to_have_text("prices are net\n")
+    page.page.get_by_label("Search").fill("ORDERS from")
+    page.page.keyboard.press("Enter")
+    expect(page.page.locator(".log pre")).to_have_text(["3 orders from eu"])
+    page.page.get_by_label("Search").fill("")
+    page.page.keyboard.press("Enter")
+    page.page.get_by_label("Lines").select_option("Standard error")
+    expect(page.page.locator(".log pre")).to_have_text(["prices are net"])
+    page.page.get_by_label("Follow").check()
+    page.page.get_by_label("Lines").select_option("Warnings and errors")
+    expect(page.page.locator(".empty")).to_contain_text("No line fits")
 
 
 def test_a_template_is_rendered(page: Watched, looked_at: Stored) -> None:

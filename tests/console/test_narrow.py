@@ -43,7 +43,7 @@ BEYOND = """() => [...document.querySelectorAll("body, main *")]
 UNMARKED = """() => [...document.querySelectorAll(".scroll, .tabs, .rail")]
     .filter(e => e.scrollWidth > e.clientWidth + 1 && !getComputedStyle(e).backgroundImage.includes("gradient"))
     .map(e => e.outerHTML.slice(0, 120))"""
-"""What goes on beyond its edge without a cue."""
+"""Elements with more beyond their edge, without a cue for it."""
 
 
 @pytest.fixture(scope="module")

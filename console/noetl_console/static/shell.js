@@ -68,7 +68,7 @@ function Page({ parts }) {
 }
 
 function Rail({ place, onHelp }) {
-  const health = useData((signal) => get("health", {}, { signal }), [], { every: 15000 });
+  const health = useData((signal) => get("health", {}, { signal }), [], { every: 60000 });
   const [icon, next] = THEMES[theme.value];
   const wiring = health.data?.wiring ?? {};
   return html`<nav class="rail" aria-label="Places">

@@ -17,7 +17,7 @@ export class ApiError extends Error {
   }
 }
 
-const kept = new Map(); // the last answer of each address that has an ETag
+const kept = new Map(); // the last answer of each address
 const KEPT = 60;
 
 /** A path of parts, each written as a path may have it. */
@@ -37,15 +37,14 @@ function address(what, query) {
 export async function get(what, query = {}, { signal } = {}) {
   const url = address(what, query);
   const before = kept.get(url.href);
-  const response = await sent(url, { signal, headers: before ? { "If-None-Match": before.etag } : {} });
+  const response = await sent(url, { signal, headers: before?.etag ? { "If-None-Match": before.etag } : {} });
   if (response.status === 304 && before) return before.body;
-  const body = await read(response);
-  const etag = response.headers.get("ETag");
+  const etag = response.headers.get("ETag") ?? "";
+  const text = await response.text();
+  const body = before?.text === text ? before.body : parsed(response, text);
   kept.delete(url.href);
-  if (etag) {
-    kept.set(url.href, { etag, body });
-    if (kept.size > KEPT) kept.delete(kept.keys().next().value);
-  }
+  kept.set(url.href, { etag, text, body });
+  if (kept.size > KEPT) kept.delete(kept.keys().next().value);
   return body;
 }
 
@@ -90,8 +89,9 @@ async function sent(url, options) {
   return sent(url, options);
 }
 
-async function read(response, also = []) {
-  const text = await response.text();
+const read = async (response, also) => parsed(response, await response.text(), also);
+
+function parsed(response, text, also = []) {
   let body;
   try {
     body = text ? JSON.parse(text) : null;

@@ -3,9 +3,12 @@ import { useEffect, useRef, useState } from "../vendor/preact.js";
 import { get } from "./api.js";
 
 const SLOWEST_MS = 30000;
+const IDLE_MS = 8000; // between requests of a page to which nothing happens, whatever it polls
+const GROWTH = 1.5;
+let polls = 0; // how many poll now
 
 /** `{data, error, loading, again}` of what `ask(signal)` resolves to. Asked anew when `deps` change, and `every` so many milliseconds
- * while the page is seen (0: not; a function of the data). The data of before stay until the new ones are there, unless `fresh`. */
+ * while the page is seen (0: not; a function of the data), less and less often while the answer stays the same. The data of before stay until the new ones are there, unless `fresh`. */
 export function useData(ask, deps, { every = 0, fresh = false } = {}) {
   const [state, set] = useState({ data: null, error: null, loading: true });
   const current = useRef(null);
@@ -18,9 +21,11 @@ export function useData(ask, deps, { every = 0, fresh = false } = {}) {
     let timer = 0;
     let over = false;
     let failures = 0;
+    let still = 0; // answers that were as the one before
+    let before;
     let answered = false; // since deps are these
     let abort = new AbortController();
-    if (fresh) set({ data: null, error: null, loading: true });
+    set((s) => (s.loading && !fresh ? s : { data: fresh ? null : s.data, error: null, loading: true }));
     const look = async () => {
       clearTimeout(timer);
       let data = null;
@@ -29,6 +34,8 @@ export function useData(ask, deps, { every = 0, fresh = false } = {}) {
         if (over) return;
         failures = 0;
         answered = true;
+        still = data === before ? still + 1 : 0;
+        before = data;
         set((s) => (s.data === data && !s.error && !s.loading ? s : { data, error: null, loading: false }));
       } catch (error) {
         if (over || error.name === "AbortError") return;
@@ -36,20 +43,24 @@ export function useData(ask, deps, { every = 0, fresh = false } = {}) {
         set((s) => ({ data: answered ? s.data : null, error, loading: false }));
       }
       const ms = typeof period.current === "function" ? period.current(data) : period.current;
-      if (ms && !document.hidden) timer = setTimeout(look, Math.min(SLOWEST_MS, ms * 2 ** failures));
+      if (ms && !document.hidden) timer = setTimeout(look, Math.min(Math.max(failures ? SLOWEST_MS : 0, IDLE_MS * polls, ms), ms * 2 ** failures * GROWTH ** still));
     };
+    const polled = period.current && !(period.current > SLOWEST_MS) ? 1 : 0;
+    polls += polled;
     const seen = () => {
       if (!document.hidden && period.current) look();
     };
     current.current = () => {
       abort.abort();
       abort = new AbortController();
+      still = 0;
       return look();
     };
     document.addEventListener("visibilitychange", seen);
     look();
     return () => {
       over = true;
+      polls -= polled;
       clearTimeout(timer);
       abort.abort();
       document.removeEventListener("visibilitychange", seen);

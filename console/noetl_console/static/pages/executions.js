@@ -2,7 +2,8 @@
 import { html, useEffect, useState } from "../vendor/preact.js";
 import { dateTime, duration, number, oneLine, plural, shortId, waitWords } from "../core/format.js";
 import { useKeys } from "../core/keys.js";
-import { useGet } from "../core/poll.js";
+import { get } from "../core/api.js";
+import { useData, useGet } from "../core/poll.js";
 import { go, href, put, route } from "../core/router.js";
 import { Choice, Search } from "../components/fields.js";
 import { bdi, Card, Empty, Label, Refused, Table, When } from "../components/parts.js";
@@ -16,15 +17,29 @@ const ALWAYS = new Set(["running", "waiting", "failed", "completed"]);
 
 export function Executions() {
   const { query } = route.value;
-  const { status, q, path, since, label, cursor } = query;
-  const list = useGet("executions", { status, q, path, since, label, cursor, limit: PAGE }, { every: cursor ? 0 : EVERY_MS });
+  const { status, q, path, until, label, cursor, hours } = query;
+  const since = query.since ?? (hours && new Date(Math.floor(Date.now() / 60000 - hours * 60) * 60000).toISOString());
+  const [searched, setSearched] = useState(0);
+  const fitting = { status, q, path, since, until, label };
+  const ask = async (signal) => {
+    const found = { executions: [], cursor };
+    for (let n = 0; ; ) {
+      const page = await get("executions", { ...fitting, cursor: found.cursor, limit: PAGE - found.executions.length }, { signal });
+      setSearched((n += page.searched));
+      if (!found.executions.length && (!page.cursor || page.executions.length === PAGE)) return page;
+      found.executions.push(...page.executions);
+      found.cursor = page.cursor;
+      if (!page.cursor || found.executions.length === PAGE) return { ...found, long: true };
+    }
+  };
+  const list = useData(ask, [JSON.stringify({ ...query, since })], { every: (data) => (cursor || data?.long ? 0 : EVERY_MS) });
   const stats = useGet("executions/stats", { path, label, since }, { every: EVERY_MS * 2 });
   const rows = list.data?.executions ?? [];
   const [at, setAt] = useState(-1);
   const [chosen, choose] = useState(new Set());
   const [acting, setActing] = useState(null);
   const act = async (ids) => setActing({ ids, Batch: (await import("./batch.js")).Batch }); // no ids: all that fit
-  useEffect(() => (setAt(-1), choose(new Set())), [status, q, path, since, label, cursor]);
+  useEffect(() => (setAt(-1), choose(new Set())), [JSON.stringify(query)]);
   const pick = (id) => choose((before) => (before.has(id) ? new Set([...before].filter((one) => one !== id)) : new Set(before).add(id)));
   useEffect(() => document.querySelector("tr.current a")?.focus(), [at]);
   const move = (by) => setAt((i) => Math.max(0, Math.min(rows.length - 1, i + by)));
@@ -34,7 +49,7 @@ export function Executions() {
     { keys: "x", what: "Choose the row", run: () => rows[at] && pick(rows[at].execution_id) },
     { keys: "Enter", what: "Open the row", run: () => rows[at] && go(["executions", rows[at].execution_id]) },
   ]);
-  const filtered = status || q || path || since || label;
+  const filtered = status || q || path || since || until || label;
 
   return html`<div class="page">
     <header class="page-head"><h1>Executions</h1><span class="spring"></span>
@@ -42,8 +57,9 @@ export function Executions() {
       <a class="button primary" href=${href(["playbooks"])}>Start…</a></header>
     <${Counts} counts=${stats.data?.counts} status=${status} />
     <${Filters} query=${query} />
+    ${q || label ? html`<p class="soft" role="status">Searched ${plural(searched, "execution")}${list.loading ? " so far…" : "."}</p>` : null}
     ${list.error ? html`<${Refused} error=${list.error} again=${list.again} />` : null}
-    <${Card} label="List of executions">
+    <${Card} label="List of executions" aria-busy=${list.loading}>
       ${rows.length ? html`<${Rows} rows=${rows} at=${at} chosen=${chosen} pick=${pick} choose=${choose} />` : null}
       ${!rows.length && !list.loading && !list.error
         ? filtered
@@ -57,7 +73,7 @@ export function Executions() {
         ${list.data?.cursor ? html`<a class="button" href=${href(["executions"], { ...query, cursor: list.data.cursor })}>Older</a>` : null}
       </nav>`
       : null}
-    ${acting ? html`<${acting.Batch} ids=${acting.ids} filters=${query} onClose=${(done) => { setActing(null); if (done) { choose(new Set()); list.again(); stats.again(); } }} />` : null}
+    ${acting ? html`<${acting.Batch} ids=${acting.ids} filters=${fitting} onClose=${(done) => { setActing(null); if (done) { choose(new Set()); list.again(); stats.again(); } }} />` : null}
   </div>`;
 }
 
@@ -79,10 +95,11 @@ function Filters({ query }) {
     const timer = setTimeout(() => search(typed), 250);
     return () => clearTimeout(timer);
   }, [typed]);
-  const given = ["path", "label", "since"].filter((name) => query[name]);
+  const given = ["path", "label", "since", "until"].filter((name) => query[name]);
   return html`<div class="filters" role="search">
-    <${Search} id="search" label="Search by path or id" placeholder="Path or id…" value=${typed ?? query.q ?? ""} onInput=${(e) => setTyped(e.currentTarget.value)} onBlur=${() => (typed !== null && search(typed), setTyped(null))} />
+    <${Search} id="search" label="Search" placeholder="Id, path, error, label…" value=${typed ?? query.q ?? ""} onInput=${(e) => setTyped(e.currentTarget.value)} onBlur=${() => (typed !== null && search(typed), setTyped(null))} />
     <${Choice} id="status" label="Status" options=${[["", "Every status"], ...SHOWN.map((s) => [s, s])]} value=${query.status ?? ""} change=${(status) => put({ status, cursor: "" }, { replace: false })} />
+    <${Choice} id="hours" label="Started" options=${[["", "Any time"], ["1", "Last hour"], ["24", "Last 24 hours"], ["168", "Last 7 days"], ["720", "Last 30 days"]]} value=${query.hours ?? ""} change=${(hours) => put({ hours, since: "", cursor: "" }, { replace: false })} />
     <form onSubmit=${(e) => { e.preventDefault(); put({ label: e.currentTarget.elements.label.value.trim(), cursor: "" }, { replace: false }); }}><label class="unseen" for="label">Label</label>
       <input id="label" type="text" name="label" placeholder="Label, e.g. env:prod" value=${query.label ?? ""} onChange=${(e) => e.currentTarget.form.requestSubmit()} /></form>
     ${given.map((name) => html`<span class="tag"><span class="cut">${name}: ${query[name]}</span></span><a href=${href(["executions"], { ...query, [name]: "" })}>any ${name}</a>`)}

@@ -39,9 +39,9 @@ async function waiting(path, signal) {
   const callbacks = [];
   let read = 0;
   for await (const page of pages("callbacks", { status: "waiting", path, limit: 100 }, { signal })) {
+    if (!page.cursor && !read) return page;
     callbacks.push(...page.callbacks);
-    read += 1;
-    if (read === PAGES) return { callbacks, more: Boolean(page.cursor) };
+    if (++read === PAGES) return { callbacks, more: page.cursor };
   }
-  return { callbacks, more: false };
+  return { callbacks };
 }

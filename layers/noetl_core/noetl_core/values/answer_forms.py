@@ -30,8 +30,10 @@ class FormField:
 
 
 def decision_of(schema: Any) -> dict[str, str] | None:
-    """Return `{key, yes, no}`: the one required boolean of an answer, and the words of the two buttons that give it; None if there
-    are more, or none."""
+    """Return `{key, yes, no}`: the one required boolean of an answer, and the words of the two buttons that give it.
+
+    None if there are more, or none.
+    """
     found = [f for f in fields_of(schema) if f.name and f.required and f.type == "boolean"]
     if len(found) != 1:
         return None
@@ -56,7 +58,8 @@ def answer_of(schema: Any, texts: Mapping[str, str], decided: str | None = None)
 
     Raises `ValueError` with a sentence.
     """
-    decision, found = decision_of(schema), {}
+    decision = decision_of(schema)
+    found: dict[str, Any] = {}
     for field in fields_of(schema):
         if decision is not None and field.name == decision["key"]:
             if decided not in ("yes", "no"):

@@ -4,7 +4,7 @@ import { atRun, getChanged } from "../../core/api.js";
 import { useData } from "../../core/poll.js";
 
 const RUNNING_MS = 1000;
-const ENDED_MS = 5000;
+const ENDED_MS = 15000;
 
 /** `{head, steps, version, error, look}`: `head` is the newest answer, `steps` all steps that were reached, by their names; `version` grows
  * with each change; `look()` asks at once. */

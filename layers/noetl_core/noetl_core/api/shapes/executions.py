@@ -94,7 +94,7 @@ class Wait(TypedDict):
     position: NotRequired[int]
     step: NotRequired[str]
     schema: NotRequired[Any]
-    """What an answer must match."""
+    """The schema of an answer."""
     decision: NotRequired[Decision]
 
 

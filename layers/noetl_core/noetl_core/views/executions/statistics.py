@@ -21,6 +21,7 @@ COUNTED: Final = 1_000
 """Maximum number of executions counted for each status."""
 PATHS: Final = 100
 DAY_S: Final = 24 * 3600
+MINUTE: Final = 60 * SECOND
 
 
 def stats(
@@ -30,7 +31,8 @@ def stats(
 
     By default, return counts of all in progress, and of those that began and ended within a day.
     """
-    begin = control.clock.now() - DAY_S * SECOND if since is None else since
+    now = control.clock.now()
+    begin = now - now % MINUTE - DAY_S * SECOND if since is None else since  # the same for a while: answers can be compared
     kinds = [status for status in STATUSES if status != "waiting"]  # activities are not in heads
 
     def of(status: str) -> Sequence[Head]:
