@@ -75,8 +75,8 @@ def print_coverage(known: Mapping[str, Mapping[Item, int]], went: frozenset[Item
             if item not in went:
                 missed.append(f"{file}:{line}: not covered: {item.name}")
     print("coverage: " + ", ".join(f"{kind} {got}/{of}" for kind, (got, of) in counts.items()))
-    for line in missed if listed else ():
-        print(f"  {visible(line)}")
+    for part in missed if listed else ():
+        print(f"  {visible(part)}")
 
 
 def print_mutants(mutants: Sequence[Mutant]) -> None:

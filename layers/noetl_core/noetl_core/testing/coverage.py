@@ -100,15 +100,18 @@ def _rule_place(task: Task, index: int) -> Place:
 def lines_of(file: Path, wanted: Iterable[Item]) -> dict[Item, int]:
     """Return the line of each item in the file of its playbook."""
     root = load(file.read_text("utf-8"), str(file)).root
-    return {item: 0 if root is None else _line(root, item.place) for item in wanted}
+    return {item: 0 if root is None else line_at(root, item.place) for item in wanted}
 
 
-def _line(root: Node, place: Place) -> int:
+def line_at(root: Node, place: Place) -> int:
+    """Return the line of a place of a document, or of the nearest one above it that is there."""
     node = root
     for key in place:
-        value: Any = node.value
-        if (isinstance(value, dict) and key in value) or (isinstance(value, list) and isinstance(key, int) and key < len(value)):
-            node = value[key]
+        if isinstance(key, str):
+            below = node.get(key)
         else:
+            below = node.value[key] if node.kind == "list" and key < len(node.value) else None
+        if below is None:
             break
+        node = below
     return node.line
