@@ -48,6 +48,10 @@ RUNTIMES_OWN = {"snapshot-restore-py"}
 """Packages that only Lambda's runtime has."""
 
 
+LOADS_THE_PLUGIN = {"pytest"}
+"""The only one that imports `noetl_cli.pytest_plugin`, which has its fixture."""
+
+
 def names(requirements: list[str]) -> set[str]:
     return {canonicalize_name(Requirement(line).name) for line in requirements}
 
@@ -106,7 +110,7 @@ def _imported(folder: str) -> Mapping[str, str]:
     ("folders", "declared"),
     [
         (["layers/noetl_core/noetl_core", "functions"], (RUNTIME - COMMAND_LINE) | SQL),
-        (["cli"], RUNTIME),
+        (["cli"], RUNTIME | LOADS_THE_PLUGIN),
         (["infra"], RUNTIME | STACK),
         (["tests", "bench"], RUNTIME | STACK | DEVELOPMENT),
     ],

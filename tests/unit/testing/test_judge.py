@@ -96,3 +96,35 @@ def test_a_failure_says_where_the_execution_failed(file: Path) -> None:
     file.write_text("test: fails\ntools: { fetch: { http: { status: 503 } } }\n")
     (finding,) = run_case(read(file)[0]).findings
     assert finding.text == "status is failed, expected completed: server_error in fetch.page: HTTP 503"
+
+
+def test_a_refused_start_may_be_expected(file: Path) -> None:
+    (file.parent / "flow.yaml").write_text(
+        FLOW.replace("workflow:", "workload: { n: 1, x-schema: { properties: { n: { type: integer } } } }\nworkflow:", 1)
+    )
+    file.write_text(
+        'test: refused\npayload: { n: much }\nexpect: { refused: "workload.n is string, not integer" }\n---\n'
+        'test: too\npayload: { n: much }\n---\ntest: not\nexpect: { refused: "*" }\ntools: { fetch: { ok: { data: { n: 0 } } } }\n'
+    )
+    refused, too, accepted = (run_case(case).findings for case in read(file))
+    assert refused == ()
+    assert [(finding.line, finding.text.partition(":")[0]) for finding in too] == [(5, "the start is refused")]
+    assert [(finding.line, finding.text) for finding in accepted] == [(9, "the start is not refused: it is completed")]
+
+
+def test_notifications_of_failures_succeed_and_cursors_are_named(file: Path) -> None:
+    (file.parent / "flow.yaml").write_text(
+        HEAD + "executor: { spec: { on_failure: { webhook: 'http://pager.example' } } }\n" + FETCH
+    )
+    file.write_text(
+        "test: fails\ntools: { fetch: { http: { status: 500 } } }\nexpect: { status: failed, calls: { tell.post: 1 } }\n"
+    )
+    assert run_case(read(file)[0]).findings == ()
+    (file.parent / "flow.yaml").write_text(
+        HEAD
+        + "workflow:\n  - step: drain\n    loop: { cursor: { kind: postgres, auth: { host: db.example }, table: t, key: id, where: 'true', done: delete }, iterator: row }\n"
+        "    tool: { kind: noop }\n"
+    )
+    file.write_text("test: cursor\n")
+    (finding,) = run_case(read(file)[0]).findings
+    assert finding.text.endswith("loops with a cursor cannot be tested: their source cannot be scripted")

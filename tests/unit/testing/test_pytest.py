@@ -64,7 +64,7 @@ def test_signals_and_time_are_part_of_the_test() -> None:
 )
 def test_what_is_missing_or_in_vain_fails_the_test(tools: object, acts: list[dict[str, object]], message: str) -> None:
     with pytest.raises(AssertionError) as wrong:
-        run(HEAD + FETCH, tools=tools, acts=acts)  # type: ignore[arg-type]  # of a table
+        run(HEAD + FETCH, tools=tools, acts=acts)
     assert str(wrong.value).startswith(message)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from noetl_core.expr import Secret
 from noetl_core.tools.base import ToolCall
-from noetl_core.tools.http import exchange
+from noetl_core.tools.http import statuses
 from noetl_core.tools.http.tool import HttpTool
 from noetl_core.tools.invoke import invoke
 from noetl_core.tools.network.addresses import AddressPolicy
@@ -109,7 +109,7 @@ def test_what_is_too_long_for_a_url_is_an_error_of_the_author_that_says_where_to
     ],
 )
 def test_how_long_to_wait_is_told_in_seconds(said: str, seconds: float | None) -> None:
-    found = exchange._waits({"retry-after": said, "date": "Wed, 21 Oct 2026 07:26:30 GMT"})
+    found = statuses.waits_of({"retry-after": said, "date": "Wed, 21 Oct 2026 07:26:30 GMT"})
     assert found == ({} if seconds is None else {"retry_after": seconds})
 
 

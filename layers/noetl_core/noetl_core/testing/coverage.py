@@ -26,16 +26,25 @@ class Item:
 
 
 def items(playbook: Playbook) -> Iterator[Item]:
-    """Yield the parts of a playbook, in the order of the text."""
+    """Yield the parts of a playbook, each once, in the order of the text."""
+    yield from {(item.kind, item.place): item for item in _items(playbook)}.values()
+
+
+def _items(playbook: Playbook) -> Iterator[Item]:
     for step in playbook.steps:
         yield Item(playbook.path, "steps", step.path, f"step {step.name}")
         if step.admission is not None:
             yield from (_admission(playbook, step, allowed=allowed) for allowed in (True, False))
         for task in (*step.tasks, *step.compensate):
-            yield Item(playbook.path, "tasks", task.path, f"{task.called} of step {step.name}")
-            for rule in () if task.policy is None else task.policy.rules:
+            if task.label is None:
+                yield Item(playbook.path, "tasks", task.path, f"task {task.name} of step {step.name}")
+            rules = () if task.policy is None else task.policy.rules
+            if task.label is not None and all(rule.when is None for rule in rules):
+                continue  # the end of a block
+            for index, rule in enumerate(rules):
                 what = "else" if rule.when is None else f"when {rule.when}"
-                yield Item(playbook.path, "rules", rule.path, f"rule of {step.name}.{task.name}: {what}")
+                named = f"rule of {step.name}.{task.name}" if task.label is None else f"branch of {task.called}"
+                yield Item(playbook.path, "rules", _rule_place(task, index), f"{named}: {what}")
         for arc in () if step.router is None else step.router.arcs:
             yield Item(playbook.path, "arcs", arc.path, f"arc {step.name} -> {arc.step}" + (f": {arc.when}" if arc.when else ""))
 
@@ -77,23 +86,32 @@ def _places(event: dict[str, Any], playbook: Playbook) -> Iterator[tuple[str, Pl
 def _rule(task: Task, matched: int | str | None) -> Iterator[tuple[str, Place]]:
     rules = () if task.policy is None else task.policy.rules
     if isinstance(matched, int):
-        yield "rules", rules[matched].path
+        yield "rules", _rule_place(task, matched)
     elif matched == "else":
-        yield from (("rules", rule.path) for rule in rules if rule.when is None)
+        yield from (("rules", _rule_place(task, index)) for index, rule in enumerate(rules) if rule.when is None)
+
+
+def _rule_place(task: Task, index: int) -> Place:
+    """Return the place of a rule. Rules of sugar have none of their own: theirs is in the task."""
+    assert task.policy is not None
+    return task.policy.rules[index].path if task.label is None else (*task.path, task.name, index)
 
 
 def lines_of(file: Path, wanted: Iterable[Item]) -> dict[Item, int]:
     """Return the line of each item in the file of its playbook."""
     root = load(file.read_text("utf-8"), str(file)).root
-    return {item: 0 if root is None else _line(root, item.place) for item in wanted}
+    return {item: 0 if root is None else line_at(root, item.place) for item in wanted}
 
 
-def _line(root: Node, place: Place) -> int:
+def line_at(root: Node, place: Place) -> int:
+    """Return the line of a place of a document, or of the nearest one above it that is there."""
     node = root
     for key in place:
-        value: Any = node.value
-        if (isinstance(value, dict) and key in value) or (isinstance(value, list) and isinstance(key, int) and key < len(value)):
-            node = value[key]
+        if isinstance(key, str):
+            below = node.get(key)
         else:
+            below = node.value[key] if node.kind == "list" and key < len(node.value) else None
+        if below is None:
             break
+        node = below
     return node.line

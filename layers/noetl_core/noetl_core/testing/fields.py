@@ -48,6 +48,7 @@ EXPECT: Final[Mapping[str, Key]] = {
     "never": Key("array", "Events that do not occur."),
     "count": Key("object", "How often events occur."),
     "seconds": Key("number", "The virtual time that it took."),
+    "refused": Key("string", "The message with which the start is refused, such as that of a payload that does not fit."),
 }
 ACT: Final[Mapping[str, Key]] = {
     "signal": Key("string", "The name of a signal to send, as soon as a task waits for it."),

@@ -30,11 +30,26 @@ def judge(case: Case, played: Played) -> list[Finding]:
     """Return the differences, none if the case passes."""
     missing = list(dict.fromkeys((each.task, each.why, each.remedy) for each in played.unanswered))
     if missing:  # what follows is a consequence of it
-        return [Finding(_tool_line(case, task), f"task {task}: {why}\n{_indented(remedy)}") for task, why, remedy in missing]
-    return [*_ended(case, played), *_compared(case, played), *_unused(case, played)]
+        return [
+            Finding(_tool_line(case, task), f"task {task}: {why}\n{_indented(remedy)}".rstrip()) for task, why, remedy in missing
+        ]
+    ended = list(_ended(case, played))
+    if ended:  # as above
+        return [*ended, *_path(case, played), *_acts(played)]
+    return [*_compared(case, played), *_path(case, played), *_unused(case, played), *_acts(played)]
+
+
+def judge_refusal(case: Case, message: str) -> list[Finding]:
+    """Return the differences of a case whose start is refused."""
+    if "refused" in case.expect:
+        return list(_differences(case, "refused", case.expect["refused"], message))
+    return [Finding(case.line, f"the start is refused: {message}")]
 
 
 def _ended(case: Case, played: Played) -> Iterator[Finding]:
+    if "refused" in case.expect:
+        yield Finding(_line(case, "expect.refused"), f"the start is not refused: it is {played.status}")
+        return
     expected = case.expect.get("status", "failed" if "error" in case.expect else "completed")
     if played.status != expected:
         why = "" if played.error is None else f": {_failure(played.error)}"
@@ -50,10 +65,6 @@ def _compared(case: Case, played: Played) -> Iterator[Finding]:
         yield from _differences(case, "error", expect["error"], played.error, subset=True)
     if "steps" in expect:
         yield from _differences(case, "steps", expect["steps"], played.summary["steps"], subset=True)
-    if "path" in expect:
-        wrong = match.history(expect["path"], played.path, lambda name, step: bool(name in (step, match.ANY)), "step")
-        if wrong is not None:
-            yield Finding(_line(case, "expect.path"), f"the path is {', '.join(played.path)}; {wrong}")
     if "warnings" in expect:
         wanted = expect["warnings"]
         seen = len(played.warnings) if isinstance(wanted, int) else list(played.warnings)
@@ -63,6 +74,14 @@ def _compared(case: Case, played: Played) -> Iterator[Finding]:
         seen = len(calls) if isinstance(wanted, int) else list(calls)
         yield from _differences(case, f"calls.{task}", wanted, seen, subset=True)
     yield from _events(case, played)
+
+
+def _path(case: Case, played: Played) -> Iterator[Finding]:
+    expect = case.expect
+    if "path" in expect:
+        wrong = match.history(expect["path"], played.path, lambda name, step: bool(name in (step, match.ANY)), "step")
+        if wrong is not None:
+            yield Finding(_line(case, "expect.path"), f"the path is {', '.join(played.path)}; {wrong}")
 
 
 def _events(case: Case, played: Played) -> Iterator[Finding]:
@@ -82,13 +101,16 @@ def _events(case: Case, played: Played) -> Iterator[Finding]:
 
 
 def _unused(case: Case, played: Played) -> Iterator[Finding]:
-    """Yield what the test gives in vain: outcomes that answer no call, acts that never happen."""
+    """Yield the outcomes that answered no call."""
     for name, index, _ in played.unused():
         node = case.places.get(f"tools.{name}")
         of = len(node.value) if node is not None and node.kind == "list" else 1
         line = case.line if node is None else (node.value[index].line if node.kind == "list" else node.line)
         which = f"outcome {index + 1} of {of}" if of > 1 else "the outcome"
         yield Finding(line, f"{which} of {name} answered no call (optional: true allows that)")
+
+
+def _acts(played: Played) -> Iterator[Finding]:
     for act, why in played.acts.refused:
         yield Finding(act.line, f"{act}: {why}")
     for act in played.acts.left:

@@ -14,6 +14,7 @@ from noetl_core.dsl.parse import parse_playbook
 from noetl_core.dsl.reading.diagnostics import InvalidPlaybook
 from noetl_core.dsl.reading.load import Node, load
 from noetl_core.runtime.embedded import read_playbook
+from noetl_core.testing.coverage import line_at
 from noetl_core.testing.files import Case
 from noetl_core.testing.suite import Result, run_case
 
@@ -53,7 +54,7 @@ def mutants(file: Path, cases: Sequence[Case], results: Sequence[Result]) -> Ite
             if not run_case(case, text, max(LEAST_WORK, WORK * result.work)).passed:
                 noticed = case.name
                 break
-        line = node.line if original is None else _line(original, place, node.line)
+        line = node.line if original is None else line_at(original, place)
         yield Mutant(str(file), line, f"{_where(root, place)}: {node.value}", noticed)
 
 
@@ -94,18 +95,6 @@ def _negated(condition: Any) -> Any:
     if whole is None or "}}" in whole[1]:
         return None
     return "{{ not (" + whole[1].strip() + ") }}"
-
-
-def _line(root: Node, place: Place, default: int) -> int:
-    """Return the line of a condition in the file itself, which may differ from the text that is run."""
-    node: Any = root
-    for key in place:
-        value = node.value
-        known = key in value if isinstance(value, dict) else isinstance(key, int) and isinstance(value, list) and key < len(value)
-        if not known:
-            return default
-        node = value[key]
-    return int(node.line)
 
 
 def _where(root: Node, place: Place) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -43,7 +43,7 @@ class Recorded:
 
     summary: Mapping[str, Any]
     source: str
-    executions: list[tuple[Playbook, list[Event]]]
+    executions: Sequence[tuple[Playbook, Sequence[Event]]]
     whole: Callable[[str, Any], Any] = lambda _, value: value
     texts: Mapping[str, str] = field(default_factory=dict)
     """The texts of the playbooks, by their paths."""
@@ -202,7 +202,7 @@ def scripted(place: Place, entry: Mapping[str, Any]) -> dict[str, Any]:
     return {**selectors, **values}
 
 
-def _runs(executions: Iterable[tuple[Playbook, list[Event]]]) -> dict[tuple[str, str], list[str]]:
+def _runs(executions: Iterable[tuple[Playbook, Sequence[Event]]]) -> dict[tuple[str, str], list[str]]:
     """Return the runs of each step of each playbook, in the order in which they were scheduled."""
     found: dict[tuple[str, str], list[str]] = {}
     scheduled = [(e["timestamp"], p.path, e) for p, events in executions for e in events if e["name"] == "StepScheduled"]
@@ -303,7 +303,7 @@ def _kept(entry: dict[str, Any], keep: _Keeper, name: str) -> dict[str, Any]:
 # --- acts ---------------------------------------------------------------------------------------------------------------
 
 
-def _acts(executions: Iterable[tuple[Playbook, list[Event]]]) -> list[tuple[str, dict[str, Any]]]:
+def _acts(executions: Iterable[tuple[Playbook, Sequence[Event]]]) -> list[tuple[str, dict[str, Any]]]:
     """Return what happened from outside, by its time: signals and answers after the time that their task had waited."""
     found: list[tuple[str, dict[str, Any]]] = []
     for number, (_, events) in enumerate(executions):

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from noetl_core.dsl.kinds import KINDS
 from noetl_core.dsl.reading.diagnostics import suggest
-from noetl_core.tools.http.statuses import kind_of
+from noetl_core.tools.http.statuses import kind_of, waits_of
 from noetl_core.values.json_schema import problems
 from noetl_core.values.result_refs import is_reference
 
@@ -57,7 +57,7 @@ def _failed(kind: str, entry: Mapping[str, Any]) -> Mapping[str, Any]:
         headers = {name.lower(): value for name, value in entry.get("http", {}).get("headers", {}).items()}
         details = {"status": status, **({"retry_after": headers["retry-after"]} if "retry-after" in headers else {})}
         error = {"code": status, "message": f"HTTP {status}", "details": details, **error}
-        entry = {**entry, "http": {"status": status, "headers": headers}}
+        entry = {**entry, "http": {"status": status, "headers": headers, **waits_of(headers)}}
     known = KINDS.get(kind)
     word = error.get("kind", "unknown")
     if word in NEVER:
@@ -99,7 +99,7 @@ def _response(result: Mapping[str, Any], inputs: Mapping[str, Any], spec: Mappin
         raise CannotHappen(f"status {status} is an error: write error: {{}} and http: {{status: {status}}}")
     headers = {name.lower(): value for name, value in (result.get("headers") or {}).items()}
     full = {"status": status, "headers": headers, "data": None, "url": inputs.get("url", ""), "elapsed_ms": 0, **result}
-    return {"ok": {**full, "headers": headers}, "http": {"status": status, "headers": headers}}
+    return {"ok": {**full, "headers": headers}, "http": {"status": status, "headers": headers, **waits_of(headers)}}
 
 
 def _table(kind: str, result: Any, gives: frozenset[str]) -> Any:

@@ -6,14 +6,16 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from http import HTTPStatus
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Final
 
+from noetl_core.control.refusals import refusal
 from noetl_core.testing import coverage
 from noetl_core.testing.coverage import Item
 from noetl_core.testing.files import SUFFIX, Case, read
-from noetl_core.testing.judge import Finding, judge
+from noetl_core.testing.judge import Finding, judge, judge_refusal
 from noetl_core.testing.play import play
 
 IGNORED: Final = frozenset({"node_modules", "__pycache__"})
@@ -63,7 +65,12 @@ def run_case(case: Case, text: str | None = None, limit: int | None = None) -> R
     """Run a case; `text` takes the place of the playbook's, and `limit` is the most work that it may do."""
     began = time.perf_counter()
     scene = replace(case.scene, text=text, limit=limit)
-    played = play(scene)
+    try:
+        played = play(scene)
+    except Exception as error:  # a refusal; a bug is raised again
+        message = refused(error)
+        took = time.perf_counter() - began
+        return Result(case.name, str(case.file), case.line, tuple(judge_refusal(case, message)), (), 0.0, took)
     try:
         findings = tuple(judge(case, played))
         went = frozenset(coverage.covered(played)) if text is None else frozenset()
@@ -72,6 +79,14 @@ def run_case(case: Case, text: str | None = None, limit: int | None = None) -> R
         played.close()
     took = time.perf_counter() - began
     return Result(case.name, str(case.file), case.line, findings, path, played.seconds, took, went, work)
+
+
+def refused(error: Exception) -> str:
+    """Return the message of a refused start. Raises the error if it is a bug."""
+    status, body = refusal(error, "")
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        raise error
+    return body["error"]["message"]
 
 
 def run_all(cases: Sequence[Case], processes: int = 1) -> Iterator[Result]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from email.utils import parsedate_to_datetime
-from typing import Any, Final
+from typing import Any
 
 import httpx
 
@@ -18,11 +17,9 @@ from noetl_core.tools.http.client import HttpClient, Response, TimeLimits
 from noetl_core.tools.http.options import Options
 from noetl_core.tools.http.redirects import BodyElsewhere, is_redirect, redirected_request
 from noetl_core.tools.http.request import Prepared, Request, build
-from noetl_core.tools.http.statuses import kind_of
+from noetl_core.tools.http.statuses import kind_of, waits_of
 from noetl_core.tools.http.storing import Target, store_body
 from noetl_core.tools.network.addresses import AddressRefused
-
-LONGEST_WAIT_S: Final = 366 * 24 * 3600.0
 
 
 async def attempt(
@@ -89,7 +86,7 @@ async def _outcome(response: Response, options: Options, prepared: Prepared, sta
     elapsed_ms = round((time.monotonic() - started) * 1000)
     status = response.status
     headers = response.headers
-    http = {"status": status, "headers": headers, **_waits(headers)}
+    http = {"status": status, "headers": headers, **waits_of(headers)}
     failed = status >= 400 and options.raise_for_status and status not in options.ok_statuses
     if failed:
         return await _refused(response, headers, prepared, http)
@@ -107,19 +104,6 @@ async def _outcome(response: Response, options: Options, prepared: Prepared, sta
         return Outcome.failed("limit", f"{prepared.where}: {error}{remedy}", retryable=False, code=status, http=http)
     result = {"status": status, "headers": headers, "data": data, "url": str(response.request.url), "elapsed_ms": elapsed_ms}
     return Outcome.ok(result, http=http)
-
-
-def _waits(headers: Mapping[str, str]) -> dict[str, float]:
-    """Return `retry_after`, in seconds, of a response with `Retry-After`: a number, or a date relative to that of the
-    response."""
-    said = headers.get("retry-after", "").strip()
-    if said.isascii() and said.isdigit():
-        return {"retry_after": min(float(said), LONGEST_WAIT_S)}
-    try:
-        until, now = parsedate_to_datetime(said), parsedate_to_datetime(headers.get("date", ""))
-        return {"retry_after": min(max((until - now).total_seconds(), 0.0), LONGEST_WAIT_S)}
-    except (ValueError, TypeError):  # no date, or only one of them has a zone
-        return {}
 
 
 async def _refused(response: Response, headers: Mapping[str, str], prepared: Prepared, http: Mapping[str, Any]) -> Outcome:
