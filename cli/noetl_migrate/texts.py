@@ -9,6 +9,7 @@ from typing import Any, Final
 from jinja2 import nodes
 
 from noetl_core.dsl.dialect.conditions import EXPRESSION
+from noetl_core.dsl.templates import without_others
 from noetl_core.expr import Read, compile_text, is_template
 from noetl_core.expr.compiled import ENVIRONMENT
 from noetl_migrate.tree import Scalar
@@ -36,8 +37,8 @@ def braced(expression: str) -> str:
 
 
 def reads(text: str) -> tuple[Read, ...]:
-    """Return the reads of a template; none for other text."""
-    return compile_text(text).reads if is_template(text) else ()
+    """Return the reads of a template; none for other text, and none of templates of other programs in lines of shell code."""
+    return compile_text(without_others(text)).reads if is_template(text) else ()
 
 
 def edits(text: str, replace: Replace) -> list[tuple[int, int, str]]:

@@ -7,7 +7,9 @@ import json
 import pytest
 
 from noetl_core.dsl.parse import parse_playbook
-from tests.unit.dsl.dialect import found, one, same
+from noetl_migrate import migrate
+from tests.unit.dsl.broken import flow
+from tests.unit.dsl.dialect import PLAIN, found, one, same
 
 
 def shell(key: str, lines: object, more: str = "") -> str:
@@ -25,6 +27,16 @@ def shell(key: str, lines: object, more: str = "") -> str:
 @pytest.mark.parametrize("key", ["cmds", "command"])
 def test_a_template_of_the_program_that_a_line_runs_stays_as_it_is(key: str, line: str, script: str) -> None:
     same(shell(key, [line] if key == "cmds" else line), shell("script", script), editors=False)
+
+
+def test_an_older_dialect_with_such_a_line_is_rewritten() -> None:
+    older = flow(
+        "step: a\ntool: {kind: shell, cmds: [\"docker ps --format '{{.ID}}' {{ workload.n }}\"]}\nnext: [{step: b}]",
+        f"step: b\n{PLAIN}",
+    )
+    migrated = migrate(older)
+    assert not migrated.failed, migrated.diagnostics
+    assert parse_playbook(migrated.text).steps[0].tasks[0].inputs["script"] == "docker ps --format '{{.ID}}' ${VALUE_1}\n"
 
 
 def test_an_expression_beside_it_becomes_a_variable() -> None:

@@ -26,7 +26,7 @@ KEY: Final = re.compile(r"""\s*(?:\.\s*(\w+)|\[\s*['"]([^'"]+)['"]\s*\])""")
 
 def check_templates(r: Reader, root: Node) -> None:
     """Report E301 and E302 for templates that do not compile; record in `r.reads` what the others read."""
-    others = {id(node): _without_others(node.value) for node in _lines(root)} if _GO.search(r.loaded.text) else {}
+    others = {id(node): without_others(node.value) for node in _lines(root)} if _GO.search(r.loaded.text) else {}
     for node in chain(template_scalars(root), default_scalars(root)):
         _check(r, node, others.get(id(node), node.value))
 
@@ -44,7 +44,7 @@ def _lines(node: Node) -> Iterator[Node]:
             yield from _lines(child)
 
 
-def _without_others(line: str) -> str:
+def without_others(line: str) -> str:
     """Return a line of shell code with blanks in place of templates of other programs, unless not all of them are known."""
     blank = _GO.sub(lambda found: " " * len(found[0]), line)
     return line if _MORE_GO.search(blank) else blank
