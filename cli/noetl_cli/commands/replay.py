@@ -129,7 +129,7 @@ def _tell(found: dict[str, Any], playbook: Path | None) -> None:
     by = "" if playbook is None else f" by {playbook}"
     for difference in found["differences"]:
         print(f"commit {difference['seq']} would be another one{by} ({difference['event_id']}):")
-        for line in differing(difference["recorded"], difference["decided"]):
+        for line in differing(difference["changes"]):
             print(f"  {line}")
     for lacking in found["missing"]:
         print(f"commit {lacking['seq']} cannot be decided again ({lacking['event_id']}): what it read is gone")

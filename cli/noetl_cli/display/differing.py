@@ -1,34 +1,25 @@
-"""Two lists of events compared field by field."""
+"""Prints how a commit would differ."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from difflib import SequenceMatcher
-from typing import Any, Final
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final
 
-from noetl_core.observe.diff import fields, shortened_json
+from noetl_cli.terminal import shortened
+
+if TYPE_CHECKING:
+    from noetl_core.api.shapes.views import EventChange
 
 SHOWN: Final = 160
 """The most characters of a value that are shown."""
-DERIVED: Final = ("token", "run", "tokens")
-"""Derived ids, which differ whenever other fields differ."""
 
 
-def differing(recorded: Sequence[Mapping[str, Any]], decided: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def differing(changes: Iterable[EventChange]) -> Iterator[str]:
     """Yield lines: an event in only one list with `-` (recorded) or `+` (decided), a differing field as
     `name: path: recorded -> decided`."""
-    names = [event["name"] for event in recorded], [event["name"] for event in decided]
-    for word, a, b, c, d in SequenceMatcher(None, *names, autojunk=False).get_opcodes():
-        if word == "equal":
-            for one, other in zip(recorded[a:b], decided[c:d], strict=True):
-                for path, before, after in fields(one["data"], other["data"]):
-                    if path.rpartition(".")[2].partition("[")[0] not in DERIVED:
-                        yield f"  {one['name']}: {path}: {shortened_json(before, SHOWN)} -> {shortened_json(after, SHOWN)}"
-            continue
-        yield from (f"- {_event(event)}" for event in recorded[a:b])
-        yield from (f"+ {_event(event)}" for event in decided[c:d])
-
-
-def _event(event: Mapping[str, Any]) -> str:
-    data = {key: each for key, each in event["data"].items() if key not in DERIVED}
-    return f"{event['name']} {shortened_json(data, SHOWN)}"
+    for change in changes:
+        recorded, decided = (shortened(change[side], SHOWN) if side in change else "" for side in ("recorded", "decided"))
+        if "path" in change:
+            yield f"  {change['event']}: {change['path']}: {recorded} -> {decided}"
+        else:
+            yield f"{'-' if recorded else '+'} {change['event']} {recorded or decided}"

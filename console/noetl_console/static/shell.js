@@ -30,12 +30,7 @@ export function Shell() {
   useEffect(startKeys, []);
   useKeys([
     { keys: "?", what: "Show what keys do", run: () => setHelp(true) },
-    { keys: "g e", what: "Go to executions", run: () => go(["executions"]) },
-    { keys: "g i", what: "Go to the inbox", run: () => go(["inbox"]) },
-    { keys: "g p", what: "Go to playbooks", run: () => go(["playbooks"]) },
-    { keys: "g c", what: "Go to comparing", run: () => go(["compare"]) },
-    { keys: "g t", what: "Go to triggers", run: () => go(["triggers"]) },
-    { keys: "g l", what: "Go to limits", run: () => go(["limits"]) },
+    ...PLACES.map(([name, , words]) => ({ keys: `g ${name[0]}`, what: `Go to ${words.toLowerCase()}`, run: () => go([name]) })),
     { keys: "/", what: "Search", run: () => document.querySelector("main input[type=search]")?.focus() },
   ]);
   return html`<div class="shell">

@@ -12,9 +12,6 @@ import { Status } from "../components/status.js";
 
 const FAR = 2; // times as long: told apart
 const FAR_MS = 20; // and by so much at least
-const SIGNS = { "only recorded": ["−", "bad"], "only decided": ["+", "ok"], other: ["≠", "wait"], same: ["", "idle"] };
-const MOST = 1000; // events of a commit that are aligned
-const DERIVED = new Set(["token", "run", "tokens"]); // ids that follow from the rest: where that is another, they say nothing
 
 /** The address has `a` and `b`, executions, or `a` and `version`. */
 export function Compare() {
@@ -162,53 +159,12 @@ function Outcome({ found, words }) {
 
 /** The commit that would be another. */
 function Commit({ of, id }) {
-  const rows = aligned(of.recorded, of.decided);
   const step = [...of.recorded, ...of.decided].find((e) => e.data?.step)?.data.step;
   return html`<${Card} class="card apart" label="First difference" title=${html`Commit ${of.seq}${step ? html` <span class="soft">of ${bdi(step, 60)}</span>` : null}`} more=${html`<span class="spring"></span><a href=${href(["executions", id, "graph"], { step, at: of.event_id })}>Go to that moment</a>`}>
-    <${Table} label="Events" heads=${[["How", "unseen"], "Event", "Recorded", "Would be"]}>${rows.filter((r) => r.change !== "same").map((row) => html`<${Row} row=${row} />`)}<//><//>`;
+    <${Table} label="Events" heads=${[["How", "unseen"], "Event", "Recorded", "Would be"]}>${of.changes.map((row) => html`<${Row} row=${row} />`)}<//><//>`;
 }
 
-function Row({ row: { event, change, fields } }) {
-  const [sign, tone] = SIGNS[change];
-  const whole = html`<td class="mono anywhere">${bdi(told(event), 300)}</td>`;
-  const none = html`<td class="soft">not there</td>`;
-  if (!fields.length) return html`<tr><td class="tone-${tone}"><b aria-hidden="true">${sign}</b><span class="unseen">${change}</span></td><td>${event.name}</td>${change === "only recorded" ? html`${whole}${none}` : html`${none}${whole}`}</tr>`;
-  return fields.map((f, i) => html`<tr><td class="tone-${tone}"><b aria-hidden="true">${sign}</b><span class="unseen">${change}</span></td><td>${i ? null : event.name} <span class="soft mono">${f.path}</span></td>${[f.a, f.b].map((v) => html`<td class="mono anywhere">${v === undefined ? html`<span class="soft">nothing</span>` : html`${bdi(v, 300)}`}</td>`)}</tr>`);
+function Row({ row }) {
+  const [sign, tone, word] = row.path ? ["≠", "wait", "other"] : row.recorded ? ["−", "bad", "only recorded"] : ["+", "ok", "only decided"];
+  return html`<tr><td class="tone-${tone}"><b aria-hidden="true">${sign}</b><span class="unseen">${word}</span></td><td>${row.event} <span class="soft mono">${row.path}</span></td>${[row.recorded, row.decided].map((v) => (v ? html`<${Value} of=${v} />` : html`<td class="soft">not there</td>`))}</tr>`;
 }
-
-/** Each place in which two values differ: `{path, a, b}`; what is not there is undefined. */
-function fields(a, b, path = "", found = []) {
-  const lists = Array.isArray(a) && Array.isArray(b);
-  const objects = !lists && isObject(a) && isObject(b);
-  if (lists || objects) {
-    const keys = lists ? [...Array(Math.max(a.length, b.length)).keys()] : [...new Set([...Object.keys(a), ...Object.keys(b)])];
-    for (const key of keys) fields(a[key], b[key], lists ? `${path}[${key}]` : path ? `${path}.${key}` : key, found);
-  } else if (a !== b) found.push({ path, a, b });
-  return found;
-}
-
-const isObject = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
-
-/** Events that were recorded and those that would be decided, beside each other by their names: `{event, change, fields}`, `change` being
- * `same`, `other`, `only recorded` or `only decided`. */
-function aligned(recorded, decided) {
-  const [a, b] = [recorded.slice(0, MOST), decided.slice(0, MOST)];
-  const longest = Array.from({ length: a.length + 1 }, () => new Uint16Array(b.length + 1)); // common names from there on
-  for (let i = a.length - 1; i >= 0; i--) for (let j = b.length - 1; j >= 0; j--) longest[i][j] = a[i].name === b[j].name ? longest[i + 1][j + 1] + 1 : Math.max(longest[i + 1][j], longest[i][j + 1]);
-  const found = [];
-  let [i, j] = [0, 0];
-  while (i < a.length || j < b.length) {
-    if (i < a.length && j < b.length && a[i].name === b[j].name) {
-      const apart = fields(a[i].data, b[j].data).filter(({ path }) => !derived(path));
-      found.push({ event: a[i], change: apart.length ? "other" : "same", fields: apart });
-      [i, j] = [i + 1, j + 1];
-    } else if (j >= b.length || (i < a.length && longest[i + 1][j] >= longest[i][j + 1])) found.push({ event: a[i++], change: "only recorded", fields: [] });
-    else found.push({ event: b[j++], change: "only decided", fields: [] });
-  }
-  return found;
-}
-
-const derived = (path) => DERIVED.has(path.split(".").pop().split("[")[0]);
-
-/** What an event says, without ids that follow from the rest. */
-const told = ({ data }) => Object.fromEntries(Object.entries(data ?? {}).filter(([key]) => !DERIVED.has(key)));

@@ -11,13 +11,24 @@ from noetl_core.api.shapes.executions import ExecutionStatus, LoopCounts
 # --- views ------------------------------------------------------------------------------------------------------------------
 
 
+class EventChange(TypedDict):
+    """An event that was only recorded or would only be decided, or a field (`path`) of one that would be another; values as JSON
+    that may be shortened."""
+
+    event: str
+    path: NotRequired[str]
+    recorded: NotRequired[str]
+    decided: NotRequired[str]
+
+
 class Difference(TypedDict):
-    """A control commit that would come out differently today."""
+    """A control commit that would come out differently today; `changes` compares its events."""
 
     event_id: str
     seq: int
     recorded: list[dict[str, Any]]
     decided: list[dict[str, Any]]
+    changes: list[EventChange]
 
 
 class Missing(TypedDict):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from noetl_core.api.refused import BadRequest
 from noetl_core.control.core import Control
 from noetl_core.dsl.parse import collection_paused
+from noetl_core.observe.event_changes import event_changes
 from noetl_core.observe.logs import task_logs
 from noetl_core.ports import NotFound
 from noetl_core.values.instants import SECOND
@@ -48,7 +49,13 @@ def replayed(control: Control, execution_id: str, after: str | None = None, sour
         "execution_id": execution_id,
         "commits": done.commits,
         "differences": [
-            {"event_id": f"{execution_id}.control.{d.seq}.0", "seq": d.seq, "recorded": d.recorded, "decided": d.decided}
+            {
+                "event_id": f"{execution_id}.control.{d.seq}.0",
+                "seq": d.seq,
+                "recorded": d.recorded,
+                "decided": d.decided,
+                "changes": [*event_changes(d.recorded, d.decided)],
+            }
             for d in done.differences
         ],
         "missing": [{"event_id": f"{execution_id}.control.{m.seq}.0", "seq": m.seq, "reasons": m.reasons} for m in done.missing],

@@ -1,0 +1,34 @@
+"""Compares the recorded events of a commit with those that would be decided, field by field."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
+from typing import TYPE_CHECKING, Any, Final
+
+from noetl_core.observe.diff import fields, shortened_json
+
+if TYPE_CHECKING:
+    from noetl_core.api.shapes.views import EventChange
+
+DERIVED: Final = ("token", "run", "tokens")
+"""Derived ids, which differ whenever other fields differ."""
+
+
+def event_changes(recorded: Sequence[Mapping[str, Any]], decided: Sequence[Mapping[str, Any]]) -> Iterator[EventChange]:
+    """Yield each event that only one of the lists has, and each field in which events of both differ."""
+    names = [event["name"] for event in recorded], [event["name"] for event in decided]
+    for word, a, b, c, d in SequenceMatcher(None, *names, autojunk=False).get_opcodes():
+        if word == "equal":
+            for one, other in zip(recorded[a:b], decided[c:d], strict=True):
+                for path, before, after in fields(one["data"], other["data"]):
+                    if path.rpartition(".")[2].partition("[")[0] not in DERIVED:
+                        values = {"recorded": shortened_json(before), "decided": shortened_json(after)}
+                        yield {"event": one["name"], "path": path, **values}
+            continue
+        yield from ({"event": event["name"], "recorded": _data(event)} for event in recorded[a:b])
+        yield from ({"event": event["name"], "decided": _data(event)} for event in decided[c:d])
+
+
+def _data(event: Mapping[str, Any]) -> str:
+    return shortened_json({key: each for key, each in event["data"].items() if key not in DERIVED})
