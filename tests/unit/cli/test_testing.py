@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from http.server import HTTPServer
 from pathlib import Path
 from xml.etree import ElementTree
@@ -12,7 +13,15 @@ import yaml
 
 from noetl_cli.commands import testing
 from noetl_cli.errors import Exit
+from noetl_core.control.admit import StartRequest
+from noetl_core.engine.outcome import Outcome
+from noetl_core.runtime.local import LocalWiring
+from noetl_core.service.api_service import Service
+from noetl_core.tools.base import ToolCall
+from noetl_core.tools.registry import ToolRegistry
 from tests import commands
+from tests.asking import api_of
+from tests.served import served
 from tests.servers import Handler, serving, url_of
 from tests.unit.cli.runs import Run
 
@@ -47,6 +56,16 @@ class Orders(Handler):
 
     def do_GET(self) -> None:
         self.say(self.server.status, b"[1, 2, 3]", Content_Type="application/json")  # type: ignore[attr-defined]  # set by the test
+
+
+class ManyOrders:
+    """Answers with so much that it is stored behind a reference."""
+
+    kind = "http"
+    inline = True
+
+    def run(self, call: ToolCall) -> Outcome:
+        return Outcome.ok({"status": 200, "headers": {}, "data": [1] * 5_000, "url": "", "elapsed_ms": 1})
 
 
 @pytest.fixture
@@ -228,3 +247,17 @@ class TestRecord:
         assert noetl("run", "flow.yaml", "--timeout", "1").returncode == 124
         done = noetl("record", "@last")
         assert done.returncode == 2 and "only one that has ended can be recorded" in done.stderr
+
+    def test_an_execution_of_a_stack_is_recorded_over_its_api(self, noetl: Run, files: Path) -> None:
+        (files / "flow.yaml").write_text(FLOW)
+        (files / "flow.test.yaml").unlink()
+        with closing(LocalWiring(tools=ToolRegistry({"http": ManyOrders()}))) as wiring:
+            started = wiring.start(StartRequest(playbook=FLOW))
+            assert wiring.run(started.execution_id)
+            with served(api_of(Service(lambda: wiring.control, lambda: b"record"))) as url:
+                done = noetl("record", started.execution_id, "--on", url)
+        assert (done.returncode, done.stderr) == (0, "")
+        document = yaml.safe_load((files / "flow.test.yaml").read_text())
+        (name,) = document["tools"]["fetch.page"]["ok"]["data"].values()
+        assert json.loads((files / name).read_text()) == [1] * 5_000
+        assert noetl("test").returncode == 0
