@@ -20,6 +20,7 @@ def test_the_part_of_a_loop_that_is_looked_at_stays(page: Watched, looked_at: St
     expect(page.page.locator(".heat button").nth(40)).to_have_attribute("aria-current", "true")
 
 
+@pytest.mark.nightly
 def test_the_callback_that_is_being_answered_stays(page: Watched, looked_at: Stored) -> None:
     page.open("inbox", "li.card")
     page.page.get_by_role("button", name="Answer…").first.click()
@@ -30,6 +31,7 @@ def test_the_callback_that_is_being_answered_stays(page: Watched, looked_at: Sto
     expect(page.page.get_by_label("Approved")).to_have_count(0)
 
 
+@pytest.mark.nightly
 def test_the_step_of_a_playbook_and_the_search_of_the_list_stay(page: Watched, looked_at: Stored) -> None:
     page.open("playbooks", "tbody tr")
     page.page.get_by_label("Search").fill("night")
