@@ -11,7 +11,7 @@ import pytest
 from hypothesis import settings
 
 from noetl_infra.stack import Stack
-from tests.groups import CONSOLE, KIT, STACK, group_of
+from tests.groups import CONSOLE, STACK, group_of
 from tests.properties import examples
 from tests.stacks import brought_up
 
@@ -55,7 +55,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 def company(nodeid: str) -> str:
     """Return what is the same for tests that one process of `-n` runs: a stack, a browser or, for other tests, the file."""
     group = group_of(nodeid)
-    if group not in (KIT, STACK, CONSOLE):
+    if group not in (STACK, CONSOLE):
         return nodeid.partition("::")[0]
     return STACK if "NOETL_E2E_ENDPOINT" in os.environ else group  # one endpoint, one process
 

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-KIT, STACK, CONSOLE = "conformance", "stack", "console"
+STACK, CONSOLE = "stack", "console"
 GROUPS: Mapping[str, tuple[str, ...]] = {
-    KIT: (
-        "tests/conformance/",
-        # It mostly waits, and kills workers: after the kit it delays no other test, and ends no other test's workers.
-        "tests/e2e/test_flagship.py::test_a_worker_killed_in_the_middle_costs_two_minutes_and_not_a_row",
-    ),
-    STACK: ("tests/e2e/", "tests/matrix/test_stack.py", "tests/console/test_stack.py"),
+    STACK: ("tests/e2e/", "tests/conformance/test_stack.py", "tests/matrix/test_stack.py", "tests/console/test_stack.py"),
     CONSOLE: ("tests/console/",),
     "tools": ("tests/unit/tools/", "tests/matrix/"),
     "simulator": ("tests/sim/",),
@@ -21,9 +16,8 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "language": ("tests/unit/dsl/", "tests/unit/expr/", "tests/unit/lint/", "tests/unit/migrate/"),
     "adapters": ("tests/contract/", "tests/unit/adapters/", "tests/unit/functions/"),
     "commands": ("tests/unit/cli/",),
-    "documents": ("tests/unit/docs/",),
     "rest": ("tests/",),
-    "examples": ("tests/unit/examples/", "tests/unit/spec_examples/"),
+    "conformance": ("tests/conformance/",),
 }
 """The beginnings of the node ids of each group. A test is in the group with the longest beginning that fits. Groups start in this
 order: first those that mostly wait, last the short ones, so that no core is idle at the end."""

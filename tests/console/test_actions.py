@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.console.barriers import barriers
@@ -72,6 +73,7 @@ def test_a_callback_is_answered_in_the_inbox_by_a_form_of_its_schema(hands: Watc
     expect(hands.page.locator("tbody")).to_contain_text("it is cheap")
 
 
+@pytest.mark.nightly
 def test_an_answer_that_does_not_fit_says_what_is_wrong(hands: Watched, acted_on: Stored) -> None:
     execution = acted_on.start(APPROVE, {"amount": 78})
     hands.open(f"executions/{execution}", ".waits")

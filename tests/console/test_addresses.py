@@ -26,6 +26,7 @@ def test_the_inbox_begins_with_the_first_question(page: Watched, looked_at: Stor
     page.page.get_by_role("button", name="Fail it instead…").wait_for()
 
 
+@pytest.mark.nightly
 def test_the_step_of_a_playbook_and_the_search_of_the_list_stay(page: Watched, looked_at: Stored) -> None:
     page.open("playbooks", "tbody tr")
     page.page.get_by_label("Search").fill("night")

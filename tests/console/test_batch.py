@@ -61,6 +61,7 @@ def test_all_that_fit_are_redriven_and_carried_out(hands: Watched, acted_on: Sto
     assert status_of(acted_on.wiring.control.load(waiting)) == "waiting"
 
 
+@pytest.mark.nightly
 def test_all_of_a_path_are_paused_and_resumed(hands: Watched, acted_on: Stored) -> None:
     source = WAITS.replace("demo/waits", "demo/paused")
     ids = [acted_on.start(source) for _ in range(2)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.console.barriers import barriers
@@ -19,6 +20,7 @@ def test_executions_are_listed_newest_first_and_lead_to_their_pages(page: Watche
     page.page.wait_for_url(f"**/#/executions/{looked_at.shop}")
 
 
+@pytest.mark.nightly
 def test_a_status_is_chosen_and_stands_in_the_address(page: Watched) -> None:
     page.open("executions", "tbody tr")
     page.page.get_by_label("Status", exact=True).select_option("failed")
@@ -53,6 +55,7 @@ def test_keys_go_through_the_list_and_are_shown(page: Watched, looked_at: Stored
     page.page.wait_for_url(f"**/#/executions/{looked_at.items}")
 
 
+@pytest.mark.nightly
 def test_single_keys_can_be_turned_off(page: Watched) -> None:
     page.open("executions", "tbody tr")
     page.page.keyboard.press("?")

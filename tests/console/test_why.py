@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.console.answers import asked
@@ -48,12 +49,14 @@ def test_a_failed_step_says_it_with_the_line_of_its_code(page: Watched, looked_a
     expect(inspector.locator(".trace")).to_contain_text("line 11 raise ValueError")
 
 
+@pytest.mark.nightly
 def test_a_fact_is_a_moment_to_go_to(page: Watched, looked_at: Stored) -> None:
     page.open(f"executions/{looked_at.shop}/graph?step=bulk", ".why")
     page.page.locator(".why").get_by_title("Go to that moment").first.click()
     expect(page.page.locator(".slider .event")).to_contain_text("NextEvaluated")
 
 
+@pytest.mark.nightly
 def test_at_a_moment_of_the_past_a_step_is_explained_by_what_was_decided_by_then(page: Watched, looked_at: Stored) -> None:
     (first,) = asked(looked_at, f"executions/{looked_at.shop}/events", "at=3&limit=1")["events"]
     page.open(f"executions/{looked_at.shop}/graph?step=bulk&at={first['event_id']}&n=3", ".why")

@@ -10,18 +10,16 @@ import pytest
 
 from tests.__main__ import AT_ONCE, commands, run, run_all
 from tests.conftest import company
-from tests.groups import CONSOLE, GROUPS, KIT, STACK, arguments, group_of
+from tests.groups import CONSOLE, GROUPS, STACK, arguments, group_of
 
 ROOT = Path(__file__).parents[2]
-KILLED = "tests/e2e/test_flagship.py::test_a_worker_killed_in_the_middle_costs_two_minutes_and_not_a_row"
 FILES = [str(file.relative_to(ROOT)) for file in sorted((ROOT / "tests").rglob("test_*.py"))]
 
 
 @pytest.mark.parametrize(
     ("nodeid", "of"),
     [
-        ("tests/conformance/test_stack.py::test_the_case_holds_on_the_stack_as_on_the_local_runner[canonical/a]", KIT),
-        (KILLED, KIT),
+        ("tests/conformance/test_stack.py::test_the_case_holds_on_the_stack_as_on_the_local_runner[canonical/a]", STACK),
         ("tests/e2e/test_flagship.py::test_every_flight_is_counted_once_though_the_source_is_moody", STACK),
         ("tests/e2e/test_cli.py::test_run_follow_and_look", STACK),
         ("tests/console/test_actions.py::test_an_execution_is_paused_and_resumed", CONSOLE),
@@ -37,7 +35,7 @@ def test_a_test_is_with_those_that_share_its_fixtures(monkeypatch: pytest.Monkey
 
 def test_all_that_need_an_endpoint_of_somebody_else_are_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOETL_E2E_ENDPOINT", "http://127.0.0.1:4566")
-    assert {company(begins) for name in (KIT, STACK, CONSOLE) for begins in GROUPS[name]} == {STACK}
+    assert {company(begins) for name in (STACK, CONSOLE) for begins in GROUPS[name]} == {STACK}
 
 
 @pytest.mark.parametrize("begins", [begins for beginnings in GROUPS.values() for begins in beginnings])
@@ -56,15 +54,15 @@ def selects(name: str, nodeid: str) -> bool:
 
 
 def test_one_group_runs_a_test() -> None:
-    assert {nodeid: [name for name in GROUPS if selects(name, nodeid)] for nodeid in (*FILES, KILLED)} == {
-        nodeid: [group_of(nodeid)] for nodeid in (*FILES, KILLED)
+    assert {nodeid: [name for name in GROUPS if selects(name, nodeid)] for nodeid in FILES} == {
+        nodeid: [group_of(nodeid)] for nodeid in FILES
     }
 
 
 def test_every_group_and_check_has_a_command() -> None:
     made = commands(["types", "docs"])
     assert set(made) == {*GROUPS, "types", "docs"}
-    assert {KIT, STACK, "types"} <= set(list(made)[:AT_ONCE])
+    assert {STACK, CONSOLE, "types"} <= set(list(made)[:AT_ONCE])
     assert all(word in made[CONSOLE] for word in ("tests/console/", "--ignore=tests/console/test_stack.py"))
 
 
