@@ -5,6 +5,7 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 import pytest
+from playwright.sync_api import Request
 
 from tests.console.browser import Watched
 from tests.console.stored import Stored
@@ -37,7 +38,15 @@ def test_an_idle_page_asks_twelve_times_a_minute_at_most(address: str, page: Wat
 
 
 def run(page: Watched, seconds: int) -> None:
-    """Let time pass for the timers of a page, and give each request a moment to be answered."""
+    """Let time pass for the timers of a page, and wait until each request is answered."""
+    pending: set[Request] = set()
+    begin, end = pending.add, pending.discard
+    page.page.on("request", begin)
+    for event in ("requestfinished", "requestfailed"):
+        page.page.on(event, end)  # type: ignore[call-overload]  # an overload for each name
     for _ in range(seconds // 2):
         page.page.clock.run_for(2000)
-        page.page.wait_for_function("() => true")
+        page.page.wait_for_timeout(5)
+        while pending:
+            page.page.wait_for_timeout(5)
+    page.page.remove_listener("request", begin)
