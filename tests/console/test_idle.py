@@ -40,13 +40,11 @@ def test_an_idle_page_asks_twelve_times_a_minute_at_most(address: str, page: Wat
 def run(page: Watched, seconds: int) -> None:
     """Let time pass for the timers of a page, and wait until each request is answered."""
     pending: set[Request] = set()
-    begin, end = pending.add, pending.discard
-    page.page.on("request", begin)
-    for event in ("requestfinished", "requestfailed"):
-        page.page.on(event, end)  # type: ignore[call-overload]  # an overload for each name
+    page.page.on("request", lambda request: pending.add(request))
+    page.page.on("requestfinished", lambda request: pending.discard(request))
+    page.page.on("requestfailed", lambda request: pending.discard(request))
     for _ in range(seconds // 2):
         page.page.clock.run_for(2000)
-        page.page.wait_for_timeout(5)
+        page.page.wait_for_function("() => true")
         while pending:
             page.page.wait_for_timeout(5)
-    page.page.remove_listener("request", begin)
