@@ -42,7 +42,7 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 LOCKED = (
-    "This address does not let you in: it works once, and only until `noetl console` ends. Press Enter where `noetl console` runs, or\n"
+    "This address does not let you in: it works once, and only until `noetl console` ends. Press Enter where it runs, or\n"
     "start it again: it prints a new one.\n"
 )
 

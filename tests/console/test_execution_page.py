@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page, Route, expect
@@ -187,7 +188,7 @@ def test_attempts_are_apart_and_a_parked_token_is_one(hands: Watched, acted_on: 
 
     def parked(route: Route) -> None:
         answer = route.fetch()
-        steps = {"tries": {"status": None, "visits": 0, "open": 0, "tokens": 1, "parked": 1, "arcs": {}}}
+        steps: dict[str, Any] = {"tries": {"status": None, "visits": 0, "open": 0, "tokens": 1, "parked": 1, "arcs": {}}}
         route.fulfill(response=answer, json={**answer.json(), "steps": steps})
 
     hands.page.route("**/changes?*", parked)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from playwright.sync_api import expect
 
@@ -48,6 +50,17 @@ def test_keys_go_through_the_list_and_are_shown(page: Watched, looked_at: Stored
     expect(page.page.get_by_role("dialog")).to_contain_text("Next row")
     page.page.keyboard.press("Escape")
     expect(page.page.get_by_role("dialog")).to_have_count(0)
+    page.page.keyboard.press("Control+k")
+    found = page.page.get_by_role("dialog").get_by_role("option")
+    page.page.get_by_role("combobox", name="What").fill("shop")
+    expect(found).to_have_text(["demo/shopplaybook", re.compile("demo/shop.*completed"), re.compile("demo/shop.*completed")])
+    assert barriers(page.page) == []
+    page.page.get_by_role("combobox", name="What").fill("Go to trig")
+    expect(found).to_have_count(1)
+    page.page.keyboard.press("Enter")
+    page.page.wait_for_url("**/#/triggers")
+    page.page.go_back()
+    page.page.wait_for_selector("tbody tr")
     page.page.keyboard.press("j")
     page.page.keyboard.press("j")
     expect(page.page.locator("tbody tr.current a").first).to_be_focused()

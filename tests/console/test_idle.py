@@ -5,6 +5,7 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 import pytest
+from playwright.sync_api import Request
 
 from tests.console.browser import Watched
 from tests.console.stored import Stored
@@ -37,7 +38,13 @@ def test_an_idle_page_asks_twelve_times_a_minute_at_most(address: str, page: Wat
 
 
 def run(page: Watched, seconds: int) -> None:
-    """Let time pass for the timers of a page, and give each request a moment to be answered."""
+    """Let time pass for the timers of a page, and wait until each request is answered."""
+    pending: set[Request] = set()
+    page.page.on("request", lambda request: pending.add(request))
+    page.page.on("requestfinished", lambda request: pending.discard(request))
+    page.page.on("requestfailed", lambda request: pending.discard(request))
     for _ in range(seconds // 2):
         page.page.clock.run_for(2000)
         page.page.wait_for_function("() => true")
+        while pending:
+            page.page.wait_for_timeout(5)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser
 
-from tests.console.barriers import barriers
+from tests.console.barriers import BEYOND, barriers
 from tests.console.browser import Watched, watched
 from tests.console.stored import Stored
 from tests.properties import some
@@ -35,11 +35,6 @@ PAGES = {
     "playbooks/demo%2Fshop": ".graph canvas",
 }
 """The required texts, by page."""
-BEYOND = """() => [...document.querySelectorAll("body, main *")]
-    .filter(e => !e.parentElement.closest(".scroll, .tabs, .json, .editor, .box, .virtual, .log, .unseen"))
-    .filter(e => { const box = e.getBoundingClientRect(); return box.width > 1 && (box.right > innerWidth + 1 || box.left < -1) })
-    .map(e => e.outerHTML.slice(0, 120))"""
-
 UNMARKED = """() => [...document.querySelectorAll(".scroll, .tabs, .rail")]
     .filter(e => e.scrollWidth > e.clientWidth + 1 && !getComputedStyle(e).backgroundImage.includes("gradient"))
     .map(e => e.outerHTML.slice(0, 120))"""

@@ -11,9 +11,8 @@ from playwright.sync_api import Browser, Page, expect
 from noetl_core.api.app import Api
 from noetl_core.control.callbacks import callback_waits, token_for
 from noetl_core.service.api_service import Service
-from tests.console.barriers import barriers
+from tests.console.barriers import BEYOND, barriers
 from tests.console.stored import APPROVE, Stored
-from tests.console.test_narrow import BEYOND
 from tests.servers import Handler, serving
 
 

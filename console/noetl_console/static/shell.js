@@ -11,26 +11,28 @@ import { Icon } from "./components/icons.js";
 import { Busy, Empty } from "./components/parts.js";
 import { Executions } from "./pages/executions.js";
 
-/** Pages by the first part of an address. All but the first are loaded when they are opened. */
+/** Pages by the first part of an address: words, icon and component. All but the first are loaded when they are opened. */
 const PAGES = {
-  executions: { title: "Executions", load: async (parts) => (parts.length > 1 ? (await import("./pages/execution/page.js")).Execution : Executions) },
-  compare: { title: "Compare", load: async () => (await import("./pages/compare.js")).Compare },
-  inbox: { title: "Inbox", load: async () => (await import("./pages/inbox.js")).Inbox },
-  limits: { title: "Limits", load: async () => (await import("./pages/operating.js")).Limits },
-  triggers: { title: "Triggers", load: async () => (await import("./pages/operating.js")).Triggers },
-  playbooks: { title: "Playbooks", load: async (parts) => (parts.length > 1 ? (await import("./pages/playbook.js")).Playbook : (await import("./pages/playbooks.js")).Playbooks) },
+  executions: ["Executions", "list", async (one) => (one ? (await import("./pages/execution/page.js")).Execution : Executions)],
+  inbox: ["Inbox", "inbox", async () => (await import("./pages/inbox.js")).Inbox],
+  playbooks: ["Playbooks", "book", async (one) => (one ? (await import("./pages/playbook.js")).Playbook : (await import("./pages/playbooks.js")).Playbooks)],
+  compare: ["Compare", "compare", async () => (await import("./pages/compare.js")).Compare],
+  triggers: ["Triggers", "retry", async () => (await import("./pages/operating.js")).Triggers],
+  limits: ["Limits", "stop", async () => (await import("./pages/operating.js")).Limits],
 };
-const PLACES = [["executions", "list", "Executions"], ["inbox", "inbox", "Inbox"], ["playbooks", "book", "Playbooks"], ["compare", "compare", "Compare"], ["triggers", "retry", "Triggers"], ["limits", "stop", "Limits"]];
+const PLACES = Object.entries(PAGES);
 const ICON = new URL("icon.svg", import.meta.url).href;
 const THEMES = { system: ["half", "light"], light: ["sun", "dark"], dark: ["moon", "system"] };
 
 export function Shell() {
   const { parts } = route.value;
   const [help, setHelp] = useState(false);
+  const [palette, setPalette] = useState(null);
   useEffect(startKeys, []);
   useKeys([
+    { keys: "Ctrl+K", what: "Find anything", run: async () => setPalette({ View: (await import("./components/palette.js")).Palette }) },
     { keys: "?", what: "Show what keys do", run: () => setHelp(true) },
-    ...PLACES.map(([name, , words]) => ({ keys: `g ${name[0]}`, what: `Go to ${words.toLowerCase()}`, run: () => go([name]) })),
+    ...PLACES.map(([name, [words]]) => ({ keys: `g ${name[0]}`, what: `Go to ${words.toLowerCase()}`, run: () => go([name]) })),
     { keys: "/", what: "Search", run: () => document.querySelector("main input[type=search]")?.focus() },
   ]);
   return html`<div class="shell">
@@ -38,6 +40,7 @@ export function Shell() {
     <${Rail} place=${parts[0]} onHelp=${() => setHelp(true)} />
     <main id="main" tabindex="-1"><${Page} parts=${parts} /></main>
     <${Notices} />
+    ${palette ? html`<${palette.View} onClose=${() => setPalette(null)} />` : null}
     ${help ? html`<${Help} onClose=${() => setHelp(false)} />` : null}
   </div>`;
 }
@@ -48,16 +51,16 @@ function skip(event) {
 }
 
 function Page({ parts }) {
-  const page = PAGES[parts[0]];
+  const [title, , load] = PAGES[parts[0]] ?? [];
   const [found, setFound] = useState({ key: "executions", view: Executions });
-  const key = page ? `${parts[0]}${parts.length > 1 ? "/one" : ""}` : "none";
+  const key = parts.length > 1 ? `${parts[0]}/one` : parts[0];
   useEffect(() => {
     let over = false;
-    document.title = `${page?.title ?? "Not there"} · NoETL`;
-    page?.load(parts).then((view) => over || setFound({ key, view }));
+    document.title = `${title ?? "Not there"} · NoETL`;
+    load?.(parts.length > 1).then((view) => over || setFound({ key, view }));
     return () => (over = true);
   }, [key]);
-  if (!page) return html`<div class="page"><${Empty} title="There is no such page"><a href=${href(["executions"])}>Executions</a><//></div>`;
+  if (!load) return html`<div class="page"><${Empty} title="There is no such page"><a href=${href(["executions"])}>Executions</a><//></div>`;
   if (found.key !== key) return html`<${Busy} />`;
   return html`<${found.view} parts=${parts} />`;
 }
@@ -68,7 +71,7 @@ function Rail({ place, onHelp }) {
   const wiring = health.data?.wiring ?? {};
   return html`<nav class="rail" aria-label="Places">
     <a class="brand" aria-label="NoETL" href=${href(["executions"])}><img src=${ICON} alt="" /><span>NoETL</span></a>
-    ${PLACES.map(([name, sign, word]) => html`<a class="place" href=${href([name])} aria-current=${place === name ? "page" : undefined}><${Icon} name=${sign} />${word}</a>`)}
+    ${PLACES.map(([name, [word, sign]]) => html`<a class="place" href=${href([name])} aria-current=${place === name ? "page" : undefined}><${Icon} name=${sign} />${word}</a>`)}
     <div class="foot">
       <div class="wiring"><span class="dot ${health.error ? "off" : ""}"></span>
         <span class="anywhere">${health.error ? "no answer" : health.data ? `${wiring.stack ?? wiring.name ?? "stack"} ${health.data.version}` : "…"}</span></div>

@@ -40,6 +40,7 @@ def test_run_prints_one_object(noetl: Run) -> None:
         "execution_id",
         "status",
         "playbook",
+        "input",
         "result",
         "by",
         "ctx",

@@ -43,6 +43,19 @@ workflow:
     tool: { kind: callback, signal: answer }
 """
 
+ASK = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: ask, path: test/ask }
+workflow:
+  - step: ask
+    tool:
+      kind: callback
+      description: Ship it?
+      heartbeat: 1h
+      schema: { type: object, required: [ok], properties: { ok: { type: boolean } } }
+"""
+
 
 @dataclass
 class Client:

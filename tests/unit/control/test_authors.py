@@ -69,7 +69,7 @@ class Asker:
         """Carry the execution out until it waits."""
         for _ in range(200):
             self.local.run(execution, timeout_s=0.05)
-            if self(ADA, "GET", f"executions/{execution}").body["waiting_for"]:
+            if self(ADA, "GET", f"executions/{execution}").body.get("waiting_for"):
                 return
         raise AssertionError("it does not wait")
 

@@ -8,23 +8,10 @@ from typing import Any
 import pytest
 
 from tests.asking import ask
-from tests.unit.control.api_client import WAITS, Client, client, refusal
+from tests.unit.control.api_client import ASK, WAITS, Client, client, refusal
 from tests.waiting import run_until_it_waits
 
 __all__ = ["client"]
-
-ASK = """\
-apiVersion: noetl.io/v2
-kind: Playbook
-metadata: { name: ask, path: test/ask }
-workflow:
-  - step: ask
-    tool:
-      kind: callback
-      description: Ship it?
-      heartbeat: 1h
-      schema: { type: object, required: [ok], properties: { ok: { type: boolean } } }
-"""
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from noetl_core.runtime.local import LocalWiring
 from noetl_core.views.changes import changes
 from noetl_core.views.executions.executions import summary
 from noetl_core.views.explain.why import why
-from tests.unit.control.test_callbacks_api import ASK
+from tests.unit.control.api_client import ASK
 from tests.waiting import run_until_it_waits
 
 LOOP = """apiVersion: noetl.io/v2

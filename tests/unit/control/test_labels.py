@@ -51,7 +51,7 @@ def test_a_search_answers_instead_of_handing_out_cursors(client: Client, monkeyp
     monkeypatch.setattr("noetl_core.views.executions.listing.LOOKED_AT", 3)
     started = [client.start(labels={"n": str(number)}) for number in range(10)]
 
-    def page(**query: str) -> Any:
+    def page(**query: Any) -> Any:
         return client("GET", "/api/executions", **query)[1]
 
     oldest = page(label="n:0")

@@ -55,7 +55,7 @@ def test_each_command_prints_what_the_page_shows(tmp_path: Path) -> None:
     for line, shown, printed in seen:
         assert printed == shown, line
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "noetl_cli.pytest_plugin", "--rootdir", str(tmp_path)],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path)],
         cwd=tmp_path, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert "3 passed" in done.stdout, done.stdout + done.stderr

@@ -11,7 +11,6 @@ import pytest
 from noetl_core.testing import run
 from tests.unit.testing.scenes import FETCH, HEAD, LONG
 
-PLUGIN = "noetl_cli.pytest_plugin"
 TEST = """
 import sys
 
@@ -79,8 +78,6 @@ def test_the_fixture_runs_playbooks_and_costs_other_projects_nothing(tmp_path: P
         "-q",
         "-p",
         "no:cacheprovider",
-        "-p",
-        PLUGIN,
         "test_flow.py",
         "--rootdir",
         str(tmp_path),

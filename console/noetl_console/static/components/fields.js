@@ -72,9 +72,9 @@ export function SchemaField({ name, label, schema, value, change, required = fal
     return words ? html`<fieldset class="field group"><legend>${title}</legend>${note(id, hint)}${fields}</fieldset>` : html`<div class="form">${fields}</div>`;
   }
   if (type === "integer" || type === "number") return html`<${Field} ...${common} type="number" step=${type === "integer" ? 1 : "any"} min=${schema.minimum} max=${schema.maximum} change=${(text, { valueAsNumber }) => change(text === "" ? undefined : valueAsNumber)} />`;
-  const typed = { date: "date", "date-time": "datetime-local", time: "time", email: "email" }[schema?.format];
+  const typed = schema?.format === "date-time" ? "datetime-local" : schema?.format;
   if (typed === "datetime-local") common.value = common.value.slice(0, 16);
-  if (type === "string") return html`<${Field} ...${common} wide=${schema.maxLength > 200 || schema.format === "multiline"} ...${typed ? { type: typed } : {}} minlength=${schema.minLength} maxlength=${schema.maxLength} change=${(text) => change(text === "" && !required ? undefined : text)} />`;
+  if (type === "string") return html`<${Field} ...${common} wide=${schema.maxLength > 200 || typed === "multiline"} type=${typed ?? "text"} minlength=${schema.minLength} maxlength=${schema.maxLength} change=${(text) => change(text === "" && !required ? undefined : text)} />`;
   return html`<${JsonField} id=${id} label=${title} hint=${hint} value=${value} change=${change} />`;
 }
 

@@ -30,12 +30,12 @@ const written = (target) => target instanceof Element && target.closest("input, 
 
 export function startKeys() {
   addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
-    if (written(event.target)) return;
+    const all = (event.ctrlKey || event.metaKey) && event.key === "k"; // wherever one is
+    if (((event.ctrlKey || event.metaKey || written(event.target)) && !all) || event.altKey || event.defaultPrevented) return;
     if ((event.key === "Enter" || event.key === " ") && event.target.closest("a, button, summary")) return; // it is pressed
     if (document.querySelector("dialog[open]") && event.key !== "Escape") return;
-    if (!enabled.value && event.key.length === 1) return;
-    const key = event.shiftKey && event.key.length > 1 ? `Shift+${event.key}` : event.key;
+    if (!enabled.value && event.key.length === 1 && !all) return;
+    const key = all ? "Ctrl+K" : event.shiftKey && event.key.length > 1 ? `Shift+${event.key}` : event.key;
     const two = performance.now() - beforeAt < SEQUENCE_MS ? `${before} ${key}` : "";
     const list = [...bindings.peek()].reverse(); // what came last lies on top
     const found = list.find((b) => b.keys === two) ?? list.find((b) => b.keys === key);

@@ -6,7 +6,7 @@
 * `app` is the API behind API Gateway: it routes, `callers` determines rights, and `reading` parses a request from a proxy event,
   with `models` of JSON bodies. `refused` are the errors of malformed requests.
 * `document` generates the OpenAPI document from the same classes (`webhook_document` is the part of another function), `page`
-  shows it to people.
+  shows it to people. `question_page` shows the question of a callback to the person who opens its link.
 
 No module here uses a service or an adapter.
 """

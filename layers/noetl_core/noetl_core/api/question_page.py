@@ -13,21 +13,28 @@ from noetl_core.values.answer_forms import FormField, decision_of, fields_of
 FIELD: Final = "field."
 """Prefix of the names of inputs."""
 STYLE: Final = """
-:root { color-scheme: light dark; --ground: #f3f5f8; --card: #fff; --text: #1a2230; --soft: #566073; --line: #8a93a3; --yes: #17703f; --no: #b3261e; --on: #fff; --bad: #fce8e6; }
-@media (prefers-color-scheme: dark) { :root { --ground: #11151c; --card: #1a202a; --text: #e4e8ef; --soft: #a0a9b8; --line: #6f7a8d; --yes: #63d396; --no: #ff8a80; --on: #0d1420; --bad: #3d1a18; } }
+:root { color-scheme: light dark; --ground: #f3f5f8; --card: #fff; --text: #1a2230; --soft: #566073; --line: #8a93a3;
+  --yes: #17703f; --no: #b3261e; --on: #fff; --bad: #fce8e6; }
+@media (prefers-color-scheme: dark) { :root { --ground: #11151c; --card: #1a202a; --text: #e4e8ef; --soft: #a0a9b8;
+  --line: #6f7a8d; --yes: #63d396; --no: #ff8a80; --on: #0d1420; --bad: #3d1a18; } }
 * { box-sizing: border-box; }
-body { margin: 0; min-height: 100vh; background: var(--ground); color: var(--text); font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; padding: 24px 16px; }
-main { max-width: 34rem; margin: 0 auto; background: var(--card); border-radius: 14px; padding: 24px; box-shadow: 0 1px 3px rgb(0 0 0 / 15%); }
+body { margin: 0; min-height: 100vh; background: var(--ground); color: var(--text);
+  font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; padding: 24px 16px; }
+main { max-width: 34rem; margin: 0 auto; background: var(--card); border-radius: 14px; padding: 24px;
+  box-shadow: 0 1px 3px rgb(0 0 0 / 15%); }
 .from, .until, .hint { color: var(--soft); font-size: 14px; margin: 0; overflow-wrap: anywhere; }
 h1 { font-size: 22px; line-height: 1.3; margin: 6px 0 10px; overflow-wrap: anywhere; }
 .more { margin: 0 0 10px; overflow-wrap: anywhere; white-space: pre-wrap; }
 label, legend { display: block; font-weight: 600; margin: 18px 0 4px; }
-input, select, textarea { width: 100%; min-height: 44px; padding: 8px 10px; font: inherit; color: inherit; background: transparent; border: 1px solid var(--line); border-radius: 8px; }
+input, select, textarea { width: 100%; min-height: 44px; padding: 8px 10px; font: inherit; color: inherit;
+  background: transparent; border: 1px solid var(--line); border-radius: 8px; }
 select option { color: #1a2230; background: #fff; }
 textarea { min-height: 96px; }
-.wrong { background: var(--bad); border-radius: 8px; padding: 10px 14px; margin: 14px 0 0; } .wrong ul { margin: 0; padding-left: 18px; }
+.wrong { background: var(--bad); border-radius: 8px; padding: 10px 14px; margin: 14px 0 0; } .wrong ul { margin: 0;
+  padding-left: 18px; }
 .buttons { display: flex; gap: 12px; margin-top: 24px; flex-wrap: wrap; }
-button { flex: 1 1 9rem; min-height: 48px; padding: 10px 16px; font: inherit; font-weight: 650; border-radius: 10px; cursor: pointer; border: 2px solid var(--yes); background: var(--yes); color: var(--on); overflow-wrap: anywhere; }
+button { flex: 1 1 9rem; min-height: 48px; padding: 10px 16px; font: inherit; font-weight: 650; border-radius: 10px;
+  cursor: pointer; border: 2px solid var(--yes); background: var(--yes); color: var(--on); overflow-wrap: anywhere; }
 button.no { border-color: var(--no); background: transparent; color: var(--no); }
 :focus-visible { outline: 3px solid var(--soft); outline-offset: 2px; }
 """
@@ -41,7 +48,8 @@ class Page(str):
     def __new__(cls, title: str, body: str, status: int) -> Page:
         made = super().__new__(
             cls,
-            "<!doctype html><html lang=en><head><meta charset=utf-8><meta name=viewport content='width=device-width, initial-scale=1'>"
+            "<!doctype html><html lang=en><head><meta charset=utf-8>"
+            "<meta name=viewport content='width=device-width, initial-scale=1'>"
             f"<meta name=robots content=noindex><title>{escape(title)}</title><style>{STYLE}</style></head>"
             f"<body><main>{body}</main></body></html>\n",
         )

@@ -50,6 +50,7 @@ def summary(control: Control, execution_id: str, why: str) -> dict[str, Any]:
         "execution_id": execution_id,
         "status": head.status if over else "stuck",
         "playbook": {"path": head.path, "version": head.version, "digest": head.digest},
+        "input": {},
         "result": None,
         "ctx": {},
         "error": head.error if over else _error(why),

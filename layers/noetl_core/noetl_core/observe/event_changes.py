@@ -23,11 +23,13 @@ def event_changes(recorded: Sequence[Mapping[str, Any]], decided: Sequence[Mappi
             for one, other in zip(recorded[a:b], decided[c:d], strict=True):
                 for path, before, after in fields(one["data"], other["data"]):
                     if path.rpartition(".")[2].partition("[")[0] not in DERIVED:
-                        values = {"recorded": shortened_json(before), "decided": shortened_json(after)}
-                        yield {"event": one["name"], "path": path, **values}
+                        values = shortened_json(before), shortened_json(after)
+                        yield {"event": one["name"], "path": path, "recorded": values[0], "decided": values[1]}
             continue
-        yield from ({"event": event["name"], "recorded": _data(event)} for event in recorded[a:b])
-        yield from ({"event": event["name"], "decided": _data(event)} for event in decided[c:d])
+        for event in recorded[a:b]:
+            yield {"event": event["name"], "recorded": _data(event)}
+        for event in decided[c:d]:
+            yield {"event": event["name"], "decided": _data(event)}
 
 
 def _data(event: Mapping[str, Any]) -> str:

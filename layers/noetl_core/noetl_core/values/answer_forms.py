@@ -1,4 +1,5 @@
-"""Decides which form asks a person for an answer to a callback, by its schema; the console and the page of a link show the same."""
+"""Decides which form asks a person for the answer to a callback, by its schema. The console and the page of a link show the
+same."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import { Status } from "../../components/status.js";
 
 const PAGE = 200;
 const EVERY_MS = 1000; // while tasks run whose output can be seen
-const SERIOUS = /\b(warn(ing)?|error|critical|fatal|exception|traceback)\b|Error:/i;
+const SERIOUS = /warn|error|critical|fatal|exception|traceback/i;
 
 export function Logs({ run }) {
   const { q, level } = route.value.query;

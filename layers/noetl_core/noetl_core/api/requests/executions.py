@@ -93,7 +93,8 @@ class ListExecutions(Request["executions_shapes.Executions"]):
     ] = None
     q: Annotated[
         str | None,
-        "only executions with this id, or whose id begins or ends with this text, or that have it in their path, error, labels or search attributes",
+        "only executions with this id, whose id begins or ends with this text, or that have it in their path, error, labels or"
+        " search attributes",
     ] = None
 
 

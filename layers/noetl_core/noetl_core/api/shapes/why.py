@@ -82,7 +82,8 @@ class CodeLine(TypedDict):
 
 
 class Cause(TypedDict):
-    """An error on the way to a failure. `item` is that of its iteration, as JSON that may be shortened. `playbook` and `execution_id` are those of the child, if it happened in one."""
+    """An error on the way to a failure. `item` is that of its iteration, as JSON that may be
+    shortened. `playbook` and `execution_id` are those of the child, if it happened in one."""
 
     kind: str
     message: str
