@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from noetl_cli.display.execution_output import answer
 from noetl_cli.errors import Exit
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from noetl_cli.backends.backend import Backend
     from noetl_core.dsl.model import Playbook
-    from noetl_core.events.envelope import Envelope
 
 WORTH_SAYING_S: Final = 2.0
 """Shorter delays are not reported."""

@@ -112,13 +112,17 @@ def _field(field: FormField, text: str | None) -> str:
             return f"{label}<select {common}><option value=''>Choose…</option>{''.join(rows)}</select>"
         case "integer" | "number":
             step = 1 if field.type == "integer" else "any"
-            bounds = "".join(f" {a}='{escape(str(schema[k]), quote=True)}'" for a, k in (("min", "minimum"), ("max", "maximum")) if k in schema)
+            bounds = "".join(
+                f" {a}='{escape(str(schema[k]), quote=True)}'" for a, k in (("min", "minimum"), ("max", "maximum")) if k in schema
+            )
             return f"{label}<input type=number step={step}{bounds} {common} value='{escape(text or '', quote=True)}'>"
         case "string" if schema.get("format") != "multiline" and schema.get("maxLength", 0) <= 200:
             kind = {"date": "date", "date-time": "datetime-local", "time": "time", "email": "email"}.get(
                 schema.get("format", ""), "text"
             )
-            bounds = "".join(f" {k.lower()}='{escape(str(schema[k]), quote=True)}'" for k in ("minLength", "maxLength") if k in schema)
+            bounds = "".join(
+                f" {k.lower()}='{escape(str(schema[k]), quote=True)}'" for k in ("minLength", "maxLength") if k in schema
+            )
             return f"{label}<input type={kind}{bounds} {common} value='{escape(text or '', quote=True)}'>"
         case _:
             return f"{label}<textarea {common}>\n{escape(text or '')}</textarea>"
