@@ -51,11 +51,16 @@ def mutants(file: Path, cases: Sequence[Case], results: Sequence[Result]) -> Ite
             continue
         noticed = ""
         for case, result in zip(cases, results, strict=True):
-            if not run_case(case, text, max(LEAST_WORK, WORK * result.work)).passed:
+            if _reaches(result, place) and not run_case(case, text, max(LEAST_WORK, WORK * result.work)).passed:
                 noticed = case.name
                 break
         line = node.line if original is None else line_at(original, place)
         yield Mutant(str(file), line, f"{_where(root, place)}: {node.value}", noticed)
+
+
+def _reaches(result: Result, place: Place) -> bool:
+    """Return whether a case may notice the condition: one of a step that it did not run changes nothing."""
+    return place[0] != "workflow" or any(item.kind == "steps" and item.place == place[:2] for item in result.covered)
 
 
 def _conditions(root: Node) -> Iterator[tuple[Place, Node]]:
