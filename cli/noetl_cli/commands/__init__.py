@@ -1,10 +1,9 @@
 """The commands, grouped by purpose. Each module registers its commands with the application when it is imported; `load` imports
 the one that the command line asks for.
 
-`author` (validate, schema, completion), `testing` (test), `record`, `migrate`, `run`, `backfill`, `playbooks` (the catalog),
-`operate` (cancel, redrive, signal ...), `inspect` (show, why ...), `history` (events, logs), `views` (timeline, graph ...),
-`replay` (and diff), `limits`, `credentials`, `triggers`, `serve`, `gc`,
-`stack` (up, status, down), `console`.
+`new`, `author` (validate, schema, completion), `fmt`, `testing` (test), `record`, `migrate`, `run`, `backfill`, `playbooks` (the
+catalog), `operate` (cancel, redrive, signal ...), `inspect` (show, why ...), `history` (events, logs), `views` (timeline, graph
+...), `replay` (and diff), `limits`, `credentials`, `triggers`, `serve`, `gc`, `stack` (up, status, down), `console`.
 
 A command reads its arguments, calls a backend or the engine, and prints. What commands share is in the package above, not
 here.
@@ -18,10 +17,12 @@ from typer import Typer
 from noetl_cli.app import app
 
 MODULES: Final = {
+    "new": ("new",),
     "run": ("run", "register"),
     "backfill": ("backfill",),
     "playbooks": ("playbooks",),
     "author": ("validate", "completion", "schema"),
+    "fmt": ("fmt",),
     "testing": ("test",),
     "record": ("record",),
     "inspect": ("ls", "show", "why", "watch", "get"),

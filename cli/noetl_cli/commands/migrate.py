@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -47,11 +46,11 @@ def migrate(
         if migrated.changed:
             changed.append(file)
         if diff:
-            sys.stdout.write(_difference(file, text, migrated.text))
+            sys.stdout.write(playbook_files.difference(file, text, migrated.text, "migrated"))
         elif check and migrated.changed:
             print(f"{file} would be rewritten")
         elif in_place and migrated.changed:
-            _replace(file, migrated.text)
+            playbook_files.replace(file, migrated.text)
             print(f"{file} rewritten")
         elif not (check or in_place):
             sys.stdout.write(migrated.text)
@@ -59,24 +58,3 @@ def migrate(
         raise Exit(USAGE, f"not rewritten: {', '.join(map(str, failed))}")
     if check and changed:
         raise Exit(FAILED)
-
-
-def _difference(file: Path, before: str, after: str) -> str:
-    lines = difflib.unified_diff(
-        before.splitlines(keepends=True), after.splitlines(keepends=True), str(file), f"{file} (migrated)"
-    )
-    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
-
-
-def _replace(file: Path, text: str) -> None:
-    """Replace the file atomically."""
-    target = file.resolve()
-    beside = target.with_name(f".{target.name}.migrated")
-    try:
-        ends = "\r\n" if b"\r\n" in target.read_bytes() else "\n"
-        beside.write_text(text, "utf-8", newline=ends)
-        beside.chmod(target.stat().st_mode & 0o7777)
-        beside.replace(target)
-    except OSError as error:
-        beside.unlink(missing_ok=True)
-        raise Exit(USAGE, f"{file}: {error}") from None

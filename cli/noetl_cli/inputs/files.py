@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable
-from difflib import get_close_matches
+from difflib import get_close_matches, unified_diff
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -114,3 +114,23 @@ def with_libraries(source: str, file: Path) -> str:
         return with_libraries(source, file)
     except SamePath as error:
         raise Exit(USAGE, str(error)) from None
+
+
+def difference(file: Path, before: str, after: str, how: str) -> str:
+    """Return what differs between two texts of a file; `how` tells how the second one was made."""
+    lines = unified_diff(before.splitlines(keepends=True), after.splitlines(keepends=True), str(file), f"{file} ({how})")
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+
+
+def replace(file: Path, text: str) -> None:
+    """Replace the text of a file atomically. Raises `Exit(2)`."""
+    target = file.resolve()
+    beside = target.with_name(f".{target.name}.new")
+    try:
+        ends = "\r\n" if b"\r\n" in target.read_bytes() else "\n"
+        beside.write_text(text, "utf-8", newline=ends)
+        beside.chmod(target.stat().st_mode & 0o7777)
+        beside.replace(target)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise Exit(USAGE, f"{file}: {error}") from None

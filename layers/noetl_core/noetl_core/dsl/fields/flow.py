@@ -276,27 +276,21 @@ STEP: Final = Block(
     "steps.md#steps",
     Field("step", Name("a step"), "Its name, unique in the workflow. Arcs refer to it by this name.", required=True),
     Field("desc", Prose(), "Describes the step for readers."),
+    *also(_ARGS_OF_STEP, "input"),
     Field(
         "spec",
         STEP_SPEC,
         "Options and policy of the step, and defaults for the `spec` of its tasks.",
         link="steps.md#spec-of-a-step",
     ),
-    Field("loop", Part(LOOP), "Repeats the tasks for each element of a collection.", link="loops.md"),
-    Field("tool", _PIPELINE, "What the step runs: one tool, or a list of tasks in order.", link="tasks.md"),
-    Field(
-        "next",
-        Shape("router", "a router"),
-        "Where the token goes when the step has ended. Without it the token ends here.",
-        link="arcs.md",
-    ),
-    *also(_ARGS_OF_STEP, "input"),
     *(
         Field(name, TIMEOUT, "The same as `spec.policy.lifecycle.timeout_s`.", same_as=_TIME, link="steps.md#timeouts")
         for name in ("timeout", "timeout_s", "timeout_seconds")
     ),
     Field("retry", RETRY.type, "The same as `retry` of its one tool.", same_as="tool.retry", link=RETRY.link),
     Field("assert", ASSERT.type, "The same as `assert` of its last task.", same_as="tool.assert", link=ASSERT.link),
+    Field("loop", Part(LOOP), "Repeats the tasks for each element of a collection.", link="loops.md"),
+    Field("tool", _PIPELINE, "What the step runs: one tool, or a list of tasks in order.", link="tasks.md"),
     OUTPUT,
     SET_CTX._replace(doc="Values to write to `ctx` when the step has succeeded, before its arcs are evaluated."),
     SET._replace(doc="Another way to write `set_ctx`: `ctx.a: value`."),
@@ -305,6 +299,12 @@ STEP: Final = Block(
         Shape("compensation", "a task, a list of tasks, or `{loop, tool}`"),
         "Tasks that undo a finished run of the step when the execution fails.",
         link="compensation.md",
+    ),
+    Field(
+        "next",
+        Shape("router", "a router"),
+        "Where the token goes when the step has ended. Without it the token ends here.",
+        link="arcs.md",
     ),
     legacy={
         "when": "admission stands in spec.policy.admit.rules",

@@ -158,17 +158,17 @@ TASK: Final = Block(
     ),
     Field("kind", Text(), "The tool that the task runs.", required=True, link="../tools/README.md"),
     Field("desc", Prose(), "Describes the task for readers."),
-    Field(
-        "spec", Shape("options", "a mapping"), "Options of the tool, and the policy of the task.", link="tasks.md#spec-layering"
-    ),
-    SET_ITER._replace(doc="Values to write to `iter` when the task has ended ok, before its policy."),
-    SET_CTX._replace(doc="Values to write to `ctx` when the task has ended ok, before its policy."),
-    SET._replace(doc="Another way to write both, when the task has ended ok: `iter.a`, `ctx.b`."),
     Field("input", Values(whole=True), "The same as `args`.", same_as="args"),
     *TIMES,
     RETRY,
     ASSERT,
     OUTPUT,
+    SET_ITER._replace(doc="Values to write to `iter` when the task has ended ok, before its policy."),
+    SET_CTX._replace(doc="Values to write to `ctx` when the task has ended ok, before its policy."),
+    SET._replace(doc="Another way to write both, when the task has ended ok: `iter.a`, `ctx.b`."),
+    Field(
+        "spec", Shape("options", "a mapping"), "Options of the tool, and the policy of the task.", link="tasks.md#spec-layering"
+    ),
 )
 BESIDE: Final = frozenset(field.name for field in (*TIMES, RETRY, ASSERT, OUTPUT))
 """Keys of a task that a kind may use as inputs of its own."""
