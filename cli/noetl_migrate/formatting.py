@@ -1,5 +1,5 @@
-"""`noetl fmt`: the layout of a playbook. Keys of the root, of steps and of tasks come in the order of the language reference, blocks
-are indented by two columns. Quotes, comments, program text and whatever is written in braces stay as they are.
+"""`noetl fmt`: the layout of a playbook. Keys of the root, of steps and of tasks come in the order of the language reference;
+blocks are indented by two columns. Quotes, comments, program text and whatever is written in braces stay as they are.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class NotFormatted(ValueError):
 
 
 def formatted(text: str, source: str = "<string>") -> str:
-    """Return a playbook in its canonical layout: the same text if it has that. Raises `InvalidPlaybook` if the text cannot be read,
-    `NotFormatted`."""
+    """Return a playbook in its canonical layout: the same text if it has that. Raises `InvalidPlaybook` for text that cannot be
+    read, `NotFormatted`."""
     loaded = load(text, source)
     if loaded.root is None or any(d.severity == "error" for d in loaded.diagnostics):
         raise InvalidPlaybook(loaded.diagnostics)
@@ -53,6 +53,8 @@ def formatted(text: str, source: str = "<string>") -> str:
     new = write(document)
     if not lines.endswith("\n") and _difference(loaded.root, load(new).root or loaded.root):
         new = new[:-1]  # it ends within program text, to which a line end would belong
+    if new == lines:
+        return text
     _compare(loaded, lines, new, source)
     return new if "\r\n" not in text else new.replace("\n", "\r\n")
 
@@ -71,6 +73,8 @@ def _rewrite(block: Map | Seq) -> None:
             below = following.before if following is not None else block.tail
             below[:0] = _comments_below(entry)
         entry.raw = None
+        if "\n" in entry.key_text:
+            entry.key_text = ""  # such a key is written in one line
     for n, entry in enumerate(block.entries):
         entry.before = list(_single(entry.before, keep_first=n > 0))
     block.tail = list(_single(block.tail))
@@ -151,9 +155,11 @@ def _compare(loaded: Loaded, before: str, after: str, source: str) -> None:
     """Raise `NotFormatted` unless two texts mean the same, with the same comments."""
     again = load(after, source)
     assert loaded.root is not None
-    place = loaded.root if again.root is None else _difference(loaded.root, again.root)
+    if again.root is None:
+        wrong = next(d for d in again.diagnostics if d.severity == "error")
+        raise NotFormatted(f"{source}: it stays as it is: {wrong.message} ({wrong.hint})")
     lost = Counter(text for _, text in comments(before)) - Counter(text for _, text in comments(after))
-    if place is not None:
+    if (place := _difference(loaded.root, again.root)) is not None:
         raise NotFormatted(f"{source}:{place.line}:{place.col} the value would become another one: it stays as it is")
     if lost:
         line = next(line for line, text in comments(before) if text in lost)
@@ -168,7 +174,7 @@ def _codes(found: list[Diagnostic]) -> Counter[str]:
 
 
 def _difference(one: Loading, other: Loading) -> Loading | None:
-    """Return the first value below `one` that is another below `other`, None if there is none. The order of keys does not matter."""
+    """Return the first value below `one` that is another below `other`; None if there is none. Keys may be in any order."""
     if isinstance(one.value, dict) and isinstance(other.value, dict) and one.value.keys() == other.value.keys():
         pairs = [(value, other.value[key]) for key, value in one.value.items()]
     elif isinstance(one.value, list) and isinstance(other.value, list) and len(one.value) == len(other.value):
