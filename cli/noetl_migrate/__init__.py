@@ -7,8 +7,9 @@ order of keys are kept.
   `words` and `results` mean.
 * `dialect` makes the changes in the text that the reader makes before it reads.
 * `document` rewrites a whole playbook with them; `context` is what they share.
+* `formatting` brings a playbook of any dialect into the layout of `noetl fmt`.
 
-Nothing here runs a playbook, and nothing that runs one imports this package: only `noetl migrate` does.
+Nothing here runs a playbook, and nothing that runs one imports this package: only `noetl migrate`, `noetl fmt` and `noetl new` do.
 """
 
 from noetl_migrate.document import Migrated, migrate

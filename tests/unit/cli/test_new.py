@@ -10,9 +10,6 @@ from click.testing import Result
 from noetl_cli.commands.new import TEMPLATES
 from noetl_cli.errors import Exit
 from noetl_core.dsl.parse import parse_playbook
-from noetl_core.testing.files import read
-from noetl_core.testing.mutants import mutants
-from noetl_core.testing.suite import run_case
 from tests import commands
 
 NAMES = sorted(folder.name for folder in TEMPLATES.iterdir())
@@ -60,16 +57,6 @@ def test_a_template_goes_from_new_to_a_green_test(template: str) -> None:
     assert readme.startswith("# flow\n")
     assert "templates/" not in readme
     assert readme.count("\n") <= README_LINES
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("template", NAMES)
-def test_the_tests_of_a_template_notice_each_negated_condition(template: str) -> None:
-    folder = TEMPLATES / template
-    cases = read(folder / "playbook.test.yaml")
-    found = list(mutants(folder / "playbook.yaml", cases, [run_case(case) for case in cases]))
-    assert found
-    assert [str(mutant) for mutant in found if not mutant.noticed_by] == []
 
 
 def test_templates_are_listed_with_a_line_each() -> None:

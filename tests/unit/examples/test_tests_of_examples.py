@@ -1,4 +1,4 @@
-"""The tests of the examples pass, go through every part of their playbooks, and notice each condition that is negated."""
+"""The tests of the examples, and of the templates of `noetl new`, pass, go through every part of their playbooks, and notice each condition that is negated."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from noetl_core.testing.mutants import mutants
 from noetl_core.testing.suite import run_case
 from noetl_core.testing.suite import test_files as found_files
 
-EXAMPLES = Path(__file__).parents[3] / "examples"
-FILES = found_files([EXAMPLES])
+ROOT = Path(__file__).parents[3]
+FILES = found_files([ROOT / "examples"])
+TEMPLATES = found_files([ROOT / "cli" / "noetl_cli" / "templates"])
 
 
 def test_examples_have_tests() -> None:
@@ -22,6 +23,16 @@ def test_examples_have_tests() -> None:
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.parent.name)
 def test_the_tests_of_an_example_are_complete(file: Path) -> None:
+    is_complete(file)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("file", TEMPLATES, ids=lambda file: file.parent.name)
+def test_the_tests_of_a_template_are_complete(file: Path) -> None:
+    is_complete(file)
+
+
+def is_complete(file: Path) -> None:
     cases = read(file)
     results = [run_case(case) for case in cases]
     assert [finding for result in results for finding in result.findings] == []
