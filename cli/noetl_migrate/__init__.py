@@ -9,7 +9,7 @@ order of keys are kept.
 * `document` rewrites a whole playbook with them; `context` is what they share.
 * `formatting` brings a playbook of any dialect into the layout of `noetl fmt`.
 
-Nothing here runs a playbook, and nothing that runs one imports this package: only `noetl migrate`, `noetl fmt` and `noetl new` do.
+Nothing here runs a playbook, and nothing that runs one imports this package: only `noetl migrate`, `fmt` and `new` do.
 """
 
 from noetl_migrate.document import Migrated, migrate

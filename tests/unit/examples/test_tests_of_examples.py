@@ -1,4 +1,5 @@
-"""The tests of the examples, and of the templates of `noetl new`, pass, go through every part of their playbooks, and notice each condition that is negated."""
+"""The tests of the examples, and of the templates of `noetl new`, pass, go through all parts of their playbooks, and notice each negated
+condition."""
 
 from __future__ import annotations
 
