@@ -29,7 +29,7 @@ INPUTS: Final = "desc"
 
 
 class NotFormatted(ValueError):
-    """The formatted text would not mean the same. Who acts: whoever maintains this module; the author can go on without."""
+    """The formatted text would not mean the same. Who acts: the author, who moves what the message names, or formats by hand."""
 
 
 def formatted(text: str, source: str = "<string>") -> str:

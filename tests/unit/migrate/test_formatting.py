@@ -17,6 +17,7 @@ from noetl_core.dsl.reading.load import load
 from noetl_migrate import formatting
 from noetl_migrate.formatting import NotFormatted, formatted
 from noetl_migrate.reading import comments
+from noetl_migrate.write import write
 from tests.conformance.cases import all_cases
 from tests.properties import SEED, some
 from tests.unit.docs.language import BLOCK, completed
@@ -155,7 +156,6 @@ def test_what_would_mean_something_else_is_refused_with_its_place(
     broken: Any, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`broken`: an error in writing, which must not reach the file."""
-    write = formatting.write
     monkeypatch.setattr(formatting, "write", lambda document: broken(write(document)))
     with pytest.raises(NotFormatted, match=message):
         formatted(BEFORE, "flow.yaml")
