@@ -16,10 +16,10 @@ export function Palette({ onClose }) {
   const playbooks = useGet("playbooks").data?.playbooks ?? [];
   const triggers = useGet("triggers").data?.triggers ?? [];
   const named = [
-    ...bindings.value.map((b) => [b.what, b.keys, b.run]),
     ...Object.keys(steps).map((step) => [step, "step", () => put({ step, i: "" })]),
     ...playbooks.map((p) => [p.path, "playbook", () => go(["playbooks", p.path])]),
     ...triggers.map((t) => [`${t.path} ${t.name}`, "trigger", () => go(["triggers"])]),
+    ...bindings.value.map((b) => [b.what, b.keys, b.run]),
   ].filter(([name]) => name.toLowerCase().includes(q.toLowerCase()));
   const executions = (found.data?.executions ?? []).map((e) => [`${e.playbook.path} ${e.execution_id}`, e.status, () => go(["executions", e.execution_id])]);
   const rows = [...named.slice(0, 8), ...executions];
