@@ -29,7 +29,7 @@ INPUTS: Final = "desc"
 
 
 class NotFormatted(ValueError):
-    """The formatted text would not mean the same. Who acts: the author, who moves what the message names, or formats it manually."""
+    """The formatted text would not mean the same. Who acts: the author, who moves what the message names."""
 
 
 def formatted(text: str, source: str = "<string>") -> str:

@@ -1,10 +1,9 @@
 """The commands, grouped by purpose. Each module registers its commands with the application when it is imported; `load` imports
 the one that the command line asks for.
 
-`new`, `author` (validate, schema, completion), `fmt`, `testing` (test), `record`, `rehearse` (and bisect), `simulate`, `dev`,
-`migrate`, `run`, `backfill`, `playbooks` (the catalog), `operate` (cancel, redrive, signal ...), `inspect` (show, why ...),
-`history` (events, logs), `views` (timeline, graph ...), `replay` (and diff), `try_task`, `limits`, `credentials`, `triggers`,
-`serve`, `gc`, `stack` (up, status, down), `console`.
+`authoring` has those for authors of playbooks. The others are `run`, `backfill`, `playbooks` (the catalog), `operate` (cancel,
+redrive, signal ...), `inspect` (show, why ...), `history` (events, logs), `views` (timeline, graph ...), `replay` (and diff),
+`limits`, `credentials`, `triggers`, `serve`, `gc`, `stack` (up, status, down), `console`.
 
 A command reads its arguments, calls a backend or the engine, and prints. What commands share is in the package above, not
 here.
@@ -18,22 +17,22 @@ from typer import Typer
 from noetl_cli.app import app
 
 MODULES: Final = {
-    "new": ("new",),
+    "authoring.new": ("new",),
     "run": ("run", "register"),
     "backfill": ("backfill",),
     "playbooks": ("playbooks",),
-    "author": ("validate", "completion", "schema"),
-    "fmt": ("fmt",),
-    "testing": ("test",),
-    "record": ("record",),
+    "authoring.author": ("validate", "completion", "schema"),
+    "authoring.fmt": ("fmt",),
+    "authoring.testing": ("test",),
+    "authoring.record": ("record",),
     "inspect": ("ls", "show", "why", "watch", "get"),
     "history": ("events", "logs"),
     "views": ("timeline", "graph", "render", "report", "cost"),
     "replay": ("replay", "diff"),
-    "rehearse": ("rehearse", "bisect"),
-    "simulate": ("simulate",),
-    "dev": ("dev",),
-    "try_task": ("try",),
+    "authoring.rehearse": ("rehearse", "bisect"),
+    "authoring.simulate": ("simulate",),
+    "authoring.dev": ("dev",),
+    "authoring.try_task": ("try",),
     "operate": ("resume", "cancel", "redrive", "pause", "signal", "callback"),
     "serve": ("serve",),
     "gc": ("gc",),
@@ -42,7 +41,7 @@ MODULES: Final = {
     "console": ("console",),
     "credentials": ("credentials",),
     "triggers": ("triggers",),
-    "migrate": ("migrate",),
+    "authoring.migrate": ("migrate",),
 }
 """The commands of each module, in the order of the help."""
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from noetl_cli.backends.opening import backend
-from noetl_cli.commands.dev import Cycle
+from noetl_cli.commands.authoring.dev import Cycle
 
 TEXT = """
 apiVersion: noetl.io/v2

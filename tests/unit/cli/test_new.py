@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from noetl_cli.commands.new import TEMPLATES
+from noetl_cli.commands.authoring.new import TEMPLATES
 from noetl_cli.errors import Exit
 from noetl_core.dsl.parse import parse_playbook
 from tests import commands

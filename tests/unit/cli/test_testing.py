@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
-from noetl_cli.commands import testing
+from noetl_cli.commands.authoring import testing
 from noetl_cli.errors import Exit
 from noetl_core.control.admit import StartRequest
 from noetl_core.engine.outcome import Outcome
@@ -168,7 +168,7 @@ def test_watch_tests_again_after_a_change(
         if look == 1:
             (files / "flow.test.yaml").write_text("test: a\nexpekt: {}\n")
 
-    monkeypatch.setattr("noetl_cli.commands.testing.time.sleep", change)
+    monkeypatch.setattr("noetl_cli.commands.authoring.testing.time.sleep", change)
     with pytest.raises(KeyboardInterrupt):
         testing.test(watch=True)
     told = capsys.readouterr()

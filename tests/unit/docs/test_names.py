@@ -87,7 +87,14 @@ PACKAGES = [
 ]
 PACKAGES += [
     ROOT / name
-    for name in ("cli/noetl_cli", "cli/noetl_cli/commands", "cli/noetl_migrate", "console/noetl_console", "infra/noetl_infra")
+    for name in (
+        "cli/noetl_cli",
+        "cli/noetl_cli/commands",
+        "cli/noetl_cli/commands/authoring",
+        "cli/noetl_migrate",
+        "console/noetl_console",
+        "infra/noetl_infra",
+    )
 ]
 
 

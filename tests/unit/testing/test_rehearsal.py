@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from noetl_cli.backends.opening import backend
-from noetl_cli.commands.record import recorded_execution
+from noetl_cli.commands.authoring.record import recorded_execution
 from noetl_cli.errors import Exit
 from noetl_core.control.admit import StartRequest
 from noetl_core.engine.outcome import Outcome

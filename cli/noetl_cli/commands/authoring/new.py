@@ -15,7 +15,7 @@ from click.shell_completion import CompletionItem
 from noetl_cli.app import app
 from noetl_cli.errors import USAGE, Exit, say
 
-TEMPLATES: Final = Path(__file__).parents[1] / "templates"
+TEMPLATES: Final = Path(__file__).parents[2] / "templates"
 """A folder for each template. Its playbook has the template's name, and the path `templates/<template>`."""
 
 

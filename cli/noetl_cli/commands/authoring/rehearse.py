@@ -11,7 +11,7 @@ import typer
 
 from noetl_cli.app import ExecutionId, On, Output, Store, app
 from noetl_cli.backends.opening import backend, execution, in_full
-from noetl_cli.commands.record import recorded_execution
+from noetl_cli.commands.authoring.record import recorded_execution
 from noetl_cli.display import output
 from noetl_cli.errors import FAILED, USAGE, Exit, say
 from noetl_cli.inputs import files
