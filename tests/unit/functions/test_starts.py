@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -36,8 +37,9 @@ print(len(collections), gc.isenabled())
 """
 
 
-def loaded(function: str) -> set[str]:
-    return set(json.loads(said_by(LOADED, function)))
+@cache
+def loaded(function: str) -> frozenset[str]:
+    return frozenset(json.loads(said_by(LOADED, function)))
 
 
 def said_by(program: str, function: str) -> str:
