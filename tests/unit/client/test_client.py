@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+import ssl
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 from httpx import Request, Response
 
@@ -218,3 +221,20 @@ def test_nobody_there_and_somebody_else_there(url: str, monkeypatch: pytest.Monk
 def test_a_token_is_not_sent_in_the_clear() -> None:
     with pytest.raises(TokenInTheClear, match="without TLS"):
         Client("http://api.example.com", token="ey.J.x").health()
+
+
+def test_certificates_are_read_for_https_alone_and_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    used: list[object] = []
+    made = httpx.Client.__init__
+
+    def noted(client: httpx.Client, **options: Any) -> None:
+        used.append(options["verify"])
+        made(client, **options)
+
+    monkeypatch.setattr(httpx.Client, "__init__", noted)
+    for scheme in ("http", "https"):
+        with pytest.raises(Unreachable):
+            Client(f"{scheme}://127.0.0.1:1").health()
+    plain, secure = used
+    assert plain is False
+    assert isinstance(secure, ssl.SSLContext) and secure.verify_mode is ssl.CERT_REQUIRED and secure.check_hostname

@@ -20,6 +20,7 @@ from bench.cold import PLAYBOOK, environment, message, request
 
 from noetl_core.log.codec import decode_events
 from noetl_core.runtime import worker_wiring
+from tests.properties import some
 from tests.servers import serving, url_of
 
 ROOT = Path(__file__).parents[3]
@@ -98,7 +99,8 @@ def test_two_workers_of_one_snapshot_are_two_writers_with_names_and_leases_of_th
     assert claimed_by(first) != claimed_by(second)
 
 
-@pytest.mark.parametrize("function", ["admit", "credentials", "router", "sweeper", "worker"])
+@pytest.mark.sized
+@pytest.mark.parametrize("function", some(["admit", "credentials", "router", "sweeper", "worker"], 2))
 def test_a_snapshot_holds_no_connection_no_client_and_no_credentials(function: str, services: Services) -> None:
     event = {"admit": request("GET", "/api/health"), "credentials": request("GET", "/api/credentials")}.get(function)
     both = restored(function, event or ({} if function == "sweeper" else {"Records": [message("{}")]}), services)

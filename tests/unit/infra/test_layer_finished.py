@@ -89,6 +89,7 @@ def test_an_execution_is_served_by_the_layer_alone(cold: Cold) -> None:
         assert patches == {"aws_xray_sdk.ext.botocore.patch"}, function
 
 
+@pytest.mark.nightly
 @pytest.mark.sized
 @pytest.mark.parametrize(
     "others", some([{"AWS_SAM_LOCAL": "true"}, {"LAMBDA_TASK_ROOT": None}, {"POWERTOOLS_TRACE_DISABLED": "true"}], 3)

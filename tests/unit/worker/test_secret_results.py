@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import Iterator
 from http.server import ThreadingHTTPServer
+from itertools import cycle, product
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from noetl_core.dsl.parse import check
 from noetl_core.log.codec import encode_command
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.views.executions import executions
+from tests.properties import TIMES
 from tests.servers import Handler, serving, url_of
 from tests.unit.worker.canary import CANARY, found_in, ways_out
 from tests.waiting import run_until_it_waits
@@ -154,8 +156,11 @@ def url() -> Iterator[str]:
         yield url_of(server)
 
 
-@pytest.mark.parametrize("limit", [8192, 64])
-@pytest.mark.parametrize("name", STEPS)
+LIMITS = (8192, 64)
+
+
+@pytest.mark.sized
+@pytest.mark.parametrize(("name", "limit"), [*(product(STEPS, LIMITS) if TIMES else zip(STEPS, cycle(LIMITS), strict=False))])
 def test_the_pipeline_uses_it_and_nothing_shows_it(
     name: str, limit: int, url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
