@@ -66,7 +66,6 @@ def test_of_long_ones_it_is_said_what_all_visits_came_to(
     assert barriers(hands.page) == []
 
 
-@pytest.mark.nightly
 def test_an_execution_is_decided_again_by_another_version(page: Watched, looked_at: Stored) -> None:
     page.open(f"compare?a={looked_at.shop}", "#compare-version")
     page.page.get_by_label("or by").select_option("2")

@@ -227,7 +227,6 @@ def test_a_token_that_ends_is_followed_by_the_next_without_a_word(with_people: D
     assert with_people.people.left == 1
 
 
-@pytest.mark.nightly
 def test_what_the_pool_refuses_is_said_as_text_and_not_tried_again(with_people: Deployed, tab: Page) -> None:
     with_people.people.says = "access_denied"
     tab.goto(with_people.gateway.url)

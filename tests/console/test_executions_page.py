@@ -68,7 +68,6 @@ def test_keys_go_through_the_list_and_are_shown(page: Watched, looked_at: Stored
     page.page.wait_for_url(f"**/#/executions/{looked_at.items}")
 
 
-@pytest.mark.nightly
 def test_single_keys_can_be_turned_off(page: Watched) -> None:
     page.open("executions", "tbody tr")
     page.page.keyboard.press("?")

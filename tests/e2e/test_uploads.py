@@ -28,7 +28,6 @@ def ids_of(api: Api) -> set[str]:
     return {str(e["execution_id"]) for e in api.executions(PATH)}
 
 
-@pytest.mark.nightly
 def test_one_put_starts_exactly_one_execution(stack: Stack, api: Api) -> None:
     status, answer = api.call("POST", "/api/playbooks", (EXAMPLES / "upload" / "playbook.yaml").read_text())
     assert status == 201, answer

@@ -68,7 +68,6 @@ def test_a_plain_step_reads_nothing_and_keeps_a_snapshot_now_and_then(steps: int
         assert counts["snapshots"] <= steps // 100
 
 
-@pytest.mark.nightly
 def test_a_router_that_starts_anew_keeps_no_snapshot_before_the_log_has_outgrown_the_last_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
