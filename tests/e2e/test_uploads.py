@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import time
 
-import pytest
-
 from noetl_infra.stack import Stack
 from tests.e2e.support import Api, aws
 from tests.examples_runner import EXAMPLES
