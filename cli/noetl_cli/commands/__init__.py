@@ -17,10 +17,10 @@ from typer import Typer
 from noetl_cli.app import app
 
 MODULES: Final = {
-    "authoring.new": ("new",),
     "run": ("run", "register"),
     "backfill": ("backfill",),
     "playbooks": ("playbooks",),
+    "authoring.new": ("new",),
     "authoring.author": ("validate", "completion", "schema"),
     "authoring.fmt": ("fmt",),
     "authoring.testing": ("test",),
