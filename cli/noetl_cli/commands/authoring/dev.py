@@ -12,7 +12,7 @@ import typer
 
 from noetl_cli.app import Store, app
 from noetl_cli.backends.opening import backend
-from noetl_cli.commands.authoring.testing import WATCH_S, WATCHED
+from noetl_cli.commands.authoring.testing import WATCH_S, WATCHED, TestOptions, run_tests
 from noetl_cli.commands.operate import redrive
 from noetl_cli.commands.run import RunOptions, start_and_follow
 from noetl_cli.display import output
@@ -73,7 +73,6 @@ class Cycle:
             say(end.message)
 
     def _test(self) -> None:
-        from noetl_cli.commands.authoring.testing import TestOptions, run_tests
         from noetl_core.testing.files import SUFFIX  # 350 ms, as above
 
         tests = self._file.with_name(self._file.stem + SUFFIX)
