@@ -9,6 +9,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     STACK: ("tests/e2e/", "tests/conformance/test_stack.py", "tests/matrix/test_stack.py", "tests/console/test_stack.py"),
     CONSOLE: ("tests/console/",),
     "tools": ("tests/unit/tools/", "tests/matrix/"),
+    "rest": ("tests/",),
     "simulator": ("tests/sim/",),
     "control": ("tests/unit/control/", "tests/unit/api/", "tests/unit/client/", "tests/unit/observe/"),
     "infrastructure": ("tests/unit/infra/", "tests/unit/bench/"),
@@ -16,7 +17,6 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "language": ("tests/unit/dsl/", "tests/unit/expr/", "tests/unit/lint/", "tests/unit/migrate/"),
     "adapters": ("tests/contract/", "tests/unit/adapters/", "tests/unit/functions/"),
     "commands": ("tests/unit/cli/",),
-    "rest": ("tests/",),
     "conformance": ("tests/conformance/",),
 }
 """The beginnings of the node ids of each group. A test is in the group with the longest beginning that fits. Groups start in this
