@@ -13,7 +13,9 @@ from noetl_cli.backends.opening import backend
 from noetl_cli.commands.authoring.record import recorded_execution
 from noetl_cli.errors import Exit
 from noetl_core.control.admit import StartRequest
+from noetl_core.control.lifecycle.redrive import redrive
 from noetl_core.engine.outcome import Outcome
+from noetl_core.engine.redrive.plan import Redrive
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.testing.recording import Recorded
 from noetl_core.testing.rehearsal import NoDifference, bisect, rehearse
@@ -70,10 +72,12 @@ class Shop:
 
     def __init__(self) -> None:
         self.calls = 0
-        self.zero = False
+        self.zero = self.down = False
 
     def run(self, call: ToolCall) -> Outcome:
         self.calls += 1
+        if self.down and call.inputs["url"].endswith("/30"):
+            return Outcome.failed("connection", "nobody answers")
         path = call.inputs["url"].rpartition("/")[2]
         data = {"total": 10 * int(path)} if "orders" in call.inputs["url"] else {"n": 0 if self.zero and path == "23" else 2}
         body = {"status": 200, "headers": {}, "data": data, "url": call.inputs["url"], "elapsed_ms": 1}
@@ -91,6 +95,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Shop
         assert wiring.run(started.execution_id, timeout_s=60)
         return started.execution_id
 
+    run.wiring = wiring  # type: ignore[attr-defined]  # for tests that operate an execution
     yield tool, run
     wiring.close()
 
@@ -147,6 +152,21 @@ def test_an_input_may_be_the_difference(shop: Any) -> None:
     _, run = shop
     found = bisect(recorded(run(TEXT, order=50)), recorded(run(TEXT, order=5)))
     assert found.what == "answer of check.check_task", "the order alone changes no guard"
+
+
+def test_a_redriven_execution_is_recorded_as_it_ended(shop: Any, tmp_path: Path) -> None:
+    tool, run = shop
+    tool.down = True
+    execution_id = run(CHAIN)
+    tool.down = False
+    redrive(run.wiring.control, execution_id, Redrive())
+    assert run.wiring.run(execution_id, timeout_s=60)
+    (tmp_path / "chain.yaml").write_text(CHAIN)
+    done = in_process("record", execution_id)
+    assert done.exit_code == 0 and "replays the execution" in done.stdout, done.exception
+    text = (tmp_path / "chain.test.yaml").read_text()
+    assert "status: completed" in text and "connection" not in text, "the answer of the redrive counts"
+    assert in_process("test", "chain.test.yaml").exit_code == 0
 
 
 def test_no_execution_is_an_error(shop: Any, tmp_path: Path) -> None:

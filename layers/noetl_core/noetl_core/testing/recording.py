@@ -71,6 +71,10 @@ class _Answer:
     attempt: int
     entry: dict[str, Any]
 
+    @property
+    def place(self) -> Place:
+        return self.run, self.path, self.visit, self.attempt
+
 
 @dataclass
 class Test:
@@ -134,7 +138,8 @@ def _expected(recorded: Recorded, keep: _Keeper) -> dict[str, Any]:
         expect["result"] = keep("result", recorded.whole(events[0]["execution_id"], summary["result"]))
     elif summary.get("error"):
         expect["error"] = {key: summary["error"][key] for key in ("kind", "step", "task") if summary["error"].get(key)}
-    expect["path"] = [event["step"] for event in events if event["name"] == "StepScheduled"]
+    if not any(event["name"] == "ExecutionRedriven" for event in events):  # a test takes the last way at once
+        expect["path"] = [event["step"] for event in events if event["name"] == "StepScheduled"]
     return expect
 
 
@@ -156,7 +161,8 @@ def _secrets(playbook: Playbook, source: str) -> dict[str, Any]:
 def _answers(recorded: Recorded, way: Way) -> dict[str, list[_Answer]]:
     """Return the answers of each task that the test must script, by the name that the test gives it."""
     found: dict[str, list[_Answer]] = {}
-    runs = _runs(recorded.executions)
+    repeated = _repeated(recorded.executions)
+    runs = {key: [run for run in some if run not in repeated] for key, some in _runs(recorded.executions).items()}
     for playbook, events in recorded.executions:
         first = events[0]["execution_id"] == recorded.executions[0][1][0]["execution_id"]
         chunks: dict[str, str] = {}
@@ -168,7 +174,10 @@ def _answers(recorded: Recorded, way: Way) -> dict[str, list[_Answer]]:
                     task = _task(playbook, event)
                     if task is None or not _is_scripted(task, way):
                         continue
-                    run = chunks.get(event["step_run_id"], event["step_run_id"])
+                    held = chunks.get(event["step_run_id"], event["step_run_id"])
+                    run = held
+                    while run in repeated:
+                        run = repeated[run]
                     known = runs.get((playbook.path, event["step"]), [])
                     name = f"{event['step']}.{task.name}"
                     answer = _Answer(
@@ -178,16 +187,32 @@ def _answers(recorded: Recorded, way: Way) -> dict[str, list[_Answer]]:
                         event["attempt"],
                         _entry(task, event, recorded, way),
                     )
-                    found.setdefault(name if first else f"{playbook.path}#{name}", []).append(answer)
+                    if held in repeated:
+                        answer.entry["optional"] = True
+                    some = found.setdefault(name if first else f"{playbook.path}#{name}", [])
+                    some[:] = [each for each in some if each.place != answer.place]  # a redrive gives another answer
+                    some.append(answer)
+    return found
+
+
+def _repeated(executions: Iterable[tuple[Playbook, Sequence[Event]]]) -> dict[str, str]:
+    """Return the runs that a redrive repeated, each with the run that took its place; an empty text if none did."""
+    found: dict[str, str] = {}
+    for _, events in executions:
+        scheduled = [event for event in events if event["name"] == "StepScheduled"]
+        tokens = {token: event["step_run_id"] for event in scheduled for token in event["data"].get("tokens", ())}
+        for event in events:
+            if event["name"] == "ExecutionRedriven":
+                found |= dict.fromkeys(event["data"]["again"], "")
+                for token in event["data"]["tokens"]:
+                    for run, *_ in (token.get("prior") or {}).get("runs", ()):
+                        found[run] = tokens.get(token["token"], "")
     return found
 
 
 def exact_answers(recorded: Recorded, way: Way) -> dict[str, list[tuple[Place, dict[str, Any]]]]:
     """Return the answers of each task, each with its place. No other call is answered by them."""
-    return {
-        name: [((answer.run, answer.path, answer.visit, answer.attempt), answer.entry) for answer in answers]
-        for name, answers in _answers(recorded, way).items()
-    }
+    return {name: [(answer.place, answer.entry) for answer in answers] for name, answers in _answers(recorded, way).items()}
 
 
 def scripted(place: Place, entry: Mapping[str, Any]) -> dict[str, Any]:
