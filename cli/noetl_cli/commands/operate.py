@@ -11,7 +11,7 @@ import typer
 from noetl_cli.app import Id, On, Output, Store, app
 from noetl_cli.backends.opening import backend, execution
 from noetl_cli.display import output
-from noetl_cli.errors import FAILED, USAGE, Exit
+from noetl_cli.errors import FAILED, USAGE, Exit, say
 from noetl_cli.inputs import files
 from noetl_cli.inputs.payload import json_of, put
 from noetl_core.engine.statuses import HELD, TERMINAL
@@ -109,6 +109,8 @@ def redrive(
         finally:
             watch.close()
         ended(where, id, output_, events)
+        if playbook is not None and output_ == "text":
+            say(f"noetl record {id} --fix makes a test of it, which fails with the playbook before")
 
 
 def _show(shown: RedrivePlan) -> None:

@@ -10,6 +10,8 @@ import pytest
 
 from noetl_cli.backends.opening import backend
 from noetl_cli.commands.authoring.dev import Cycle
+from noetl_cli.errors import Exit
+from tests.commands import in_process
 
 TEXT = """
 apiVersion: noetl.io/v2
@@ -78,3 +80,15 @@ def test_a_failed_run_goes_on_with_the_mended_step(cycle: Cycle, tmp_path: Path)
     cycle.turn()
     ended = execution(cycle)
     assert ended["status"] == "completed" and ended["result"] == 20 and ended["steps"]["first"]["runs"] == 1
+
+
+def test_a_fix_has_a_test_that_was_red(cycle: Cycle, tmp_path: Path) -> None:
+    (tmp_path / "playbook.yaml").write_text(TEXT.replace("steps.first.result * 10", "steps.first.result // 0"))
+    cycle.turn()
+    unfixed = in_process("record", cycle.execution_id, "--fix").exception
+    assert isinstance(unfixed, Exit) and "no redrive of this execution has changed its playbook" in str(unfixed)
+    (tmp_path / "playbook.yaml").write_text(TEXT)
+    cycle.turn()
+    done = in_process("record", cycle.execution_id, "--fix")
+    assert "replays the execution" in done.stdout and "with version 1 it fails: status is failed" in done.stdout
+    assert in_process("test").exit_code == 0

@@ -31,6 +31,9 @@ def record(
         Path | None, typer.Option("--as", help="The test file; the case is added to an existing one", metavar="FILE")
     ] = None,
     name: Annotated[str | None, typer.Option("--name", help="The name of the case", metavar="TEXT")] = None,
+    fix: Annotated[
+        bool, typer.Option("--fix", help="Check that the test fails with the playbook before the redrive that changed it")
+    ] = False,
     on: On = None,
     store: Store = None,
 ) -> None:
@@ -39,6 +42,7 @@ def record(
 
     with execution(id, on, store) as (where, id):
         recorded = recorded_execution(where, id)
+        broken = _text_before_fix(where, recorded) if fix else None
         files = _playbook_files(recorded, where)
         file = to or files[0].with_name(files[0].stem + SUFFIX)
         if not file.name.endswith(SUFFIX):
@@ -48,6 +52,30 @@ def record(
         if title in known:
             raise Exit(USAGE, f"{file} has a test {title!r} already: --name gives this one another name")
         _write_replaying(recorded, file, files[0], title)
+        if broken is not None:
+            _check_red(file, title, *broken)
+
+
+def _text_before_fix(where: Backend, recorded: Recorded) -> tuple[int, str]:
+    """Return the version of the playbook, with its text, before the last redrive that changed it. Raises `Exit(2)`."""
+    versions = [
+        event["data"]["version"]
+        for event in recorded.executions[0][1]
+        if event["data"].get("digest") and event["data"].get("version")
+    ]
+    if len(versions) < 2:
+        raise Exit(USAGE, "--fix: no redrive of this execution has changed its playbook (noetl redrive ID --playbook FILE)")
+    return versions[-2], where.api.playbook(recorded.executions[0][0].path, versions[-2])["source"]
+
+
+def _check_red(file: Path, name: str, version: int, text: str) -> None:
+    """Check that the test fails with the text. Raises `Exit(1)`."""
+    from noetl_core.testing.suite import run_case  # 350 ms, as above
+
+    result = run_case(next(case for case in _cases(file) if case.name == name), text)
+    if result.passed:
+        raise Exit(FAILED, f"{file}: the test {name!r} passes with version {version}, too: it does not show the fix")
+    print(f"with version {version} it fails: {result.findings[0].text.splitlines()[0]}")
 
 
 def recorded_execution(where: Backend, id: str) -> Recorded:
