@@ -153,3 +153,16 @@ def test_test_files_are_found_below_a_folder(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("")
     assert found_files([tmp_path]) == [tmp_path / "a/one.test.yaml", tmp_path / "b/two.test.yaml"]
+
+
+def test_a_playbook_that_is_called_by_its_file_is_played(tmp_path: Path) -> None:
+    head = "apiVersion: noetl.io/v2\nkind: Playbook\n"
+    child = "metadata: { name: child, path: tests/child }\nworkflow: [{ step: a, tool: { kind: noop, result: 7 } }]\n"
+    (tmp_path / "child.yaml").write_text(head + child)
+    parent = (
+        "metadata: { name: parent, path: tests/parent }\nworkflow: [{ step: a, tool: { kind: playbook, path: ./child.yaml } }]\n"
+    )
+    (tmp_path / "parent.yaml").write_text(head + parent)
+    (tmp_path / "parent.test.yaml").write_text("test: the child answers\nexpect: { result: 7 }\n")
+    (case,) = read(tmp_path / "parent.test.yaml")
+    assert run_case(case).findings == ()

@@ -129,11 +129,11 @@ def read_playbook(playbook: str | Path | Playbook) -> tuple[str, Path | None, Pl
         return playbook, None, None
     file = Path(playbook)
     file = file / "playbook.yaml" if file.is_dir() else file
-    text = with_libraries(_text_of(file), file)
+    text = with_libraries(text_of(file), file)
     return text, file, parse_playbook(text, str(file), lenient=True)
 
 
-def _text_of(file: Path) -> str:
+def text_of(file: Path) -> str:
     """Return the text of a playbook, complete without the files in its folder."""
     return with_scripts(with_paths(file.read_text("utf-8"), file), file.parent)
 
@@ -146,7 +146,7 @@ def register_called(wiring: LocalWiring, playbook: Playbook, file: Path) -> None
         found = beside(path, file) if path not in known else None
         known.add(path)
         if found is not None:
-            wanted += called(register(wiring.control, _text_of(found), str(found))[0])
+            wanted += called(register(wiring.control, text_of(found), str(found))[0])
 
 
 def _check_replaced(tools: Iterable[str], source: str) -> None:

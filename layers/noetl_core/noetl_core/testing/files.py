@@ -17,7 +17,7 @@ from noetl_core.dsl.reading.diagnostics import suggest_word
 from noetl_core.dsl.reading.load import Node, load
 from noetl_core.expr import is_template
 from noetl_core.playbooks.called_files import beside, called, with_libraries
-from noetl_core.playbooks.script_files import with_scripts
+from noetl_core.runtime.embedded import text_of
 from noetl_core.testing import fields
 from noetl_core.testing.acts import Act, act_of
 from noetl_core.testing.clock import START
@@ -108,7 +108,7 @@ def _models(file: Path, _changed: int) -> tuple[Playbook, ...]:
 
 
 def _parsed(file: Path) -> Playbook:
-    text = with_libraries(with_scripts(file.read_text("utf-8"), file.parent), file)
+    text = with_libraries(text_of(file), file)
     return parse_playbook(text, str(file), lenient=True)
 
 

@@ -15,9 +15,8 @@ from noetl_core.control.core import Control
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine.ids import execution_id_at
 from noetl_core.playbooks.called_files import called
-from noetl_core.playbooks.script_files import with_scripts
 from noetl_core.ports import NotFound
-from noetl_core.runtime.embedded import Execution, read_playbook, register_called
+from noetl_core.runtime.embedded import Execution, read_playbook, register_called, text_of
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.service.operations.base import Operations, cursor_key
 from noetl_core.testing.acts import Act, Acts
@@ -192,7 +191,7 @@ def _play(
     if scene.dies_after:
         wiring.worker.gone = lambda worker: True  # the next worker takes over at once: a kill changes no times
     for other in scene.others:
-        register(wiring.control, with_scripts(other.read_text("utf-8"), other.parent), str(other))
+        register(wiring.control, text_of(other), str(other))
     if file is not None and model is not None and set(called(model)):
         register_called(wiring, model, file)
     wiring.observe(registry.see)

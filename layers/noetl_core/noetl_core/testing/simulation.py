@@ -69,7 +69,7 @@ def simulate(case: Case) -> Simulation:
         call = killed.calls[number - 1]
         if sum(each.key == call.key and each.attempt == call.attempt for each in killed.calls) > 1:
             calls.setdefault(call.task, []).append(call)
-        found.differs += [f"killed after {_named(call)}: {each}" for each in _differences(plain, killed)]
+        found.differs += [f"killed after {_place_of(call)}: {each}" for each in _differences(plain, killed)]
     found.repeats = [
         Repeat(task, some[0].kind, len(some), some[0].inputs, some[0].key, remedy_for(some[0]))
         for task, some in calls.items()
@@ -98,7 +98,7 @@ def _differences(plain: Played, killed: Played) -> Iterator[str]:
         yield from differences(getattr(plain, name), getattr(killed, name), name)
 
 
-def _named(call: Call) -> str:
+def _place_of(call: Call) -> str:
     index = f"@{'.'.join(map(str, call.path))}" if call.path else ""
     return call.task + index + (f" (attempt {call.attempt})" if call.attempt > 1 else "")
 
