@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 
 from noetl_cli.backends.opening import backend
+from noetl_cli.commands.authoring import dev
 from noetl_cli.commands.authoring.dev import Cycle
+from noetl_cli.errors import Exit
+from tests.commands import in_process
 
 TEXT = """
 apiVersion: noetl.io/v2
@@ -78,3 +81,22 @@ def test_a_failed_run_goes_on_with_the_mended_step(cycle: Cycle, tmp_path: Path)
     cycle.turn()
     ended = execution(cycle)
     assert ended["status"] == "completed" and ended["result"] == 20 and ended["steps"]["first"]["runs"] == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["none.yaml"], "none.yaml: there is no such file"),
+        (["."], "playbook.yaml: there is no such file"),
+        (["flow.yaml", "--set", "nonsense"], "--set 'nonsense': expected a.b=value"),
+        (["flow.yaml", "--payload", "nonsense"], "--payload is not JSON"),
+    ],
+)
+def test_arguments_that_no_edit_mends_end_it(
+    arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(dev.time, "sleep", lambda _: pytest.fail("it waits for a change"))
+    (tmp_path / "flow.yaml").write_text(TEXT)
+    done = in_process("dev", *arguments)
+    assert isinstance(done.exception, Exit) and done.exception.code == 2 and message in str(done.exception)
