@@ -206,6 +206,12 @@ class TestRecord:
         assert document["expect"] == {"status": "completed", "result": "many", "path": ["fetch", "many"]}
         assert noetl("test").returncode == 0
 
+    def test_a_folder_in_place_of_the_test_file_is_a_usage_error(self, noetl: Run, files: Path) -> None:
+        self.recorded(noetl, files)
+        (files / "folder.test.yaml").mkdir()
+        done = noetl("record", "@last", "--as", "folder.test.yaml")
+        assert (done.returncode, done.stderr) == (2, "folder.test.yaml: Is a directory\n")
+
     def test_a_failure_is_recorded(self, noetl: Run, files: Path) -> None:
         self.recorded(noetl, files, status=503)
         document = yaml.safe_load((files / "flow.test.yaml").read_text())
