@@ -49,6 +49,6 @@ def test_no_more_is_held_than_is_encoded_together(form: Any, monkeypatch: pytest
 def test_messages_follow_the_output_before_them() -> None:
     program = "from noetl_cli.errors import say; print('first'); say('second'); print('third')"
     done = subprocess.run(
-        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True
+        [sys.executable, "-E", "-c", program], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True
     )
     assert done.stdout.splitlines() == ["first", "second", "third"]
