@@ -37,6 +37,8 @@ FILE: Final = "$file"
 """The only key of a mapping whose value is in a file."""
 SELECTED: Final = SELECTORS - {"when"}
 """Selectors of an outcome that are numbers."""
+CALLERS: Final = frozenset({"playbook", "llm"})
+"""Kinds of tasks that may call playbooks."""
 HELD: Final = frozenset({"waiting", "retrying", "running", "paused", "stuck"})
 """Statuses at which a case may end before its execution does."""
 _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
@@ -202,6 +204,7 @@ class _Reader:
             return None
         self._steps(expect, models(playbook)[0], what)
         self._events(expect, what)
+        self._calls(expect.get("calls"), models(playbook), what)
         status = expect["status"].value if "status" in expect else None
         scene = Scene(
             playbook,
@@ -323,6 +326,14 @@ class _Reader:
         for name, place in places:
             if name not in playbook.by_name and name not in (REST, ANY):
                 self.report(place, f'{what}: "{name}" is not a step', suggest_word(str(name), playbook.by_name))
+
+    def _calls(self, calls: Node | None, playbooks: list[Playbook], what: str) -> None:
+        """Check the names of tasks whose calls are expected, unless the playbook may call others, whose tasks are not known."""
+        if calls is None or any(task.kind in CALLERS for one in playbooks for step in one.steps for task in step.tasks):
+            return
+        tasks = {name: None for one in playbooks for name in task_names(one) if "#" not in name}
+        for name in calls.value.keys() - tasks.keys():
+            self.report(calls.key_at(name), f'{what}: no task is called "{name}"', suggest_word(name, tasks))
 
     def _events(self, expect: Mapping[str, Node], what: str) -> None:
         """Check the names of events that are expected: a misspelled one would never occur."""
