@@ -129,6 +129,19 @@ def test_bad_files_are_usage_errors(noetl: Run, files: Path) -> None:
         assert refused.returncode == 2 and message in refused.stderr
 
 
+def test_a_playbook_is_tested_by_the_file_beside_it(noetl: Run, files: Path) -> None:
+    done = noetl("test", "flow.yaml")
+    assert done.returncode == 0 and "2 passed" in done.stdout
+
+
+@pytest.mark.parametrize("command", [("record", "@last"), ("rehearse", "flow.yaml"), ("ls",)])
+def test_a_file_that_is_no_store_is_a_usage_error(noetl: Run, files: Path, command: tuple[str, ...]) -> None:
+    (files / "notes.txt").write_text("no database at all\n" * 100)
+    done = noetl(*command, "--store", "notes.txt")
+    assert done.returncode == 2 and "file is not a database" in done.stderr and "name another store" in done.stderr
+    assert "noetl cancel" not in done.stderr
+
+
 def test_no_file_and_no_such_name_are_usage_errors(tmp_path: Path, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(files)
     done = commands.in_process("test", "-k", "nothing")

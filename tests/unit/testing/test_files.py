@@ -101,6 +101,10 @@ WRONG = {
         "test: a\nsecrets: { db: abc }\n",
         "2:16 test \"a\": credential db must be a mapping, not 'abc' (such as {token: x})",
     ),
+    "a task that is called": (
+        "test: a\nexpect: { calls: { save.insrt: 0 } }\n",
+        '2:20 test "a": no task is called "save.insrt" (did you mean "save.insert"?)',
+    ),
     "an event": (
         "test: a\nexpect: { never: [StepDoen save] }\n",
         '2:19 test "a": "StepDoen" is not an event (did you mean "StepDone"?)',
