@@ -163,6 +163,20 @@ def test_conditions_that_no_test_notices_are_named(noetl: Run, files: Path) -> N
     ]
 
 
+def test_what_no_test_notices_or_covers_is_data_too(noetl: Run, files: Path) -> None:
+    (files / "flow.test.yaml").write_text(TESTS.partition("---")[0].replace("expect: { result: many }", ""))
+    done = noetl("test", "--coverage", "--mutate", "--output", "json")
+    found = json.loads(done.stdout)
+    assert done.returncode == 1 and found["failed"] == 0, done.stderr
+    assert found["unnoticed"][0] == {
+        "file": "flow.yaml",
+        "line": 10,
+        "negated": "step fetch, arc 0, when: {{ event.result.data | length > 2 }}",
+    }
+    assert found["not_covered"][1] == {"file": "flow.yaml", "line": 14, "name": "step few"}
+    assert noetl("test", "--mutate", "--output", "junit").returncode == 1
+
+
 def test_tests_run_in_several_processes(noetl: Run, files: Path) -> None:
     done = noetl("test", "-j", "2")
     assert done.stdout.startswith("flow.test.yaml ..\n\n2 passed") and "steps 3/3" in done.stdout
