@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,6 @@ from typing import Any
 import pytest
 
 from noetl_cli.backends.opening import backend
-from noetl_cli.commands.authoring import dev
 from noetl_cli.commands.authoring.dev import Cycle
 from noetl_cli.errors import Exit
 from tests.commands import in_process
@@ -96,7 +96,7 @@ def test_arguments_that_no_edit_mends_end_it(
     arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(dev.time, "sleep", lambda _: pytest.fail("it waits for a change"))
+    monkeypatch.setattr(time, "sleep", lambda _: pytest.fail("it waits for a change"))
     (tmp_path / "flow.yaml").write_text(TEXT)
     done = in_process("dev", *arguments)
     assert isinstance(done.exception, Exit) and done.exception.code == 2 and message in str(done.exception)

@@ -129,6 +129,12 @@ def test_bad_files_are_usage_errors(noetl: Run, files: Path) -> None:
         assert refused.returncode == 2 and message in refused.stderr
 
 
+@pytest.mark.parametrize("command", ["validate", "run", "rehearse"])
+def test_a_test_file_in_place_of_a_playbook_is_called_so(noetl: Run, files: Path, command: str) -> None:
+    done = noetl(command, "flow.test.yaml")
+    assert (done.returncode, done.stderr) == (2, "flow.test.yaml is a test file, no playbook: noetl test flow.test.yaml\n")
+
+
 def test_a_playbook_is_tested_by_the_file_beside_it(noetl: Run, files: Path) -> None:
     done = noetl("test", "flow.yaml")
     assert done.returncode == 0 and "2 passed" in done.stdout
