@@ -43,7 +43,9 @@ class OutputLost(Exception):
 
 
 def say(message: str) -> None:
-    """Write a line to standard error, unless it is empty. Standard error may be closed."""
+    """Write a line to standard error, unless it is empty, after all that was written to standard output. Both may be closed."""
     if message:
+        with suppress(OSError, OutputLost):
+            sys.stdout.flush()
         with suppress(OSError):
             print(visible(message), file=sys.stderr, flush=True)

@@ -242,7 +242,7 @@ def _refusing() -> Iterator[None]:
     """End the command if the block raises a refusal."""
     try:
         yield
-    except StorageFailed:
+    except (StorageFailed, UnreadableStore):
         raise  # a failure of this machine, which `main` reports
     except Exception as error:  # refusals have messages; a bug is logged with its traceback
         status, body = refusal(error, "")

@@ -66,17 +66,20 @@ def print_summary(results: Sequence[Result], duration_s: float) -> None:
 def print_coverage(known: Mapping[str, Mapping[Item, int]], went: frozenset[Item], *, listed: bool) -> None:
     """Print how much of each kind of part was covered and, with `listed`, what was not, by file and line."""
     counts: dict[str, list[int]] = {}
-    missed: list[str] = []
-    for file, items in known.items():
-        for item, line in items.items():
+    for items in known.values():
+        for item in items:
             count = counts.setdefault(item.kind, [0, 0])
             count[0] += item in went
             count[1] += 1
-            if item not in went:
-                missed.append(f"{file}:{line}: not covered: {item.name}")
     print("coverage: " + ", ".join(f"{kind} {got}/{of}" for kind, (got, of) in counts.items()))
-    for part in missed if listed else ():
-        print(f"  {visible(part)}")
+    for part in not_covered(known, went) if listed else ():
+        print(f"  {visible(part['file'])}:{part['line']}: not covered: {visible(part['name'])}")
+
+
+def not_covered(known: Mapping[str, Mapping[Item, int]], went: frozenset[Item]) -> list[dict[str, Any]]:
+    """Return the parts that no case went through."""
+    parts = ((file, item, line) for file, items in known.items() for item, line in items.items())
+    return [{"file": file, "line": line, "name": item.name} for file, item, line in parts if item not in went]
 
 
 def print_mutants(mutants: Sequence[Mutant]) -> None:

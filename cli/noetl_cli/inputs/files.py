@@ -39,7 +39,10 @@ def read(file: Path) -> str:
 def playbook(file: Path) -> str:
     """Return the text of a playbook to be run, registered or checked: with its scripts included, and with the paths of playbooks
     that it calls by their files. Raises `Exit(2)`."""
-    text = with_paths(read(file), file)
+    text = read(file)
+    if file.name.endswith(".test.yaml") and not _A_PLAYBOOK.search(text):
+        raise Exit(USAGE, f"{file} is a test file, no playbook: noetl test {file}")
+    text = with_paths(text, file)
     if "script" not in text:
         return text
     from noetl_core.playbooks.script_files import UnreadableScript, with_scripts  # 250 ms: needed only with scripts

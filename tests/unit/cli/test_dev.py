@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -92,3 +93,22 @@ def test_a_fix_has_a_test_that_was_red(cycle: Cycle, tmp_path: Path) -> None:
     done = in_process("record", cycle.execution_id, "--fix")
     assert "replays the execution" in done.stdout and "with version 1 it fails: status is failed" in done.stdout
     assert in_process("test").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["none.yaml"], "none.yaml: there is no such file"),
+        (["."], "playbook.yaml: there is no such file"),
+        (["flow.yaml", "--set", "nonsense"], "--set 'nonsense': expected a.b=value"),
+        (["flow.yaml", "--payload", "nonsense"], "--payload is not JSON"),
+    ],
+)
+def test_arguments_that_no_edit_mends_end_it(
+    arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(time, "sleep", lambda _: pytest.fail("it waits for a change"))
+    (tmp_path / "flow.yaml").write_text(TEXT)
+    done = in_process("dev", *arguments)
+    assert isinstance(done.exception, Exit) and done.exception.code == 2 and message in str(done.exception)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -42,3 +44,11 @@ def test_no_more_is_held_than_is_encoded_together(form: Any, monkeypatch: pytest
     form(values())
     assert written == made == MANY
     assert most <= output.BATCH
+
+
+def test_messages_follow_the_output_before_them() -> None:
+    program = "from noetl_cli.errors import say; print('first'); say('second'); print('third')"
+    done = subprocess.run(
+        [sys.executable, "-E", "-c", program], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True
+    )
+    assert done.stdout.splitlines() == ["first", "second", "third"]

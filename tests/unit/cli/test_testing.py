@@ -129,6 +129,25 @@ def test_bad_files_are_usage_errors(noetl: Run, files: Path) -> None:
         assert refused.returncode == 2 and message in refused.stderr
 
 
+@pytest.mark.parametrize("command", ["validate", "run", "rehearse"])
+def test_a_test_file_in_place_of_a_playbook_is_called_so(noetl: Run, files: Path, command: str) -> None:
+    done = noetl(command, "flow.test.yaml")
+    assert (done.returncode, done.stderr) == (2, "flow.test.yaml is a test file, no playbook: noetl test flow.test.yaml\n")
+
+
+def test_a_playbook_is_tested_by_the_file_beside_it(noetl: Run, files: Path) -> None:
+    done = noetl("test", "flow.yaml")
+    assert done.returncode == 0 and "2 passed" in done.stdout
+
+
+@pytest.mark.parametrize("command", [("record", "@last"), ("rehearse", "flow.yaml"), ("ls",)])
+def test_a_file_that_is_no_store_is_a_usage_error(noetl: Run, files: Path, command: tuple[str, ...]) -> None:
+    (files / "notes.txt").write_text("no database at all\n" * 100)
+    done = noetl(*command, "--store", "notes.txt")
+    assert done.returncode == 2 and "file is not a database" in done.stderr and "name another store" in done.stderr
+    assert "noetl cancel" not in done.stderr
+
+
 def test_no_file_and_no_such_name_are_usage_errors(tmp_path: Path, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(files)
     done = commands.in_process("test", "-k", "nothing")
@@ -148,6 +167,20 @@ def test_conditions_that_no_test_notices_are_named(noetl: Run, files: Path) -> N
         "mutants: 1 of 2 noticed",
         "  flow.yaml:11: no test notices the negation of step fetch, arc 1, when: {{ event.result.data | length > 0 }}",
     ]
+
+
+def test_what_no_test_notices_or_covers_is_data_too(noetl: Run, files: Path) -> None:
+    (files / "flow.test.yaml").write_text(TESTS.partition("---")[0].replace("expect: { result: many }", ""))
+    done = noetl("test", "--coverage", "--mutate", "--output", "json")
+    found = json.loads(done.stdout)
+    assert done.returncode == 1 and found["failed"] == 0, done.stderr
+    assert found["unnoticed"][0] == {
+        "file": "flow.yaml",
+        "line": 10,
+        "negated": "step fetch, arc 0, when: {{ event.result.data | length > 2 }}",
+    }
+    assert found["not_covered"][1] == {"file": "flow.yaml", "line": 14, "name": "step few"}
+    assert noetl("test", "--mutate", "--output", "junit").returncode == 1
 
 
 def test_tests_run_in_several_processes(noetl: Run, files: Path) -> None:
@@ -205,6 +238,12 @@ class TestRecord:
         assert document["tools"] == {"fetch.page": {"ok": {"data": [1, 2, 3]}}}
         assert document["expect"] == {"status": "completed", "result": "many", "path": ["fetch", "many"]}
         assert noetl("test").returncode == 0
+
+    def test_a_folder_in_place_of_the_test_file_is_a_usage_error(self, noetl: Run, files: Path) -> None:
+        self.recorded(noetl, files)
+        (files / "folder.test.yaml").mkdir()
+        done = noetl("record", "@last", "--as", "folder.test.yaml")
+        assert (done.returncode, done.stderr) == (2, "folder.test.yaml: Is a directory\n")
 
     def test_a_failure_is_recorded(self, noetl: Run, files: Path) -> None:
         self.recorded(noetl, files, status=503)

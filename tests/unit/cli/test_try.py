@@ -118,9 +118,12 @@ def test_without_a_call_only_the_inputs_are_shown(tried: Any) -> None:
         ("each/double", USAGE, "iteration is required"),
         ("each@x", USAGE, "write STEP, STEP/TASK"),
         ("each/divide@2", FAILED, "division by zero"),
+        ("each/divide@2 --set nonsense", USAGE, "--set 'nonsense': expected ctx.a=value"),
+        ("each/divide@2 --set workload=3", USAGE, "--set 'workload=3': expected ctx.a=value"),
+        ("each/divide@2 --set .a=3", USAGE, "--set '.a=3': expected ctx.a=value"),
         ("asks", FAILED, "the engine itself runs tasks of kind playbook"),
     ],
 )
 def test_refusals_name_the_remedy(tried: Any, place: str, code: int, message: str) -> None:
-    done = tried(place).exception
+    done = tried(*place.split()).exception
     assert isinstance(done, Exit) and done.code == code and message in str(done)

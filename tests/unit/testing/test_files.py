@@ -89,6 +89,27 @@ WRONG = {
     "a step": ("test: a\nexpect: { path: [fetch, svae] }\n", '2:25 test "a": "svae" is not a step (did you mean "save"?)'),
     "an act": ("test: a\nacts: [{ at: waiting }]\n", '2:8 test "a": an act has exactly one of signal, callback, cancel, pause, resume'),
     "a key of an act": ("test: a\nacts: [{ pause: , data: 1 }]\n", '2:8 test "a": data does not belong to pause: it takes at, after'),
+    "a time of an act": (
+        "test: a\nacts: [{ signal: go, after: soon }]\n",
+        "2:8 test \"a\": after must be a number between 0 and 31,622,400 (seconds, or text such as 15m, 2h, 1d), not 'soon'",
+    ),
+    "a selector": (
+        "test: a\ntools: { fetch: { error: {}, attempt: one } }\n",
+        "2:39 attempt of an outcome of fetch must be a number or a list of them",
+    ),
+    "a credential": (
+        "test: a\nsecrets: { db: abc }\n",
+        "2:16 test \"a\": credential db must be a mapping, not 'abc' (such as {token: x})",
+    ),
+    "a task that is called": (
+        "test: a\nexpect: { calls: { save.insrt: 0 } }\n",
+        '2:20 test "a": no task is called "save.insrt" (did you mean "save.insert"?)',
+    ),
+    "an event": (
+        "test: a\nexpect: { never: [StepDoen save] }\n",
+        '2:19 test "a": "StepDoen" is not an event (did you mean "StepDone"?)',
+    ),
+    "an event that is counted": ("test: a\nexpect: { count: { Zzzz: 0 } }\n", '2:20 test "a": "Zzzz" is not an event'),
     "no playbook": ("test: a\nplaybook: flwo.yaml\n", "2:11 there is no playbook flwo.yaml in {folder} (playbook: its file)"),
     "an outcome": ("test: a\ntools: { fetch: { attempt: 1 } }\n", "2:17 an outcome of fetch has none of ok, error and echo"),
     "an error": (
@@ -102,6 +123,12 @@ WRONG = {
 def test_a_mistake_is_found_at_its_place(name: str, file: Path) -> None:
     text, message = WRONG[name]
     assert problems(file, text) == [message.replace("{folder}", str(file.parent))]
+
+
+def test_a_file_that_is_no_text_is_a_mistake(file: Path) -> None:
+    file.write_bytes(b"test: \xff")
+    with pytest.raises(BadTests, match="the file is not text in UTF-8"):
+        read(file)
 
 
 IMPOSSIBLE = {

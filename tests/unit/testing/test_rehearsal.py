@@ -169,6 +169,45 @@ def test_a_redriven_execution_is_recorded_as_it_ended(shop: Any, tmp_path: Path)
     assert in_process("test", "chain.test.yaml").exit_code == 0
 
 
+BOTH = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: both, path: tests/both }
+workload: { a: 0, b: 0 }
+workflow:
+  - step: weigh
+    tool: { kind: noop, result: "{{ 'bad' if workload.a and workload.b else 'good' }}" }
+"""
+
+
+def test_a_value_that_makes_the_difference_only_with_others_says_so(shop: Any) -> None:
+    _, run = shop
+    good = run(BOTH, a=0, b=0)
+    found = bisect(recorded(good), recorded(run(BOTH, a=1, b=1)))
+    assert (found.what, found.with_others) == ("payload.b", 1)
+    shown = in_process("bisect", good, "@last")
+    assert "only together with 1 other value of the bad execution" in shown.stdout
+    assert bisect(recorded(run(BOTH, a=1, b=0)), recorded(run(BOTH, a=1, b=1))).with_others == 0
+
+
+def test_executions_of_two_playbooks_are_not_compared(shop: Any) -> None:
+    _, run = shop
+    done = in_process("bisect", run(BOTH), run(TEXT, order=5))
+    assert isinstance(done.exception, Exit) and done.exception.code == 2
+    assert "executions of two playbooks, tests/both and tests/orders" in str(done.exception)
+
+
+def test_an_execution_that_cannot_be_played_is_counted_as_such(shop: Any, tmp_path: Path) -> None:
+    _, run = shop
+    text = BOTH.replace("workflow:", "keychain: [{ name: none, kind: bearer }]\nworkflow:").replace(
+        "kind: noop, result", "name: get, kind: http, auth: none, url"
+    )
+    run(text)
+    (tmp_path / "both.yaml").write_text(text)
+    done = in_process("rehearse", str(tmp_path / "both.yaml"))
+    assert done.exception is None and "1 execution: 0 as before, 0 not, 1 not played" in done.stdout
+
+
 def test_no_execution_is_an_error(shop: Any, tmp_path: Path) -> None:
     (tmp_path / "orders.yaml").write_text(TEXT)
     with closing(backend("local", None)):

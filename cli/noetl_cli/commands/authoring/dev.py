@@ -18,6 +18,7 @@ from noetl_cli.commands.run import RunOptions, start_and_follow
 from noetl_cli.display import output
 from noetl_cli.errors import Exit, say
 from noetl_cli.inputs import files
+from noetl_cli.inputs.payload import payload_of, put
 
 if TYPE_CHECKING:
     from noetl_core.dsl.model import Playbook
@@ -32,7 +33,12 @@ def dev(
 ) -> None:
     """Watch a playbook: after each change of a file in its folder validate it, run its tests, and run it. What ran before is
     kept: only the first changed step and what follows it run again. Ctrl-C ends."""
-    cycle = Cycle(file / "playbook.yaml" if file.is_dir() else file, payload, set_, store)
+    file = file / "playbook.yaml" if file.is_dir() else file
+    files.read(file)
+    payload_of(payload)
+    for entry in set_ or ():
+        put({}, entry)
+    cycle = Cycle(file, payload, set_, store)
     say("the console shows each run live: noetl console")
     seen: dict[Path, int] = {}
     while True:

@@ -142,6 +142,8 @@ def _cases(file: Path) -> list[Case]:
         return read(file)
     except (BadTests, InvalidPlaybook) as error:
         raise Exit(USAGE, str(error)) from None
+    except OSError as error:
+        raise Exit(USAGE, f"{file}: {error.strerror}") from None
 
 
 def _write_replaying(recorded: Recorded, file: Path, playbook: Path, name: str) -> None:

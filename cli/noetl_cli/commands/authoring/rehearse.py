@@ -71,7 +71,9 @@ def _rehearsed(where: Backend, path: str, source: str, last: int) -> Iterator[Re
 def _print(found: list[Rehearsed]) -> None:
     """Print each change with the executions that have it, the most frequent first."""
     same = sum(one.same for one in found)
-    print(output.styled(f"{output.plural(len(found), 'execution')}: {same} as before, {len(found) - same} not", "bold"))
+    skipped = sum(bool(one.skipped) for one in found)
+    counts = f"{same} as before, {len(found) - same - skipped} not" + (f", {skipped} not played" if skipped else "")
+    print(output.styled(f"{output.plural(len(found), 'execution')}: {counts}", "bold"))
     by_change: dict[str, list[str]] = {}
     for one in found:
         for text in (*one.changes, *(f"calls {task}, which it had not called: unknown" for task in one.unknown)):
@@ -97,7 +99,11 @@ def bisect(
 
     with execution(good, on, store) as (where, id):
         try:
-            found = bisected(recorded_execution(where, id), recorded_execution(where, in_full(where, bad)))
+            one, other = recorded_execution(where, id), recorded_execution(where, in_full(where, bad))
+            paths = [each.executions[0][0].path for each in (one, other)]
+            if paths[0] != paths[1]:
+                raise Exit(USAGE, f"these are executions of two playbooks, {paths[0]} and {paths[1]}: name two of the same")
+            found = bisected(one, other)
         except NoDifference as error:
             raise Exit(FAILED, str(error)) from None
     if output_ != "text":
@@ -106,6 +112,8 @@ def bisect(
     print(output.styled(found.what, "bold"))
     _part("good", found.good)
     _part("bad", found.bad)
+    if found.with_others:
+        print(f"only together with {output.plural(found.with_others, 'other value')} of the bad execution")
     say(f"{output.plural(found.tried, 'execution')} played")
 
 

@@ -16,7 +16,9 @@ from noetl_cli.options import takes
 from noetl_core.values.frozen import frozen
 
 if TYPE_CHECKING:
+    from noetl_core.testing.coverage import Item
     from noetl_core.testing.files import Case
+    from noetl_core.testing.mutants import Mutant
     from noetl_core.testing.suite import Result
 
 WATCH_S: Final = 0.3
@@ -94,20 +96,39 @@ def run_tests(options: TestOptions) -> int:
             dots.add(result)
     took = time.perf_counter() - began
     failed = any(not result.passed for result in results)
+    unnoticed: list[Mutant] = []
     if options.format != "text":
+        mutated = _mutants(cases, results) if options.mutate and not failed else []
+        unnoticed = [mutant for mutant in mutated if not mutant.noticed_by]
         if options.format == "junit":
             print(test_results.as_junit(results, took))
         else:
             data = test_results.as_data(results, took)
+            if options.coverage:
+                data["not_covered"] = test_results.not_covered(*_coverage(cases, results))
+            if options.mutate and not failed:
+                data["unnoticed"] = [{"file": each.file, "line": each.line, "negated": each.what} for each in unnoticed]
             output.as_data(data["tests"] if options.format == "jsonl" else data, options.format)
-        return FAILED if failed else 0
+        return FAILED if failed or unnoticed else 0
     dots.end()
     test_results.print_failures(results)
     test_results.print_summary(results, took)
-    _print_coverage(cases, results, listed=options.coverage)
-    if failed:
-        return FAILED
-    return FAILED if options.mutate and _unnoticed(cases, results) else 0
+    test_results.print_coverage(*_coverage(cases, results), listed=options.coverage)
+    if failed or not options.mutate:
+        return FAILED if failed else 0
+    mutated = _mutants(cases, results)
+    test_results.print_mutants(mutated)
+    return FAILED if any(not mutant.noticed_by for mutant in mutated) else 0
+
+
+def tests_of(file: Path) -> Path:
+    """Return a folder or a test file; for a playbook, the test file beside it."""
+    from noetl_core.testing.files import SUFFIX  # 350 ms, as below
+
+    if file.is_dir() or file.name.endswith((SUFFIX, ".test.yml")):
+        return file
+    beside = file.with_name(file.stem + SUFFIX)
+    return beside if beside.exists() else file
 
 
 def _cases(options: TestOptions) -> list[Case]:
@@ -118,7 +139,7 @@ def _cases(options: TestOptions) -> list[Case]:
 
     cases: list[Case] = []
     wrong: list[str] = []
-    for file in (files := test_files(options.files or [Path()])):
+    for file in (files := test_files([tests_of(file) for file in options.files or [Path()]])):
         try:
             cases += read(file)
         except (BadTests, InvalidPlaybook) as error:
@@ -136,23 +157,23 @@ def _cases(options: TestOptions) -> list[Case]:
     return chosen
 
 
-def _print_coverage(cases: list[Case], results: list[Result], *, listed: bool) -> None:
+def _coverage(cases: list[Case], results: list[Result]) -> tuple[dict[str, Any], frozenset[Item]]:
+    """Return the parts of the playbooks with their lines, by file, and those that a case went through."""
     from noetl_core.testing.coverage import items, lines_of  # 350 ms, as above
     from noetl_core.testing.files import models
 
     known: dict[str, Any] = {}
     for file in dict.fromkeys(case.playbook for case in cases):
         known[str(file)] = lines_of(file, items(models(file)[0]))
-    test_results.print_coverage(known, frozenset().union(*(result.covered for result in results)), listed=listed)
+    return known, frozenset().union(*(result.covered for result in results))
 
 
-def _unnoticed(cases: list[Case], results: list[Result]) -> bool:
-    """Negate the conditions of each playbook and print those that no case notices. Return whether there are some."""
+def _mutants(cases: list[Case], results: list[Result]) -> list[Mutant]:
+    """Negate the conditions of each playbook, and return them with the cases that notice it."""
     from noetl_core.testing.mutants import mutants  # 350 ms, as above
 
-    found = []
+    found: list[Mutant] = []
     for file in dict.fromkeys(case.playbook for case in cases):
         own = [(case, result) for case, result in zip(cases, results, strict=True) if case.playbook == file]
         found += list(mutants(file, [case for case, _ in own], [result for _, result in own]))
-    test_results.print_mutants(found)
-    return any(not mutant.noticed_by for mutant in found)
+    return found

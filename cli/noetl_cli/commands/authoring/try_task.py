@@ -92,6 +92,7 @@ def _playbook(where: Backend, id: str, file: Path | None) -> Playbook:
             source = where.api.playbook(named["path"], named["version"])["source"]
             return files.check(source, Path(named["path"]))
         file = found
+    file = file / "playbook.yaml" if file.is_dir() else file
     return files.check(files.playbook(file), file)
 
 
@@ -136,6 +137,9 @@ def _names(where: Backend, id: str, place: From, task: Task, paths: Sequence[tup
 def _put(names: dict[str, Any], entry: str) -> None:
     """Set `ctx.a=value` in the names."""
     changed: dict[str, Any] = {}
+    path = entry.partition("=")[0]
+    if "=" not in entry or not all(path.split(".")) or path in NAMESPACES:
+        raise Exit(USAGE, f"--set {entry!r}: expected ctx.a=value, with a name in {', '.join(NAMESPACES)} or of a task or step")
     put(changed, f"workload.{entry}")
     _merge(names, changed)
     for namespace in NAMESPACES:

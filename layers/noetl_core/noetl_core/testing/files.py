@@ -12,9 +12,11 @@ from typing import Any, Final
 
 from noetl_core.dsl.kinds import ENGINE_KINDS
 from noetl_core.dsl.model import Playbook, Task
+from noetl_core.dsl.numbers import BadNumber
 from noetl_core.dsl.parse import parse_playbook
 from noetl_core.dsl.reading.diagnostics import suggest_word
 from noetl_core.dsl.reading.load import Node, load
+from noetl_core.events.table import EVENTS
 from noetl_core.expr import is_template
 from noetl_core.playbooks.called_files import beside, called, with_libraries
 from noetl_core.runtime.embedded import text_of
@@ -22,7 +24,7 @@ from noetl_core.testing import fields
 from noetl_core.testing.acts import Act, act_of
 from noetl_core.testing.clock import START
 from noetl_core.testing.match import ANY, REST
-from noetl_core.testing.outcomes import ANSWERS, check
+from noetl_core.testing.outcomes import ANSWERS, SELECTORS, check
 from noetl_core.testing.play import Scene
 from noetl_core.testing.registry import Verbatim, task_names
 from noetl_core.testing.shapes import CannotHappen, completed, normalised
@@ -33,6 +35,10 @@ from noetl_core.values.instants import from_text, in_microseconds
 SUFFIX: Final = ".test.yaml"
 FILE: Final = "$file"
 """The only key of a mapping whose value is in a file."""
+SELECTED: Final = SELECTORS - {"when"}
+"""Selectors of an outcome that are numbers."""
+CALLERS: Final = frozenset({"playbook", "llm"})
+"""Kinds of tasks that may call playbooks."""
 HELD: Final = frozenset({"waiting", "retrying", "running", "paused", "stuck"})
 """Statuses at which a case may end before its execution does."""
 _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
@@ -82,7 +88,11 @@ class Case:
 def read(file: Path) -> list[Case]:
     """Return the cases of a file. Raises `BadTests`, `InvalidPlaybook`, `OSError`."""
     reader = _Reader(file)
-    cases = [case for node in reader.documents(file.read_text("utf-8")) for case in reader.cases(node)]
+    try:
+        text = file.read_text("utf-8")
+    except UnicodeDecodeError:
+        raise BadTests([Problem(str(file), 1, 1, "the file is not text in UTF-8")]) from None
+    cases = [case for node in reader.documents(text) for case in reader.cases(node)]
     if not cases and not reader.problems:
         reader.report((1, 1), "the file has no tests", "begin with test: NAME")
     if reader.problems:
@@ -185,9 +195,16 @@ class _Reader:
         expect = self._keys(given["expect"], fields.EXPECT, f"expect of {what}") if "expect" in given else {}
         acts = [act for each in (given["acts"].value if "acts" in given else ()) if (act := self._act(each, what)) is not None]
         tools = self._tools(shared.get("tools"), given.get("tools"), playbook, what)
+        for credential, secret in (places["secrets"].value if "secrets" in places else {}).items():
+            if secret.kind != "mapping":
+                self.report(
+                    secret, f"{what}: credential {credential} must be a mapping, not {_word(secret)}", "such as {token: x}"
+                )
         if playbook is None or len(self.problems) > before:
             return None
         self._steps(expect, models(playbook)[0], what)
+        self._events(expect, what)
+        self._calls(expect.get("calls"), models(playbook), what)
         status = expect["status"].value if "status" in expect else None
         scene = Scene(
             playbook,
@@ -249,7 +266,7 @@ class _Reader:
             return None
         try:
             return act_of({key: self._plain(each) for key, each in given.items()}, node.line)
-        except ValueError as error:
+        except (ValueError, BadNumber) as error:
             self.report(node, f"{what}: {error}")
             return None
 
@@ -277,6 +294,10 @@ class _Reader:
             given = self._keys(entry, fields.OUTCOME, f"an outcome of {name}")
             if "error" in given:
                 self._keys(given["error"], fields.ERROR, f"the error of {name}")
+            for key in SELECTED & given.keys():
+                wanted = given[key].plain()
+                if not all(type(number) is int for number in (wanted if isinstance(wanted, list) else [wanted])):
+                    self.report(given[key], f"{key} of an outcome of {name} must be a number or a list of them")
             if len(self.problems) > before:
                 continue
             plain = normalised(self._plain(entry))
@@ -305,6 +326,26 @@ class _Reader:
         for name, place in places:
             if name not in playbook.by_name and name not in (REST, ANY):
                 self.report(place, f'{what}: "{name}" is not a step', suggest_word(str(name), playbook.by_name))
+
+    def _calls(self, calls: Node | None, playbooks: list[Playbook], what: str) -> None:
+        """Check the names of tasks whose calls are expected, unless the playbook may call others, whose tasks are not known."""
+        if calls is None or any(task.kind in CALLERS for one in playbooks for step in one.steps for task in step.tasks):
+            return
+        tasks = {name: None for one in playbooks for name in task_names(one) if "#" not in name}
+        for name in calls.value.keys() - tasks.keys():
+            self.report(calls.key_at(name), f'{what}: no task is called "{name}"', suggest_word(name, tasks))
+
+    def _events(self, expect: Mapping[str, Node], what: str) -> None:
+        """Check the names of events that are expected: a misspelled one would never occur."""
+        texts: list[tuple[Any, tuple[int, int]]] = []
+        if "count" in expect:
+            texts += [(name, expect["count"].key_at(name)) for name in expect["count"].value]
+        for key in ("events", "never"):
+            texts += [(each.value, (each.line, each.col)) for each in (expect[key].value if key in expect else ())]
+        for text, place in texts:
+            name = text.partition(" ")[0] if isinstance(text, str) else REST
+            if name not in EVENTS and name != REST and ANY not in name:
+                self.report(place, f'{what}: "{name}" is not an event', suggest_word(name, EVENTS))
 
 
 def _content(text: str, name: str) -> Any:

@@ -134,12 +134,14 @@ def _way(path: Sequence[str]) -> str:
 @dataclass(frozen=True)
 class Difference:
     """The value that makes the difference between two executions: its place, and its value in the good and in the bad one.
-    `tried` is the number of executions that were played to find it."""
+    `tried` is the number of executions that were played to find it. `with_others` is the number of other values of the bad
+    execution without which it makes no difference."""
 
     what: str
     good: Any
     bad: Any
     tried: int
+    with_others: int = 0
 
 
 @dataclass
@@ -185,12 +187,12 @@ def bisect(good: Recorded, bad: Recorded) -> Difference:
         keys = [key for key in {**ours.values, **theirs.values} if ours.values.get(key) != theirs.values.get(key)]
         tried = 0
 
-        def is_bad(number: int) -> bool:
-            """Return whether the execution ends like the bad one with the first `number` of its values, the others good."""
+        def is_bad(number: int, begin: int = 0) -> bool:
+            """Return whether the execution ends like the bad one with its values `begin` to `number`, the others good."""
             nonlocal tried
             tried += 1
             values = {**ours.values}
-            for key in keys[:number]:
+            for key in keys[begin:number]:
                 values.pop(key, None)
                 if key in theirs.values:
                     values[key] = theirs.values[key]
@@ -204,7 +206,8 @@ def bisect(good: Recorded, bad: Recorded) -> Difference:
             middle = (low + high) // 2
             low, high = (low, middle) if is_bad(middle) else (middle, high)
         key = keys[high - 1]
-        return Difference(_what(key), ours.values.get(key), theirs.values.get(key), tried)
+        others = 0 if high == 1 or is_bad(high, high - 1) else high - 1
+        return Difference(_what(key), ours.values.get(key), theirs.values.get(key), tried, others)
 
 
 def _sign(played: Played) -> tuple[Any, ...]:
