@@ -34,7 +34,8 @@ class Playbooks:
         ends."""
         from noetl_core.testing import run  # 400 ms: only tests that run a playbook
 
-        if isinstance(playbook, Path | str) and "\n" not in str(playbook) and (self._folder / playbook).exists():
+        is_text = isinstance(playbook, str) and ("\n" in playbook or playbook.lstrip().startswith("{"))
+        if isinstance(playbook, Path | str) and not is_text and (self._folder / playbook).exists():
             playbook = self._folder / playbook
         played = run(playbook, payload, tools, **more)
         self._held.callback(played.close)

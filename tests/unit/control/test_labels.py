@@ -47,6 +47,13 @@ def test_pages_of_what_is_asked_for_go_on(client: Client, monkeypatch: pytest.Mo
     assert found(client, q="nowhere") == []
 
 
+def test_an_id_that_has_expired_is_not_found(client: Client) -> None:
+    """Stores delete what has expired some time later."""
+    (gone, kept) = (client.run(), client.run())
+    client.local.database.write("UPDATE heads SET expires_at=1 WHERE execution_id=?", (gone,))
+    assert (found(client), found(client, q=gone), found(client, q=kept)) == ([kept], [], [kept])
+
+
 def test_a_search_answers_instead_of_handing_out_cursors(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("noetl_core.views.executions.listing.LOOKED_AT", 3)
     started = [client.start(labels={"n": str(number)}) for number in range(10)]

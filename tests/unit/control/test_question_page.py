@@ -127,6 +127,8 @@ def test_a_question_without_a_schema_takes_json(client: Client) -> None:
     ("schema", "decision"),
     [
         ({"properties": {"approved": {"type": "boolean"}}, "required": ["approved"]}, ("approved", "Approve", "Reject")),
+        ({"properties": {"disapproved": {"type": "boolean"}}, "required": ["disapproved"]}, ("disapproved", "disapproved: yes", "disapproved: no")),
+        ({"properties": {"needs_approval": {"type": "boolean"}}, "required": ["needs_approval"]}, ("needs_approval", "needs_approval: yes", "needs_approval: no")),
         ({"properties": {"urgent": {"type": "boolean", "title": "Urgent"}}, "required": ["urgent"]}, ("urgent", "Urgent: yes", "Urgent: no")),
         ({"properties": {"ok": {"type": "boolean"}}}, None),
         ({"properties": {"ok": {"type": "boolean"}, "now": {"type": "boolean"}}, "required": ["ok", "now"]}, None),
@@ -149,3 +151,18 @@ def test_texts_of_a_form_are_values_of_their_types() -> None:
     with pytest.raises(ValueError, match="n is missing"):
         answer_of(schema, {})
     assert answer_of({"type": "number"}, {"": "4"}) == 4
+    assert answer_of({"properties": {"": {"type": "number"}}}, {"": "4"}) == {"": 4}
+
+
+@pytest.mark.parametrize("text", ["NaN", "1e999", "[" * 100_000, '["\\ud800"]', '{"a": 1, "a": 2}', "9" * 5_000])
+def test_what_is_no_json_of_a_request_is_none_of_a_form(client: Client, text: str) -> None:
+    asked = Asked(client, re.sub(r"      schema: .*\n", "", ASK))
+    wrong = asked.send(**{"field.": text})
+    assert (wrong.status, "the answer must be JSON" in words(wrong)) == (422, True)
+    assert asked.get().status == 200, "it still waits"
+
+
+@pytest.mark.parametrize("text", ["2", "ann", "²", "٣", "9" * 5_000])
+def test_a_form_takes_only_the_choices_that_it_offers(text: str) -> None:
+    with pytest.raises(ValueError, match="who must be one of the choices"):
+        answer_of({"properties": {"who": {"enum": ["ann", 7]}}}, {"who": text})

@@ -20,6 +20,7 @@ CHILD = flow(f"step: a\n{PLAIN}").replace("team/demo", "team/child")
 def parent(tmp_path: Path) -> Path:
     (tmp_path / "child.yaml").write_text(CHILD)
     (tmp_path / "other.yml").write_text("path: team/other\n")
+    (tmp_path / "odd.yaml").write_text(CHILD.replace("team/child", "'x, payload: {a: 1}'"))
     return tmp_path / "parent.yaml"
 
 
@@ -36,7 +37,9 @@ def test_a_child_is_called_by_its_file_in_the_same_folder(named: str, parent: Pa
     assert run(parent).result == 1
 
 
-@pytest.mark.parametrize("named", ["./other.yml", "./gone.yaml", "../child.yaml", "./sub/child.yaml", '"./chi\\x6cd.yaml"'])
+@pytest.mark.parametrize(
+    "named", ["./other.yml", "./odd.yaml", "./gone.yaml", "../child.yaml", "./sub/child.yaml", '"./chi\\x6cd.yaml"']
+)
 def test_another_file_is_no_path(named: str, parent: Path) -> None:
     text = one(f"{{kind: playbook, path: {named}}}")
     assert with_paths(text, parent) == text

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from time import process_time
+
 import pytest
 
 from noetl_core.dsl.model import Playbook
@@ -112,6 +114,70 @@ def test_a_schema_of_the_workload_that_is_closed_has_no_other_field() -> None:
     schema = "{ type: object, properties: { name: { type: string } }, additionalProperties: false }"
     workload = f"{{ x-schema: {{ properties: {{ top: {schema} }} }}, top: {{ name: x }} }}"
     assert reads("{{ workload.top.street }}", "{ kind: noop }", workload=workload) == ["workload.top has no street (it has name)"]
+
+
+STEPS = 200
+CHAINS = {
+    "ctx": 'set_ctx: {{ c{n}: {{ a: "{{{{ ctx.c{after}.a.b }}}}" }} }}',
+    "ctx, written by all": 'set_ctx: {{ c: {{ a: "{{{{ ctx.c }}}}", b{n}: "{{{{ ctx.c.a.a.a.a.a.a }}}}" }} }}',
+    "deep templates": 'set_ctx: {{ c{n}: "{{{{ ctx.c{after}' + ".a" * 55 + ' }}}}" }}',
+    "results": "spec: {{}}",
+    "args": 'args: {{ y: {{ a: "{{{{ args.x.a }}}}", b: "{{{{ args.x }}}}" }} }}',
+}
+
+
+@pytest.mark.parametrize("chain", CHAINS)
+def test_hundreds_of_steps_that_pass_values_on_are_checked_at_once(chain: str) -> None:
+    steps = [
+        f"""
+  - step: s{n}
+    tool: {{ kind: noop, result: {{ k: "{{{{ steps.s{(n + 1) % STEPS}.result.k }}}}" }} }}
+    {CHAINS[chain].format(n=n, after=(n + 1) % STEPS)}
+    next: {{ arcs: [{{ step: s{(n + 1) % STEPS}, args: {{ x: {{ a: "{{{{ args.x.a }}}}" }} }} }}] }}"""
+        for n in range(STEPS)
+    ]
+    started = process_time()
+    playbook, found = check(completed("\nworkflow:" + "".join(steps)))
+    assert playbook is not None, found
+    assert process_time() - started < 10
+
+
+@pytest.mark.parametrize("source", ["steps.a.result", "iter.each"])
+def test_thousands_of_misspelt_fields_are_reported_at_once(source: str) -> None:
+    fields = ", ".join(f"k{n}: 1" for n in range(1_000))
+    read = ", ".join(f'"{{{{ steps.a.result.x{n} }}}}"' for n in range(1_000))
+    text = f"""
+workflow:
+  - step: a
+    tool: {{ kind: noop, result: {{ {fields} }} }}
+    next: {{ arcs: [{{ step: b }}] }}
+  - step: b
+    loop: {{ in: [{{ {fields} }}], iterator: each }}
+    tool: {{ kind: noop, result: [{read}] }}
+"""
+    started = process_time()
+    playbook, found = check(completed(text.replace("steps.a.result", source)))
+    assert playbook is not None and len([d for d in found if d.code == "W515"]) == 1_000
+    assert process_time() - started < 10
+    assert all(len(d.hint) < 500 for d in found)
+
+
+def test_a_value_that_an_alias_repeats_is_judged_at_each_step() -> None:
+    text = """
+workflow:
+  - step: a
+    tool: { kind: noop }
+    args: { q: { one: 1 } }
+    next: { arcs: [{ step: b, args: &kept { y: "{{ args.q }}" } }] }
+  - step: b
+    tool: { kind: noop, result: "{{ args.y.one }}" }
+    args: { q: { two: 2 } }
+    next: { arcs: [{ step: c, args: *kept }] }
+  - step: c
+    tool: { kind: noop, result: "{{ args.y.two }}" }
+"""
+    playbook, found = check(completed(text))
+    assert playbook is not None and [str(d) for d in found if d.code == "W515"] == []
 
 
 def test_values_that_depend_on_each_other_have_no_shape() -> None:

@@ -25,6 +25,10 @@ def test_orders(noetl):
     assert (played.status, played.path, played.result["data"]) == ("completed", ["fetch"], [1, 2])
     assert played.calls_of("fetch")[0]["url"] == "http://shop.example/orders"
 
+def test_a_text_of_json(noetl):
+    assert noetl.run('{"workflow": [{"step": "a", "tool": {"kind": "noop", "result": "' + "x" * 300 + '"}}],'
+        ' "apiVersion": "noetl.io/v2", "kind": "Playbook", "metadata": {"name": "a", "path": "a"}}').result == "x" * 300
+
 def test_missing(noetl):
     noetl.run("flow.yaml")
 """
@@ -76,5 +80,5 @@ def test_the_fixture_runs_playbooks_and_costs_other_projects_nothing(tmp_path: P
     command = [sys.executable, "-m", "pytest", "-q", "-p", PLUGIN, "--rootdir", str(tmp_path), "test_flow.py"]
     alone = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # loading those of this repository takes seconds
     done = subprocess.run(command, cwd=tmp_path, env=alone, capture_output=True, text=True, check=False)
-    assert "1 failed, 2 passed" in done.stdout, done.stdout + done.stderr
+    assert "1 failed, 3 passed" in done.stdout, done.stdout + done.stderr
     assert "AssertionError: task fetch.page: no outcome is scripted, and it would touch the world" in done.stdout

@@ -14,11 +14,14 @@ if TYPE_CHECKING:
 DERIVED: Final = ("token", "run", "tokens")
 """Derived ids, which differ whenever other fields differ."""
 
+ALIGNED: Final = 400
+"""Events of both lists that are aligned, which takes time by their cube. Longer lists differ from their first difference on."""
+
 
 def event_changes(recorded: Sequence[Mapping[str, Any]], decided: Sequence[Mapping[str, Any]]) -> Iterator[EventChange]:
     """Yield each event that only one of the lists has, and each field in which events of both differ."""
     names = [event["name"] for event in recorded], [event["name"] for event in decided]
-    for word, a, b, c, d in SequenceMatcher(None, *names, autojunk=False).get_opcodes():
+    for word, a, b, c, d in _alignment(*names):
         if word == "equal":
             for one, other in zip(recorded[a:b], decided[c:d], strict=True):
                 for path, before, after in fields(one["data"], other["data"]):
@@ -30,6 +33,15 @@ def event_changes(recorded: Sequence[Mapping[str, Any]], decided: Sequence[Mappi
             yield {"event": event["name"], "recorded": _data(event)}
         for event in decided[c:d]:
             yield {"event": event["name"], "decided": _data(event)}
+
+
+def _alignment(one: list[str], other: list[str]) -> list[tuple[str, int, int, int, int]]:
+    """Return how to make the second list of the first, as `SequenceMatcher.get_opcodes` does."""
+    if len(one) + len(other) <= ALIGNED:
+        return [*SequenceMatcher(None, one, other, autojunk=False).get_opcodes()]
+    shorter = min(len(one), len(other))
+    same = next((n for n in range(shorter) if one[n] != other[n]), shorter)
+    return [("equal", 0, same, 0, same), ("replace", same, len(one), same, len(other))]
 
 
 def _data(event: Mapping[str, Any]) -> str:

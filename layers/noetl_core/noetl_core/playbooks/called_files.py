@@ -9,6 +9,7 @@ from pathlib import Path
 
 import yaml
 
+from noetl_core.dsl.fields.playbook import PLAYBOOK_PATH
 from noetl_core.dsl.model import Playbook
 from noetl_core.dsl.parse import digest_of, parse_playbook
 from noetl_core.dsl.reading.diagnostics import InvalidPlaybook
@@ -46,7 +47,7 @@ def with_paths(text: str, file: Path) -> str:
     for node in sorted(_named_files(root), key=lambda named: named.start, reverse=True) if root is not None else ():
         path = _path_of(file.parent / node.value, "")
         at = node.start + (1 if node.style else 0)
-        if path is not None and text.startswith(node.value, at):
+        if path is not None and PLAYBOOK_PATH.match(path) and text.startswith(node.value, at):
             text = f"{text[:at]}{path}{text[at + len(node.value) :]}"
     return text
 

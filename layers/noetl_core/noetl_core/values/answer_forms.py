@@ -3,15 +3,17 @@ same."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from noetl_core.values import strict_json
 from noetl_core.values.frozen import frozen
 
 _APPROVALS: Final = re.compile(r"appr|accept|allow|confirm|agree|^ok$", re.IGNORECASE)
 """Names of decisions that are approvals."""
+_OPPOSITES: Final = re.compile(r"dis|un|non|not|no_|never|without|need|requir|request|await|pending", re.IGNORECASE)
+"""Parts of names such as `disapproved`, for which true is no approval."""
 TYPES: Final = ("boolean", "integer", "number", "string")
 """Types with a field of their own. Other values are written as JSON."""
 
@@ -39,7 +41,7 @@ def decision_of(schema: Any) -> dict[str, str] | None:
     if len(found) != 1:
         return None
     (field,) = found
-    approval = _APPROVALS.search(field.name) is not None
+    approval = _APPROVALS.search(field.name) is not None and _OPPOSITES.search(field.name) is None
     yes, no = ("Approve", "Reject") if approval else (f"{field.title}: yes", f"{field.title}: no")
     return {"key": field.name, "yes": yes, "no": no}
 
@@ -72,7 +74,7 @@ def answer_of(schema: Any, texts: Mapping[str, str], decided: str | None = None)
             raise ValueError(f"{field.title or 'the answer'} is missing")
         elif field.required:
             found[field.name] = ""
-    return found.get("") if "" in {f.name for f in fields_of(schema)} else found
+    return found if isinstance(schema, Mapping) and schema.get("properties") else found.get("")
 
 
 def _type_of(schema: Mapping[str, Any]) -> str:
@@ -86,9 +88,13 @@ def _type_of(schema: Mapping[str, Any]) -> str:
 def _value(field: FormField, text: str) -> Any:
     if field.type == "string":
         return text
-    if field.type == "enum" and text.isdecimal() and int(text) < len(field.schema["enum"]):
+    if field.type == "enum":
+        numbers = [str(n) for n in range(len(field.schema["enum"]))]
+        if text not in numbers:
+            raise ValueError(f"{field.title or 'the answer'} must be one of the choices")
         return field.schema["enum"][int(text)]
     try:
-        return json.loads(text)
+        return strict_json.loads(text)
     except ValueError:
-        raise ValueError(f"{field.title or 'the answer'} must be {'a number' if field.type in TYPES else 'JSON'}") from None
+        wanted = {"boolean": "yes or no", "integer": "a number", "number": "a number"}.get(field.type, "JSON")
+        raise ValueError(f"{field.title or 'the answer'} must be {wanted}") from None

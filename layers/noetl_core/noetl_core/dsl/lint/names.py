@@ -75,6 +75,10 @@ class Names:
         self.suggestions -= 1
         return suggest(name, known) if self.suggestions >= 0 else ""
 
+    def close(self, name: str, known: frozenset[str]) -> str:
+        self.suggestions -= 1
+        return close(name, known) if self.suggestions >= 0 else ""
+
 
 def names(lint: Lint, called: Called | None = None) -> None:
     """Report W515 for every name that nothing binds, and W516 for every workload key that nothing reads."""
@@ -287,7 +291,8 @@ def _check_scalar(bound: Names, scalar: Node, scope: Scope) -> None:
             reported = True
             lint.report_read("W515", scalar, read, *found)
     if not reported and scalar.value in lint.r.compiled:
-        for miss in misspelt(lint.r.compiled[scalar.value], bound.shapes.roots if scope.env is None else scope.env):
+        env = bound.shapes.roots if scope.env is None else scope.env
+        for miss in misspelt(lint.r.compiled[scalar.value], env, bound.close):
             lint.report_read("W515", scalar, miss.read, miss.message, miss.hint)
 
 

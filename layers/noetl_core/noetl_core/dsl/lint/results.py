@@ -13,6 +13,8 @@ from noetl_core.dsl.model import UNSET, Task
 from noetl_core.dsl.reading.diagnostics import suggest
 from noetl_core.expr import METHODS, is_template
 
+LISTED: Final = 40
+"""Names in a hint."""
 ALWAYS: Final = words("data result results stats")
 """Names that other dialects read of any result."""
 _PAIR: Final = words("key value")
@@ -61,5 +63,7 @@ def misspelt_outcome(path: tuple[str, ...]) -> tuple[str, str] | None:
 
 
 def it_has(names: Iterable[str]) -> str:
-    """Return a hint that lists names."""
-    return f"it has {', '.join(sorted(names))}"
+    """Return a hint that lists names, the first of many."""
+    every = sorted(names)
+    more = f" and {len(every) - LISTED} more" if len(every) > LISTED else ""
+    return f"it has {', '.join(every[:LISTED])}{more}"

@@ -21,6 +21,8 @@ from noetl_core.values.frozen import frozen
 
 DEEPEST: Final = 12
 """Levels of a value that have a shape."""
+MOST_WITHIN: Final = 20
+"""Templates evaluated within each other."""
 _ANSWERED: Final = {"llm": "data", "callback": ""}
 """Kinds whose answer fits the input `schema`, and the field of the result that has it."""
 
@@ -55,6 +57,7 @@ class Shape:
 
 
 Lazy = Callable[[], Shape | None]
+"""Computes a shape, once: many templates read it."""
 Env = Mapping[str, Lazy]
 """The shapes of the names that a template reads."""
 Evaluate = Callable[[str, Env], Shape | None]
@@ -64,6 +67,18 @@ Evaluate = Callable[[str, Env], Shape | None]
 def unknown() -> Shape | None:
     """Return no shape."""
     return None
+
+
+def once(compute: Lazy) -> Lazy:
+    """Return a function that computes a shape when it is first needed, and keeps it."""
+    kept: list[Shape | None] = []
+
+    def get() -> Shape | None:
+        if not kept:
+            kept.append(compute())
+        return kept[0]
+
+    return get
 
 
 def mapping(fields: Iterable[str], known: Mapping[str, Lazy] | None = None, *, closed: bool = True) -> Shape:
@@ -84,7 +99,7 @@ def table(columns: Iterable[str] | None, more: Iterable[str] = ()) -> Shape:
 
 def joined(shapes: Iterable[Shape | None]) -> Shape | None:
     """Return the shape of a value that has one of these shapes: it may have the fields of all."""
-    every = list(shapes)
+    every = list({id(shape): shape for shape in shapes}.values())
     known = [shape for shape in every if shape is not None]
     if not known or len(known) < len(every):
         return None
@@ -100,7 +115,7 @@ def joined(shapes: Iterable[Shape | None]) -> Shape | None:
 
 
 def _join(some: list[Lazy]) -> Lazy:
-    return some[0] if len(some) == 1 else lambda: joined(one() for one in some)
+    return some[0] if len(some) == 1 else once(lambda: joined(one() for one in some))
 
 
 def of_value(value: Any, evaluate: Callable[[str], Shape | None], depth: int = 0) -> Shape | None:
@@ -110,14 +125,14 @@ def of_value(value: Any, evaluate: Callable[[str], Shape | None], depth: int = 0
     if depth > DEEPEST or not isinstance(value, dict | list) or not value:
         return None
     if isinstance(value, list):
-        return listed(lambda: joined(of_value(element, evaluate, depth + 1) for element in value))
+        return listed(once(lambda: joined(of_value(element, evaluate, depth + 1) for element in value)))
     if any(not isinstance(key, str) or is_template(key) for key in value):
         return None
     return Shape({key: _later(part, evaluate, depth + 1) for key, part in value.items()}, closed=True)
 
 
 def _later(part: Any, evaluate: Callable[[str], Shape | None], depth: int) -> Lazy:
-    return lambda: of_value(part, evaluate, depth)
+    return once(lambda: of_value(part, evaluate, depth))
 
 
 def of_schema(schema: Any) -> Shape | None:
@@ -132,14 +147,15 @@ def of_schema(schema: Any) -> Shape | None:
 
 
 def _of_part(part: Any) -> Lazy:
-    return lambda: of_schema(part)
+    return once(lambda: of_schema(part))
 
 
 class Shapes:
     """The shapes of a playbook's values, each computed when it is first needed. A value that depends on itself has none."""
 
     def __init__(self, lint: Lint, evaluate: Evaluate, called: Callable[[Task], Playbook | None]) -> None:
-        self._lint, self._playbook, self._evaluate, self._called = lint, lint.playbook, evaluate, called
+        self._lint, self._playbook, self._called = lint, lint.playbook, called
+        self._value_of, self._within_each_other = evaluate, 0
         self._known: dict[object, Shape | None] = {}
         steps = {step.name: self._of(("step", step.name), partial(self._step, step)) for step in self._playbook.steps}
         self._written = frozenset(name for name, *_ in self._writes())
@@ -147,8 +163,8 @@ class Shapes:
         self.roots: Env = _Bare(
             {
                 "workload": self._of("workload", self._workload),
-                "steps": lambda: Shape({name: self._of_step(one) for name, one in steps.items()}),
-                "ctx": lambda: Shape({name: self._of(("ctx", name), partial(self._ctx, name)) for name in self._written}),
+                "steps": once(lambda: Shape({name: self._of_step(one) for name, one in steps.items()})),
+                "ctx": once(lambda: Shape({name: self._of(("ctx", name), partial(self._ctx, name)) for name in self._written})),
             }
         )
         """The names that all templates read."""
@@ -157,13 +173,24 @@ class Shapes:
     def _of(self, key: object, compute: Lazy) -> Lazy:
         """Return a function that computes a shape once; while it does, the shape is unknown."""
 
-        def once() -> Shape | None:
+        def get() -> Shape | None:
             if key not in self._known:
                 self._known[key] = None
                 self._known[key] = compute()
             return self._known[key]
 
-        return once
+        return get
+
+    def _evaluate(self, text: str, env: Env) -> Shape | None:
+        if self._within_each_other >= MOST_WITHIN:
+            return None
+        self._within_each_other += 1
+        try:
+            return self._value_of(text, env)
+        except RecursionError:  # of deep templates
+            return None
+        finally:
+            self._within_each_other -= 1
 
     # --- names of a place -----------------------------------------------------------------------------------------------
 
@@ -206,13 +233,17 @@ class Shapes:
             for arc in source.router.arcs if source.router is not None else ():
                 if arc.step == step.name:
                     for name, value in arc.args.items():
-                        arriving.setdefault(name, []).append(self._value(value, partial(self.around, source)))
+                        arriving.setdefault(name, []).append(self._value(source, value, partial(self.around, source)))
         for name, value in step.args.items():
-            arriving.setdefault(name, []).append(self._value(value, lambda: self.around(step)))
+            arriving.setdefault(name, []).append(self._value(step, value, lambda: self.around(step)))
         return Shape({name: _join(some) for name, some in arriving.items()})
 
-    def _value(self, value: Any, env: Callable[[], Env]) -> Lazy:
-        return self._of(("value", id(value)), lambda: of_value(value, lambda text: self._evaluate(text, env())))
+    def _value(self, step: Step, value: Any, env: Callable[[], Env]) -> Lazy:
+        """Return the shape of a value at a step; by an alias, one value may be at several."""
+        return self._of(("value", step.name, id(value)), partial(self._read, value, env))
+
+    def _read(self, value: Any, env: Callable[[], Env]) -> Shape | None:
+        return of_value(value, lambda text: self._evaluate(text, env()))
 
     def _iter(self, step: Step) -> Shape | None:
         fields: dict[str, Lazy] = {}
@@ -238,7 +269,7 @@ class Shapes:
         schema = of_schema(self._playbook.inputs or {})
         fields: dict[str, Lazy] = {} if schema is None or schema.fields is None else dict(schema.fields)
         for name, value in self._playbook.workload.items():
-            fields.setdefault(name, partial(_default, value))
+            fields.setdefault(name, once(partial(_default, value)))
         return Shape(fields)
 
     def _writes(
@@ -263,11 +294,11 @@ class Shapes:
         """Return the shape of a value of ctx, if every write of it has one. Loops may reduce what they write."""
         if any(step.loop is not None and name in {*step.set_ctx, *_ctx_of(step)} for step in self._playbook.steps):
             return None
-        every = [None if env is None else self._value(value, env)() for written, value, env in self._writes() if written == name]
+        every = [None if env is None else self._read(value, env) for written, value, env in self._writes() if written == name]
         return joined(every)
 
     def _of_step(self, result: Lazy) -> Lazy:
-        return lambda: Shape({"result": result})
+        return once(lambda: Shape({"result": result}))
 
     def _step(self, step: Step) -> Shape | None:
         """Return the shape of a step's result: that of its last task, where it always ends with it; of a loop, a list of them."""
@@ -347,7 +378,7 @@ def _opened(shape: Shape | None) -> Shape | None:
 
 
 def _later_opened(one: Lazy) -> Lazy:
-    return lambda: _opened(one())
+    return once(lambda: _opened(one()))
 
 
 class _Bare(dict[str, Lazy]):

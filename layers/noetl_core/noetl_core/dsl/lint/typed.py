@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Final
 
@@ -15,8 +15,6 @@ from noetl_core.expr import METHODS, Compiled, Read, views
 from noetl_core.expr.lexer import Line
 from noetl_core.values.frozen import frozen
 
-DEEPEST: Final = 40
-"""Templates evaluated within each other."""
 NAMESPACES: Final = frozenset({"workload", "ctx", "args", "iter", "steps", "event", "outcome"})
 """Names whose fields are judged by `names`."""
 _SAME: Final = frozenset(
@@ -49,11 +47,15 @@ class Misspelt:
     hint: str
 
 
-class Evaluation:
-    """Evaluates one template; `found` has the reads of fields that do not exist."""
+Near = Callable[[str, frozenset[str]], str]
+"""Returns the nearest name of a set, or nothing."""
 
-    def __init__(self, env: Env) -> None:
-        self._env = env
+
+class Evaluation:
+    """Evaluates one template; `found` has the reads of fields that do not exist, if `near` is there to name others."""
+
+    def __init__(self, env: Env, near: Near | None = None) -> None:
+        self._env, self._near = env, near
         self.found: list[Misspelt] = []
 
     def template(self, compiled: Compiled) -> Shape | None:
@@ -135,9 +137,9 @@ class Evaluation:
         return base.get(name)
 
     def _miss(self, node: nodes.Node, base: Shape, name: str, soft: bool) -> None:
-        assert base.fields is not None
+        if soft or self._near is None or base.fields is None:
+            return
         known = views.names(frozenset(base.fields)) - ALWAYS
-        near = close(name, known)
         root = node
         while isinstance(root, nodes.Getattr | nodes.Getitem | nodes.Filter):
             if root.node is None:
@@ -146,7 +148,10 @@ class Evaluation:
         text = _text(node)
         if name == "result" and text.startswith("steps.") and text.count(".") == 2:  # dsl.dialect has a finding of its own
             return
-        if soft or not isinstance(root, nodes.Name) or not (base.closed or near) or text in NAMESPACES:
+        if not isinstance(root, nodes.Name) or text in NAMESPACES:
+            return
+        near = self._near(name, known)
+        if not (base.closed or near):
             return
         line = root.lineno
         read = Read((root.name,), int(line), line.column if isinstance(line, Line) else 1)
@@ -222,9 +227,9 @@ def _text(node: nodes.Node) -> str:
     return ""
 
 
-def misspelt(compiled: Compiled, env: Env) -> Iterator[Misspelt]:
+def misspelt(compiled: Compiled, env: Env, near: Near = close) -> Iterator[Misspelt]:
     """Yield the reads of fields that the values of a template do not have."""
-    evaluation = Evaluation(env)
+    evaluation = Evaluation(env, near)
     evaluation.template(compiled)
     yield from evaluation.found
 

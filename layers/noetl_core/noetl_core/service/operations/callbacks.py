@@ -64,13 +64,15 @@ def answer_question(on: Operations, request: AnswerQuestion) -> str:
         found = callbacks.question(control, request.token)
         if not found.ready:
             return _page(on, request.token, "answer")
-        data = answer_forms.answer_of(found.asked.get("schema"), texts, request.form.get("decision"))
+        try:
+            data = answer_forms.answer_of(found.asked.get("schema"), texts, request.form.get("decision"))
+        except ValueError as error:
+            return _page(on, request.token, "answer", texts, [str(error)])
         callbacks.answer(control, request.token, data)
     except callbacks.Answered:
         return question_page.notice("Already answered", "Somebody has answered this question before, and otherwise.", 409)
-    except (callbacks.Unfit, ValueError) as error:
-        wrong = error.wrong if isinstance(error, callbacks.Unfit) else [str(error)]
-        return _page(on, request.token, "answer", texts, wrong)
+    except callbacks.Unfit as unfit:
+        return _page(on, request.token, "answer", texts, unfit.wrong)
     except (callbacks.Forged, NotFound, callbacks.Gone):
         return _page(on, request.token, "answer")
     return question_page.notice("Thank you", "Your answer has been recorded. You can close this page.", 200)

@@ -71,7 +71,7 @@ def page(
     searched = 0
     while True:
         if one is not None:
-            heads: Sequence[Head] = [one] if _is_listed(one, status, path, first, where) else []
+            heads: Sequence[Head] = [one] if _is_listed(one, control.clock.now(), status, path, first, where) else []
         else:
             heads = control.index.heads("running" if chosen else status, path, first, limit=most, before=last, where=where)
         fit = [head for head in heads if fits(head)]
@@ -110,10 +110,13 @@ def _has(head: Head, text: str) -> bool:
     return any(text in each.lower() for each in texts)
 
 
-def _is_listed(head: Head, status: str | None, path: str | None, since: int | None, where: Mapping[str, str] | None) -> bool:
-    """Return whether the index would list a head, which was read directly."""
+def _is_listed(
+    head: Head, now: int, status: str | None, path: str | None, since: int | None, where: Mapping[str, str] | None
+) -> bool:
+    """Return whether the index would list a head, which was read directly: expired ones may be there for a while."""
     return (
-        (status is None or head.status == ("running" if status in DOING else status))
+        (not head.expires_at or head.expires_at >= now // SECOND)
+        and (status is None or head.status == ("running" if status in DOING else status))
         and path in (None, head.path)
         and (since is None or head.started_at >= since)
         and (where is None or is_found(head, where))
