@@ -329,7 +329,9 @@ class _Reader:
 
     def _calls(self, calls: Node | None, playbooks: list[Playbook], what: str) -> None:
         """Check the names of tasks whose calls are expected, unless the playbook may call others, whose tasks are not known."""
-        if calls is None or any(task.kind in CALLERS for one in playbooks for step in one.steps for task in step.tasks):
+        if calls is None or any(one.executor.on_failure for one in playbooks):
+            return
+        if any(task.kind in CALLERS for one in playbooks for step in one.steps for task in step.tasks):
             return
         tasks = {name: None for one in playbooks for name in task_names(one) if "#" not in name}
         for name in calls.value.keys() - tasks.keys():
