@@ -91,6 +91,7 @@ UNUSED = (
     "duckdb/query_graph",
     "httpcore/_backends/trio.py",
     "httpx/_main.py",  # its command line
+    "multidict/_multidict_py.py",  # what its extension is there for
     "multidict/_testcapi*",
     "packaging/dependency_groups.py",
     "packaging/direct_url.py",  # it is requirements that are read, of all that it knows
