@@ -141,7 +141,7 @@ result = [parts > 1, back == data]
 def test_libraries_connect_to_allowed_addresses_and_to_no_others(
     python: Python, monkeypatch: pytest.MonkeyPatch, client: str
 ) -> None:
-    """Those of Python, and one in C (`libpq`)."""
+    """Opens sockets from Python, and one from C (`libpq`)."""
     monkeypatch.setenv("NOETL_HTTP_ALLOW_PRIVATE", f"{ALLOWED}/32")
     listener = socket.socket()
     listener.bind(("0.0.0.0", 0))

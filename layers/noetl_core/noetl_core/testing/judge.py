@@ -90,10 +90,10 @@ def _events(case: Case, played: Played) -> Iterator[Finding]:
         return
     events = played.events()
     if "events" in expect and (wrong := match.history(expect["events"], events)) is not None:
-        yield Finding(_line(case, "expect.events"), f"{wrong}\n{_indented(shown(events[-SHOWN:]))}")
+        yield Finding(_line(case, "expect.events"), f"{wrong}\n{_indented(event_lines(events[-SHOWN:]))}")
     for pattern in expect.get("never", []):
         if found := [event for event in events if match.is_event(pattern, event)]:
-            yield Finding(_line(case, "expect.never"), f"there is an event {_text(pattern)}\n{_indented(shown(found[:1]))}")
+            yield Finding(_line(case, "expect.never"), f"there is an event {_text(pattern)}\n{_indented(event_lines(found[:1]))}")
     for pattern, number in expect.get("count", {}).items():
         count = sum(match.is_event(pattern, event) for event in events)
         if count != number:
@@ -163,7 +163,7 @@ def _failure(error: Mapping[str, Any]) -> str:
     return f"{error.get('kind')} in {place}: {error.get('message')}" if place else f"{error.get('kind')}: {error.get('message')}"
 
 
-def shown(events: Sequence[Mapping[str, Any]]) -> str:
+def event_lines(events: Sequence[Mapping[str, Any]]) -> str:
     """Return a history, a line for each event."""
     lines = []
     for event in events:

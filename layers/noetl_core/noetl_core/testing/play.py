@@ -15,7 +15,7 @@ from noetl_core.control.core import Control
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine.ids import execution_id_at
 from noetl_core.playbooks.called_files import called
-from noetl_core.ports import NotFound
+from noetl_core.ports import Forbidden, NotFound
 from noetl_core.runtime.embedded import Execution, read_playbook, register_called, text_of
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.service.operations.base import Operations, cursor_key
@@ -47,10 +47,10 @@ class PlayedSecrets:
         return found
 
     def put(self, name: str, value: Mapping[str, Any]) -> None:
-        raise NotImplementedError("a test stores no credentials")
+        raise Forbidden("a test stores no credentials")
 
     def delete(self, name: str) -> None:
-        raise NotImplementedError("a test stores no credentials")
+        raise Forbidden("a test stores no credentials")
 
     def names(self) -> Iterable[str]:
         return sorted(self._secrets)
