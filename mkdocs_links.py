@@ -1,4 +1,4 @@
-"""A hook of MkDocs: links from `docs` to other files of the repository.
+"""A hook of MkDocs: links from `docs` to other files of the repository, and the weights of pages in the search.
 
 On GitHub such a link leads to the file. The site has no such file, so the link leads to the repository's page of it, or, where
 the site is built without an address of the repository, to a copy of the file in the site. A link to nothing stops the build.
@@ -18,11 +18,21 @@ from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parent
 LINK = re.compile(r"(?<=\]\()(?!https?:|#)([^)#\s]+)")
+BOOSTS = {
+    "questions.md": 500,
+    "recipes/": 4,
+    "events.md": 0.01,
+    "conformance.md": 0.001,
+    "decisions.md": 0.01,
+    "language/lint/": 0.1,
+}
+"""The weight in the search of pages whose path begins with this: answers come before lists of details."""
 
 
 def on_page_markdown(text: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Return `text` with its links out of `docs` rewritten. Raises `PluginError`."""
+    """Return `text` with its links out of `docs` rewritten, and set the page's weight. Raises `PluginError`."""
     folder = Path(page.file.abs_src_path or "").parent
+    page.meta["search"] = {"boost": next((boost for path, boost in BOOSTS.items() if page.file.src_uri.startswith(path)), 1)}
 
     def rewritten(link: re.Match[str]) -> str:
         path = Path(os.path.normpath(folder / link[1]))
