@@ -280,7 +280,9 @@ TYPES = {"buckets": "AWS::S3::Bucket", "queues": "AWS::SQS::Queue", "tables": "A
 
 
 def test_every_kind_names_what_is_tried_here_or_says_why_not() -> None:
-    assert {*BUILT_IN, *FOR_LOOPS, *PLUGINS} == {*WAYS, *NAMES_NOTHING}
+    assert {*BUILT_IN, *FOR_LOOPS, *PLUGINS} == {*WAYS, *NAMES_NOTHING}, (
+        "enter each kind in WAYS, or in NAMES_NOTHING with the reason"
+    )
     assert set(TYPES.values()) == set(REACHED)
     assert {sort for ways in WAYS.values() for sort in ways} == set(TYPES) == {right.own for right in rights.RIGHTS if right.own}
 

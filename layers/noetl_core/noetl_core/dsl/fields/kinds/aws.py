@@ -1,4 +1,4 @@
-"""The kinds for services of AWS: `s3`, `sqs`, `sns`, `eventbridge`, `email`, `dynamodb` and `lambda`."""
+"""The kinds for services of AWS."""
 
 from __future__ import annotations
 

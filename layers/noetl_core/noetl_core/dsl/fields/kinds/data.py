@@ -1,4 +1,4 @@
-"""The kinds for data: `duckdb`, `postgres`, `transfer`, `noop`, `store`, `kv`, `artifact` and `secrets`."""
+"""The kinds that query, move or keep data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kinds that call services with a known protocol: `llm` and `mcp`."""
+"""The kinds that call services with a known protocol."""
 
 from __future__ import annotations
 
