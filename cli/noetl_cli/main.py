@@ -66,7 +66,7 @@ def _code() -> int:
 
 
 def _is_garbled(argument: str) -> bool:
-    """Return whether an argument has bytes that are no text; names of files may have them."""
+    """Return whether an argument has bytes that are not text; names of files may have them."""
     try:
         argument.encode()
     except UnicodeEncodeError:

@@ -69,7 +69,7 @@ def _read_item(c: Context, number: int, item: Entry) -> list[CaseEntry]:
     if not any(found[:4]):
         word = unknown[0] if unknown else ""
         hint = suggest(word, EVENTS) or f"the dialect has {', '.join(EVENTS)}"
-        c.refuse(when, f'"{word}" is no event of the case dialect' if word else "when asks for no event", hint)
+        c.refuse(when, f'"{word}" is not an event of the case dialect' if word else "when asks for no event", hint)
         return []
     enter, ok, error, leaving = found
     actions = _actions(c, entry)
@@ -119,7 +119,7 @@ def _actions(c: Context, entry: Map) -> list[Entry]:
         if action.key not in ACTIONS and not action.key.startswith("x-"):
             c.refuse(
                 action,
-                f'"{action.key}" is no action of the case dialect',
+                f'"{action.key}" is not an action of the case dialect',
                 suggest(action.key, ACTIONS) or f"it has {', '.join(ACTIONS)}",
             )
     return [a for a in out if not a.key.startswith("x-")]

@@ -162,7 +162,7 @@ def _then(c: Context, body: Map, parallel: bool) -> Map:
     for e in body.entries:
         e.raw = None
         if e.key not in DIRECTIVE_KEYS and not e.key.startswith("x-"):
-            c.refuse(e, f'"{e.key}" is no directive of eval', f"known: {', '.join(DIRECTIVE_KEYS)}")
+            c.refuse(e, f'"{e.key}" is not a directive of eval', f"known: {', '.join(DIRECTIVE_KEYS)}")
     backoff = body.get("backoff")
     if isinstance(backoff, Scalar) and backoff.value == "fixed":
         body.put("backoff", "none")

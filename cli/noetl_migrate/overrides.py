@@ -33,7 +33,7 @@ class Overrides:
         known = KINDS.get(str(text_of(tool.get("kind"))))
         for key, given in fields.items():
             if known is not None and key not in known.accepted:
-                self.c.refuse(given[0][0], f'"{key}" is no input of the tool')
+                self.c.refuse(given[0][0], f'"{key}" is not an input of the tool')
             elif known is not None and key in known.raw:
                 self.c.refuse(given[0][0], f"{key} is a program and no template", "make what changes an argument")
             elif all(isinstance(v, Map) for _, v in given):

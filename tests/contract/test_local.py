@@ -182,7 +182,7 @@ class TestLocalSealer(SealerContract):
 
     def test_a_file_that_is_no_key_is_said_to_be_none(self, tmp_path: Path) -> None:
         (tmp_path / "seal.key").write_bytes(b"short")
-        with pytest.raises(CorruptLog, match="is no key"):
+        with pytest.raises(CorruptLog, match="is not a key"):
             LocalSealer(file_key(tmp_path / "seal.key")).seal(b"x", {})
 
 

@@ -78,7 +78,7 @@ def backend(on: str | None, store: str | None, execution_id: str | None = None) 
     """Return the backend for `local`, `stack` or the URL of an API. Without `on`, for an existing execution: the local store if
     it has the execution, otherwise the stack."""
     if execution_id is not None and not (execution_id.isascii() and execution_id.isdecimal()):
-        raise Exit(USAGE, f"{execution_id} is no execution's id: a number is expected, digits of its end, or {LAST}")
+        raise Exit(USAGE, f"{execution_id} is not the id of an execution: a number is expected, digits of its end, or {LAST}")
     if on is not None and on != "local":
         return _stack(None if on == "stack" else on)
     local_store = store or default_store()

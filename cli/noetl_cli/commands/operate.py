@@ -169,7 +169,7 @@ def callback(
     said = json_of(error, "--error") if error is not None and error.lstrip().startswith(("{", "@")) else error
     execution_id = token.split(".")[0]
     if not (execution_id.isascii() and execution_id.isdecimal()):
-        raise Exit(USAGE, f"{token[:80]} is no callback's token: `noetl show ID` shows those an execution waits for")
+        raise Exit(USAGE, f"{token[:80]} is not a callback token: `noetl show ID` shows those an execution waits for")
     with closing(backend(on, store, execution_id)) as where:
         answer = where.api.callback_heartbeat(token) if heartbeat else where.api.answer_callback(token, given, said)
     output.done(f"{answer['execution_id']} {answer['callback']}", answer, output_)

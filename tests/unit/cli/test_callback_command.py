@@ -64,4 +64,4 @@ def test_tokens_that_are_none_and_two_answers_at_once_are_usage_errors(noetl: Ru
 def test_what_is_no_token_is_told_so(noetl: Run) -> None:
     done = noetl("callback", "hello")
     assert done.returncode == 2
-    assert "hello is no callback's token" in done.stderr
+    assert "hello is not a callback token" in done.stderr

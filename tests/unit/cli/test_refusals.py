@@ -53,7 +53,7 @@ def test_a_backfill_that_failed_says_how_it_goes_on(folder: Path) -> None:
         ("triggers retry 7", "no refused start has the id 7"),
         (
             "backfill team/report@1.5 --from 2026-03-28 --to 2026-03-29",
-            "'1.5' is no version of a playbook: a number, or an alias such as prod",
+            "'1.5' is not a version of a playbook: a number, or an alias such as prod",
         ),
         ("backfill team/report --from 2026-03-29 --to 2026-03-28", "from (2026-03-29) is not before to (2026-03-28)"),
         ("backfill team/report --from 2026-03-28 --to 2026-03-29 --parallel 0", "parallel must be a number from 1 to 100, not 0"),

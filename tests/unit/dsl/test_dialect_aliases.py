@@ -122,11 +122,11 @@ CURSOR = "cursor: {kind: postgres, auth: p, table: t, done: delete}, iterator: x
     ("text", "message", "hint"),
     [
         (one("{kind: shell, cmds: [date], script: ls}"), 'task "a_task" has cmds and script', "keep script"),
-        (one("{kind: mcp, url: http://x, method: tools/cal, tool: t}"), "'tools/cal' is no method that task \"a_task\" can call", 'did you mean "tools/call"?'),
+        (one("{kind: mcp, url: http://x, method: tools/cal, tool: t}"), "'tools/cal' is not a method that task \"a_task\" can call", 'did you mean "tools/call"?'),
         (flow(f"step: a\nloop: {{{CURSOR}, spec: {{frame: {{max_row: 3}}}}}}\ntool: {{kind: noop}}"), 'unknown key "max_row" in the frame of a cursor', 'did you mean "max_rows"?'),
         (one("{kind: noop, assert: {expect: [x]}}"), 'unknown key "expect" in assert of task "a_task"', 'did you mean "expects"?'),
         (one("{kind: playbook, task: x/y}"), 'task "a_task" (playbook) has no path', "add path"),
-        (one("{kind: playbook, path: ./x.yaml}"), 'path of task "a_task": "./x.yaml" is no path of a playbook', "a playbook is called by the path in its metadata, or by its file in the same folder"),
+        (one("{kind: playbook, path: ./x.yaml}"), 'path of task "a_task": "./x.yaml" is not the path of a playbook', "a playbook is called by the path in its metadata, or by its file in the same folder"),
         (one("{kind: mcp, server: s, tool: t}"), 'unknown key "server" in task "a_task"', "url: the address of the server"),
         (one("{kind: noop, iterator: {items: [1], item: x}}"), 'unknown key "iterator" in task "a_task"', "the step has the loop: loop: { in: ..., iterator: ... }"),
         (flow(f"step: a\n{PLAIN}\nnext: {{arcs: [{{step: a, cond: x}}]}}"), 'unknown key "cond" in arc 0 of step "a"', 'did you mean "when"?'),

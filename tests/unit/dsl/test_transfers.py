@@ -17,9 +17,9 @@ def moving(source: str, target: str = INTO) -> str:
 @pytest.mark.parametrize(
     ("text", "message", "hint"),
     [
-        (moving("{kind: snowflke, query: q}"), "'snowflke' is no kind of source (task \"a_task\")", 'did you mean "snowflake"?'),
-        (moving("{kind: 5}"), "5 is no kind of source (task \"a_task\")", "one of rows, postgres, duckdb, http, s3, snowflake"),
-        (moving("{rows: []}", "{kind: snowflake, table: t}"), "'snowflake' is no kind of target (task \"a_task\")", "one of postgres, duckdb, s3"),
+        (moving("{kind: snowflke, query: q}"), "'snowflke' is not a kind of source (task \"a_task\")", 'did you mean "snowflake"?'),
+        (moving("{kind: 5}"), "5 is not a kind of source (task \"a_task\")", "one of rows, postgres, duckdb, http, s3, snowflake"),
+        (moving("{rows: []}", "{kind: snowflake, table: t}"), "'snowflake' is not a kind of target (task \"a_task\")", "one of postgres, duckdb, s3"),
     ],
 )  # fmt: skip
 def test_an_unknown_kind_is_told_with_the_nearest(text: str, message: str, hint: str) -> None:

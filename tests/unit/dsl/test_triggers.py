@@ -77,10 +77,10 @@ def test_what_is_dumped_is_read_back() -> None:
 @pytest.mark.parametrize(
     ("written", "found"),
     [
-        ('schedule: "0 0 31 2 *"', '7:21 E131 schedule of trigger 0: "0 0 31 2 *" is no cron expression: bad day-of-month'),
-        ('schedule: "* * * 2 MON#6"', "is no cron expression: bad day-of-week"),
-        ('schedule: "0 2 * *"', '"0 2 * *" is no cron expression (five fields: minute, hour, day of month, month, day of week)'),
-        ('schedule: "0 0 2 * * *"', "is no cron expression (five fields"),
+        ('schedule: "0 0 31 2 *"', '7:21 E131 schedule of trigger 0: "0 0 31 2 *" is not a cron expression: bad day-of-month'),
+        ('schedule: "* * * 2 MON#6"', "is not a cron expression: bad day-of-week"),
+        ('schedule: "0 2 * *"', '"0 2 * *" is not a cron expression (five fields: minute, hour, day of month, month, day of week)'),
+        ('schedule: "0 0 2 * * *"', "is not a cron expression (five fields"),
         ('schedule: "cron(0 2 * * ? *)"', "is of another dialect (without cron( ), five fields"),
         ('schedule: "rate(5 seconds)"', '"rate(5 seconds)" is not a rate (rate(5 minutes), or {rate: 5m})'),
         ("schedule: { rate: 30 }", "E124 rate of trigger 0 must be a whole number between 60 and 31,622,400"),
@@ -105,8 +105,8 @@ def test_what_is_dumped_is_read_back() -> None:
         ('schedule: "@daily", payload: { x: "{{ keychain.k.token }}" }', "E205 keychain.k.token in payload of trigger 0"),
         ('schedule: "@daily", payload: { x: "{{ trigger. }}" }', "E301 template"),
         ('schedule: "@daily", payload: [1]', "E112 payload of trigger 0 must be a mapping, not a list"),
-        ('schedule: "@daily", version: 1.5', "7:40 E131 version of trigger 0: '1.5' is no version of a playbook"),
-        ('schedule: "@daily", version: "pr od"', "E131 version of trigger 0: 'pr od' is no version of a playbook"),
+        ('schedule: "@daily", version: 1.5', "7:40 E131 version of trigger 0: '1.5' is not a version of a playbook"),
+        ('schedule: "@daily", version: "pr od"', "E131 version of trigger 0: 'pr od' is not a version of a playbook"),
         ('schedule: "@daily", enabled: yes', "E112 enabled of trigger 0 must be true or false"),
     ],
 )

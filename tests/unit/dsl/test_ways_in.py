@@ -106,7 +106,7 @@ WRONG: dict[str, tuple[str, str]] = {
     "webhook: {form: github, credential: hooks/x, id: X-Mine}": ("7:56 E131", "X-GitHub-Delivery, or body"),
     "webhook: {form: stripe, credential: hooks/x, id: body}": ("7:52 E114", "belongs to the form hmac"),
     "webhook: {form: hmac, credential: hooks/x}": ("7:16 E111", "which header holds the signature"),
-    "webhook: {form: hmac, credential: hooks/x, header: 'a b'}": ("7:58 E131", "is no name of a header"),
+    "webhook: {form: hmac, credential: hooks/x, header: 'a b'}": ("7:58 E131", "is not the name of a header"),
     "webhook: {form: hmac, credential: hooks/x, header: a, tolerance: 5m}": ("7:61 E114", "needs a timestamp that is signed"),
     "webhook: {form: hmac, credential: hooks/x, header: a, timestamp: t, tolerance: 5d}": ("7:86 E124", "between 1 and 86,400"),
     "webhook: {form: hmac, credential: hooks/x, header: a, timestamp: t, signed: '{body}'}": (
@@ -120,7 +120,7 @@ WRONG: dict[str, tuple[str, str]] = {
     "webhook: {form: slack, credential: hooks/x, match: {headers: []}}": ("7:68 E131", "a list of at least one value"),
     "upload: {prefix: reports/}": ("7:24 E131", '"uploads/reports/"'),
     "upload: {suffix: .csv}": ("7:15 E131", "neither a prefix nor a bucket"),
-    "upload: {bucket: A_B}": ("7:24 E131", "is no name of a bucket"),
+    "upload: {bucket: A_B}": ("7:24 E131", "is not the name of a bucket"),
     "{queue: a, timezone: Europe/Berlin}": ("7:18 E114", "belongs to a schedule, and this one is a queue"),
     "{queue: a, upload: {prefix: uploads/}}": ("7:18 E114", "has queue and upload"),
     "{queue: a, payload: {x: '{{ workload.y }}'}}": ("7:31 E208", "it reads trigger"),

@@ -138,7 +138,7 @@ IMPOSSIBLE = {
     "fetch: { error: { kind: db_deadlock } }": "a task of kind http has no error of kind db_deadlock; it has auth,",
     "fetch: { error: { kind: timeout }, http: { status: 404 } }": "status 404 is an error of kind not_found, not timeout",
     "fetch: { error: { kind: lost } }": "an error of kind lost comes from the engine, never from a task of kind http",
-    "fetch: { error: {}, http: { status: 201 } }": "status 201 is no error: write ok: {status: 201, data: ...}",
+    "fetch: { error: {}, http: { status: 201 } }": "status 201 is not an error: write ok: {status: 201, data: ...}",
     "save: { ok: [{ id: 1 }] }": "a task of kind postgres gives {rows, columns, row_count}: write ok: {rows: [...]}",
     "save: { ok: 5 }": "a task of kind postgres gives rows: write ok: {rows: [{column: value}]}",
     "save: { ok: { rows: [1] } }": "rows of kind postgres are mappings: write rows: [{column: value}]",

@@ -146,7 +146,7 @@ def test_a_replacement_is_one_transaction(copy: Copy, items: Items) -> None:
         ({"from": [{"id": 1}], "mode": "merge"}, "schema", "append, replace, upsert"),
         ({"from": [{"id": 1}], "mode": "upsert"}, "schema", "belong together"),
         ({"from": [{"id": 1}], "keys": ["id"]}, "schema", "belong together"),
-        ({"from": [{"name": "x"}], "mode": "upsert", "keys": ["id"]}, "schema", "none of the columns"),
+        ({"from": [{"name": "x"}], "mode": "upsert", "keys": ["id"]}, "schema", "not among the columns"),
         ({"from": [{"id": 1, "name": "x"}], "mode": "upsert", "keys": ["name"]}, "schema", "ON CONFLICT"),
         ({"from": [{"id": 1}], "to": "csv"}, "schema", "`into`"),
         ({"from": {"kind": "result_ref", "store": "s3", "key": "1/gone.csv"}}, "not_found", "gone.csv"),

@@ -178,7 +178,7 @@ def test_what_no_header_can_be_is_said_before_anything_is_sent(bucket: str, bad:
         for more in ({"action": "put", "data": 1}, {"action": "copy", "source": "s3://x/y"})
     ]
     assert [(error["kind"], error["retryable"]) for error in refused] == [("schema", False)] * 2
-    assert all("header" in error["message"] or "is no name" in error["message"] for error in refused)
+    assert all("header" in error["message"] or "is not a name" in error["message"] for error in refused)
 
 
 def test_metadata_goes_with_the_object_and_comes_back(bucket: str) -> None:

@@ -273,7 +273,7 @@ def test_secrets_are_masked_wherever_they_come_out() -> None:
         ({"script": "x", "shell": "fish"}, {}, "`shell` 'fish' is unknown"),
         ({"script": "x", "env": {"a b": 1}}, {}, "cannot name a variable"),
         ({"script": "x", "env": [1]}, {}, "`env` must be a mapping"),
-        ({"script": "x", "cwd": "/nowhere"}, {}, "is no folder here"),
+        ({"script": "x", "cwd": "/nowhere"}, {}, "is not a folder here"),
         ({"script": "x"}, {"ok_codes": 3}, "`spec.ok_codes`"),
         ({"script": "x"}, {"output": "xml"}, "`spec.output` 'xml'"),
         ({"script": "x"}, {"max_output_bytes": -1}, "`spec.max_output_bytes`"),

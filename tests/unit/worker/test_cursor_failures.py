@@ -70,8 +70,8 @@ def test_a_break_of_the_loop_gives_back_the_rest(uri: str, db: psycopg.Connectio
     ("changed", "kind", "words"),
     [
         ({"table": "no_such_table"}, "schema", 'relation "no_such_table" does not exist'),
-        ({"table": "items; DROP TABLE items"}, "schema", "is no name of a table"),
-        ({"key": "id) --"}, "schema", "is no name of a column"),
+        ({"table": "items; DROP TABLE items"}, "schema", "is not the name of a table"),
+        ({"key": "id) --"}, "schema", "is not the name of a column"),
         ({"where": "state ="}, "parse", "syntax error"),
         ({"auth": "nobody"}, "not_found", "nobody"),
         ({"where": "{{ nothing.there }}"}, "template", "nothing"),

@@ -1,4 +1,4 @@
-"""Marks in a file of shared memory per process: writing one is no system call, and the file outlives the process.
+"""Marks in a file of shared memory per process: writing one needs no system call, and the file outlives the process.
 
 A process holds a lock on its file, which the system frees however the process ends. On Lambda the folder is in `/tmp`, which an
 environment keeps when its process is started again.

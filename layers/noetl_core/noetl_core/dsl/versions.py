@@ -30,7 +30,7 @@ def version_of(value: object) -> Version:
         return int(text)
     if isinstance(value, str) and ALIAS.match(text):
         return text
-    raise BadVersion(f"{str(value)[:80]!r} is no version of a playbook: {FORM}")
+    raise BadVersion(f"{str(value)[:80]!r} is not a version of a playbook: {FORM}")
 
 
 def split_version(text: str) -> tuple[str, Version]:

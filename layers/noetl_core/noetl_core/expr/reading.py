@@ -350,7 +350,7 @@ class Reading(Budget):
             self.read(value)
             if self.scope.strict:
                 raise UndefinedValue(value._undefined_message)
-            if self.scope.blanks is not None:  # also in a condition: a text that lacks a part is no question
+            if self.scope.blanks is not None:  # also in a condition: a text that lacks a part fails
                 self.blank = [*(self.blank or ()), value]
             return ""
         value = self.plain(self.read(value))

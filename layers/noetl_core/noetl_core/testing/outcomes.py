@@ -55,7 +55,7 @@ def check(entry: Any) -> None:
     if error is not None and (not isinstance(error, Mapping) or error.keys() - ERROR_KEYS):
         raise BadInput(f"an error has {', '.join(sorted(ERROR_KEYS))}: {error!r}")
     if error is not None and error.get("kind", "unknown") not in ERROR_KINDS:
-        raise BadInput(f"{error['kind']!r} is no kind of error; there are {', '.join(sorted(ERROR_KINDS))}")
+        raise BadInput(f"{error['kind']!r} is not a kind of error; there are {', '.join(sorted(ERROR_KINDS))}")
 
 
 def outcome_of(entry: Mapping[str, Any], inputs: Any, spec: Mapping[str, Any]) -> Outcome:

@@ -216,7 +216,7 @@ def exact_answers(recorded: Recorded, way: Way) -> dict[str, list[tuple[Place, d
 
 
 def scripted(place: Place, entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an entry of a script that answers the call at one place alone, whose texts are no templates."""
+    """Return an entry of a script that answers the call at one place alone, whose texts are not templates."""
     run, path, visit, attempt = place
     selectors: dict[str, Any] = {"run": run, "visit": visit, "attempt": attempt}
     if path:

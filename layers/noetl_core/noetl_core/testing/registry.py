@@ -75,7 +75,7 @@ class Unanswered:
 
 @dataclass(frozen=True)
 class Verbatim:
-    """A value whose texts are no templates: the content of a file."""
+    """A value whose texts are not templates: the content of a file."""
 
     value: Any
 

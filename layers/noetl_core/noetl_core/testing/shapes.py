@@ -51,7 +51,7 @@ def _failed(kind: str, entry: Mapping[str, Any]) -> Mapping[str, Any]:
     status = entry.get("http", {}).get("status", error.get("code") if kind == "http" else None)
     if kind == "http" and isinstance(status, int):
         if status < 400:
-            raise CannotHappen(f"status {status} is no error: write ok: {{status: {status}, data: ...}}")
+            raise CannotHappen(f"status {status} is not an error: write ok: {{status: {status}, data: ...}}")
         if error.setdefault("kind", kind_of(status)) != kind_of(status):
             raise CannotHappen(f"status {status} is an error of kind {kind_of(status)}, not {error['kind']}")
         headers = {name.lower(): value for name, value in entry.get("http", {}).get("headers", {}).items()}

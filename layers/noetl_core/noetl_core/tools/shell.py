@@ -103,7 +103,7 @@ def read_work(call: ToolCall) -> Work:
         raise BadInput(f"`spec.output` {str(form)[:40]!r} is unknown: text or json")
     cwd = inputs.get("cwd")
     if cwd is not None and not (isinstance(cwd, str) and os.path.isdir(cwd)):  # noqa: PTH112 - text in, as the process takes it
-        raise BadInput(f"`cwd` {str(cwd)[:200]!r} is no folder here")
+        raise BadInput(f"`cwd` {str(cwd)[:200]!r} is not a folder here")
     return Work(
         command=_command(inputs),
         env=_environment(call),

@@ -13,7 +13,7 @@ from noetl_core.values.frozen import frozen
 _APPROVALS: Final = re.compile(r"appr|accept|allow|confirm|agree|^ok$", re.IGNORECASE)
 """Names of decisions that are approvals."""
 _OPPOSITES: Final = re.compile(r"dis|un|non|not|no_|never|without|need|requir|request|await|pending", re.IGNORECASE)
-"""Parts of names such as `disapproved`, for which true is no approval."""
+"""Parts of names such as `disapproved`, for which true does not mean approval."""
 TYPES: Final = ("boolean", "integer", "number", "string")
 """Types with a field of their own. Other values are written as JSON."""
 

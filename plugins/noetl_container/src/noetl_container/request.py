@@ -111,7 +111,7 @@ def _environment(call: ToolCall, env: Any) -> list[dict[str, str]]:
         raise BadInput("`env` must be a mapping of names to texts")
     for name, value in env.items():
         if not isinstance(name, str) or not _NAME.fullmatch(name) or name.startswith(OWN):
-            raise BadInput(f"`env` has {str(name)[:60]!r}, which is no name of a variable, or begins with {OWN}")
+            raise BadInput(f"`env` has {str(name)[:60]!r}, which is not the name of a variable, or begins with {OWN}")
         if not isinstance(value, str | int | float):
             raise BadInput(f"`env.{name}` must be text or a number: make JSON of it with `| tojson`")
     own = {

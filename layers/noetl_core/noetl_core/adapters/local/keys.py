@@ -35,7 +35,7 @@ def _read(path: Path) -> bytes:
     except OSError as error:
         raise StorageFailed(f"the key {path} cannot be read: {error.strerror}") from error
     if len(key) != KEY_BYTES:
-        raise CorruptLog(f"{path} is no key: {KEY_BYTES} bytes are expected, it has {len(key)}")
+        raise CorruptLog(f"{path} is not a key: {KEY_BYTES} bytes are expected, it has {len(key)}")
     return key
 
 

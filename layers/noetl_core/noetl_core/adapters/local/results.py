@@ -37,7 +37,7 @@ class FileResultStore:
 
     def _path(self, key: str) -> Path:
         if "\0" in key:
-            raise NotFound(f"key {key!r} is no name of a file")
+            raise NotFound(f"key {key!r} is not the name of a file")
         path = (self._root / key).resolve()
         if not path.is_relative_to(self._root) or path == self._root or not is_plain(key):
             raise NotFound(f"key {key!r} is outside the store")

@@ -194,7 +194,7 @@ def _mcp(e: Edits, task: Node, what: str) -> None:
         action = f"{{{{ 'list' if ({whole[1].strip()}) == 'tools/list' else 'call' }}}}" if whole else _METHODS.get(method.value)
         if action is None:
             hint = suggest(method.value, _METHODS) or "action: call, or list"
-            e.r.report("E113", method, f"{method.value[:60]!r} is no method that {what} can call", hint)
+            e.r.report("E113", method, f"{method.value[:60]!r} is not a method that {what} can call", hint)
             action = "call"
         e.put(task, "action", action, (task, "method"))
         e.remove(task, "method")

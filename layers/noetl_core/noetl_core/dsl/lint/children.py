@@ -32,7 +32,7 @@ def children(lint: Lint, called: Called) -> None:
 
 
 def child_of(path: Any, version: Any, called: Called) -> Playbook | None:
-    """Return the playbook that a task calls by a path and a version that are no templates; None where it is not known."""
+    """Return the playbook that a task calls by a path and a version that are not templates; None where it is not known."""
     if not isinstance(path, str) or is_template(path) or is_template(version):
         return None
     try:

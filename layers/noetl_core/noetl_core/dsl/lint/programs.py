@@ -99,7 +99,7 @@ def _check(lint: Lint, task: Node, code: Node, given: set[str], *, own: bool) ->
     for found in expressions:
         line = code.value.count("\n", 0, found.start()) + 1
         column = found.start() - code.value.rfind("\n", 0, found.start())
-        message = f"code is no template: {found[0]} stays in it as it is"
+        message = f"code is not a template: {found[0]} stays in it as it is"
         hint = f'give it as an argument: args: {{ value: "{found[0]}" }}, and write value in the code'
         lint.r.report_at("W523", place_in_code(lint.r.loaded, code, line, column), code.path, message, hint)
     if expressions:
@@ -125,7 +125,7 @@ def _check(lint: Lint, task: Node, code: Node, given: set[str], *, own: bool) ->
             hint = (
                 f'context["{name}"]' if name in IN_CONTEXT else f'give it as an argument: args: {{ {name}: "{{{{ {name} }}}}" }}'
             )
-            message = f"code reads {name}, which is no variable there"
+            message = f"code reads {name}, which is not a variable there"
             lint.r.report_at("W524", place_in_code(lint.r.loaded, code, line, column), code.path, message, hint)
         elif own and not _may_have(name, read):
             near = suggest(name, known | SEEN | _BUILT_IN)
@@ -162,7 +162,7 @@ def _arguments(lint: Lint, task: Node, code: Node, known: set[str]) -> None:
     for parameter, (line, column) in python_code.arguments_of(code.value, name).items():
         if parameter not in known | SEEN:
             hint = suggest(parameter, known) or f"give it: args: {{ {parameter}: ... }}, or a default"
-            message = f"{name} takes {parameter}, which is no argument of the task"
+            message = f"{name} takes {parameter}, which is not an argument of the task"
             lint.r.report_at("W526", place_in_code(lint.r.loaded, code, line, column), code.path, message, hint)
 
 

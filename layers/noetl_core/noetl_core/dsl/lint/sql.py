@@ -144,7 +144,7 @@ def _of_postgres(one: _Statement) -> tuple[str, str] | None:
         return f"the SQL has {numbered[0]}, and params of postgres are written otherwise", f"write {wanted}"
     odd = next((mark for mark in marks if mark[3] is not None and mark[0] != "%%"), None)
     if odd is not None and params.value:
-        return f"{odd[0]!r} in the SQL is no parameter", "with params, a percent sign is written %%"
+        return f"{odd[0]!r} in the SQL is not a parameter", "with params, a percent sign is written %%"
     return _named(names, params, "%(name)s") if names or isinstance(params.value, dict) else _counted(plain, params, "%s")
 
 

@@ -26,7 +26,7 @@ def check_called(r: Reader, entries: Mapping[str, Node], what: str) -> None:
                 r.report(
                     "E115",
                     said,
-                    f'path of {what}: "{path[:60]}" is no path of a playbook',
+                    f'path of {what}: "{path[:60]}" is not the path of a playbook',
                     "a playbook is called by the path in its metadata, or by its file in the same folder"
                     if path.endswith((".yaml", ".yml"))
                     else "names separated by /, like team/flow",

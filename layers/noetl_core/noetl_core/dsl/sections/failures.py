@@ -65,9 +65,9 @@ def problem(handler: OnFailure) -> str:
             path, _ = split_version(handler.playbook)
         except BadVersion as error:
             return str(error)
-        return "" if PLAYBOOK_PATH.match(path) else f"{path[:80]!r} is no path of a playbook"
+        return "" if PLAYBOOK_PATH.match(path) else f"{path[:80]!r} is not the path of a playbook"
     if handler.webhook is not None and not _ADDRESS.match(handler.webhook):
-        return f"{handler.webhook[:80]!r} is no address: it begins with https:// or http://"
+        return f"{handler.webhook[:80]!r} is not an address: it begins with https:// or http://"
     if handler.sns is not None and not _TOPIC.match(handler.sns):
         return f"{handler.sns[:80]!r} is neither the name of a topic nor its ARN"
     return ""

@@ -55,7 +55,7 @@ def read_uploads(r: Reader, trigger: Given, what: str) -> Uploads | None:
     right = not [name for name in ("prefix", "suffix", "bucket") if not _is_plain(r, given, name, what)]
     if "bucket" in given:
         if bucket is not None and not _BUCKET.fullmatch(bucket):
-            r.report("E131", given.nodes["bucket"], f'bucket of {what}: "{bucket[:63]}" is no name of a bucket', "its name alone")
+            r.report("E131", given.nodes["bucket"], f'bucket of {what}: "{bucket[:63]}" is not the name of a bucket', "its name alone")
             right = False
     elif "prefix" not in given:
         r.report("E131", node, f"upload of {what} names neither a prefix nor a bucket", f"upload: {{prefix: {UPLOADS}reports/}}")
@@ -124,7 +124,7 @@ def _form_is_right(r: Reader, node: Node, given: Given, form: str | None, what: 
     for name in ("header", "timestamp", "id"):
         text = given.get(name)
         if text is not None and not _HEADER.fullmatch(text):
-            r.report("E131", given.nodes[name], f'{name} of {what}: "{text[:60]}" is no name of a header')
+            r.report("E131", given.nodes[name], f'{name} of {what}: "{text[:60]}" is not the name of a header')
             right = False
     if "tolerance" in given and "timestamp" not in given:
         r.report("E114", (node, "tolerance"), f"tolerance of {what} needs a timestamp that is signed", "timestamp: X-Timestamp")
@@ -159,7 +159,7 @@ def _headers(r: Reader, given: Given, what: str) -> tuple[str, ...]:
         if name.lower() in PROOFS or name.lower() == (given.get("header") or "").lower():
             r.report("E131", item, f"headers of {what}: {name} proves who sends, and no event has it", "remove it")
         elif not _HEADER.fullmatch(name):
-            r.report("E131", item, f'headers of {what}: "{name[:60]}" is no name of a header')
+            r.report("E131", item, f'headers of {what}: "{name[:60]}" is not the name of a header')
         else:
             found.append(name.lower())
     return tuple(found)
@@ -201,7 +201,7 @@ def _is_queue(r: Reader, node: Node, name: str, what: str) -> bool:
         return True
     last = re.split("[:/]", name)[-1]
     hint = f"its name, which is {last}" if _QUEUE.fullmatch(last) else "its name: letters, digits, - and _, and .fifo at the end"
-    r.report("E131", node, f'queue of {what}: "{name[:80]}" is no name of a queue', hint)
+    r.report("E131", node, f'queue of {what}: "{name[:80]}" is not the name of a queue', hint)
     return False
 
 
@@ -212,7 +212,7 @@ def _is_plain(r: Reader, given: Given, name: str, what: str) -> bool:
         return name not in given
     if not is_template(value):
         return True
-    r.report("E131", given.nodes[name], f"{name} of {what} is no template: nothing has come when it is read", "write what it is")
+    r.report("E131", given.nodes[name], f"{name} of {what} cannot be a template: it is read before anything arrives", "write what it is")
     return False
 
 

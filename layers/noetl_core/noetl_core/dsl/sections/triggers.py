@@ -233,12 +233,12 @@ def _wrong(cron: str) -> str:
     if len(cron) > LONGEST:
         return f"is longer than {LONGEST} characters"
     if len(cron.split()) != 5:
-        return "is no cron expression"
+        return "is not a cron expression"
     try:
         next(CronSim(cron, datetime(2024, 1, 1, tzinfo=UTC)))
     except CronSimError as error:
         reason = str(error)
-        return f"is no cron expression: {reason[:1].lower()}{reason[1:]}"
+        return f"is not a cron expression: {reason[:1].lower()}{reason[1:]}"
     except StopIteration:
         return "names no time: no year has such a day"
     return ""

@@ -43,7 +43,7 @@ def _check_side(
     if not isinstance(word, str) or word not in kinds:
         if not free:
             hint = (suggest_word(word, kinds) if isinstance(word, str) else "") or f"one of {', '.join(kinds)}"
-            r.report("E118", kind or node, f"{word!r:.60} is no kind of {name} ({what})", hint)
+            r.report("E118", kind or node, f"{word!r:.60} is not a kind of {name} ({what})", hint)
         return
     takes = kinds[word] | {"kind"}
     for key in node.value:

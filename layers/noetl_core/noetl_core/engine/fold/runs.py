@@ -118,7 +118,7 @@ def _close_run(
 ) -> None:
     s.runs.pop(run.id, None)
     if run.undoes is not None:
-        return  # what undoes a step is no run of it
+        return  # a compensation does not count as a run of its step
     step = s.step(run.step)
     step.runs += 1
     step.last_run = run.id

@@ -18,7 +18,7 @@ def written(value: Any, what: str) -> dict[str, Any]:
         return {"S": value}
     if isinstance(value, int | float):
         if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
-            raise BadInput(f"{what} holds {value}, which is no number to DynamoDB")
+            raise BadInput(f"{what} holds {value}, which is not a number for DynamoDB")
         return {"N": str(Decimal(repr(value)))}
     if isinstance(value, Mapping):
         return {"M": {str(name): written(each, what) for name, each in value.items()}}

@@ -267,7 +267,7 @@ def _metadata(call: ToolCall) -> dict[str, str]:
         raise BadInput("`metadata` must be a mapping of names to texts")
     for name in given:
         if not _HEADER_NAME.fullmatch(str(name)):
-            raise BadInput(f"`metadata`: {str(name)[:60]!r} is no name: letters, digits, - and _")
+            raise BadInput(f"`metadata`: {str(name)[:60]!r} is not a name: letters, digits, - and _")
     return {str(name): _header(f"metadata.{name}", str(value)) for name, value in given.items()}
 
 

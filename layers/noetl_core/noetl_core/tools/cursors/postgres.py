@@ -197,7 +197,7 @@ def _keys(rows: Sequence[Row]) -> list[str]:
 
 def _name(given: Any, form: re.Pattern[str], what: str) -> str:
     if not isinstance(given, str) or not form.match(given):
-        raise BadInput(f"`cursor.{what}` {str(given)[:60]!r} is no name of a {'table' if form is TABLE else 'column'}")
+        raise BadInput(f"`cursor.{what}` {str(given)[:60]!r} is not the name of a {'table' if form is TABLE else 'column'}")
     return given
 
 

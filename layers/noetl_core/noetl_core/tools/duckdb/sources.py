@@ -128,7 +128,7 @@ def _joined(name: str, form: str, paths: Sequence[str], place: Path) -> list[str
         written = _join(file, form, (Path(path).read_bytes() for path in small), data=True)
     others = [path for path in paths if Path(path).stat().st_size >= LARGE]
     if written is None:
-        raise BadInput(f"source {name!r}: an object is no list of rows")
+        raise BadInput(f"source {name!r}: an object is not a list of rows")
     return [*([str(whole)] if written else []), *others]
 
 

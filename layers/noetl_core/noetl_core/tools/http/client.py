@@ -127,7 +127,7 @@ class _StreamedBody(Payload):
         self._size, self._seconds = content.size, seconds
 
     def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
-        raise TypeError("a stream is no text")
+        raise TypeError("a stream is not text")
 
     async def write(self, writer: AbstractStreamWriter) -> None:
         content = cast(Streamed, self._value)
@@ -298,7 +298,7 @@ class HttpClient:
     async def send(self, loop: EventLoop, request: Request, limits: TimeLimits, *, verify: bool) -> Response:
         """Send a request and return its response; its body is still to be read, and it must be closed."""
         if request.url.scheme not in PORTS:
-            raise httpx.UnsupportedProtocol(f"{request.url.scheme}:// is no protocol that can be asked")
+            raise httpx.UnsupportedProtocol(f"{request.url.scheme}:// is not a supported protocol")
         kept = cast(_Session, loop.kept(self, lambda: _Session(self._policy, self._most)))
         await kept.place(limits)
         session = None

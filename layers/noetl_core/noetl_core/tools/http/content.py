@@ -208,7 +208,7 @@ def _file_content(call: ToolCall, where: str, said: Mapping[str, Any]) -> bytes 
         try:
             return base64.b64decode(str(said["base64"]), validate=True)
         except ValueError as error:
-            raise BadInput(f"`{where}.base64` is no base64: {error}") from error
+            raise BadInput(f"`{where}.base64` is not base64: {error}") from error
     content = _raw(call, said["content"], f"{where}.content")
     if isinstance(content, _Stored | bytes):
         return content

@@ -76,7 +76,7 @@ ALL: Final = COMMON.union(*BY_KIND.values())
 
 
 def public_fields(kind: Any) -> frozenset[str]:
-    """Return the names of the fields that are no secrets in a credential of type `kind`."""
+    """Return the names of the fields that are not secret in a credential of type `kind`."""
     own = BY_KIND.get(kind) if isinstance(kind, str) else None
     return ALL if own is None else COMMON | own
 

@@ -1,6 +1,6 @@
 """Masks secrets in the answers of tools: the secret texts of the inputs, in the forms in which they appear by accident.
 
-Data stays as it is, unless it is a secret, contains one that is no word, or calls a word a secret (`words`): with the password
+Data stays as it is, unless it is a secret, contains one that is not a word, or calls a word a secret (`words`): with the password
 `demo`, a result `demographics` is not touched. Logs and error messages are for people: there a word counts, too, if it stands
 alone.
 
@@ -132,7 +132,7 @@ class Scrubber:
         return text
 
     def data(self, text: str) -> str:
-        """Return `text`, a part of a result, masked: if it is a secret, where it contains one that is no word, and where it calls
+        """Return `text`, a part of a result, masked: if it is a secret, where it contains one that is not a word, and where it calls
         a word a secret."""
         return MASK if text in self._short else _mask_spans(text, self._in_data(text))
 

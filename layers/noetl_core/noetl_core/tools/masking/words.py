@@ -13,7 +13,7 @@ from typing import Final
 from noetl_core.tools.masking.forms import LONG
 
 NO_WORD: Final = 16
-"""A text of this length is no word: words and names as long are rare, and generated keys and tokens are not shorter. A text
+"""A text of this length is not a word: words and names as long are rare, and generated keys and tokens are not shorter. A text
 of `LONG` characters is none if it mixes letters with digits or symbols."""
 JOINTS: Final = "-_. "
 """Characters that join words."""

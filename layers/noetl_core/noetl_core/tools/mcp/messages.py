@@ -55,13 +55,13 @@ def read_reply(answered: Outcome, number: int, notice: Notice) -> Reply:
         answer = _answer(messages, number, notice)
     except ValueError as error:
         return Reply(
-            failure=_failed("parse", f"the answer is no message of the protocol: {error}", retryable=False), status=status
+            failure=_failed("parse", f"the answer is not a message of the protocol: {error}", retryable=False), status=status
         )
     if answer is None and streamed:
         failure = _failed("connection", "the event stream ended without an answer", code="stream_ended")
         return Reply(failure=failure, status=status, headers=headers)
     if answer is None:
-        failure = _failed("parse", "the answer is none of an MCP server: is `url` the address of one?", retryable=False)
+        failure = _failed("parse", "the answer is not that of an MCP server: is `url` the address of one?", retryable=False)
         return Reply(failure=failure, status=status, headers=headers)
     if answer.get("error") is not None:
         return _reply_of(_error_of(answer["error"]), status, headers)

@@ -243,7 +243,7 @@ class Loading:
         target = table_name(self._load.table)
         lacking = set(self._load.keys) - set(names)
         if lacking:
-            raise BadInput(f"`keys` has {', '.join(sorted(lacking))}, which is none of the columns {', '.join(names)[:200]}")
+            raise BadInput(f"`keys` has {', '.join(sorted(lacking))}, not among the columns {', '.join(names)[:200]}")
         if self._load.mode == "upsert":
             self._cursor.execute(
                 SQL("CREATE TEMPORARY TABLE {} ON COMMIT DROP AS SELECT {} FROM {} WITH NO DATA").format(

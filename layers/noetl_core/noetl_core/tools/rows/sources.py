@@ -137,7 +137,7 @@ def json_rows(body: Iterable[bytes], form: str, where: str) -> Iterator[Row]:
         elif isinstance(row, Mapping):
             yield row
         else:
-            raise BadInput(f"{where} holds {row!r:.40}, which is no row")
+            raise BadInput(f"{where} holds {row!r:.40}, which is not a row")
 
 
 def _lines(body: Iterable[bytes], where: str) -> Iterator[Any]:

@@ -244,5 +244,5 @@ def _container(told: Mapping[str, Any], start: int, size: int, key: str, depth: 
 
 def _whole_number(value: Any) -> int:
     if type(value) is not int or value < 0:
-        raise ValueError("this is no number of bytes or items")
+        raise ValueError("this is not a number of bytes or items")
     return value

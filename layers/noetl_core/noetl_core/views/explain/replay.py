@@ -219,7 +219,7 @@ def _facts(commit: Commit) -> Iterator[Fact]:
 
 
 def _plain(events: Sequence[AnyEvent]) -> tuple[dict[str, Any], ...]:
-    """Return events as plain JSON data, for comparison. Which worker asked for a decision is no part of it."""
+    """Return events as plain JSON data, for comparison. Which worker asked for a decision does not matter."""
     return tuple(
         {"name": e.name, "data": json.loads(json.dumps({k: v for k, v in e.data.items() if k not in OF_ASKS.get(e.name, ())}))}
         for e in events
