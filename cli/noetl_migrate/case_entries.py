@@ -16,8 +16,8 @@ ACTIONS: Final = ("call", "retry", "collect", "sink", "set", "result", "next", "
 
 @dataclass(slots=True)
 class CaseEntry:
-    """One entry of `case`, as far as it answers one event. Conditions are expressions with the names of the dialect: what is
-    left of `when` at that event; `true` when nothing is left, None at the other events."""
+    """One entry of `case`, as far as it answers one event. Conditions are expressions with the names of the dialect: `when`
+    without the parts that the event decides; `true` if nothing remains, None at the other events."""
 
     label: str
     entry: Entry
@@ -38,7 +38,7 @@ class CaseEntry:
 
 
 def case_entries_of(c: Context, case: Entry) -> list[CaseEntry]:
-    """Read a `case` block; refuse what cannot be read."""
+    """Read a `case` block; refuse invalid entries."""
     items = own(case)
     if not isinstance(items, Seq):
         c.refuse(case, "case must be a list of entries with when and then")

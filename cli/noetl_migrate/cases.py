@@ -2,7 +2,7 @@
 
 The call becomes a task whose policy has the `retry` entries. Every other entry becomes a `noop` task after it (for
 `step.enter`: before it). The rule of that task is the condition of the entry, because every entry that matches acts. `call`
-jumps back; `next` is recorded in ctx for the arcs; a last task carries out what the entries decided and gives the result of
+jumps back; `next` is recorded in ctx for the arcs; a last task carries out the decisions of the entries and gives the result of
 the step.
 """
 
@@ -22,7 +22,7 @@ from noetl_migrate.tree import Entry, Map, Node, Seq, mappings_of, node, own, sh
 
 
 def rewrite_case(c: Context, step: Map, name: str) -> Replace | None:
-    """Rewrite one step with a `case` in place. Returns what the step's `result` is for the control plane; None when it was
+    """Rewrite one step with a `case` in place. Returns the step's `result` as the control plane reads it; None when it was
     refused."""
     case = step.entry("case")
     assert case is not None
@@ -147,7 +147,7 @@ class _Case:
         return tasks
 
     def _resets(self) -> list[Entry]:
-        """Return what each run of the step begins with: nothing collected, no transition taken."""
+        """Return the initial values of each run of the step: nothing collected, no transition taken."""
         initial = {n for a in self.names.enters for action in a.actions if action.key == "set" for n, _ in assignments_of(action)}
         collected = [a for case_entry in self.case_entries for a in case_entry.actions if a.key == "collect"]
         into = dict.fromkeys(str(said(a).get("into", "")).removeprefix("ctx.") for a in collected)
@@ -164,7 +164,7 @@ class _Case:
         return f"iter.{n.iter['result']} | default({given})" if n.has_result and not n.looped else given
 
     def _settling(self) -> list[Node]:
-        """Return the rules that carry out what the entries decided."""
+        """Return the rules that carry out the decisions of the entries."""
         n = self.names
         rules: list[Node] = []
         if self.overrides.deferred:
@@ -191,7 +191,7 @@ class _Case:
     # --- the call -------------------------------------------------------------------------------------------------------
 
     def _policy(self) -> None:
-        """Return the policy of the call itself: `retry`, and what the tasks after it need to know."""
+        """Return the policy of the call itself: `retry`, and the values that later tasks need."""
         n = self.names
         if n.tool is None:
             return

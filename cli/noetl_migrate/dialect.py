@@ -1,7 +1,7 @@
-"""The dialect of the field: what the reader rewrites before it reads (`noetl_core.dsl.dialect`), applied to the text.
+"""Applies the rewriting of the dialect of the field (`noetl_core.dsl.dialect`) to the text.
 
-The reader records its changes; each is made here on the tree of the text, so that what a run understands and what this command
-writes are the same.
+The reader records its changes; each is made here on the tree of the text, so a run and this command cannot understand a playbook
+differently.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class _Rewriting:
                 self._relate(child, entry.value)
 
     def make(self, edit: Edit) -> None:
-        """Make one change. What cannot be made in the text is an error of the whole file."""
+        """Make one change. A change that is impossible in the text is an error of the whole file."""
         if self.c.refused:
             return
         self.changed = self.changed or edit.kind != "own"

@@ -84,7 +84,7 @@ def migrate(text: str, source: str = "<string>") -> Migrated:
 
 
 def _field(c: Context, text: str) -> str:
-    """Rewrite what the reader rewrites before it reads. Errors go to `c`."""
+    """Apply the reader's rewriting to the text. Errors go to `c`."""
     loaded = load(text, c.source)
     document = read(text)
     if loaded.root is None or document is None:
@@ -100,7 +100,7 @@ def _sorted(c: Context) -> tuple[Diagnostic, ...]:
 
 
 def _by_hand(d: Diagnostic) -> Diagnostic:
-    """Refuse a legacy form of neither dialect as before, but without the advice to migrate."""
+    """Refuse a legacy form that belongs to neither dialect, without the advice to migrate."""
     return replace(d, hint=f"{HAND}: neither dialect has it") if d.hint == MIGRATE else d
 
 
@@ -302,8 +302,8 @@ def _named(value: Node) -> Iterator[str]:
 
 
 def _with_comments(c: Context, document: Document, before: str) -> str:
-    """Return the new text; a comment without a place in it goes above what now contains its subject, otherwise above its step
-    or section."""
+    """Return the new text; a comment whose place is gone moves above the part that now contains its subject, otherwise above its
+    step or section."""
     new = write(document)
     lost = Counter(text for _, text in comments(before)) - Counter(text for _, text in comments(new))
     if not lost:

@@ -49,7 +49,7 @@ class NewTask:
         return self.condition in ("true", "iter.index == 0") and not names & used
 
     def task(self, alternative: dict[str, Any]) -> Map:
-        """Return the task; `alternative` is what its rule does when the condition does not hold."""
+        """Return the task; `alternative` is the directive of its rule if the condition does not hold."""
         if self.tool is not None:
             return self.tool
         then = Map([Entry("do", node(self.do))])
@@ -87,7 +87,7 @@ class Entries:
         return self._either(case_entry, self.names.after, f"not {failed}", failed)
 
     def group(self, case_entry: CaseEntry, condition: str, scope: Replace) -> list[NewTask]:
-        """Return the tasks of one entry. The first one has the condition; a new one begins where an action reads what an
+        """Return the tasks of one entry. The first one has the condition; a new one begins where an action reads a value that an
         earlier one wrote."""
         entering, leaving = scope == self.names.common, scope == self.names.leaving
         if entering:
@@ -111,8 +111,8 @@ class Entries:
         return [] if all(m.idle for m in group) else group
 
     def _reads_written(self, action: Entry, task: NewTask) -> bool:
-        """Return whether an action needs a task of its own: it reads what this one writes (a rule renders everything before
-        it writes), or writes it again."""
+        """Return whether an action needs a task of its own: it reads or writes a value that this task writes (a rule renders
+        everything before it writes)."""
         written = {e.key for e in task.set_ctx}
         if action.key == "set" and written & {name for name, _ in assignments_of(action)}:
             return True
@@ -120,7 +120,7 @@ class Entries:
 
     def _read_in(self, action: Entry) -> set[str]:
         texts = [s.value for s in templates(action.value)]
-        if action.key == "next":  # what arcs can see they read themselves
+        if action.key == "next":  # arcs read themselves the names that they see
             given = [args for held in mappings_of(action.value) if isinstance(args := held.get("args"), Map)]
             kept = [e.value for args in given for e in args.entries if self._is_kept(e.value)]
             texts = [s.value for value in kept for s in templates(value)]
@@ -185,7 +185,7 @@ class Entries:
         return f"{identifier(self.names.name)}_{case_entry.label}"
 
     def _kept_argument(self, case_entry: CaseEntry, e: Entry, scope: Replace) -> list[Entry]:
-        """Render an argument that reads what arcs do not see where the entry acts; the arc reads it from ctx."""
+        """Render an argument with names that arcs do not see in the task of the entry; the arc reads its value from ctx."""
         if not self._is_kept(e.value):
             for scalar in templates(e.value):
                 edit(scalar, scope)
@@ -201,7 +201,7 @@ class Entries:
         return [Entry(e.key, value)]
 
     def _is_kept(self, value: Node) -> bool:
-        """Return whether a value reads what only the pipeline sees."""
+        """Return whether a value reads names that only the pipeline sees."""
         found = {r.path[0] for s in templates(value) for r in reads(s.value)}
         return bool(found & {*LOCALS, "iter", self.names.iterator})
 
@@ -245,7 +245,7 @@ class Entries:
 
     def _skip(self, case_entry: CaseEntry, action: Entry, group: list[NewTask], scope: Replace) -> None:
         if scope == self.names.leaving:
-            return  # the step is over: only what this entry does ends
+            return  # the step has ended: only this entry's actions end
         group[-1].do, group[-1].scope = "break", "loop" if self.names.looped else None
 
     def retry(self, case_entry: CaseEntry) -> Map | None:

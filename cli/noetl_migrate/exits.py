@@ -20,7 +20,7 @@ class Exits:
         self.names, self.c, self.step = names, names.c, names.step
 
     def write(self) -> None:
-        """Rewrite `set` and `result` after a loop: what the step writes when its boundary is a success."""
+        """Rewrite `set` and `result` after a loop: the step writes these values if its boundary is a success."""
         written: dict[str, Node] = {}
         for case_entry in self.names.exits:
             condition = self._condition(case_entry) if case_entry.does("set", "result") else "true"
@@ -95,7 +95,7 @@ class Exits:
         if any(condition == done for condition, _ in taken):
             rest = []  # one of them always is
         ordered = len(taken) <= 1 and all(len(arcs) == 1 for _, arcs in taken) and len(rest) <= 1
-        """One after the other, each arc for when those before it do not fire; else every arc says when."""
+        """In sequence, each arc applies if those before it do not fire; otherwise every arc has its complete condition."""
         out = [self._guarded(arc, condition) for condition, arcs in taken for arc in arcs]
         if taken and not ordered:
             otherwise = all_of([done, *(negated(condition.removeprefix(f"{done} and ")) for condition, _ in taken)])

@@ -174,7 +174,7 @@ def _codes(found: list[Diagnostic]) -> Counter[str]:
 
 
 def _difference(one: Loading, other: Loading) -> Loading | None:
-    """Return the first value below `one` that is another below `other`; None if there is none. Keys may be in any order."""
+    """Return the first value below `one` that differs below `other`; None if none does. Keys may be in any order."""
     if isinstance(one.value, dict) and isinstance(other.value, dict) and one.value.keys() == other.value.keys():
         pairs = [(value, other.value[key]) for key, value in one.value.items()]
     elif isinstance(one.value, list) and isinstance(other.value, list) and len(one.value) == len(other.value):

@@ -16,7 +16,7 @@ LOCALS = ("response", "error", "result")
 
 
 class Names:
-    """One step: its call, its loop, what its entries write, and the v10 name of each name of the dialect.
+    """One step: its call, its loop, the keys that its entries write, and the v10 name of each name of the dialect.
 
     `common`, `in_policy`, `after`, `leaving` and `routing` are replacements (`texts.Replace`) for the places in which a
     template may be.
@@ -43,11 +43,11 @@ class Names:
         """Keys of iter that the pipeline needs for itself."""
         plain = [a for a in self.exits if self.looped or all(x.key == "next" for x in a.actions)]
         self.routed = [a for a in case_entries if a.does("next") and a not in plain]
-        """Entries that decide in the pipeline that their `next` is taken; the arcs of the others decide it."""
+        """Entries whose `next` is decided in the pipeline; the arcs decide for the others."""
         self.diverted = [a for a in self.enters if a.does("next")]
         """Entries of `step.enter` whose `next` goes without the call."""
         self.fails_late = any(a.does("call", "sink", "fail") for a in case_entries)
-        """The step may fail after an entry: what `next` it took then counts for nothing."""
+        """The step may fail after an entry: the `next` that it took then does not count."""
         self.flag = c.fresh_ctx(f"{name}_next") if self.routed else ""
         """The ctx key that lists the entries whose `next` was taken."""
         self.result_key = c.fresh_ctx(f"{name}_result") if self.has_result and self.looped else ""

@@ -12,8 +12,8 @@ MAY_BE_NULL = ("params", "headers", "cookies")
 
 
 class Overrides:
-    """Inputs that the `call` actions of one step set. Each call begins with the written inputs; those it names replace them,
-    key by key in mappings."""
+    """Inputs that the `call` actions of one step set. Each call begins with the written inputs; the inputs of the call replace
+    them, key by key in mappings."""
 
     def __init__(self, c: Context, name: str, calls: list[Entry]) -> None:
         self.c, self.name, self.calls = c, name, calls

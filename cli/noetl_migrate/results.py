@@ -16,10 +16,10 @@ _ATTRIBUTE: Final = re.compile(r"\s*\.\s*\w")
 def result_of(
     read: Read, text: str, names: tuple[str, ...], base: str, kind: str | None, defined: str | None = None
 ) -> tuple[str, str] | None:
-    """Return where v10 has what a read of `response` or `result` means.
+    """Return the v10 name of a read of `response` or `result`.
 
-    `base` is the result of the tool. The legacy names mean the body of an http answer and the rows of a query. `defined` is
-    what `... is defined` becomes, unless it can stay.
+    `base` is the result of the tool. The legacy names mean the body of an http answer and the rows of a query. `defined` replaces
+    `... is defined`, unless it can stay.
     """
     name = read.path[0]
     if name not in names:
@@ -36,7 +36,7 @@ def result_of(
 
 
 def step_result(read: Read, text: str, base: str, kind: str | None, looped: bool) -> tuple[str, str] | None:
-    """Return what a read of `result` after the step means: `base` is its result, for a loop the list of its iterations'
+    """Return the meaning of a read of `result` after the step: `base` is its result, for a loop the list of its iterations'
     results."""
     if read.path[0] not in ("result", "response"):
         return None

@@ -80,7 +80,7 @@ def rewrite_next(c: Context, step: Map) -> None:
 
 
 def _implied_mode(c: Context, next_: Entry, arcs: list[Entry]) -> str | None:
-    """Return the mode: of several targets the eval dialect takes the first that matches, the case dialect takes all."""
+    """Return the mode: the eval dialect takes the first target that matches, the case dialect takes all of them."""
     guarded = [a for a in arcs if isinstance(a.value, Map) and a.value.entry("when") is not None]
     if len(arcs) < 2:
         return None

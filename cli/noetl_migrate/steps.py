@@ -1,4 +1,4 @@
-"""One step of either dialect: what both have, then its `case`, or its tasks and `next`."""
+"""Rewrites one step of either dialect: the parts that both have, then its `case`, or its tasks and `next`."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def _pipe(c: Context, step: Map) -> None:
 
 
 def _sink(c: Context, step: Map) -> None:
-    """Rewrite a `sink` block of a step without case to a task that stores what its tool gave."""
+    """Rewrite a `sink` block of a step without case to a task that stores the result of its tool."""
     sink, at = step.pop("sink"), step.entry("tool")
     if sink is None:
         return
@@ -250,7 +250,7 @@ def _reset(c: Context, step: Map, reset: dict[str, str], looped: bool) -> None:
 
 
 def _result_scope(c: Context, step: Map, name: str) -> Replace:
-    """Return what `result` is for the control plane, in a step without case."""
+    """Return the expression for `result` that the control plane reads, in a step without case."""
     kinds = [c.kind_of(task) for task in tasks_of(step.get("tool"))]
     base, kind = path("steps", name) + ".result", kinds[-1] if kinds else None
     looped = step.entry("loop") is not None
@@ -258,7 +258,7 @@ def _result_scope(c: Context, step: Map, name: str) -> Replace:
 
 
 def _extracted(c: Context, step: Map, scope: Replace) -> None:
-    """Rewrite the `vars` block, which is taken from the step's result after it ended, to `set_ctx` of the step."""
+    """Rewrite the `vars` block, which reads the step's result after its end, to `set_ctx` of the step."""
     block = step.entry("vars")
     if block is None:
         return

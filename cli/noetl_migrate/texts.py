@@ -1,4 +1,4 @@
-"""Expressions as text: names are replaced where they are read, and conditions are split by the event for which they ask."""
+"""Expressions as text: names are replaced where they are read, and conditions are split by the event that they name."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WORDS: Final[dict[bool | None, str]] = {None: "none", True: "true", False: "fal
 
 
 def expression(text: str) -> str | None:
-    """Return what is between the braces of a text that is one `{{ expression }}`."""
+    """Return the expression of a text that is one `{{ expression }}`."""
     if not compile_text(text).is_expression:
         return None
     found = EXPRESSION.match(text)
@@ -88,7 +88,7 @@ def _applied(text: str, changes: list[tuple[int, int, str]]) -> str:
 
 
 def _edited_text(scalar: Scalar, changes: list[tuple[int, int, str]]) -> str | None:
-    """Return the source text with the changes made in it; None when its characters are not there one for one."""
+    """Return the source text with the changes; None if it contains the characters in another form."""
     text, value = scalar.text, scalar.value
     if text is None:
         return None
@@ -184,7 +184,7 @@ def _operand(text: str) -> str:
 
 
 def residual(text: str, event: str, known: Mapping[str, bool]) -> str | None:
-    """Return what is left of a condition when `event.name` is `event`; None when it cannot hold, `true` when it does.
+    """Return the rest of a condition when `event.name` is `event`; None if it cannot hold, `true` if it holds.
 
     `known`: names that are or are not defined at that event.
     """

@@ -1,6 +1,6 @@
 """A YAML document as it is written: its values, with the text, comments and blank lines from which they were read.
 
-Rewriting a legacy playbook must not change what it does not concern. So each entry of a mapping or list keeps the lines from
+Rewriting a legacy playbook must not change any other part of it. So each entry of a mapping or list keeps the lines from
 which it was read (`reading`); `write` returns them as they are, indented differently where necessary, unless something below
 them changed.
 """
@@ -161,7 +161,7 @@ def followed(value: Node) -> Node:
 
 
 def own(holder: Entry) -> Node:
-    """Return the value of an entry to be changed: what an alias names is copied, so that its other uses stay."""
+    """Return the value of an entry to be changed: the value of an alias is copied, so that its other uses stay."""
     if isinstance(holder.value, Alias):
         holder.value = copied(followed(holder.value))
         holder.raw = None
@@ -212,7 +212,7 @@ def scalars(value: Node) -> Iterator[Scalar]:
 
 
 def write_out_aliases(value: Map | Seq, seen: set[str] | None = None) -> None:
-    """Copy what an alias names where its anchor does not come before it any more."""
+    """Copy the value of an alias that no longer comes after its anchor."""
     seen = set() if seen is None else seen
     for e in value.entries:
         if isinstance(e.value, Alias) and e.value.name not in seen:

@@ -1,4 +1,4 @@
-"""From the tree back to text: what did not change stays as it was, the rest gets the author's indentation."""
+"""Writes the tree as text: unchanged parts stay as they were, the rest gets the author's indentation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kinds of tasks that a playbook uses and that a distribution brings which is not installed here."""
+"""Finds the kinds of tasks in a playbook whose distributions are not installed here."""
 
 from __future__ import annotations
 

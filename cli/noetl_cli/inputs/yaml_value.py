@@ -16,7 +16,9 @@ class _Values(yaml.SafeLoader):
         for key, _ in node.value:
             name = self.construct_object(key)
             if not isinstance(name, str):
-                raise yaml.constructor.ConstructorError(None, None, f"{key.value} is not a text, as keys must be: quote it", key.start_mark)
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"{key.value} is not a text, as keys must be: quote it", key.start_mark
+                )
             if name in known:
                 raise yaml.constructor.ConstructorError(None, None, f'"{name}" is written twice', key.start_mark)
             known.add(name)

@@ -79,7 +79,10 @@ def test_what_is_dumped_is_read_back() -> None:
     [
         ('schedule: "0 0 31 2 *"', '7:21 E131 schedule of trigger 0: "0 0 31 2 *" is not a cron expression: bad day-of-month'),
         ('schedule: "* * * 2 MON#6"', "is not a cron expression: bad day-of-week"),
-        ('schedule: "0 2 * *"', '"0 2 * *" is not a cron expression (five fields: minute, hour, day of month, month, day of week)'),
+        (
+            'schedule: "0 2 * *"',
+            '"0 2 * *" is not a cron expression (five fields: minute, hour, day of month, month, day of week)',
+        ),
         ('schedule: "0 0 2 * * *"', "is not a cron expression (five fields"),
         ('schedule: "cron(0 2 * * ? *)"', "is of another dialect (without cron( ), five fields"),
         ('schedule: "rate(5 seconds)"', '"rate(5 seconds)" is not a rate (rate(5 minutes), or {rate: 5m})'),

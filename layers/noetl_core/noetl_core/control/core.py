@@ -196,7 +196,7 @@ class Control:
         self.layouts = Layouts()
 
     def on_behalf_of(self, by: By | None) -> Control:
-        """Return this control plane, with its caches, as `by` uses it: what it records says so."""
+        """Return this control plane, with its caches, for the caller `by`, who is recorded as the author."""
         if by == self.by:
             return self
         other = copy(self)
@@ -246,7 +246,7 @@ class Control:
         """Cache the data of recent boundaries: guards of later steps read their results."""
         with self._lock:
             for b in boundaries:
-                if not {"waits", "ctx_writes"} & b.event.data.keys():  # who waits has no result; a chunk may have written much
+                if not {"waits", "ctx_writes"} & b.event.data.keys():  # no result; a chunk may have written much
                     self._seen[(execution_id, "boundary", b.run_id, b.seq)] = b.event.data
 
     def _remembered(self, execution_id: str, need: Need) -> Mapping[str, Any] | None:
@@ -466,8 +466,8 @@ class Control:
             log.warning("parent %s of execution %s is gone", news.parent, news.child)
 
     def _outgrown(self, decision: Decision) -> Iterator[SaveSnapshot]:
-        """Return the effect to store a snapshot when the log since the last one has outgrown it, or, where that was large, at the
-        end: those who look at it then need not load a state that was. Not when the decision has that effect already."""
+        """Return the effect to store a snapshot when the log since the last one has outgrown it, or, if that was large, at the
+        end: then readers load the final state, not an obsolete one. Not when the decision has that effect already."""
         state = decision.state
         with self._lock:
             at, size = self._snapshots.get(state.execution_id, (SNAPSHOT_EVERY, 0))

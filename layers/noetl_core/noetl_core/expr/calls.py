@@ -22,7 +22,7 @@ _ELSEWHERE: Final = {
     "now": "templates read no clock: pass the time as an input, or take it in a task of kind python",
     "token": "declare the credential in the keychain, as kind: oauth2, and read keychain.<name>.token",
 }
-"""Functions of other engines -> what does their work here."""
+"""Functions of other engines -> the equivalents here."""
 
 
 def unknown_calls(compiled: Compiled) -> Iterator[TemplateSyntaxError]:

@@ -57,7 +57,7 @@ def fields_of(schema: Any) -> list[FormField]:
 
 
 def answer_of(schema: Any, texts: Mapping[str, str], decided: str | None = None) -> Any:
-    """Return the answer that a form's texts say, by the names of its fields; `decided` is `yes` or `no` where a button said it.
+    """Return the answer in a form, by the names of its fields; `decided` is the button that was pressed, `yes` or `no`.
 
     Raises `ValueError` with a sentence.
     """

@@ -93,7 +93,7 @@ class _Waits:
         return [execution_of(holder) for holder in record.holders]
 
     def _needs_of(self, holder: str) -> list[str]:
-        """Return what a holder waits for before it can free its place."""
+        """Return the waits of a holder before it can free its place."""
         execution_id, _, run = holder.partition("/")
         execution_id = execution_of(execution_id)
         state = self._state(execution_id)

@@ -29,7 +29,8 @@ Check = tuple[str, str]
 
 
 def rewrite_assert(e: Edits, holder: Node, task: Node, subject: Subject, what: str) -> list[Check]:
-    """Replace `assert` of a task, or of the step whose last task it is, by rules of the task. Returns what is expected before."""
+    """Replace `assert` of a task, or of the step whose last task it is, by rules of the task. Returns the values that must exist
+    before the tool runs."""
     node = holder.value["assert"]
     after, before = _checks(e.r, node, subject, f"assert of {what}")
     rules = [
@@ -43,7 +44,7 @@ def rewrite_assert(e: Edits, holder: Node, task: Node, subject: Subject, what: s
 
 
 def expecting(name: str, checks: list[Check]) -> dict[str, Any]:
-    """Return the task that fails when something that is expected is not there."""
+    """Return the task that fails when an expected value is missing."""
     rules: list[dict[str, Any]] = [
         {"when": braced(negated(condition)), "then": {"do": "fail", "error": {"kind": "schema", "message": message}}}
         for condition, message in checks
@@ -53,7 +54,7 @@ def expecting(name: str, checks: list[Check]) -> dict[str, Any]:
 
 
 def _checks(r: Reader, node: Node, subject: Subject, place: str) -> tuple[list[Check], list[Check]]:
-    """Return the conditions on the result, and what must exist before."""
+    """Return the conditions on the result, and the values that must exist before the tool runs."""
     value = node.value
     if isinstance(value, dict) and ("expects" in value or "returns" in value):
         known = r.keys(node, ("expects", "returns", *_LISTS, *_MESSAGE), place)

@@ -46,8 +46,8 @@ def _response(text: str) -> str:
 
 
 def boundary_places(steps: list[Node]) -> Iterator[tuple[list[Node | None], list[Node]]]:
-    """Yield the parts that read a boundary, with the steps that may have ended: the step itself in its arcs and in what it writes
-    when it ends; in its admission and arguments, the steps that lead to it."""
+    """Yield the parts that read a boundary, with the steps that may have ended: its arcs and the writes at its end read the step
+    itself, its admission and arguments the steps that lead to it."""
     sources: dict[str, list[Node]] = {}
     for step in steps:
         for target in _targets(step):
@@ -74,8 +74,9 @@ def _done(step: Node) -> str:
 
 
 def _words_for(ended: list[Node]) -> Mapping[str, str]:
-    """Return what the parts of `output` mean where one of these steps has ended. `data` is the body of a response where an http
-    task ended, as in its policy; the section of a kind is made of what a boundary keeps of it."""
+    """Return the meanings of the parts of `output` where one of these steps has ended. `data` is the body of a response where an
+    http
+    task ended, as in its policy; the section of a kind has the parts that a boundary keeps."""
     kinds = {_last_kind(step) if step.get("loop") is None else None for step in ended}
     (kind,) = kinds if len(kinds) == 1 else (None,)
     words = {
@@ -104,7 +105,7 @@ _SECTIONS: Final[Mapping[str | None, tuple[str, Mapping[str, str]]]] = {
     "postgres": ("pg", {"code": "event.error.code", "sqlstate": "event.error.code", "message": "event.error.message"}),
     "python": ("py", {"exception_type": "event.error.code", "message": "event.error.message"}),
 }
-"""Kind -> the section that its outcomes have, and what of it the boundary of its step knows."""
+"""Kind -> the section of its outcomes, and the parts of the section that the boundary of its step keeps."""
 
 
 def _mapping(fields: Mapping[str, str]) -> str:
@@ -122,7 +123,8 @@ def _last_kind(step: Node) -> str | None:
 
 
 def _boundary(words: Mapping[str, str], text: str) -> str:
-    """Replace `output` at the beginning of `text` where an event is read; `words` say what its parts mean. A part that it does
+    """Replace `output` at the beginning of `text` where an event is read; `words` has the meanings of its parts. A part that it
+    does
     not have is left for lint to report."""
     found = PART.match(text)
     part = "" if found is None else found[1] or found[2]

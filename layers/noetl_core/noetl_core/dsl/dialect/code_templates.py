@@ -1,7 +1,7 @@
 """Reads templates in the text of Python programs. Such text is not a template itself: outside of strings, `{{ expression }}`
 becomes an argument.
 
-In Python two braces that open one after the other would be a set in a set, which cannot be. Within a string they may be text;
+Python itself cannot have two opening braces in a row: they would be a set in a set. Within a string they may be text;
 lint reports them there (W523).
 """
 
@@ -22,7 +22,8 @@ _WORD: Final = re.compile(r"[A-Za-z_]\w*")
 
 
 def rewrite_templates(e: Edits, task: Node, key: str) -> None:
-    """Give a program the values of the templates in its text as arguments; `key` is what they are called, `args` or `input`."""
+    """Give a program the values of the templates in its text as arguments; `key` is the name of the arguments, `args` or
+    `input`."""
     code: str = task.value["code"].value
     if "{{" not in code:
         return
@@ -58,7 +59,7 @@ def _name(expression: str, taken: set[str]) -> str:
 
 
 def _without_strings(code: str) -> str:
-    """Return the text with blanks in place of strings and comments; nothing if it cannot be told apart."""
+    """Return the text with blanks in place of strings and comments; nothing if these cannot be recognised."""
     lines = code.splitlines(keepends=True)
     starts = [0]
     for line in lines:

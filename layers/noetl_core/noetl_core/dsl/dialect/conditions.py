@@ -39,7 +39,7 @@ class Subject:
     bound: Collection[str] = ()
     """Names with another meaning in this playbook."""
     policy: Node | None = None
-    """The policy that applies if it has none of its own."""
+    """The policy that applies to a task without one."""
 
     @property
     def body(self) -> str:
@@ -120,7 +120,7 @@ def _grouped(expression: str) -> str:
 
 
 def _in_brackets(expression: str) -> bool:
-    """Return whether one pair of brackets holds all of an expression. Text in quotes that has brackets counts as more."""
+    """Return whether one pair of brackets encloses the whole expression. Brackets in quoted text count as further pairs."""
     depth = 0
     for at, character in enumerate(expression):
         depth += (character == "(") - (character == ")")

@@ -20,7 +20,7 @@ Place = Node | tuple[Node, str]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Edit:
-    """One change. `own` replaces what several aliases stand for by a copy; it alone changes nothing."""
+    """One change. `own` replaces a value with several aliases by a copy, which changes no meaning."""
 
     kind: Literal["move", "remove", "put", "insert", "own"]
     holder: Node
@@ -39,7 +39,7 @@ def _unheard(_edit: Edit) -> None:
 
 @mutable
 class Edits:
-    """Changes the nodes of one document; `told` hears of each change after it is made."""
+    """Changes the nodes of one document; `told` is called after each change."""
 
     r: Reader
     told: Callable[[Edit], None] = _unheard
@@ -62,7 +62,7 @@ class Edits:
         return taken
 
     def put(self, holder: Node, key: str | int, value: Any, near: Place | None = None, *, first: bool = False) -> Node:
-        """Give a mapping an entry, or replace one; of a list, replace an item. `near` is where messages point."""
+        """Give a mapping an entry, or replace one; of a list, replace an item. Messages point to `near`."""
         made = self.made_of(value, near or holder)
         if isinstance(key, str):
             holder.keys.setdefault(key, (made.line, made.col))
@@ -81,7 +81,7 @@ class Edits:
         return made
 
     def own(self, holder: Node, key: str | int) -> Node:
-        """Return a value to be changed: a copy, where an alias stands for it elsewhere too."""
+        """Return a value to be changed: a copy if an alias refers to it elsewhere."""
         node: Node = holder.value[key]
         if not node.shared:
             return node
@@ -98,7 +98,8 @@ class Edits:
                 self.remove(holder, key)
 
     def below(self, holder: Node, key: str, near: Place) -> Node | None:
-        """Return the mapping at `key`, made if there is none; None (nothing is reported) where it is something else."""
+        """Return the mapping at `key`, which is created if it is missing; None, without a report, if the value is not a
+        mapping."""
         if key not in holder.value:
             return self.put(holder, key, {}, near)
         node = self.own(holder, key)

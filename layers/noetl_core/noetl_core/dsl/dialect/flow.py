@@ -37,7 +37,7 @@ LOOP_SPELLINGS: Final = {"collection": "in", "items": "in", "element": "iterator
 _FAILS: Final = "no_next"
 _LIMIT: Final = re.compile(r"\{\{[^{}]*\b__frame_max_rows\b[^{}]*\}\}")
 _OF_FRAMES: Final = ("max_seconds", "max_bytes", "heartbeat_seconds", "row_concurrency", "process")
-"""Keys of a frame besides its rows and its lease."""
+"""Keys of a frame other than its rows and its lease."""
 
 
 def rewrite_playbook(e: Edits, root: Node) -> None:
@@ -111,7 +111,7 @@ def _workbook(e: Edits, root: Node, tasks: TasksOf) -> None:
 
 
 def _workbook_entry(e: Edits, entry: Node, key: str | int, tasks: TasksOf) -> None:
-    """Rewrite one entry. What it expects is checked by a task before each task that runs it."""
+    """Rewrite one entry. A task before each task that runs it checks its expectations."""
     if not isinstance(entry.value, dict):
         return
     if isinstance(key, int) and "name" not in entry.value and "task" in entry.value:
@@ -142,7 +142,7 @@ def _executor(e: Edits, root: Node) -> Node | None:
 
 
 def _every_no_match_fails(e: Edits, executor: Node | None) -> bool:
-    """Take `no_next_is_error` out of the executor's options: its routers say it."""
+    """Move `no_next_is_error` from the executor's options to the routers."""
     spec = executor.get("spec") if executor is not None else None
     asked = spec.get("no_next_is_error") if spec is not None else None
     if executor is None or asked is None:
@@ -263,7 +263,8 @@ def _frame(e: Edits, loop: Node) -> None:
 
 
 def _rows_of_frame(e: Edits, loop: Node, spec: Node) -> None:
-    """Write a frame as its number of rows, and its lease as that of the cursor. What else it says is the engine's business."""
+    """Write a frame as its number of rows, and its lease as that of the cursor. Its other keys are ignored: the engine
+    decides."""
     frame = e.own(spec, "frame")
     process = frame.get("process")
     if process is not None and process.value not in ("row", "rows", "item"):

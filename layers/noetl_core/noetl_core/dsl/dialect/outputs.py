@@ -29,7 +29,7 @@ _ENTRY: Final = frozenset({"path", *_NAMES})
 _OUTPUT: Final = words("output_select store")
 _PATH: Final = re.compile(r"""\.?([A-Za-z_]\w*)|\.?(\d+)(?=[.\[]|\Z)|\[\s*(\d+)\s*\]|\[\s*(?:'([^'\[\]]+)'|"([^"\[\]]+)")\s*\]""")
 _CLOSE: Final = 0.7
-"""Minimum similarity of a key to `path` at which it counts as a typo of it. `at` is below it: another word."""
+"""Minimum similarity of a key to `path` at which it counts as a typo of it. `at` is less similar: another word."""
 _ROOT: Final = re.compile(r"\w+")
 _FORM: Final = "a path, {path: data.next, as: next}, or {next: data.next}"
 _WAY: Final = "names and numbers, as data.items[0].id"
@@ -37,7 +37,7 @@ _WAY: Final = "names and numbers, as data.items[0].id"
 
 @dataclass(slots=True, eq=False)
 class Named:
-    """A part of a result that has a name. `path` is how an expression continues that reads it."""
+    """A part of a result that has a name. `path` is the end of an expression that reads it."""
 
     name: str
     path: str
@@ -83,7 +83,7 @@ def rewrite_outputs(e: Edits, root: Node, steps: list[Node]) -> None:
 
 
 def _report(e: Edits, code: str, where: Place, message: str, hint: str, severity: Severity | None = None) -> None:
-    """Report what is out of shape; not of a pinned playbook, which may be older than this check."""
+    """Report malformed entries, except those of a pinned playbook, which may be older than this check."""
     if e.r.programs:
         e.r.report(code, where, message, hint, severity)
 
@@ -147,14 +147,15 @@ def _of_step(e: Edits, step: Node) -> tuple[list[Named], Table, Selections]:
 
 
 def _of_each(step: str, one: Named) -> tuple[str, str]:
-    """Return why what a loop gives has no such part, and what to write instead."""
+    """Return why the result of a loop has no such part, and the text to write instead."""
     path = re.sub(r"\[(\d+)\]", r".\1", one.path).removeprefix(".")
     message = f'{one.name} in {SELECT} of step "{step}" is a part of one result, and its loop gives a list of results'
     return message, f"of each: {{{{ {step} | map(attribute='{path}') | list }}}}"
 
 
 def _named(e: Edits, holder: Node, what: str, task: Node | None) -> list[Named]:
-    """Return what the `output` of a step or a task names; what is out of shape is reported. `task`: whose result it is."""
+    """Return the names in the `output` of a step or a task; malformed entries are reported. `task` is the task with the
+    result."""
     output = holder.get("output")
     word = str(task.value["kind"].value) if task is not None and "kind" in task.value else ""
     kind = KINDS.get(word)
@@ -189,7 +190,7 @@ def _named(e: Edits, holder: Node, what: str, task: Node | None) -> list[Named]:
 
 
 def _entries(e: Edits, entry: Node, what: str) -> Iterator[tuple[str, Node, Node]]:
-    """Yield name, path and place of what an entry names: nothing where it is a path alone."""
+    """Yield name, path and place of a part that an entry names; nothing for a path without a name."""
     value = entry.value
     if isinstance(value, str) and value.strip():
         return
@@ -211,7 +212,7 @@ def _entries(e: Edits, entry: Node, what: str) -> Iterator[tuple[str, Node, Node
 
 
 def _without_path(value: Mapping[str, Node]) -> bool:
-    """Return whether an entry means to have a `path`, and has none."""
+    """Return whether an entry lacks the `path` that it needs."""
     return "path" not in value and ("as" in value or any(get_close_matches(key, ("path",), 1, _CLOSE) for key in value))
 
 
@@ -228,7 +229,7 @@ def _read(e: Edits, name: str, path: Node, at: Node, what: str) -> Named | None:
 
 
 def as_expression(path: str) -> str | None:
-    """Return how an expression continues that reads a path (`data.items.0.id` -> `.data.items[0].id`); None if it is none."""
+    """Return a path as the end of an expression (`data.items.0.id` -> `.data.items[0].id`); None if it is not a path."""
     text, at, out = path.strip().removeprefix("$"), 0, ""
     while at < len(text):
         found = _PATH.match(text, at)
@@ -298,7 +299,7 @@ def _with_path(e: Edits, one: Named, length: int, text: str) -> str:
 
 
 def _clear(e: Edits, selections: Selections) -> None:
-    """Remove every `output` of which names are read; tell what in it has no effect."""
+    """Remove every `output` whose names are read; report its parts without effect."""
     for step, path, what, named in selections:
         if not any(one.read for one in named):
             continue

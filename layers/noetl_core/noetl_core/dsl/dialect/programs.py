@@ -1,5 +1,5 @@
-"""Names of other engines that Python programs read: results of steps and variables in `context`, and `results` and
-`stats` of what a loop gave. Templates have these names (`noetl_core.dsl.dialect.variants`); a program gets them as arguments."""
+"""Names of other engines that Python programs read: results of steps and variables in `context`, and `results` and `stats` of the
+result of a loop. Templates have these names (`noetl_core.dsl.dialect.variants`); a program gets them as arguments."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def _args_key(task: Node) -> str:
 
 
 def _context(e: Edits, task: Node, name: str, step: str | None, known: Collection[str]) -> None:
-    """Add the argument `context` with what the program reads there by its name - results of steps, the workload, `ctx` -
-    beside the parts that it also reads."""
+    """Add the argument `context`, with the names that the program reads there (results of steps, the workload, `ctx`) and the
+    parts that it reads."""
     code: str = task.value["code"].value
     read = dict.fromkeys(found[2] for found in _CONTEXT.finditer(code))
     named = [key for key in read if key in known and key not in _NAMED]
@@ -83,7 +83,7 @@ def _loop(e: Edits, task: Node, key: str, arg: str, code: str, steps: Mapping[st
 
 
 def _reads_loop(code: str, arg: str) -> bool:
-    """Return whether a program reads `results` or `stats` of an argument, or takes it for a mapping and reads them."""
+    """Return whether a program reads `results` or `stats` of an argument, also as keys of a mapping."""
     if re.search(rf"\b{arg}\s*{_PARTS}", code):
         return True
     types = {word for word in ("dict", "list") if re.search(rf"\bisinstance\s*\(\s*{arg}\s*,[^)]*\b{word}\b", code)}

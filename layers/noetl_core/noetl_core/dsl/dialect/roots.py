@@ -17,7 +17,7 @@ _STORED_AS: Final = ("ref", "credential_ref", "credential_name", "key", "secret"
 
 
 def rewrite_root(e: Edits, root: Node) -> None:
-    """Rewrite what stands at the root besides the workflow."""
+    """Rewrite the keys of the root other than the workflow."""
     _spec(e, root)
     workload = root.get("workload")
     if workload is not None and isinstance(workload.value, dict) and _names_itself(workload, ()):
@@ -88,8 +88,8 @@ def without_results(e: Edits, holder: Node, what: str) -> None:
 
 
 def _defaults(e: Edits, holder: Node, path: tuple[str, ...]) -> None:
-    """Write a default that is `x | default(d)` of itself as `d`, and one that is only itself as null: a payload replaces it
-    before it is rendered."""
+    """Write a default of `x` that is `x | default(d)` as `d`, and one that is `x` as null: a payload replaces it before it is
+    rendered."""
     for key in list(holder.value) if isinstance(holder.value, dict) else ():
         node = holder.value[key]
         if isinstance(node.value, dict):
@@ -109,7 +109,7 @@ def _names_itself(node: Node, path: tuple[str, ...]) -> bool:
 
 
 def _inner_default(node: Node, path: tuple[str, ...]) -> str | None:
-    """Return `d` of the default `x | default(d)` at `path`, if `x` is the path itself; nothing of `x` alone."""
+    """Return `d` of the default `x | default(d)` at `path`, if `x` is the path itself; nothing for `x` alone."""
     text = node.value.strip() if isinstance(node.value, str) else ""
     found = _DEFAULT.match(text) or _ITSELF.match(text)
     own = ".".join(path)

@@ -1,7 +1,7 @@
 """`cmds` of `shell`: one script, in which no value is read as code.
 
-Each expression becomes a variable. Where the shell reads no variable, it is taken out of the single quotes around it; within a
-here-document whose word is quoted nothing can stand for it.
+Each expression becomes a variable. Single quotes around it are closed before it and opened again after it. In a here-document
+whose word is quoted the shell reads no variables, so an expression there is an error.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _HERE: Final = re.compile(r"<<-?[ \t]*(?:(['\"])(\w+)\1|\\?(\w+))")
 
 
 class NoVariable(Exception):
-    """An expression stands where a shell reads no variable. Who acts: the author."""
+    """An expression is at a place where a shell reads no variables. Who acts: the author."""
 
 
 @mutable
 class _Lines:
-    """Goes through a script from its beginning. `quotes` are the quotes and substitutions around the current place."""
+    """Reads a script from its beginning. `quotes` are the quotes and substitutions around the current place."""
 
     text: str
     variable: Callable[[str], str]

@@ -20,7 +20,7 @@ _REF: Final = re.compile(r"(?:\.data)?\._ref\b|\.reference(?:\.ref)?\b(?=\s*\}\}
 _BASH: Final = re.compile(r"\bpipefail\b|\[\[ |<<<|<\(|^\s*(?:declare|mapfile|readarray) |\$\{\w+\[", re.MULTILINE)
 """Syntax that only bash has."""
 _OPTIONS: Final = re.compile(r"(?:[ \t]*(?:#.*)?\n)*[ \t]*set(?=.*[ \t](?:-[a-zA-Z]*u|nounset))((?:[ \t]+[-+\w]+)+)")
-"""Options that lines of shell code begin with, `-u` among them: who sets it thought of `-e`, too."""
+"""Options that lines of shell code begin with, including `-u`: an author who sets it has considered `-e`, too."""
 _ENDS: Final = re.compile(r"\s-\w*e|\berrexit\b")
 """The option that a failing line ends the script."""
 _FETCHED: Final = ("prefer", "flight_endpoint", "bearer_token", "tls_ca_path", "client_cert_path", "client_key_path")
@@ -30,7 +30,7 @@ _WHOLE: Final = re.compile(r"\s*\{\{((?:(?!\}\}).)*)\}\}\s*\Z", re.DOTALL)
 
 
 def rewrite_spellings(e: Edits, task: Node, names: Collection[str], what: str, root: Node) -> None:
-    """Rewrite the inputs of one task that only its kind explains. `names`: under which templates read its result."""
+    """Rewrite the inputs whose meaning depends on the kind of the task. Templates read its result under `names`."""
     kind = task.value["kind"].value
     if not isinstance(kind, str):
         return
@@ -62,7 +62,7 @@ def rewrite_spellings(e: Edits, task: Node, names: Collection[str], what: str, r
 
 
 def select_below_output(e: Edits, holder: Node) -> None:
-    """Move `output_select` of a step or a task below `output`; what says only how large results are kept has no effect."""
+    """Move `output_select` of a step or a task below `output`; options for storing large results have no effect."""
     if SELECT not in holder.value or holder.get("output") is not None:
         return
     select = holder.value[SELECT]
@@ -96,7 +96,7 @@ def _commands(e: Edits, task: Node, what: str) -> None:
         e.move(task, "cmds", task, "script")  # nothing more is reported of it
         e.put(task, "script", ":", (task, "script"))
         return
-    if any(is_template(line) and line not in e.r.reads for line in lines):  # reported as what it is
+    if any(is_template(line) and line not in e.r.reads for line in lines):  # reported elsewhere
         e.move(task, "cmds", task, "script")
         e.put(task, "script", ":", (task, "script"))
         return
@@ -123,13 +123,13 @@ def _commands(e: Edits, task: Node, what: str) -> None:
                 e.put(env, name, value, at)
     if "shell" not in task.value and _BASH.search(script):
         e.put(task, "shell", "bash", at)
-    e.r.reads.setdefault(script, ())  # what looks like a template in it is one of another program
+    e.r.reads.setdefault(script, ())  # braces in it belong to another program
     e.put(task, "script", script, at)
     e.remove(task, "cmds")
 
 
 def _artifact(e: Edits, task: Node, names: Collection[str]) -> None:
-    """Write the reading of a reference as its value: templates read a reference like the value it stands for."""
+    """Replace the reading of a reference by its value: templates read a reference like its value."""
     holder = next((held for held in (task, task.get("input"), task.get("args")) if held is not None and _refers(held)), None)
     if holder is None:
         return
@@ -148,7 +148,7 @@ def _refers(holder: Node) -> bool:
 
 
 def _fetched(e: Edits, task: Node, names: Collection[str]) -> None:
-    """Write the fetching of a stored result as its value; how it is fetched is the engine's business."""
+    """Replace the fetching of a stored result by its value: the engine fetches it."""
     node = e.remove(task, "ref")
     for key in _FETCHED:
         if key in task.value:
@@ -172,7 +172,7 @@ def _reads_part(path: tuple[str, ...], names: Collection[str]) -> bool:
 
 
 def _called(e: Edits, task: Node, what: str) -> None:
-    """Call the step of a child whose result is wanted by its canonical name; `task` beside a path is only a label."""
+    """Write the name of the child's step that gives the result under its canonical key; `task` beside a path is only a label."""
     if "result_step" in task.value and "return_step" not in task.value:
         e.move(task, "result_step", task, "return_step")
     if "task" in task.value and "path" in task.value:
@@ -246,7 +246,7 @@ def _credential(e: Edits, task: Node, root: Node) -> None:
 
 
 def _inline(e: Edits, task: Node, filled: str) -> None:
-    """Write a script whose text stands in the playbook as that text."""
+    """Replace a script whose text is in the playbook by its text."""
     node = task.value["script"]
     if filled in task.value:
         return

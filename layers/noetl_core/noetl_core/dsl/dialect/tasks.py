@@ -52,7 +52,7 @@ class TasksOf:
     kept: frozenset[str] = frozenset()
     """The keys of the workload, and what is written to `ctx`."""
     book: dict[str, list[Check]] = field(default_factory=dict)
-    """Entry of the workbook -> what must exist before a task runs it."""
+    """Entry of the workbook -> the values that must exist before a task runs it."""
 
 
 def rewrite_pipeline(e: Edits, holder: Node, key: str | int, tasks: TasksOf) -> None:
@@ -76,7 +76,7 @@ def rewrite_pipeline(e: Edits, holder: Node, key: str | int, tasks: TasksOf) -> 
 
 
 def _rewrite_item(e: Edits, listed: Node, at: int, tasks: TasksOf) -> tuple[str, list[Check]] | None:
-    """Rewrite one entry of a list. Returns what is expected before it, with the name of the task that asks."""
+    """Rewrite one entry of a list. Returns the expectations before it, with the name of the task that has them."""
     item = e.own(listed, at)
     if not isinstance(item.value, dict):
         return None
@@ -130,7 +130,7 @@ def subject_of(task: Node, name: str, tasks: TasksOf) -> Subject:
 
 
 def rewrite_task(e: Edits, task: Node, name: str, tasks: TasksOf) -> list[Check]:
-    """Rewrite one tool object in place. Returns what its `assert` expects before it runs."""
+    """Rewrite one tool object in place. Returns the expectations of its `assert` before it runs."""
     if task.value["kind"].value == "nats":
         rewrite_key_values(e, task, f'task "{name}"')
     if tasks.root is not None:
@@ -180,7 +180,7 @@ _WHOLE: Final = re.compile(r"\s*\{\{(.*)\}\}\s*\Z", re.DOTALL)
 
 
 def _own_args(task: Node, checks: list[Check]) -> Iterator[Check]:
-    """Yield what is expected before a task, where its own arguments are not bound yet: by what they are made of."""
+    """Yield the expectations before a task. Its arguments are not bound there yet, so their expressions replace them."""
     args = next((held for key in ("args", "input") if (held := task.get(key)) is not None), None)
     own = args.value if args is not None and isinstance(args.value, dict) else {}
     for condition, message in checks:
@@ -252,7 +252,7 @@ def plain_seconds(e: Edits, holder: Node, key: str) -> None:
 
 
 def without_slash(e: Edits, holder: Node, key: str) -> None:
-    """Write a path without the slashes it begins with."""
+    """Remove the slashes at the beginning of a path."""
     node = holder.value[key]
     if isinstance(node.value, str) and node.value.startswith("/") and node.value.strip("/"):
         e.put(holder, key, node.value.lstrip("/"), node)
@@ -320,8 +320,8 @@ _OUTPUT: Final = re.compile(r"\s*\{\{\s*output\s*\}\}\s*\Z")
 
 
 def _write_errors(e: Edits, task: Node) -> None:
-    """Write the whole `output` after an error, too, where the policy lets it pass: what a task writes beside its policy is
-    written when it succeeds."""
+    """Write the whole `output` also after an error that the policy lets pass: `set` beside the policy is written only after a
+    success."""
     written = task.get("set")
     policy = spec.get("policy") if (spec := task.get("spec")) is not None else None
     if written is None or not isinstance(written.value, dict) or policy is None or policy.get("rules") is None:

@@ -64,7 +64,7 @@ def rewrite_variants(r: Reader, root: Node) -> None:
 
 
 def _with_policies(root: Node, steps: Sequence[Node]) -> Iterator[Node]:
-    """Yield what may hold tasks: the tools and compensations of steps, and the workbook."""
+    """Yield the places of tasks: the tools and compensations of steps, and the workbook."""
     for step in steps:
         policy = below(step, "spec", "policy")
         places = (step.get("tool"), step.get("compensate"), policy.get("compensation") if policy is not None else None)
@@ -95,7 +95,7 @@ _DATA_OF_ANY: Final = "(outcome.result.data if outcome.http is defined else outc
 
 
 def _outputs(r: Reader, node: Node) -> None:
-    """Rewrite the templates of each task: its policy and what it writes itself."""
+    """Rewrite the templates in the policy and in the writes of each task."""
     if isinstance(node.value, list):
         for child in node.value:
             _outputs(r, child)
@@ -116,7 +116,7 @@ def _outputs(r: Reader, node: Node) -> None:
 
 
 def _with_fields(data: str) -> str:
-    """Return the outcome with `data`, and with the fields of a result that it does not have itself."""
+    """Return the outcome with `data`, and with those fields of the result that the outcome lacks."""
     return f"dict(outcome.result if outcome.result is mapping else {{}}, **dict(outcome, data={data} | default(none)))"
 
 
@@ -129,7 +129,7 @@ _WHOLE: Final = {
 
 
 def _outcome(data: str, text: str) -> str:
-    """Replace `output` at the beginning of `text`; `data` is what `output.data` means."""
+    """Replace `output` at the beginning of `text`; `data` is the meaning of `output.data`."""
     found = _DATA.match(text)
     if found:
         body = data == _BODY and of_response(_BODY, "outcome.result", "outcome.http.status", text, found.end())
@@ -183,8 +183,8 @@ def _bare_names(r: Reader, node: Node, names: set[str], tasks: Mapping[str, Sequ
 
 
 def _own_results(r: Reader, step: Node, names: set[str], last: Last) -> None:
-    """Rewrite the name of a step where its last task writes what it read: `set` beside the task and in its rules, if these do not
-    read the outcome by another name. The step has no other result yet, or an older one."""
+    """Rewrite the name of a step in the writes of its last task: `set` beside the task and in its rules, if these do not read the
+    outcome by another name. The step has no other result yet, or an older one."""
     name = str(step.value["step"].value) if "step" in step.value else ""
     if name not in names or name not in last:
         return
@@ -235,7 +235,7 @@ def _result_of(whole: str, kind: str, text: str, at: int) -> str:
 
 
 _OWN_RESULT: Final = frozenset({"python", "noop", "playbook", "workbook"})
-"""Kinds whose result is what the author makes it: `data` of one without such a field is the result."""
+"""Kinds whose results have the form that the author gives them: `data` of a result without such a field is the result."""
 
 
 def _last_tasks(steps: list[Node]) -> dict[str, tuple[str, str]]:

@@ -1,6 +1,6 @@
 """Gives keys of `set` without a scope their scope: `iter` if only the loop that writes them reads them, else `ctx`.
 
-The text alone decides, once: by the readers of the key, the name that they use, and their place.
+The scope is derived from the text alone: from the readers of the key, the names that they use, and their places.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def readers_of(r: Reader, root: Node, steps: list[Node]) -> Readers:
 
 
 def _written(node: Node) -> Iterator[str]:
-    """Yield the names that anything below writes to `ctx`, or without saying where."""
+    """Yield the names that anything below writes to `ctx` or without a scope."""
     if isinstance(node.value, list):
         for child in node.value:
             yield from _written(child)

@@ -26,11 +26,11 @@ STORED: Final = Field("credential", _TEXT, "The name under which the credential 
 SCOPE: Final = Field(
     "scope",
     Choice(SCOPES),
-    "Who shares what was fetched: this execution, also those that it calls (`shared`), or all executions (`global`).",
+    "The executions that share a fetched value: this one, also those that it calls (`shared`), or all (`global`).",
     default="local",
     label="scope of {}",
 )
-TTL: Final = Field("ttl", Duration(DELAY), "How long what was fetched may be used.", otherwise="as given by its source")
+TTL: Final = Field("ttl", Duration(DELAY), "The time for which a fetched value may be used.", otherwise="as given by its source")
 RENEW: Final = Field(
     "auto_renew",
     Flag(),
@@ -156,7 +156,7 @@ OAUTH2: Final = Block(
     _DESC,
     *_ALSO,
     *also(
-        STORED._replace(doc="A stored credential: its fields fill in what is left out here."),
+        STORED._replace(doc="A stored credential, whose fields are used where they are omitted here."),
         "auth",
         "ref",
     ),
@@ -164,7 +164,7 @@ OAUTH2: Final = Block(
     Field(
         "grant_type",
         Choice(GRANTS, template=True),
-        "What is exchanged for the token.",
+        "The grant that is exchanged for the token.",
         otherwise="`refresh_token` if one is given, `password` if a `username` is given, else `client_credentials`",
         label="grant_type of {}",
     ),
@@ -180,8 +180,8 @@ OAUTH2: Final = Block(
     Field("username", _TEXT, "The name of the user, for the grant `password`."),
     Field("password", _TEXT, "The password of the user, for the grant `password`."),
     Field("refresh_token", _TEXT, "The token that is exchanged, for the grant `refresh_token`."),
-    Field("scopes", Anything("text, or a list of texts"), "What the token should allow."),
-    Field("audience", _TEXT, "Whom the token is for."),
+    Field("scopes", Anything("text, or a list of texts"), "The permissions that the token should have."),
+    Field("audience", _TEXT, "The service that the token is for."),
     _elsewhere("provider", "Who issues the token."),
     open=True,
 )

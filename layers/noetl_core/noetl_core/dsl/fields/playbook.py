@@ -83,7 +83,7 @@ SHARED_TASK: Final = Block(
 
 TIMEOUTS: Final = Block(
     "timeouts",
-    "Timeouts in seconds, for what has none of its own.",
+    "Timeouts in seconds, for tasks and steps without one of their own.",
     "playbook.md#executor",
     Field(
         "task_s", TIMEOUT, "Seconds that a task may take if nothing closer to it sets a timeout.", otherwise="that of the kind"
@@ -106,7 +106,7 @@ DEFAULTS: Final = Block(
     "defaults",
     "Defaults for steps and tasks.",
     "playbook.md#executor",
-    Field("timeouts", TIMEOUTS, "Timeouts for what has none of its own."),
+    Field("timeouts", TIMEOUTS, "Timeouts for tasks and steps without one of their own."),
     Field("resources", RESOURCES, "The worker pool of steps that name none."),
     Field(
         "on_unmatched",

@@ -16,7 +16,7 @@ ON_DENY: Final = ("park", "skip", "fail")
 _THEN: Final = Then()
 _PIPELINE: Final = Shape("pipeline", "a task, or a list of tasks")
 
-FAILURE_MODE: Final = Field("mode", Choice(FAILURE_MODES), "What a failure does to the others.", label="failure mode of {}")
+FAILURE_MODE: Final = Field("mode", Choice(FAILURE_MODES), "The effect of a failure on the others.", label="failure mode of {}")
 UNMATCHED: Final = Field(
     "on_unmatched",
     Choice(("continue", "fail")),
@@ -144,7 +144,7 @@ THEN: Final = Block(
     SET_ITER,
     SET_CTX,
     SET,
-    Field("set_prev", Anything("any value"), "What `_prev` is from here on.", otherwise="the result of the task"),
+    Field("set_prev", Anything("any value"), "The value of `_prev` from here on.", otherwise="the result of the task"),
     Field(
         "error",
         Shape("error", "a message, or a mapping of fields of the error"),

@@ -17,7 +17,7 @@ RATE: Final = Block(
     Field(
         "key",
         Text(),
-        "What shares the rate: all tasks with the same key, in any playbook.",
+        "The name of the rate: all tasks with the same key share it, in any playbook.",
         required=True,
     ),
     Field(
@@ -37,14 +37,14 @@ CONCURRENCY: Final = Block(
     Field(
         "key",
         Text(),
-        "What shares the limit: all playbooks, or steps, with the same key.",
+        "The name of the limit: all playbooks, or steps, with the same key share it.",
         required=True,
     ),
     Field("max", CONCURRENT, "How many may run at the same time.", required=True),
     Field(
         "on_limit",
         Choice(ON_LIMIT),
-        "What happens to one more: it waits for its turn, it is skipped, or the oldest is ended to make room.",
+        "The treatment of a newcomer at the limit: it waits, it is skipped, or the oldest is ended to make room.",
         default=Concurrency("", 1).on_limit,
     ),
     prefix="concurrency of ",

@@ -1,9 +1,9 @@
-"""Lint: findings that do not keep a playbook from running (W5xx), about its Petri net, its pipelines, its names and its
-secrets.
+"""Lint: findings with which a playbook still runs (W5xx), about its Petri net, its pipelines, its names and its secrets.
 
 `lint` examines a valid playbook; `without_ignored` removes what the author has silenced. Pure, and nearly linear in the size of
 the playbook. `graph` has the algorithms, `guards` decides about conditions without running them, `net` has the steps and arcs
-with what is known of them, `context` is what the rules share, `ignore` reads the comments of authors. The rules are in `reach`,
+with the facts known about them, `context` is shared by the rules, `ignore` reads the comments of authors. The rules are in
+`reach`,
 `tokens`, `admission`, `pipelines`, `rules`, `shared_limits`, `names` (with `results`, `unused`, and `typed` over the `shapes` of
 values), `programs`, `urls`, `sql` (with `sql_text`), `children`, `keychain` and `secrets`.
 
@@ -40,7 +40,7 @@ __all__ = ["Called", "lint", "payloads", "without_ignored"]
 
 
 def lint(r: Reader, playbook: Playbook, called: Called | None = None) -> None:
-    """Report what is probably a mistake in a valid playbook, which `r` has read. `called` finds the playbooks that it calls."""
+    """Report probable mistakes in the valid playbook that `r` has read. `called` finds the playbooks that it calls."""
     assert r.loaded.root is not None
     guards = Guards(r.compiled, strict=r.strict)
     context, net = Lint(r, r.loaded.root, playbook, guards), Net(playbook, guards)

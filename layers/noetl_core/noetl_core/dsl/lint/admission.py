@@ -29,7 +29,7 @@ def admissions(lint: Lint, net: Net) -> None:
             lint.report("W507", at, message, "allow it in a rule or else, or remove the step")
             continue
         if step.admission.on_deny == "fail" and _leads_on(net, i):
-            continue  # a token that is refused makes others, which may bring what the next one waits for
+            continue  # a refused token produces others, which may provide the value that the next one waits for
         later = dict(_only_later(net, i, step.admission, writers))
         if later and not _possible(net.guards, step.admission, dict.fromkeys(later, UNDEFINED)):
             waits = listed([f"{'.'.join(path)} ({why})" for path, why in sorted(later.items())])
@@ -38,7 +38,7 @@ def admissions(lint: Lint, net: Net) -> None:
 
 
 def _leads_on(net: Net, i: int) -> bool:
-    """Return whether the failure of the step, which a refusal is, may fire one of its arcs."""
+    """Return whether one of the step's arcs may fire after a refusal, which fails the step."""
     failures = [end for end in boundaries(net.steps[i]) if end.failed]
     return any(net.fires(i, arc, end) is not False for arc in net.live_arcs(i) for end in failures)
 
@@ -55,7 +55,7 @@ def _possible(guards: Guards, admission: Admission, facts: Facts) -> bool:
 
 
 def _only_later(net: Net, i: int, admission: Admission, writers: dict[str, set[int]]) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Return what the rules read that has no value before the step has run for the first time."""
+    """Return the names in the rules that have no value before the step has run for the first time."""
     for path in referenced([part for rule in admission.rules for part in (rule.when, rule.allow)]):
         if len(path) < 2:
             continue

@@ -112,7 +112,7 @@ class Dominators:
         self.order = {node: i for i, node in enumerate(post)}
         """Place in the postorder of a depth-first walk: an ancestor's is higher."""
         self.above: dict[int, int] = {root: root}
-        """Node -> the nearest node that dominates it; of the root itself."""
+        """Node -> the nearest node that dominates it; the root for itself."""
         self._span: dict[int, tuple[int, int]] = {}
         before = reversed_graph(graph)
         changed = True

@@ -1,7 +1,6 @@
 """Evaluates conditions under facts without running them, in three-valued logic.
 
-A condition is True or False when it has that value whatever the names it reads contain, beyond the given facts; otherwise it
-is None.
+A condition is True or False if the given facts alone decide it, whatever its other names contain; otherwise it is None.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ class _Marker:
 UNKNOWN: Final = _Marker()
 UNDEFINED: Final = _Marker()
 FILLED: Final = _Marker()
-"""A mapping that is not empty: something is known to stand below it."""
+"""A mapping that is not empty: at least one of its keys is known."""
 
 NO_FACTS: Final[Facts] = {}
 

@@ -1,9 +1,9 @@
 """Names in templates that nothing binds, and workload keys that nothing reads (formal specification 3.2, resolutions 8 and
 14).
 
-A name is reported only where it can have no value. Not reported: what a request may add (`workload` of a playbook that
-declares none), and what is read with `default(...)`, `is defined`, `or` or an `if`. Templates that pipelines share may read
-what any of them binds.
+A name is reported only where it can have no value. Not reported: names that a request may add (`workload` of a playbook that
+declares none), and names read with `default(...)`, `is defined`, `or` or an `if`. Templates that pipelines share may read the
+names that any of them binds.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Scope:
     iter: frozenset[str] = frozenset()
     tasks: frozenset[str] = frozenset()
     env: Env | None = field(default=None, compare=False)
-    """The shapes of what it reads; None: of what all templates read."""
+    """The shapes of the names that it reads; None: those of all templates."""
 
 
 @dataclass
@@ -192,13 +192,13 @@ def _undo_places(bound: Names, step: Step, node: Node, args: frozenset[str]) -> 
 
 
 def _roots(tasks: Sequence[Task]) -> frozenset[str]:
-    """Return what tasks of a pipeline may read; with `callback` where one of them is a callback by token."""
+    """Return the names that tasks of a pipeline may read, including `callback` if one of them is a callback by token."""
     return CONTROL | WORKER | ({"callback"} if any(t.answered_by_token for t in tasks) else frozenset())
 
 
 def _shared_places(bound: Names, inside: set[Scope]) -> Iterator[tuple[Node, Scope]]:
-    """Yield the workbook's tasks and the executor's defaults, which see what any of the pipelines `inside` binds; and the
-    result."""
+    """Yield the result, and the workbook's tasks and the executor's defaults, which see the names that any of the pipelines
+    `inside` binds."""
     of_all = Scope(
         (CONTROL | WORKER).union(*(scope.roots for scope in inside)),
         "a task",

@@ -1,4 +1,4 @@
-"""The playbook as a Petri net: steps as nodes, and arcs with what is known of when they fire."""
+"""The playbook as a Petri net: steps as nodes, and arcs with the known conditions of their firing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Boundary:
 
 
 def boundaries(step: Step) -> tuple[Boundary, ...]:
-    """Return how runs of `step` may end. A step without tasks cannot fail, unless its admission or a time limit says so."""
+    """Return how runs of `step` may end. A step without tasks can fail only by its admission or a time limit."""
     done = "loop.done" if step.loop is not None else "step.done"
     out = [Boundary(done, False, _facts(step, done, "success") | {("event", "error"): UNDEFINED})]
     refused = step.admission is not None and step.admission.on_deny == "fail"

@@ -143,7 +143,7 @@ def _next(guards: Guards, tasks: Sequence[Task], place: Mapping[str, int], i: in
 
 
 def _is_error_branch(guards: Guards, tasks: Sequence[Task], i: int, reached: set[int]) -> bool:
-    """Return whether only errors jump to the task, and its name or its work shows that it handles them."""
+    """Return whether the task handles errors: only errors jump to it, and its name or its work suggests it."""
     task = tasks[i]
     if task.label is not None:
         return False

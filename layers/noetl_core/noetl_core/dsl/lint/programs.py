@@ -59,7 +59,7 @@ def programs(lint: Lint) -> None:
 
 
 def keys_read(code: str) -> frozenset[str] | None:
-    """Return the keys of `workload` that a program reads of its context, or means to read; None where it may read any."""
+    """Return the keys of `workload` that a program reads, or is meant to read, from its context; None if it may read any."""
     found = {place[1] or place[2] for place in _MEANT.finditer(code)}
     for place in _CONTEXT.finditer(code):
         if _PARAMETER.search(code, max(0, place.start() - 500), place.start()):
@@ -85,7 +85,7 @@ def _tools(step: Step, node: Node) -> Iterator[Node]:
 
 
 def _check_all(lint: Lint, tool: Node, given: set[str], *, own: bool) -> None:
-    """Check the programs below `tool`. Tasks of the workbook are not `own`: their callers may give them further arguments."""
+    """Check the programs below `tool`. Tasks of the workbook are not `own`: their callers may pass further arguments."""
     for task in task_nodes(tool):
         code = task.get("code") if isinstance(task.value, dict) else None
         kind = task.get("kind") if code is not None else None
@@ -154,7 +154,7 @@ def _context(lint: Lint, task: Node, code: Node) -> None:
 
 
 def _arguments(lint: Lint, task: Node, code: Node, known: set[str]) -> None:
-    """W526: a parameter of the function that is called which no argument fills."""
+    """W526: a parameter of the called function without an argument."""
     entry = task.get("entry")
     name = "main" if entry is None else entry.value
     if "def " not in code.value or not isinstance(name, str):
@@ -199,7 +199,7 @@ def _no_module(name: str) -> tuple[str, str]:
 
 
 def _is_meant(code: str, at: int) -> bool:
-    """Return whether an expression stands neither in a comment, nor in a text with braces that are doubled for Python, nor in a
-    program that renders templates of its own."""
+    """Return whether an expression is outside comments, outside texts whose braces are doubled for Python, and in a program that
+    renders no templates itself."""
     before = code[code.rfind("\n", 0, at) + 1 : at]
     return "#" not in before and not _FORMATTED.search(before) and "jinja" not in code

@@ -1,7 +1,7 @@
 """The rules of tasks' policies: errors that none of them matches (W402), and rules that no outcome matches (W525).
 
 An error counts as unmatched only if an example of it is found: one that the task can have, with which every condition is
-certainly false. What a condition reads beside the outcome counts as undefined then, except what a schema requires.
+certainly false. Other names in its condition than the outcome count as undefined then, except those that a schema requires.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _answered(status: int, kind: str, *, retryable: bool = False) -> Facts:
 
 
 _ANY: Final[Mapping[str, Facts]] = {"timeout": _error("timeout", retryable=True), "schema": _error("schema")}
-"""Errors that a task of any kind may have, by how a message calls them."""
+"""Errors that a task of any kind may have, by their names in messages."""
 _HTTP: Final[Mapping[str, Facts]] = {
     "the status 401": _answered(401, "auth"),
     "the status 404": _answered(404, "not_found"),
@@ -61,7 +61,7 @@ ERROR_KINDS: Final = words(
 )
 """The kinds of errors (`engine.outcome`)."""
 _FREE: Final = words("playbook callback workbook")
-"""Kinds of tasks whose errors may have a kind that somebody else chose."""
+"""Kinds of tasks whose errors may have kinds that other systems chose."""
 
 
 _HINT: Final = "outcome.status is ok or error; outcome.error is there after an error only, and its kinds are listed in results.md"

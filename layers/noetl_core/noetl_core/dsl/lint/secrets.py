@@ -88,7 +88,7 @@ def _shape(text: str) -> str | None:
 
 
 def _kind(key: str) -> str | None:
-    """Return what the name of a key says of its value: `password`, `key`, or `name` for one that may contain a secret or only
+    """Return the kind of secret that a key's name suggests: `password`, `key`, or `name` if the value may be a secret or only
     name one."""
     name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", key).lower().replace("-", "_")
     if _PASSWORD.search(name):

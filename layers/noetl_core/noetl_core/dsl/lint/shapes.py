@@ -1,8 +1,8 @@
-"""Shapes of values that are known before a run: of the workload, of results, of what arcs and ctx pass on.
+"""Shapes of values that are known before a run: of the workload, of results, and of values that arcs and ctx pass on.
 
 A shape comes from defaults and `x-schema` of the workload, from results that are written in the playbook, from the envelope of a
-kind, from the `schema` of an answer, from the columns of a SELECT, and from the result of a called playbook. What is not certain
-has no shape.
+kind, from the `schema` of an answer, from the columns of a SELECT, and from the result of a called playbook. A value whose shape
+is uncertain has none.
 """
 
 from __future__ import annotations
@@ -315,7 +315,7 @@ class Shapes:
         return found
 
     def _task(self, step: Step, task: Task, *, prev: bool = True) -> Shape | None:
-        """Return the shape of a task's result; with `prev`, that which its rules may replace."""
+        """Return the shape of a task's result; with `prev`, the shape before its rules may replace it."""
         rules = task.policy.rules if task.policy is not None and prev else ()
         if any(rule.then.set_prev is not UNSET for rule in rules):
             return None

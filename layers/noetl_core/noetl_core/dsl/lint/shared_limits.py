@@ -1,4 +1,4 @@
-"""Loops that are longer than a loop may be, and claims that cannot be made again, as far as the text shows it."""
+"""Loops that are too long, and claims that cannot be repeated, as far as the text shows it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _loop(lint: Lint, step: Step, loop: Loop) -> None:
 
 
 def _claim(lint: Lint, step: Step, loop: Loop) -> None:
-    """W521: SQL of a cursor that does not say whose claim it is, or that claims nothing."""
+    """W521: SQL of a cursor that does not identify its claim, or that claims nothing."""
     text = None if loop.cursor is None else loop.cursor.fields.get("claim")
     if loop.cursor is None or not isinstance(text, str) or is_template(text):
         return
@@ -69,13 +69,13 @@ def _longest(lint: Lint, expression: nodes.Expr) -> tuple[int, str]:
 
 
 def _length(first: int, last: int | None = None, step: int = 1) -> int:
-    """Return the length of a range; `len` refuses what is longer than a machine word."""
+    """Return the length of a range; `len` fails if it exceeds a machine word."""
     first, last = (0, first) if last is None else (first, last)
     return max(0, (last - first + step - (1 if step > 0 else -1)) // step)
 
 
 def _number(lint: Lint, node: nodes.Node) -> tuple[int, str] | None:
-    """Return a whole number that an argument is: written there, or the default of a workload key, which is named."""
+    """Return an argument that is a whole number: a literal, or the default of a workload key, with the key."""
     if isinstance(node, nodes.Neg):
         inner = _number(lint, node.node)
         return None if inner is None else (-inner[0], inner[1])

@@ -111,7 +111,7 @@ def _parser() -> Any:
 
 
 def _postgres(text: str) -> Wrong | None:
-    """Return what is wrong with a text: the first word of a statement, or what follows it in one that reads or writes rows."""
+    """Return an error in a text: in the first word of a statement, or in the rest of one that reads or writes rows."""
     code = code_of(text)
     start = 0
     for part in code.split(";"):

@@ -33,8 +33,8 @@ def joins(lint: Lint, net: Net) -> None:
 
 
 def _tokens(net: Net, join: int, in_cycle: set[int], runs: dict[int, float]) -> float:
-    """Return the most tokens that can come to a step outside of cycles: all come through its nearest dominator, whose runs bound
-    them. `runs` caches the most runs of the steps on the way; a join that nothing can reach again runs once."""
+    """Return the maximum number of tokens that reach a step outside of cycles: the runs of its nearest dominator bound it. `runs`
+    caches the most runs of the steps on the way; a join that nothing can reach again runs once."""
     chain = [join]
     while chain[-1] not in runs:
         chain.append(net.dominators.up(chain[-1]))

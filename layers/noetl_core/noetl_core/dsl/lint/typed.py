@@ -1,4 +1,4 @@
-"""Evaluates templates over shapes instead of values, and finds the fields that no value there has."""
+"""Evaluates templates over shapes instead of values, and finds reads of fields that no value there has."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NAMESPACES: Final = frozenset({"workload", "ctx", "args", "iter", "steps", "even
 _SAME: Final = frozenset(
     {"for", "list", "sort", "reverse", "unique", "selectattr", "rejectattr", "select", "reject", "default", "d"}
 )
-"""Filters whose value has the shape of what they get. `for` is what the collection of a loop goes through."""
+"""Filters whose value has the shape of their input. `for` is the filter that the collection of a loop passes."""
 _FIRST: Final = frozenset({"first", "last", "min", "max", "random"})
 _BY_ATTRIBUTE: Final[Mapping[str, int]] = {
     "selectattr": 0,

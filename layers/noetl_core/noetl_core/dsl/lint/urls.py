@@ -24,7 +24,7 @@ def urls(lint: Lint) -> None:
 
 
 def _wrong(url: str) -> tuple[str, str] | None:
-    """Return message and hint; None where what a template gives may make it right."""
+    """Return message and hint; None if the value of a template may make the URL valid."""
     found = _SCHEME.match(url)
     if found is None:
         begins = _FIXED.match(url.lstrip())

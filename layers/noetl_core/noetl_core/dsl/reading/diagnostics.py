@@ -1,4 +1,4 @@
-"""Findings: what is wrong with a playbook, where, and what to do about it.
+"""Findings: mistakes in a playbook, their places and the remedies.
 
 A `Diagnostic` has a stable code: E1xx structure, E2xx references, E3xx templates, W4xx and W5xx lint. `to_text` gives one
 line each; `to_json` and `to_sarif` are for editors and code review.
@@ -184,8 +184,8 @@ def suggest(word: str, known: Iterable[str]) -> str:
 
 
 def close(word: str, known: Iterable[str]) -> str:
-    """Return the nearest of `known`, or nothing. Of many names only those that begin alike are compared, because a document may
-    contain thousands of wrong words."""
+    """Return the nearest of `known`, or nothing. If there are many names, only those with the same beginning are compared: a
+    document may contain thousands of wrong words."""
     if len(word) > LONGEST_SLIP:
         return ""
     names = sorted(name for name in known if len(name) <= LONGEST_SLIP)

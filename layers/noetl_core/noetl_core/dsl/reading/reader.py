@@ -83,7 +83,7 @@ class Reader:
     source: str
     diagnostics: list[Diagnostic] = field(default_factory=list)
     programs: bool = True
-    """If true, program text is compiled. The text of a pinned playbook is not, because it was validated before."""
+    """If true, program text is compiled. The text of a pinned playbook is exempt, because it was validated before."""
     lenient: bool = False
     """If true, a task of another playbook may be missing: it may be in a catalog that is not available here."""
     strict: bool = False
@@ -95,7 +95,7 @@ class Reader:
     compiled: dict[str, Compiled] = field(default_factory=dict)
     """The same texts compiled: a large playbook has more of them than the cache of `expr` holds."""
     programs_left: int = LONGEST_CHECKED
-    """The remaining characters of program text that may be compiled. Validation has one time budget per playbook."""
+    """The number of characters of program text that may still be compiled. Validation has one time budget per playbook."""
     program_reads: dict[str, Mapping[str, tuple[int, int]]] = field(default_factory=dict)
     """The names that each program text reads and does not bind, with their line and column in it."""
 
@@ -178,7 +178,7 @@ class Reader:
     ) -> dict[str, Node]:
         """Return the known entries of a mapping; unknown keys are reported (resolution 19), `x-` keys are left out.
 
-        `legacy`: keys of the legacy dialects -> what replaces them. `elsewhere`: keys of other engines -> what does their work.
+        `legacy`: keys of the legacy dialects -> their replacements. `elsewhere`: keys of other engines -> their equivalents.
         """
         known = frozenset(allowed)
         out = {}
@@ -200,7 +200,7 @@ class Reader:
         """Return the content of a mapping by its block. Unknown keys, wrong types and numbers out of range are reported, here
         and below.
 
-        `owner`: what the mapping belongs to, as messages say it.
+        `owner` is the name in messages of the part that has the mapping.
         """
         if node is None:
             return Given(block, {})
@@ -310,7 +310,7 @@ class Reader:
         return value
 
     def number(self, node: Node | None, what: str, allowed: Range) -> Any:
-        """Return a number of a range, or what else the range allows; None when it is missing or reported."""
+        """Return a number of a range, or another value that the range allows; None when it is missing or reported."""
         if node is None or (node.value is None and allowed.null):
             return None
         value = node.value

@@ -1,4 +1,4 @@
-"""SQL as text: what of it is code."""
+"""Separates code from comments and quoted text in SQL."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ NUMBERED: Final = re.compile(r"(?<![\w$])\$(\d+)\b")
 
 
 def code_of(text: str) -> str:
-    """Return the text with blanks in place of comments and of what is in quotes."""
+    """Return the text with blanks in place of comments and quoted text."""
     return _QUOTED.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)

@@ -18,7 +18,7 @@ _TOPIC: Final = re.compile(r"(arn:[\w-]+:sns:[\w-]*:\d*:)?[\w.-]{1,256}\Z")
 
 
 def read_on_failure(r: Reader, node: Node | None) -> OnFailure | None:
-    """Return the playbook's setting; what cannot be read is reported."""
+    """Return the playbook's setting; errors are reported."""
     if node is None:
         return None
     given = r.read(node, ON_FAILURE, _WHAT)
@@ -59,7 +59,7 @@ def default_handler(text: str) -> OnFailure | None:
 
 
 def problem(handler: OnFailure) -> str:
-    """Return what is wrong with a handler; an empty text where nothing is."""
+    """Return the error in a handler; an empty text if there is none."""
     if handler.playbook is not None:
         try:
             path, _ = split_version(handler.playbook)

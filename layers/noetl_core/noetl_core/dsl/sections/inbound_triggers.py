@@ -55,7 +55,9 @@ def read_uploads(r: Reader, trigger: Given, what: str) -> Uploads | None:
     right = not [name for name in ("prefix", "suffix", "bucket") if not _is_plain(r, given, name, what)]
     if "bucket" in given:
         if bucket is not None and not _BUCKET.fullmatch(bucket):
-            r.report("E131", given.nodes["bucket"], f'bucket of {what}: "{bucket[:63]}" is not the name of a bucket', "its name alone")
+            r.report(
+                "E131", given.nodes["bucket"], f'bucket of {what}: "{bucket[:63]}" is not the name of a bucket', "its name alone"
+            )
             right = False
     elif "prefix" not in given:
         r.report("E131", node, f"upload of {what} names neither a prefix nor a bucket", f"upload: {{prefix: {UPLOADS}reports/}}")
@@ -147,7 +149,7 @@ def _signed_is_right(r: Reader, given: Given, what: str) -> bool:
 
 
 def _headers(r: Reader, given: Given, what: str) -> tuple[str, ...]:
-    """Return the further headers of an event; what cannot be one is reported."""
+    """Return the further headers of an event; invalid names are reported."""
     items = r.sequence(given.node("headers"), f"headers of {what}")
     if len(items) > MOST_HEADERS:
         r.report("E124", given.nodes["headers"], f"headers of {what} has {len(items)} entries", f"at most {MOST_HEADERS}")
@@ -212,12 +214,17 @@ def _is_plain(r: Reader, given: Given, name: str, what: str) -> bool:
         return name not in given
     if not is_template(value):
         return True
-    r.report("E131", given.nodes[name], f"{name} of {what} cannot be a template: it is read before anything arrives", "write what it is")
+    r.report(
+        "E131",
+        given.nodes[name],
+        f"{name} of {what} cannot be a template: it is read before anything arrives",
+        "write what it is",
+    )
     return False
 
 
 def _is_pattern(r: Reader, node: Node, what: str) -> bool:
-    """Report what is wrong with an event pattern, each where it is."""
+    """Report the errors in an event pattern, each at its place."""
     found = list(flaws(node.plain()))
     for flaw in found:
         *_, last = flaw.at or ("",)

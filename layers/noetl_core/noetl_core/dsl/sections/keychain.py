@@ -66,7 +66,7 @@ def _entry(r: Reader, item: Node, what: str) -> KeychainEntry | None:
 
 
 def _known(r: Reader, item: Node, entries: Mapping[str, Node], block: Block, what: str) -> dict[str, Node]:
-    """Return the fields of the kind. A key that it does not have could mean another secret than the one that is read."""
+    """Return the fields of the kind. A missing key could mean that another secret is read than intended."""
     out = {}
     for key, child in entries.items():
         if key in block.keys:
@@ -122,7 +122,7 @@ def _values(r: Reader, item: Node, options: dict[str, Any], what: str) -> dict[s
 
 
 def _scopes(r: Reader, item: Node, options: dict[str, Any], what: str) -> None:
-    """Treat a `scope` that does not say who shares the token as what the token should allow."""
+    """Treat a `scope` that does not name who shares the token as the permissions of the token."""
     scope = options.get("scope")
     if scope is None or scope in SCOPES:
         return

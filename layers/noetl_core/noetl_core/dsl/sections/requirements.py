@@ -1,6 +1,6 @@
 """`executor.spec.python.requirements`: the additional packages that python tasks import.
 
-A requirement is a name with versions, as pip takes it (`pandas==2.2.3`, `httpx[http2]>=0.28`). Where packages come from - the
+A requirement is a name with versions, in pip's form (`pandas==2.2.3`, `httpx[http2]>=0.28`). Where packages come from - the
 index, its address and its password - belongs to the machine that installs them, so no address stands in a playbook.
 """
 
@@ -51,7 +51,7 @@ def requirements_of(text: str) -> frozenset[str]:
 
 
 def read_requirements(r: Reader, node: Node | None) -> tuple[str, ...]:
-    """Return the requirements that a playbook lists, normalised and in order; what cannot be read is reported."""
+    """Return the requirements that a playbook lists, normalised and in order; errors are reported."""
     what = "requirements of python of executor"
     items = r.sequence(node, what)
     if len(items) > MOST and node is not None:

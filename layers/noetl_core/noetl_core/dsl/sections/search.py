@@ -1,7 +1,6 @@
 """`executor.spec.search`: attributes by which executions are listed (docs/catalog.md, "Search attributes").
 
-They are evaluated by the control plane, from what it knows: the workload
-and ctx.
+The control plane evaluates them from the workload and ctx.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _WHAT: Final = "search of executor"
 
 
 def read_search(r: Reader, node: Node | None) -> dict[str, Any]:
-    """Return the attributes by name; what cannot be one is reported."""
+    """Return the attributes by name; invalid ones are reported."""
     if node is None:
         return {}
     entries = r.mapping(node, _WHAT)

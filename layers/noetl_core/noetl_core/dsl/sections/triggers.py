@@ -41,7 +41,7 @@ _WORDS: Final = {
 
 
 def read_triggers(r: Reader, node: Node | None) -> tuple[Trigger, ...]:
-    """Return the triggers in order, each with its name; what cannot be read is reported."""
+    """Return the triggers in order, each with its name; errors are reported."""
     items = r.sequence(node, "triggers of executor")
     if len(items) > MOST and node is not None:
         r.report("E124", node, f"triggers of executor has {len(items)} entries", f"at most {MOST}")
@@ -75,7 +75,7 @@ def _free_name(kind: str, taken: set[str]) -> str:
 
 
 def _trigger(r: Reader, item: Node, place: int) -> Trigger | None:
-    """Return one entry, its name empty where it has none; None where it has no source that can be used."""
+    """Return one entry, with an empty name if it has none; None if it has no usable source."""
     named = item.get("name")
     what = f'trigger "{named.value}"' if named is not None and isinstance(named.value, str) else f"trigger {place}"
     given = r.read(item, TRIGGER, what)
@@ -114,7 +114,7 @@ def _version(r: Reader, node: Node | None, what: str) -> Version:
 
 
 def _check_payload(r: Reader, payload: Node | None, what: str) -> None:
-    """Report what the templates of a payload read beside `trigger`: nothing else exists when they are rendered."""
+    """Report names other than `trigger` in the templates of a payload: nothing else exists when they are rendered."""
     if payload is None:
         return
     for node in payload.scalars():
@@ -159,7 +159,7 @@ def _schedule(r: Reader, given: Given, what: str) -> Schedule | None:
 
 
 def _seconds(r: Reader, node: Node | None, allowed: Range, what: str) -> float | None:
-    """Return what text with a unit, or a number, says; None where there is none or it is reported."""
+    """Return the seconds in a text with a unit, or in a number; None if it is missing or reported."""
     if node is None:
         return None
     try:
@@ -227,7 +227,7 @@ def _rate(r: Reader, node: Node, text: str, what: str) -> int | None:
 
 
 def _wrong(cron: str) -> str:
-    """Return what is wrong with a cron expression; nothing if it names times."""
+    """Return the error in a cron expression; None if it is valid."""
     from cronsim import CronSim, CronSimError  # 5 ms: few playbooks have triggers
 
     if len(cron) > LONGEST:

@@ -1,8 +1,8 @@
 """Tasks of other playbooks: entries of a workbook that say `uses: path@version#task` (docs/language/playbook.md, "Shared tasks").
 
-`pinned` writes what they use at the end of the playbook's text, under `x-pinned`. So the text - and with it the digest by which
-an execution knows its playbook - has all that runs, and a later version of the other playbook changes nothing. Where the texts
-of other playbooks are found is not known here.
+`pinned` writes these tasks at the end of the playbook's text, under `x-pinned`. So the text - and with it the digest by which
+an execution knows its playbook - contains everything that runs, and a later version of the other playbook changes nothing. The
+caller finds the texts of other playbooks.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Find = Callable[[str, Version], Library | None]
 
 
 def uses(text: str) -> dict[str, str]:
-    """Return the workbook's entries that are tasks of other playbooks: name -> what it uses, as written. Other texts are not
+    """Return the workbook's entries that are tasks of other playbooks: name -> the text of `uses`. Other texts are not
     judged here."""
     if "uses" not in text or not _SAID.search(text):  # most texts contain no such entry
         return {}
@@ -47,9 +47,10 @@ def uses(text: str) -> dict[str, str]:
 
 
 def pinned(text: str, find: Find) -> str:
-    """Return the text with what its workbook uses of the playbooks that `find` knows; what is pinned already stays as it is.
+    """Return the text with the tasks that its workbook uses from the playbooks that `find` knows; tasks that are already pinned
+    stay as they are.
 
-    What cannot be pinned is left to validation, which says why.
+    Validation reports the entries that cannot be pinned, with the reasons.
     """
     wanted = uses(text)
     if not wanted:
@@ -118,7 +119,7 @@ def _with(body: str, pins: Mapping[str, Any]) -> str:
 
 
 def graft(r: Reader, root: Node) -> None:
-    """Put what is pinned in the place of the entries that use it; report those for which nothing is pinned (where the reader is
+    """Replace entries by the tasks pinned for them; report entries without a pinned task (where the reader is
     `lenient`, as a warning: another catalog may have it)."""
     pins = root.get(PINNED)
     for name, entry, put in list(_entries(root.get("workbook"))):
@@ -148,7 +149,8 @@ def graft(r: Reader, root: Node) -> None:
 
 
 def _copy(node: Node, at: tuple[int, int]) -> Node:
-    """Return a copy of the tree that stands `at` a line and column. Two entries may use the same task, reading rewrites it, and
+    """Return a copy of the tree with the position `at` (line and column). Two entries may use the same task, reading rewrites it,
+    and
     findings name the place of its use."""
     value = node.value
     if isinstance(value, dict):
@@ -164,7 +166,8 @@ Put = Callable[[Node | None], None]
 
 
 def _entries(book: Node | None) -> Iterator[tuple[str, Node, Put]]:
-    """Yield the entries of a workbook in any of its forms: their names, their tools, and what puts another one there, or none."""
+    """Yield the entries of a workbook in any of its forms: their names, their tools, and a function that replaces the tool, or
+    None."""
     value = book.value if book is not None else None
     if isinstance(value, list):
         for item in value:

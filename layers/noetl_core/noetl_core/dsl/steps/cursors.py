@@ -1,4 +1,4 @@
-"""`loop.cursor`: the source from which a loop claims its rows, and which options go with it."""
+"""`loop.cursor`: the source from which a loop claims its rows, and the options that can be combined with it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OUTSIDE_KINDS = frozenset({"container"})
 
 
 def cursor(r: Reader, node: Node, looped: str) -> Cursor:
-    """Read the cursor of a loop; `looped` is how messages call the loop."""
+    """Read the cursor of a loop; `looped` is the loop's name in messages."""
     what = f"cursor of {looped}"
     given = r.read(node, CURSOR, looped)
     kind = given.get("kind")

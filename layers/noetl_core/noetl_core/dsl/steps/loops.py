@@ -60,7 +60,7 @@ def loop(r: Reader, node: Node, step: str, failure: FailureMode, depth: int = 1)
 
 
 def _either(given: Given, key: str) -> Any:
-    """Read what may be in the loop's spec or in its policy; the spec has precedence (resolution 29)."""
+    """Read the options that may be in the loop's spec or in its policy; the spec has precedence (resolution 29)."""
     own, other = given.get("spec", key), given.get("spec", "policy", key)
     said = other if own is None else own
     field = LOOP_SPEC[key]

@@ -17,7 +17,7 @@ _CONTENT: Final = words("content base64 json")
 
 
 def check_nested(r: Reader, kind: str, entries: Mapping[str, Node], what: str) -> None:
-    """Report unknown keys in these mappings, and a source that is one row where a file is meant."""
+    """Report unknown keys in these mappings, and a source of one row that was meant as a file."""
     if kind == "duckdb":
         for name, entry in _below(entries.get("attach")):
             if isinstance(entry.value, dict):

@@ -122,7 +122,7 @@ def _rule(r: Reader, when: str | None, body: Node, entry: Node, what: str, jumps
 
 
 def then(r: Reader, node: Node, what: str, jumps: list[tuple[Node, str]]) -> Then:
-    """Read what a rule does."""
+    """Read the action of a rule."""
     place = f"then of {what}"
     given = r.read(node, THEN, place)
     do: Do = given.filled("do")

@@ -1,5 +1,5 @@
-"""The program text of `python` tasks: it must compile, and define the function that is to be called (E304, E305). What it
-reads is kept for lint."""
+"""The program text of `python` tasks: it must compile, and define the function that is to be called (E304, E305). The names that
+it reads are kept for lint."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ SHOWN: Final = 80
 
 
 def check_program(r: Reader, code: Node | None, entry: Node | None, what: str) -> None:
-    """Report where the code of a task does not compile, at the place in the playbook; else an entry that it does not define."""
+    """Report a syntax error in the code of a task at its place in the playbook, or else an entry that the code does not
+    define."""
     if code is None or not isinstance(code.value, str) or len(code.value) > r.programs_left:
         return
     r.programs_left -= len(code.value)

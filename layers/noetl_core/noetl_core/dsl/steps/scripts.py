@@ -28,7 +28,8 @@ _SOURCE_OF: Final = {"s3": "s3", "http": "http", "https": "http", "file": "file"
 
 
 def read_script(r: Reader, node: Node, kind: str, what: str) -> tuple[str, Any] | None:
-    """Return the input that a script fills with its text, or `script` and where the worker finds it; None when it is reported."""
+    """Return the input that a script fills with its text, or `script` with the address for the worker; None when it is
+    reported."""
     place = f"script of {what}"
     given = {"uri": node} if isinstance(node.value, str) else r.read(node, SCRIPT, what).nodes
     twice = [key for key in given if key in SCRIPT.by_name and SCRIPT[key].same_as in given]
@@ -90,8 +91,8 @@ _OF_WORKLOAD: Final = re.compile(r"\{\{\s*(?:workload((?:\.\w+)+)|(\w+))\s*\}\}"
 
 
 def of_defaults(root: Node | None, uri: str) -> str:
-    """Return a uri with the defaults of the workload that it reads in place of their templates: the text of a script is part of
-    what is registered, so that no payload changes it."""
+    """Return a uri whose templates are replaced by the workload's defaults: the text of a script is registered with the playbook,
+    so no payload changes it."""
     if "{{" not in uri or root is None:
         return uri
 
@@ -122,7 +123,7 @@ def text_of(root: Node, script: Node) -> tuple[str, str] | None:
 
 
 def files_of(text: str) -> Iterator[str]:
-    """Yield the files that the scripts of a playbook name, without those whose text it holds already."""
+    """Yield the files that the scripts of a playbook name, except those whose text the playbook already contains."""
     if "script" not in text:
         return
     root = load(text).root

@@ -23,7 +23,8 @@ TASK_KEYS: Final = frozenset({"policy"})
 
 
 def handed_down(r: Reader, node: Node | None, typed: frozenset[str], what: str, *, extensions: bool) -> dict[str, Any]:
-    """Return what the tasks below inherit from a `spec` block. Unknown keys are reported unless extensions are on."""
+    """Return the settings that the tasks below inherit from a `spec` block. Unknown keys are reported unless extensions are
+    on."""
     return _layer(r, node, typed, ALL_SPEC, what, extensions)
 
 

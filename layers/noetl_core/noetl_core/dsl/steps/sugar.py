@@ -3,7 +3,7 @@
 
 Labels are the author's `name`, otherwise kind and place (`choose_1`, nested `choose_1_then_0_while_2`), so they stay the same
 as long as the text around them does. Every construct ends in a merge point `<label>_end`, so that no branch falls into the
-next one, and passes `_prev` on unchanged. `Task.label`, `Task.line` and `Task.path` lead back to what the author wrote:
+next one, and passes `_prev` on unchanged. `Task.label`, `Task.line` and `Task.path` lead back to the author's text:
 messages, and the events of these tasks (`data.authored`), say `choose[1] (line 9)`, where the label of the task is
 `choose_1`.
 """

@@ -143,7 +143,7 @@ _KEYS_ELSEWHERE: Final[dict[str, dict[str, str]]] = {
     },
     "mcp": {"server": "url: the address of the server"},
 }
-"""Kind -> keys of other engines -> what does their work here."""
+"""Kind -> keys of other engines -> their equivalents here."""
 _OF_STEPS: Final = {"iterator": "the step has the loop: loop: { in: ..., iterator: ... }"}
 """Keys of tasks in other engines that steps have here."""
 _KINDS_ELSEWHERE: Final = {
@@ -152,7 +152,7 @@ _KINDS_ELSEWHERE: Final = {
     "script": "kind: python, with script: { uri: ... }",
     "subscription": "triggers of the root start an execution for each message; a loop with cursor: { kind: sqs } reads a queue",
 }
-"""Kinds of other engines -> what does their work here."""
+"""Kinds of other engines -> their equivalents here."""
 
 
 def raw_task(
@@ -291,7 +291,8 @@ def _check_duration(r: Reader, node: Node, allowed: Range, what: str) -> None:
 
 
 def _check_script(r: Reader, node: Node, text: str, what: str) -> None:
-    """Report an expression of the language in a script: it would reach the shell as it is written, and must not be spliced in."""
+    """Report an expression of the language in a script: it would reach the shell unchanged, and its value must not be spliced
+    in."""
     found = _SPLICED.search(text)
     if found:
         hint = f'give it as a variable: env: {{ VALUE: "{found[0]} }}}}" }}, and write "$VALUE" in the script'
@@ -340,7 +341,7 @@ def finish(r: Reader, raw: RawTask | None, scope: TaskScope, label: str | None =
 
 
 def _each_statement(r: Reader, task: Task) -> Task:
-    """Let a task of SQL keep what each of several statements gave, where a template reads it."""
+    """Let a task of SQL keep the result of each of several statements, if a template reads it."""
     known = KINDS.get(task.kind)
     if known is None or "each_statement" not in known.spec or "each_statement" in task.spec or not r.reads_statements:
         return task

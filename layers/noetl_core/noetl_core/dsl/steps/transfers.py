@@ -1,4 +1,5 @@
-"""The inputs of `kind: transfer` that belong together: what a source and a target of each kind take, and `mode` with `keys`."""
+"""The inputs of `kind: transfer` that belong together: the inputs of a source and a target of each kind, and `mode` with
+`keys`."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from noetl_core.expr import is_template
 
 
 def check_transfer(r: Reader, node: Node, entries: Mapping[str, Node], what: str, *, extensions: bool) -> None:
-    """Report what a source or a target cannot be. With `extensions` a source may be of a kind that is installed beside the
+    """Report an invalid source or target. With `extensions` a source may be of a kind that is installed beside the
     engine."""
     if r.programs:  # playbooks registered before these checks existed run as they did
         _check_side(r, entries.get("source"), SOURCE, what, SOURCES, free=extensions)
@@ -22,7 +23,7 @@ def check_transfer(r: Reader, node: Node, entries: Mapping[str, Node], what: str
 
 
 def is_foreign(source: Node) -> bool:
-    """Return whether a source is of a kind that the language does not know: what it takes is not known either."""
+    """Return whether a source is of a kind that the language does not know: its inputs are unknown, too."""
     kind = source.get("kind")
     return kind is not None and isinstance(kind.value, str) and kind.value not in SOURCES
 

@@ -132,7 +132,7 @@ class Scrubber:
         return text
 
     def data(self, text: str) -> str:
-        """Return `text`, a part of a result, masked: if it is a secret, where it contains one that is not a word, and where it calls
+        """Return `text`, a part of a result, masked: if it is a secret, where it has one that is not a word, and where it calls
         a word a secret."""
         return MASK if text in self._short else _mask_spans(text, self._in_data(text))
 

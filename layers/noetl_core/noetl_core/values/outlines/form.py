@@ -194,8 +194,8 @@ def checksum_of(body: bytes) -> str:
 
 
 def read_outline(ref: Mapping[str, Any], body: bytes) -> Container | None:
-    """Return the outline in `body`; None if it is not that of the object of `ref`, or has an unknown version: the value is then
-    read whole."""
+    """Return the outline in `body`; None if it is not that of the object of `ref`, or has an unknown version: then the complete
+    value is read."""
     if len(body) > MOST_OUTLINE_BYTES or checksum_of(body) != ref.get("outline"):
         return None
     try:

@@ -73,7 +73,7 @@ KINDS: Final[dict[str, KindSpec]] = {
             Field(
                 "launch_type",
                 Anything("`FARGATE`, `EC2` or `EXTERNAL`"),
-                "On what the task runs.",
+                "The platform that runs the task.",
                 otherwise="the strategy of the cluster",
             ),
             Field("capacity_provider", TEXT, "The capacity provider to run on, such as `FARGATE_SPOT`."),
