@@ -6,8 +6,8 @@
   and `recorded_deaths` records them in the log. `unreadable_logs` handles executions whose log is corrupt.
 * `catalog` registers playbooks and resolves versions; `recent_registrations` caches what was just registered. `credentials` lists
   and keeps credentials. `triggers` start playbooks.
-* `limits` gives places in limits that executions share. `sweeping` repairs what stopped moving.
-* `deployment` warns about what this deployment cannot do. `refusals` are the errors that requests are answered with.
+* `limits` grants places in limits that executions share. `sweeping` repairs stalled executions. * `deployment` warns about
+missing capabilities of this deployment. `refusals` are the errors that requests are answered with.
 
 The rules themselves are pure and are in `engine`. Reading is in `views`. No module here runs a tool: `worker` does.
 """

@@ -314,8 +314,8 @@ def _commit(control: Control, new: NewExecution, version: PlaybookVersion, decis
 def _go_on(control: Control, decision: Decision) -> None:
     """Carry out the effects of the first commit.
 
-    The execution has started by then: a caller who were told to try again without an idempotency key would start a second one. So
-    failures of services here are left to the router or the sweeper.
+    The execution has started by then: a caller who tries again without an idempotency key would start a second one. So the router
+    or the sweeper repairs failures of services here.
     """
     execution_id = decision.state.execution_id
     try:

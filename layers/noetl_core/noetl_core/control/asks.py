@@ -13,8 +13,8 @@ class Refused(ValueError):
 
 
 def answer(control: Control, ask: Ask) -> Command | None:
-    """Route the boundary of an ask as the log holds it. Returns the command of the run that is claimed for the ask, if one is: of
-    this decision, or of an earlier one on the same ask.
+    """Route the boundary of an ask as the log holds it. Returns the command of the run, if any, that this or an earlier decision
+    claimed for the ask.
 
     Raises `Refused`, and port errors; the stream routes the boundary in any case.
     """
@@ -22,7 +22,7 @@ def answer(control: Control, ask: Ask) -> Command | None:
 
 
 def _written_boundary(control: Control, ask: Ask) -> Boundary:
-    """Return the boundary that an ask names, from the log: nothing that a worker says becomes part of a decision."""
+    """Return the boundary that an ask names, read from the log: a decision uses no data of the ask itself."""
     stream = StreamId(ask.execution_id, ask.run_id)
     found = control.store.read(stream, after=ask.seq - 1, limit=1)
     boundary = boundary_of(found[0]) if found else None

@@ -73,7 +73,8 @@ class _VisitStatus:
 
 @frozen
 class Question:
-    """A callback as the holder of its token sees it. `over` says why it no longer waits; `ready` is False before it does."""
+    """A callback as the holder of its token sees it. `over` is the reason why it no longer waits; `ready` is False before it
+    waits."""
 
     asked: Mapping[str, Any]
     answered: bool = False
@@ -182,7 +183,7 @@ def shown_wait(run: Run, wait: Wait) -> dict[str, Any]:
 
 
 def form_of(wait: Wait) -> dict[str, Any]:
-    """Return the schema that an answer must match, and the `decision` that its buttons give, if there are such."""
+    """Return the schema that an answer must match, and the `decision` of its buttons, if there are any."""
     if "schema" not in wait:
         return {}
     decision = decision_of(wait["schema"])

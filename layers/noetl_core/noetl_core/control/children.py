@@ -175,7 +175,7 @@ def _tell(control: Control, wanted: StartChild, data: ChildFinished) -> None:
 
 
 def reconcile_child(control: Control, parent: State, child: str) -> None:
-    """Start a child that was requested and never created, report an end that its parent does not know, or align a child with the
+    """Start a child that was requested and never created, report its end to the parent, or align a child with the
     pause of its parent."""
     wanted = child_of(parent, child)
     if wanted.request.get("detach"):

@@ -80,7 +80,7 @@ SNAPSHOT_EVERY = 100
 COMMIT_BYTES = 512
 """The usual size of a routing commit: `SNAPSHOT_EVERY` counts in commits, a state is measured in bytes."""
 LARGE_STATE = 256 * 1024
-"""Bytes of a snapshot that takes long to load."""
+"""The size in bytes from which loading a snapshot takes long."""
 CACHED_STATES = 1_024
 """The most states of executions that a process keeps."""
 CACHED_BOUNDARIES = 256
@@ -109,7 +109,7 @@ class Children(Protocol):
         ...
 
     def handle_failure(self, control: Control, ended: HandleFailure) -> None:
-        """Start what handles a failed end, and record that. It is safe to repeat. Raises `Unavailable`."""
+        """Start the handler of a failed end, and record it. It is safe to repeat. Raises `Unavailable`."""
         ...
 
 
@@ -123,7 +123,8 @@ class Limits(Protocol):
     def rates(self) -> RateLimits: ...
 
     def acquire(self, control: Control, execution_id: str, wanted: AcquirePlace) -> None:
-        """Get a place, or wait for one; the execution is told when it has it. It is safe to repeat. Raises `Unavailable`."""
+        """Get a place, or wait for one; a fact tells the execution when it has the place. It is safe to repeat. Raises
+        `Unavailable`."""
         ...
 
     def release(self, control: Control, freed: ReleasePlace) -> None:
@@ -178,7 +179,7 @@ class Control:
     deadline: Deadline = NEVER
     """The deadline of its work."""
     asks: bool = False
-    """If true, the stack has an ask function: commands then say when their worker may call it."""
+    """If true, the stack has an ask function: commands then state when their worker may call it."""
     registrations: RecentRegistrations = field(default_factory=RecentRegistrations)
     """Registrations that this process has just made or found; by default, starts by text always read the catalog."""
     _states: LRUCache[str, State] = field(default_factory=lambda: LRUCache(CACHED_STATES))
@@ -265,15 +266,15 @@ class Control:
         """Route the boundary of a worker that asks, and claim one of the runs that follow for it. Returns the command of the
         claimed run, if there is one. If the boundary was routed before, nothing is done.
 
-        The stream has the boundary, too: where this raises, nothing is lost. Raises as `route`, and `Unavailable` if other
+        The stream delivers the boundary, too, so nothing is lost if this raises. Raises as `route`, and `Unavailable` if other
         writers were first `MAX_ASK_CONFLICTS` times, or the execution's templates have ended a process.
         """
         answer = self._route(ask.execution_id, (boundary,), (), ask).answer
         return None if answer is None else self.addressed([answer])[0]
 
     def record(self, execution_id: str, fact: Fact) -> tuple[State, bool]:
-        """Route one fact, and return the state after it and whether the log has it from this call. It has not where the fact is a
-        duplicate, or came too late: then the caller must not acknowledge it before it has found the fact in the state. Raises as
+        """Route one fact, and return the state after it and whether the log has it from this call. False means that the fact is a
+        duplicate or came too late: then the caller must find it in the state before acknowledging it. Raises as
         `route`."""
         decision = self._route(execution_id, (), (fact,))
         return decision.state, all(decision.recorded)
@@ -342,7 +343,7 @@ class Control:
         return nullcontext() if self.marks is None else self.marks.mark(execution_id)
 
     def _attempt(self, state: State) -> Sequence[Fact]:
-        """Record the attempt to evaluate templates that have ended a process. Returns the fact that takes the mark off; none when
+        """Record the attempt to evaluate templates that have ended a process. Returns the fact that removes the mark; None if
         another process was first."""
         playbook = self.playbook(state.digest)
         try:
@@ -397,7 +398,7 @@ class Control:
             self.on_end(state)
 
     def due_soon(self, execution_id: str, now: int | None = None) -> None:
-        """Before a commit that sets an execution going: should this process end behind it, the sweeper finds the execution."""
+        """Make an execution due before the commit that starts it: if this process ends after the commit, the sweeper finds it."""
         now = self.clock.now() if now is None else now
         self.index.set_due(execution_id, now + FIRST_RECONCILIATION_S * SECOND)
 
@@ -442,7 +443,7 @@ class Control:
             raise Unavailable(f"{len(unsent)} of {len(commands)} commands of execution {execution_id} were not sent")
 
     def addressed(self, commands: Sequence[Command]) -> Sequence[Command]:
-        """Return commands as they are sent: where no worker can ask, none says that its worker may."""
+        """Return commands in their sent form: without an ask function, no command allows its worker to ask."""
         return commands if self.asks else [replace(command, asks=False) if command.asks else command for command in commands]
 
     def _wake(self, execution_id: str, at: int) -> None:
@@ -484,5 +485,5 @@ class Control:
 
 def _outgrown_at(seq: int, size: int) -> int:
     """Return the position at which the log since a snapshot of that size is as large as the state: the next one is due there. So
-    what all snapshots of an execution cost, and the room that they take, is in proportion to its log."""
+    the cost and the size of all snapshots of an execution are proportional to its log."""
     return seq + max(SNAPSHOT_EVERY, size // COMMIT_BYTES)

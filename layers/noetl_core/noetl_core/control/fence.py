@@ -29,7 +29,8 @@ def boundary_of(commit: Commit) -> Boundary | None:
 
 
 def fence_runs(control: Control, state: State, errors: Mapping[str, Failure]) -> list[Boundary]:
-    """End each run with `StepFailed` and its error, or accept the terminal event that was first; the boundaries that stand.
+    """End each run with `StepFailed` and its error, or accept a terminal event that was written before; return the resulting
+    boundaries.
 
     Where a worker writes first, the gates of all these runs are closed: the worker stops when it reads its gate, however
     often it commits. Raises `Unavailable`.

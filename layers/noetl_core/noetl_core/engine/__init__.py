@@ -1,7 +1,7 @@
-"""The rules of execution, as pure functions: what the inputs of an execution change, and what is to be done next.
+"""The rules of execution, as pure functions: they turn the inputs of an execution into changes and next actions.
 
 * `decide` is the entry: inputs in, events and effects out. `routing` has its rules. `reads` predicts which values they need,
-  `needs` is how they ask for more, `large_values` asks for parts.
+  `needs` requests more values, `large_values` asks for parts.
 * `claims` are runs that a commit gives to the worker that asked for them.
 * `dispatch` has effects and commands, `heads` the summaries in lists; both can be derived again from the log.
 * `records` are the values of the event log. `state` is the state of an execution, `statuses` are its statuses, `fold` applies
@@ -11,7 +11,7 @@
 * `waits`, `callbacks` and `workload` are the waits of a run, signed tokens of callbacks, and the inputs of an execution.
 * `schedules` decides which occurrences of a schedule start. `limits` has the rules of limits that executions share.
 * `failure_handlers` makes the playbooks that report failures to webhooks and topics.
-* `warnings` counts what went wrong without failing anything; `step_status` is the status of a step.
+* `warnings` counts anomalies that failed nothing; `step_status` is the status of a step.
 * `redrive` plans what is run again. `ids` derives all identifiers.
 
 Nothing here does input or output, reads a clock, or uses randomness. Loading, committing and sending is done by `control` and

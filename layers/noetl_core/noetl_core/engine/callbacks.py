@@ -39,7 +39,7 @@ def token_of(target: CallbackTarget, key: bytes) -> str:
 
 
 def target_of(token: str, key: bytes) -> CallbackTarget:
-    """Return what a token names. Raises `Forged`."""
+    """Return the callback that a token names. Raises `Forged`."""
     parts = token.split(".")
     if len(token) > MAX_TOKEN or not token.isascii() or len(parts) != 5:
         raise Forged("the token was not made here")

@@ -11,8 +11,7 @@ from typing import Final
 from noetl_core.engine.state import Run, State
 
 ASKED_RUNS: Final = 4
-"""Workers ask while the execution has at most this many open runs. The ends of more are left to the stream, which batches
-them."""
+"""Workers ask while the execution has at most this many open runs. Beyond that, the stream routes their ends in batches."""
 MARKED: Final = 64
 """Maximum number of boundaries, routed because their workers asked, that the state remembers: two seconds of the stream at 30 ms
 a step."""
@@ -34,7 +33,7 @@ def claims_end(state: State, now: int) -> int | None:
 
 
 def claimed_for(state: State, ask_id: str, now: int) -> list[str]:
-    """Return the open runs that are claimed for an ask: the answer, however often it is asked."""
+    """Return the open runs that are claimed for an ask. A repeated ask gets the same answer."""
     runs = state.runs.values()
     return [run.id for run in runs if run.claim is not None and run.claim["ask"] == ask_id and is_claimed(run, now)]
 

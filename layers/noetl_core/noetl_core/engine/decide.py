@@ -140,12 +140,12 @@ def decide(
     the runs that follow is claimed for `ask`, the request of the worker that wrote the boundary.
 
     Owns and changes `state`: after an error the caller loads it again. Raises `NeedValues` for values that it needs. `check` is
-    called before each token that moves and each template; what it raises ends the decision.
+    called before each token that moves and each template; an exception ends the decision.
     """
     p = RoutingPass(playbook, state, now, state.seq + 1, values, check)
     ctx_version = state.ctx_version
     if state.finished and not any(fact.name == "ExecutionRedriven" for fact in facts):
-        late = [take_fact(p, fact) for fact in facts]  # nothing moves any more; what was done about a failure is recorded
+        late = [take_fact(p, fact) for fact in facts]  # nothing moves any more; only the handling of a failure is recorded
         return _decision(p, recorded=late)
     recorded = [take_fact(p, fact) for fact in facts]
     if not (p.evaluates or p.is_ending):
@@ -160,7 +160,7 @@ def decide(
     if p.seq >= limit and p.may_schedule:
         remedy = "if that is meant, raise executor.spec.policy.limits.max_commits"
         p.fail("limit", f"the execution made {limit} commits; {remedy}")
-    p.arcs = 0  # those of boundaries that came in are as many as came: what may run away begins here
+    p.arcs = 0  # arcs of incoming boundaries are bounded; only `settle` can run away
     settle(p)
     while p.advance:
         advance_loop(p, state.runs[p.advance.pop()])

@@ -82,7 +82,7 @@ class DoneChunks:
         return block in self.texts or str(index) in self.rows.get(block, ())
 
     def add(self, index: int, chunk: ChunkDone) -> None:
-        """Add a chunk that is done; of one that is known nothing changes."""
+        """Add a finished chunk; a known chunk changes nothing."""
         if index in self:
             return
         counts = chunk.get("innermost")

@@ -1,6 +1,6 @@
-"""Writes the playbooks of one task that notify a webhook or a topic of a failure (docs/failures.md). They are not registered. One
-that needs a credential therefore names the playbook for which it was made: the reader of the credential makes the text again from
-that playbook, and trusts only an equal text."""
+"""Writes the playbooks of one task that notify a webhook or a topic of a failure (docs/failures.md). They are not registered. A
+handler that needs a credential therefore names its playbook: the reader of the credential generates the text from that playbook
+again, and trusts only an equal text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def source_of(handler: OnFailure, digest: str) -> str:
 
 
 def made_for(path: str, source: str) -> str | None:
-    """Return the digest of the playbook that the text of a handler says it is made for; None of what says nothing."""
+    """Return the digest of the playbook that the text of a handler names; None if it names none."""
     if not path.startswith(FOLDER):
         return None
     try:

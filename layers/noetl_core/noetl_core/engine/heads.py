@@ -1,4 +1,4 @@
-"""The head of an execution: what lists show of it, computed from its state."""
+"""The head of an execution: its summary in lists, computed from its state."""
 
 from __future__ import annotations
 

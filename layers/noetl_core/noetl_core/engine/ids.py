@@ -56,7 +56,7 @@ def compensation_run_id(execution_id: str, run_id: str) -> str:
 
 
 def stop_run_id(execution_id: str, run_id: str) -> str:
-    """Return the id of the run that stops what `run_id` left going on outside."""
+    """Return the id of the run that stops the outside work of `run_id`."""
     return "s" + _short("stop", execution_id, run_id)
 
 
@@ -90,7 +90,7 @@ BACKFILL = "backfill:"
 
 
 def trigger_id(path: str, name: str) -> str:
-    """Return the id under which a trigger stands in the due index, beside executions."""
+    """Return the id of a trigger in the due index, beside executions."""
     return f"{TRIGGER}{path}:{name}"
 
 
@@ -119,7 +119,7 @@ def child_execution_id(parent: str, task_run: str) -> str:
 
 
 def failure_handler_id(execution_id: str, epoch: int) -> str:
-    """Return the execution id of what handles the failed end of an execution: each redrive may end in another one."""
+    """Return the execution id of the handler of an execution's failed end: each redrive may have another failed end."""
     return _execution_number(_digest("failure", execution_id, epoch))
 
 

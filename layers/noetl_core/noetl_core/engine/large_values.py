@@ -28,7 +28,8 @@ def outline_need(ref: Mapping[str, Any]) -> AskedNeed:
 
 
 def prefetched(ref: Mapping[str, Any]) -> AskedNeed:
-    """Return what to load of a reference before templates read it: the whole, or the outline of what is too large for that."""
+    """Return what to load of a reference before templates read it: the complete value, or the outline of one that is too
+    large."""
     size = ref.get("size")
     if outlined(ref) and type(size) is int and size > MAX_DECISION_BYTES:
         return outline_need(ref)
@@ -50,8 +51,8 @@ class LargeValues:
         self._read: dict[str, set[Span | Page]] = {}
 
     def open(self, ref: Mapping[str, Any]) -> Part | None:
-        """Return the value of a partly readable reference as a part of which nothing is loaded; None if all of it is to be
-        loaded, or is."""
+        """Return the value of a partly readable reference as a part with nothing loaded; None if it must be, or is, loaded
+        completely."""
         if ("object", ref["key"]) in self._values:
             return None
         found: Container | Pages | None = self.found([outline_need(ref)])[0]

@@ -71,7 +71,7 @@ class ChunkPlan:
         }
 
     def after(self, first: int, seconds: float) -> LoopPlan:
-        """Return the plan of a loop of which the lead ran the `first` items, and hands over those of this plan."""
+        """Return the plan of a loop whose lead ran the `first` items, and hands over the others."""
         return {
             **self.as_dict(),
             "total": first + self.total,
@@ -94,8 +94,8 @@ def chunk_range(plan: LoopPlan, chunk: int) -> range:
 
 
 def slice_key(execution_id: str, step_run: str, chunk: int, plan: LoopPlan) -> str:
-    """Return the key under which the slice of a chunk is stored. Two workers may store slices of one loop, cut otherwise, and the
-    overtaken one may go on: so the key of a plan says which claim made it, and where a loop that is handed over was cut."""
+    """Return the key under which the slice of a chunk is stored. Two workers may store different slices of one loop, and an
+    overtaken one may continue. So the key of a plan contains its claim, and the place where a loop was handed over."""
     claim = f"{plan['claim']}/" if "claim" in plan else ""
     cut = f"{plan['first']}-{plan['chunk_size']}-" if "first" in plan else ""
     return f"{execution_id}/loops/{step_run}/{claim}{cut}{chunk}.json"
@@ -244,7 +244,7 @@ def merge_ctx(
     base: Mapping[str, Any],
     load: Load = as_it_is,
 ) -> dict[str, Any]:
-    """Return what a parallel loop leaves in ctx: the writes of the iterations in index order over `base`.
+    """Return the ctx after a parallel loop: the writes of the iterations in index order over `base`.
 
     A key with a reducer is combined, beginning with the value in ctx. Any other key takes one value: equal writes count as
     one, different ones raise `CtxConflict`. Values that are combined or compared are loaded first, so that the size of a

@@ -31,7 +31,7 @@ be large."""
 
 @frozen
 class ErrorInfo:
-    """`outcome.error`: what went wrong, for rules to match and for people to read (resolution 24)."""
+    """`outcome.error`: the error, for rules to match and for people to read (resolution 24)."""
 
     kind: ErrorKind
     message: str

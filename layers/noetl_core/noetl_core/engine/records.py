@@ -79,8 +79,8 @@ class Commit:
     """Events written together at `(stream, seq)`; `seq` is dense from 0.
 
     `writer` is the nonce of the attempt to write: if the stored commit has our nonce, it is our own write whose answer was
-    lost. `wake` marks commits that the router must process. `lease_until` (microseconds, 0 for none) is until when a run's
-    writer may be silent before another worker takes over. `expires_at` (seconds) is the same instant in every commit of an
+    lost. `wake` marks commits that the router must process. `lease_until` (microseconds, 0 for none) is the instant until which a
+    run's writer may be silent before another worker takes over. `expires_at` (seconds) is the same instant in every commit of an
     execution. `tally` is set in run streams; None where an older version wrote the commit.
     """
 
@@ -113,8 +113,8 @@ def run_events(commit: Commit) -> tuple[RunEvent, ...]:
 
 @frozen
 class Snapshot:
-    """A folded control stream up to and including `seq`, as plain data, with the reducer version that made it. `size` is that of
-    the state as JSON, which a store says of what it loads."""
+    """A folded control stream up to and including `seq`, as plain data, with the reducer version that made it. `size` is the size
+    of the state as JSON; stores set it when they load a snapshot."""
 
     execution_id: str
     seq: int
@@ -127,11 +127,12 @@ class Snapshot:
 class Command:
     """A request to a worker: carry out the run `run_id` from position `expected_seq` of its stream.
 
-    `mode` is `first`, `resume` (after a suspension; `mail` has what it waited for) or `takeover` (the lease of the earlier
+    `mode` is `first`, `resume` (after a suspension; `mail` has the awaited answers) or `takeover` (the lease of the earlier
     worker has expired). `as_of` is the control position whose ctx the run sees. `context` has `{workload, ctx, args, steps}`
     when that fits into a message; otherwise the worker folds the control stream up to `as_of`. The command of a chunk run has
     `chunk`, its index, and `loop`: `{run: the step run, total, chunk_size, chunks, per_chunk, first, count}`. `log.carry_over`
-    is what a redrive keeps of earlier runs (`engine.redrive.plan`). `undoes` makes it the command of a compensation: the finished
+    has the parts of earlier runs that a redrive keeps (`engine.redrive.plan`). `undoes` makes it the command of a compensation:
+    the finished
     run, `{run, at, loop}`. `asked` marks a takeover that a person requested by `resume`. `asks` says that its worker may ask for
     its end to be routed, and `claim` is the worker's claim to the run, where an ask was answered with it.
     """

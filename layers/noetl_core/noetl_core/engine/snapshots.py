@@ -68,7 +68,7 @@ def _restore_run(stored: Mapping[str, Any], execution_id: str, epoch: int) -> Ru
     done = loop["done"]
     if "origins" in done:
         return Run(**{**d, "loop": LoopState(**{**loop, "done": _restore_done(done)})})
-    # an older version kept each finished chunk as it is, and what a redrive had kept of them twice
+    # an older version kept each finished chunk unchanged, and twice the parts that a redrive had kept
     chunks = DoneChunks(execution_id, loop["plan"]["chunks"], [Origin(d["id"], epoch)])
     chunks.take_over(done, loop["plan"].get("slices", d["id"]))
     if (prior := d.get("carried_over")) is not None and "loop" in prior:

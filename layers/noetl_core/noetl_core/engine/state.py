@@ -355,7 +355,7 @@ NOT_TRIGGERED: Final[Mapping[str, Any]] = {
     "scheduled_at": None,
     "previous_at": None,
 }
-"""`trigger` in the templates of an execution that somebody asked for."""
+"""`trigger` in the templates of an execution that was started by a request."""
 
 
 def trigger_seen(trigger: Triggered | None) -> Mapping[str, Any]:

@@ -23,7 +23,7 @@ class Standing:
 
     @property
     def status(self) -> str | None:
-        """None: the execution has not come to the step."""
+        """None: the execution has not reached the step."""
         if self.runs:
             return "waiting" if all(r.status == "suspended" and r.loop is None for r in self.runs) else "running"
         status = None if self.known is None else self.known.status
@@ -31,7 +31,7 @@ class Standing:
 
 
 def standings(state: State) -> Mapping[str, Standing]:
-    """Return what the steps stand at that the execution has come to."""
+    """Return the status of the steps that the execution has reached."""
     found: dict[str, Standing] = {name: Standing(step) for name, step in state.steps.items()}
     for run in state.runs.values():
         if run.parent is None and run.undoes is None:

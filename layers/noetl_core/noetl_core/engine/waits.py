@@ -1,7 +1,7 @@
 """The waits of a suspended run, as its `StepSuspended` lists them: when a wait ends by itself, and which signal answers it.
 
 A wait is `{wait_id, kind, task, at?, ...}`; `kind` is `timer`, `signal`, `callback`, `child`, `pause` or `deadline`. A
-callback by token has `callback`, its task run. With `heartbeat` (seconds) it also has `beat_by`: the next heartbeat must come
+callback by token has `callback`, its task run. With `heartbeat` (seconds) it also has `beat_by`: the next heartbeat must arrive
 before that instant.
 """
 

@@ -39,7 +39,7 @@ _NOTHING: Final[Any] = object()
 
 
 class BadWorkload(ValueError):
-    """The inputs of the request cannot be accepted; `wrong` says what is wrong. Who acts: the caller, or the author of a
+    """The inputs of the request cannot be accepted; `wrong` lists the errors. Who acts: the caller, or the author of a
     default."""
 
     def __init__(self, kind: str, wrong: list[str]) -> None:
@@ -103,7 +103,7 @@ class _Rendering:
         self._scope = Scope(names, resolve=self._resolve, strict=strict, blanks=blanks)
 
     def overrides(self, defaults: Any, given: Any, path: tuple[str | int, ...]) -> Any:
-        """Return what replaces `defaults` at `path`; `_NOTHING` where no template has an effect."""
+        """Return the replacement of `defaults` at `path`; `_NOTHING` where no template has an effect."""
         if isinstance(defaults, Mapping) and (given is _NOTHING or isinstance(given, Mapping)):
             below = {k: self.overrides(v, _of(given, k), (*path, k)) for k, v in defaults.items()}
             found = {k: v for k, v in below.items() if v is not _NOTHING}
@@ -200,7 +200,7 @@ def check_inputs(playbook: Playbook, workload: Mapping[str, Any]) -> None:
 
 
 def doubts(playbook: Playbook, payload: Mapping[str, Any]) -> list[str]:
-    """Return what is likely a mistake in a payload: keys that the workload does not know, and types other than those of the
+    """Return the likely mistakes in a payload: keys that the workload does not know, and types other than those of the
     defaults.
 
     A playbook that declares no inputs accepts any. Below the first level only a key that is nearly a known one counts as a

@@ -1,7 +1,8 @@
 """Computes the history that a redriven run takes over from earlier runs of the same step (`engine.redrive.plan` plans it).
 
-The stored specification is `{runs: [[run_id, rerun], ...]}`, oldest run first. Each `rerun` selects what of the history up to
-that run is run again: `{failed: true}` means everything that failed or had not ended, and `{pages: {task: first}}` with it the
+The stored specification is `{runs: [[run_id, rerun], ...]}`, oldest run first. Each `rerun` selects the parts of the history up
+to that run that are repeated: `{failed: true}` means everything that failed or had not ended, and `{pages: {task: first}}` with
+it the
 page in which a task failed; `{path: [..]?, task: name?, visit: n?}` means that iteration, from that visit of that task on, with
 the iterations around it and inside it; `{ctx: [keys]}` means writes to ctx that an operator has replaced. Nothing is copied into
 the new stream: the worker reads the earlier streams again.

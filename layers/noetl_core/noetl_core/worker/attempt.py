@@ -23,7 +23,7 @@ class Inputs:
 
 @dataclass(slots=True)
 class Attempt:
-    """One attempt of the next task of a pass. The next attempt is another object, so nothing of an earlier one counts for it."""
+    """One attempt of the next task of a pass. The next attempt is a new object, so it takes nothing from an earlier one."""
 
     started: int = 0
     """The instant at which the worker last turned to it (microseconds): the call of its tool, if there was one."""

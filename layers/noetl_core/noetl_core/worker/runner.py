@@ -89,7 +89,7 @@ class Runner:
             self._loops.begin(activation.step.loop, ctx, outer)
 
     def _watch(self) -> None:
-        """Commit what is due, read the gate, prolong claims and give up overdue calls. Called between tasks."""
+        """Commit if it is time, read the gate, prolong claims and give up overdue calls. Called between tasks."""
         now = self._clock.now()
         if self._journal.due(now):
             self._journal.flush()

@@ -63,7 +63,7 @@ CHAIN_S = 30
 LEAST_LEFT_S = 30
 """With less time left in its invocation a worker asks for no run."""
 UNLIMITED_S = 24 * 3600
-"""The time left of a worker without a deadline, as asks say it."""
+"""The remaining time of a worker without a deadline, as stated in asks."""
 FEW_ITERATIONS = 100
 """The most iterations of a chunk that takes only milliseconds if its tools never block."""
 
@@ -82,7 +82,8 @@ class Worker:
     registered: Registered | None = None
     name: str = "worker"
     gone: Callable[[str], bool] | None = None
-    """Returns whether the worker of that name is known to have ended; its runs are then taken over before their lease expires."""
+    """Returns whether the worker with that name is known to have ended; then its runs are taken over before their lease
+    expires."""
     heartbeat: LeaseHeartbeat | None = field(default_factory=LeaseHeartbeat)
     sealer: Sealer | None = None
     token_cache: TokenCache | None = None

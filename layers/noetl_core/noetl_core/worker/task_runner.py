@@ -1,4 +1,4 @@
-"""Carries out the tasks of an activation: each goes as far as it can at once, and goes on when its pass has its next turn."""
+"""Carries out the tasks of an activation: each proceeds as far as it can, and continues at the next turn of its pass."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class TaskRunner:
     # --- the next move of a task ----------------------------------------------------------------------------------------
 
     def advance(self, pass_: PipelinePass) -> bool:
-        """Carry the task of a pass as far as it goes now. Returns whether the pass can go on at once: its outcome is recorded.
+        """Advance the task of a pass as far as possible now. Returns whether the pass can go on at once: its outcome is recorded.
         Otherwise the pass sleeps, waits, has a call that runs elsewhere, or is left to another invocation."""
         pipe = pass_.pipe
         if pipe.visited >= self._max_visits:
@@ -68,7 +68,7 @@ class TaskRunner:
         return outcome is not None
 
     def _next_outcome(self, pass_: PipelinePass) -> Outcome | None:
-        """Return the outcome of a task if it has one now. What it has done before is known from its attempt and the log. Raises
+        """Return the outcome of a task if it has one now. Its earlier progress is known from its attempt and the log. Raises
         `CannotBegin`."""
         task, inputs = pass_.task, self._inputs.of(pass_)
         limited = None if self._outside.is_recorded(pass_) else task.rate  # a poll needs no permit

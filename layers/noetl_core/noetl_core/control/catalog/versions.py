@@ -42,7 +42,7 @@ class Playbooks(Protocol):
 
     @property
     def strict(self) -> bool:
-        """Return whether executions are strict if their playbooks do not say."""
+        """Return whether executions are strict by default."""
         ...
 
 

@@ -2,7 +2,7 @@
 
 Each operation is first a fact in the control stream; its effects follow from that. An operation is acknowledged if the log has
 its fact, or shows that it is already true. Otherwise it is refused (`NotNow`), also if another operation came in between. The
-reconciler aligns what two operations leave inconsistent, such as a paused child of a resumed parent (`align_child`).
+reconciler repairs inconsistencies between operations, such as a paused child of a resumed parent (`align_child`).
 """
 
 from __future__ import annotations

@@ -36,8 +36,8 @@ SHOWN = 50
 
 @frozen
 class Redriven:
-    """The execution after a redrive, or unchanged after a preview; and a description of what runs again,
-    for people and programs."""
+    """The execution after a redrive, or unchanged after a preview; and a description of the repeated runs, for people and
+    programs."""
 
     state: State
     description: dict[str, Any]
@@ -114,7 +114,8 @@ def _playbook(
 
 
 def _description(control: Control, state: State, planned: Plan, old: Playbook, new: Playbook) -> dict[str, Any]:
-    """Return a description of what runs again and what is kept. Raises `BadRedrive` if the new playbook cannot keep what ran."""
+    """Return a description of the runs that are repeated and of those that are kept. Raises `BadRedrive` if the new playbook
+    cannot keep what ran."""
     again = [_rerun(control, state.execution_id, planned, run, spec, old, new) for run, spec in planned.reruns]
     taken = {run.step for run, _ in planned.reruns} | {run.step for run in planned.followers}
     tokens = [token.data["step"] for token in planned.put_back] + [arcs["step"] for arcs in planned.data.get("arcs", ())]

@@ -1,6 +1,6 @@
 """Detects deadlocks between executions that wait for each other's places in limits, and refuses the newest waiter its place
 (docs/limits.md). A waiter waits until a holder of the limit ends. An execution ends after everything it waits for, a run after
-its children. A search visits what is reachable from one limit, and stops at holders that progress by themselves."""
+its children. A search follows the waits that are reachable from one limit, and stops at holders that progress by themselves."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ A limit has a record of its holders; its waiters are stored in order beside it. 
 next waiter and wakes it, so waiters need not ask again. Two rules prevent lost places, whichever process dies, and whenever:
 
 * A waiter is recorded before `waiting` of the record is read. `waiting` is cleared only on the record that was read before no
-  waiter was found. So of a process that frees a place and one that begins to wait, the later one sees the other.
+  waiter was found. So if one process frees a place while another begins to wait, the later one sees the other.
 * A waiter that got a place is removed only after it was woken. So if a process died in between, the next one finds a waiter that
   holds a place, and wakes it again.
 

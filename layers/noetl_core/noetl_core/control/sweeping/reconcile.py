@@ -57,7 +57,7 @@ class Swept:
 
 
 def reconcile(control: Control, execution_id: str, swept: Swept, again_at: int | None = None, *, asked: bool = False) -> Swept:
-    """Do what the log says should have happened, and record when the next reconciliation is due.
+    """Repeat the effects that should have happened according to the log, and record when the next reconciliation is due.
 
     `again_at` is when the execution is due if this call never ends, when that was recorded already. `asked` says that a
     person wants the execution to continue: then no run is given up because its workers died too often. Raises as
@@ -150,7 +150,7 @@ def _inspect(
             lost[run.id] = {"kind": "lost", "message": message, "retryable": False}
         else:
             takeovers.extend(_takeover(playbook, state, run, last, asked))
-            abandoned = now - max(last.lease_until, last.ts)  # how old the run is says nothing: its next worker may die at once
+            abandoned = now - max(last.lease_until, last.ts)  # not the age of the run
             held_until = min(held_until, now + max(RECONCILE_EVERY_S * SECOND, abandoned // 2) - SECOND)
     return boundaries, commands_of(playbook, state, resend) + takeovers, lost, held_until
 

@@ -82,7 +82,7 @@ def sweep(
 
 
 def _look(control: Control, within: Within | None, due: str, swept: Swept, attempts: int, again_at: int) -> Swept:
-    """Do what is due, within the time that one execution may take.
+    """Carry out a due item, within the time limit of one execution.
 
     An execution that needs more stays due, and is handed to the router, which has more time.
     """
@@ -99,7 +99,7 @@ def _look(control: Control, within: Within | None, due: str, swept: Swept, attem
 
 
 def _hand_over(control: Control, rest: Iterator[Due], until: int | None) -> int:
-    """Send wakes for what is due. An execution stays due until the router reconciles it, so a lost wake does no harm."""
+    """Send wakes for due items. An execution stays due until the router reconciles it, so a lost wake does no harm."""
     handed = 0
     while (until is None or control.clock.now() < until) and (some := [due.execution_id for due in islice(rest, HANDED)]):
         control.queue.wake(*some)
@@ -108,7 +108,7 @@ def _hand_over(control: Control, rest: Iterator[Due], until: int | None) -> int:
 
 
 def reconcile_safely(control: Control, due: str, swept: Swept, attempts: int = 1, again_at: int | None = None) -> Swept:
-    """Do what is due, with all errors logged and recorded for it alone; it raises nothing.
+    """Carry out a due item; log and record its errors, and raise nothing.
 
     `due` is an execution, which is reconciled, a trigger, which fires, or a limit, which is swept.
     """

@@ -1,6 +1,6 @@
 """Answers requests to webhooks.
 
-Signed requests are passed on; all others get the same answer and leave nothing (docs/triggers.md). A request to a webhook that
+Signed requests are passed on; all others get the same answer and leave no trace (docs/triggers.md). A request to a webhook that
 does not exist is handled like a wrong signature, with the same work: its trigger is read, a secret is read, the body is signed.
 So neither the answer nor its duration reveals which webhooks exist.
 """
@@ -107,7 +107,7 @@ class Hooks:
     """Called for webhooks with `respond: validated` alone."""
     rates: RequestRates
     rate: float = RATE
-    """Signed requests per second of a webhook that says nothing else."""
+    """Signed requests per second of a webhook without a rate of its own."""
     paths_required: bool = False
     """If true, webhooks may not use a credential without paths. True on a stack."""
     _kept: LRUCache[tuple[str, str], _Kept] = field(default_factory=lambda: LRUCache(MOST_KEPT))

@@ -1,4 +1,4 @@
-"""Operates on triggers: lists them, enables and disables them, fires them, and fires again what could not start."""
+"""Operates on triggers: lists them, enables and disables them, fires them, and repeats refused deliveries."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _upcoming(record: TriggerRecord) -> list[str]:
 
 
 def _firing_view(firing: Firing, refused: str | None = None) -> shapes.Firing:
-    """Return the result of an occurrence in the form of answers; `refused` is the id of what could not start, if it is known."""
+    """Return the result of an occurrence in the form of answers; `refused` is the id of the refused delivery, if it is known."""
     view: shapes.Firing = {"id": firing.occurrence, "at": to_rfc3339(firing.at), "result": firing.result}
     if firing.execution_id is not None:
         view["execution_id"] = firing.execution_id

@@ -1,7 +1,8 @@
 """Fires schedules: the shell around `engine.schedules.schedules`.
 
 A decision is recorded in the trigger before it is carried out, and carrying it out is safe to repeat. After a crash, the next
-process starts what was decided, and nothing twice. If two processes decide at the same time, one of them finds that the trigger
+process starts the decided executions, none of them twice. If two processes decide at the same time, one of them finds that the
+trigger
 has changed, and decides again.
 """
 
@@ -30,7 +31,7 @@ MOST_ROUNDS = 20
 
 
 def fire_due(control: Control, path: str, name: str) -> None:
-    """Do what is due for a trigger, and record its next due time.
+    """Fire the due occurrences of a trigger, and record its next due time.
 
     Repeating it is safe, also in several processes at the same time. Raises `Unavailable`: try again.
     """
@@ -125,7 +126,7 @@ def _set_next_visit(control: Control, path: str, name: str, *, moved: bool) -> N
 def give_up(control: Control, path: str, name: str, reason: str) -> None:
     """Disable a trigger whose visits never finish, so that it does not delay others.
 
-    What was starting is kept among the refused starts.
+    The start in progress is kept among the refused ones.
     """
 
     def attempt() -> bool:

@@ -39,10 +39,11 @@ NEVER = (BadWorkload, InvalidPlaybook, UnknownPool, NotFound, TemplateError, Too
 def start_triggered(control: Control, record: TriggerRecord, occurrence: str, at: int, facts: Mapping[str, Any]) -> Firing:
     """Start the playbook of a trigger for one occurrence or delivery, and record the result.
 
-    `at` is its due time (microseconds). `facts` is what templates read in `trigger` beside its kind, name and id, with large
+    `at` is its due time (microseconds). `facts` has the fields of `trigger` that templates read besides its kind, name and id,
+    with large
     values as references to objects of the execution. Both are the same for each repetition of the occurrence. It starts one
-    execution, even if another version is registered in the meantime. What can never start is kept on the list of refused
-    deliveries. Raises `Unavailable`: try again.
+    execution, even if another version is registered in the meantime. A delivery that can never start is kept on the list of
+    refused deliveries. Raises `Unavailable`: try again.
     """
     trigger = cast("Triggered", {"kind": record.kind, "name": record.name, "id": occurrence, **facts})
     key = ids.occurrence_key(record.path, record.name, occurrence)

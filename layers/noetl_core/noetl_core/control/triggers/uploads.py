@@ -51,7 +51,7 @@ def put_by(upload: Upload) -> By:
 
 
 def take_upload(control: Control, upload: Upload, inbox: Inbox) -> str:
-    """Start or register the upload, and return what was done.
+    """Start or register the upload, and return the result.
 
     Repeated notifications do it once. Raises `Unavailable`: then the notification is repeated.
     """

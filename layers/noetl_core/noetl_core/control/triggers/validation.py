@@ -1,6 +1,7 @@
 """Checks whether a webhook's request can start its playbook, before it is answered (`respond: validated`).
 
-It reads what admission reads, and writes nothing. Only webhooks with this option load this module: it parses playbooks and
+It reads the same records as admission, and writes nothing. Only webhooks with this option load this module: it parses playbooks
+and
 evaluates templates.
 """
 

@@ -315,7 +315,7 @@ class Shapes:
         return found
 
     def _task(self, step: Step, task: Task, *, prev: bool = True) -> Shape | None:
-        """Return the shape of a task's result; with `prev`, the shape before its rules may replace it."""
+        """Return the shape of a task's result; with `prev`, None if its rules may replace it."""
         rules = task.policy.rules if task.policy is not None and prev else ()
         if any(rule.then.set_prev is not UNSET for rule in rules):
             return None

@@ -20,7 +20,7 @@ NAMESPACES: Final = frozenset({"workload", "ctx", "args", "iter", "steps", "even
 _SAME: Final = frozenset(
     {"for", "list", "sort", "reverse", "unique", "selectattr", "rejectattr", "select", "reject", "default", "d"}
 )
-"""Filters whose value has the shape of their input. `for` is the filter that the collection of a loop passes."""
+"""Filters whose value has the shape of their input. `for` is the collection of a loop."""
 _FIRST: Final = frozenset({"first", "last", "min", "max", "random"})
 _BY_ATTRIBUTE: Final[Mapping[str, int]] = {
     "selectattr": 0,

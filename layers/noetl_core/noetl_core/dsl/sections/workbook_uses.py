@@ -166,8 +166,7 @@ Put = Callable[[Node | None], None]
 
 
 def _entries(book: Node | None) -> Iterator[tuple[str, Node, Put]]:
-    """Yield the entries of a workbook in any of its forms: their names, their tools, and a function that replaces the tool, or
-    None."""
+    """Yield the entries of a workbook in any of its forms: their names, their tools, and functions that replace them."""
     value = book.value if book is not None else None
     if isinstance(value, list):
         for item in value:

@@ -70,7 +70,7 @@ def _with(event: Any, **more: Any) -> Any:
 
 def _fits(playbook: Playbook, run: Run, ask: Ask, now: int) -> bool:
     """Return whether the worker that asks can carry out the run at once: of its pool, with the time and the processor for it.
-    Loops do not fit: one may be handed over to other workers, under keys that only a claim in its stream tells apart."""
+    Steps with loops are excluded: a loop may be handed over to other workers, under keys that depend on a claim in its stream."""
     step = playbook.by_name[run.step]
     first = run.status == "scheduled" and run.mode == "first" and run.carried_over is None
     if not first or run.pool != ask.pool or step.loop is not None or not (ask.computes or only_waits(step)):

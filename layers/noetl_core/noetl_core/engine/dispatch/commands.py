@@ -26,7 +26,7 @@ def commands_of(playbook: Playbook, state: State, runs: Sequence[str]) -> list[C
         run = state.runs.get(run_id)
         if run is None or run.status != "scheduled":
             continue
-        current = run.as_of == state.seq  # a later state must not be taken for the one the run was scheduled on
+        current = run.as_of == state.seq  # a later state must not replace the one on which the run was scheduled
         context: CommandContext | None = None
         if current:
             context = context_of(playbook, state, run, workload)
@@ -63,7 +63,8 @@ def commands_of(playbook: Playbook, state: State, runs: Sequence[str]) -> list[C
 
 
 def context_of(playbook: Playbook, state: State, run: Run, workload: dict[str, Any] | None = None) -> CommandContext:
-    """Return what the templates of a run may read, as its command carries it; `state` is that on which it was scheduled."""
+    """Return the values for the templates of a run, as its command carries them; `state` is the state on which it was
+    scheduled."""
     context: CommandContext = {
         "workload": workload_of(playbook, state) if workload is None else workload,
         "ctx": dict(state.ctx),

@@ -80,8 +80,8 @@ class EndChild:
 
 @frozen
 class AcquirePlace:
-    """Ask for a place in a limit, for an execution that `run` of `parent` called, if it is a child. `holds` says whether others
-    may wait for places that it has: then it may be that they wait for each other."""
+    """Ask for a place in a limit, for an execution that `run` of `parent` called, if it is a child. `holds` is true if others may
+    wait for places that it has: then they may wait for each other."""
 
     use: LimitUse
     parent: str | None = None
@@ -125,7 +125,7 @@ class TellParent:
 
 @frozen
 class HandleFailure:
-    """Start what handles the failed end of an execution, if its playbook or the stack names something, and record that."""
+    """Start the handler of an execution's failed end, if its playbook or the stack names one, and record it."""
 
     execution_id: str
     epoch: int
@@ -185,7 +185,7 @@ def _effects(playbook: Playbook, state: State, events: Sequence[ControlEvent], n
         yield WriteHead(head_of(state))
     if (news.goes_on or news.resumes or news.is_granted or news.redriven) and not state.finished:
         yield SetDue(now + FIRST_RECONCILIATION_S * SECOND)
-    if news.redriven and not state.finished:  # whoever carries out the end before this may still remove the due item
+    if news.redriven and not state.finished:  # a process that carries out the end before this may still remove the due item
         yield WakeAt(now + FIRST_RECONCILIATION_S * SECOND)
     runs = unclaimed(state, _open_runs(state) if news.goes_on or (again and not events) else news.scheduled, now)
     if commands := commands_of(playbook, state, runs):
@@ -194,7 +194,7 @@ def _effects(playbook: Playbook, state: State, events: Sequence[ControlEvent], n
         yield WakeAt(lapse)  # their workers may have dropped these runs because of the pause
     for at in dict.fromkeys(_wakes(playbook, state, news)):
         yield WakeAt(at)
-    yield from orphans(state)  # what shares a place ends before others have it
+    yield from orphans(state)  # sharers of a place end before others get it
     yield from places_freed(state, news.freed if events or not (again or state.finished) else state.freed)
     if news.asks or (again and not events):
         yield from places_asked(state)
@@ -358,12 +358,10 @@ def _news_of(state: State, events: Iterable[ControlEvent]) -> _News:
         news.is_shown |= event.name in OPERATED
         match event.name:
             case "StepScheduled" | "LoopChunkScheduled" | "CompensationStarted" | "StopStarted" | "ResumeScheduled":
-                news.scheduled.append(event.data["run"])  # of a step without tasks it is over already: no command
+                news.scheduled.append(event.data["run"])  # a step without tasks has already ended: no command
                 news.resumes |= event.name == "ResumeScheduled"
             case "BoundaryRouted":
-                if (
-                    event.data["run"] in state.runs
-                ):  # a wait that was over at once is waked for, too: its run is then reconciled soon
+                if event.data["run"] in state.runs:  # a wait that ended at once is included: its run is then reconciled soon
                     news.waits.append(event.data.get("waits", []))
             case "SignalReceived":
                 if event.data.get("heartbeat"):

@@ -140,8 +140,8 @@ def observe(state: State, event: ControlEvent) -> None:
 
 
 def _ended(state: State, run_id: str, at: int, error: Failure | None, said: Aggregates | None = None) -> None:
-    """Add a run that ended at instant `at` to the aggregates of its step; a chunk to those of its loop. `said` are the aggregates
-    in its boundary."""
+    """Add a run that ended at instant `at` to the aggregates of its step; a chunk to those of its loop. `said` holds the
+    aggregates in its boundary."""
     run = state.runs.get(run_id)
     if run is None or run.undoes is not None:
         return

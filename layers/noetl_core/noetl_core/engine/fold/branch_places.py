@@ -1,6 +1,6 @@
 """Places of live tokens and runs in the tree of branches: an order that does not depend on clocks, workers or ids.
 
-The first token has the place `[]`. What a run produces has the place of the run; when a run produces several tokens, the
+The first token has the place `[]`. A token has the place of the run that produced it; when a run produces several tokens, the
 token of arc n has the place `[*place, n]`. A merged token has the first place of the tokens that met. So a join merges in the
 same order whichever branch ended first, and in every execution (resolution 13).
 """

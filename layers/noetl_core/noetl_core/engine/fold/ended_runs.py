@@ -1,7 +1,7 @@
-"""The runs of an execution as far as they can be shown together: which took longest, which failed, and how many ended when. It is
+"""The runs of an execution in a bounded summary: the slowest, the failed ones, and how many ended at each time. It is
 folded with the state and bounded, however many runs there are, so that a timeline reads no log for it. Pure.
 
-Of each step `StepState` counts what its runs wrote, by which `views.explain.cost` scales what it reads of them.
+`StepState` counts the writes of each step's runs; `views.explain.cost` scales its samples by these counts.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from noetl_core.engine.state import EndedRun, Run, State
 from noetl_core.events.event import closes_run
 
 MOST: Final = 100
-"""The most runs that are kept of those that failed, and of the others: the slowest."""
+"""Maximum number of failed runs that are kept, and of others, of which the slowest are kept."""
 FEW_CELLS: Final = 64
-"""The least number of cells of time, once there are enough runs for cells to be merged."""
+"""Minimum number of cells of time after cells have been merged."""
 
 
 def observe(state: State, event: ControlEvent) -> None:
@@ -45,6 +45,6 @@ def observe(state: State, event: ControlEvent) -> None:
 
 
 def written(run: Run, event: ControlEvent) -> int:
-    """Return how many envelopes the stream of a run has, with what an event that ends it says."""
+    """Return the number of envelopes in the stream of a run, as stated by the event that ends it."""
     said = event.data.get("events") if event.name == "BoundaryRouted" else None
     return run.events if said is None else said

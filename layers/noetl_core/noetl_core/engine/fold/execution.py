@@ -15,7 +15,7 @@ folds = Folds()
 
 
 def record_author(s: State, what: str, by: By | str | None) -> None:
-    """Record who asked for an operation, if the event says so."""
+    """Record the author of an operation, if the event names one."""
     if by is not None and not isinstance(by, str):  # a text in older logs
         s.by[what] = by
 
@@ -110,7 +110,7 @@ def _processed(s: State, e: ControlEvent, d: control.PlaybookProcessed, seq: int
 
 @folds(control.ExecutionRedriven)
 def _redriven(s: State, e: ControlEvent, d: control.ExecutionRedriven, seq: int) -> None:
-    """Set the state back to before what is run again. The tokens that run it again follow in the same commit."""
+    """Set the state back to before the runs that are repeated. The tokens that run it again follow in the same commit."""
     s.status, s.epoch, s.redriven_at = "running", d["epoch"], e.ts
     record_author(s, "redrive", d.get("by"))
     s.failure = s.finished_at = s.result = s.stuck = None

@@ -1,4 +1,4 @@
-"""Keys of limits that executions share: what a template gave, as text."""
+"""Computes the keys of shared limits: the value of a template, as text."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class BadKey(TemplateError):
 
 
 def limit_key(value: Any, what: str) -> str:
-    """Return a rendered key. A number counts as text; what gives nothing is an error, for all that lack a value would share one
-    limit. Raises `BadKey`, which names `what`."""
+    """Return a rendered key. A number counts as text; an empty value is an error, because all executions without a value would
+    share one limit. Raises `BadKey`, which names `what`."""
     if contains_secret(value):
         raise BadKey(f"{what} reads a secret: keys are shown to everybody who may look at limits")
     if isinstance(value, bool) or not isinstance(value, str | int | float) or not str(value).strip():

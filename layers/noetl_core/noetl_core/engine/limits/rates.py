@@ -1,4 +1,4 @@
-"""Rates: when tasks that share one may begin (docs/limits.md), and which requests are taken. Pure.
+"""Rates: compute when tasks that share one may begin (docs/limits.md), and which requests are accepted. Pure.
 
 This is GCRA (the generic cell rate algorithm): a rate is one instant, from which on nothing is reserved. Each permit moves it on
 by an interval; with a burst, permits may be used before their place in that row, by as many intervals. A worker reserves some
@@ -14,8 +14,8 @@ from noetl_core.values.frozen import frozen
 from noetl_core.values.instants import SECOND
 
 USED: Final = 0.95
-"""The part of the rate that is given out: what a worker uses late comes closer to what is behind it, and in no second may the
-service see more than it was promised."""
+"""The part of the rate that is granted: a permit that is used late comes closer to the next one, and the service must never
+receive more calls per second than promised."""
 RESERVED_S: Final = 2
 """The most seconds' worth of permits that a worker reserves at a time. If it dies, they remain unused."""
 LATE_S: Final = 0.05

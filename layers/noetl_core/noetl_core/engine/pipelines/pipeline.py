@@ -110,9 +110,9 @@ def fold(p: Pipeline, tasks: Sequence[Task], event: TaskEvent) -> None:
     name, outcome, directive = d["task"], d["outcome"], d["directive"]
     do = directive["do"]
     if set_iter := d.get("set_iter"):
-        p.iter = {**p.iter, **set_iter}  # what templates gave of it before stays as it was
+        p.iter = {**p.iter, **set_iter}  # values that templates took from it before stay unchanged
     p.ctx.update(d.get("set_ctx") or {})
-    if do != "retry":  # a task that is tried again has not ended: the next attempt sees what this one saw (resolution 8)
+    if do != "retry":  # a task that is retried has not ended: the next attempt sees the same names (resolution 8)
         p.last = outcome
         if outcome["status"] == "ok":
             p.prev = p.results[name] = outcome.get("result")

@@ -96,7 +96,7 @@ def _directive(
 
 
 def _said(error: Any) -> dict[str, Any]:
-    """Return what a rule says of the error with which it fails. A template that renders to nothing keeps the task's own
+    """Return the error with which a rule fails. A template that renders to nothing keeps the task's own
     error."""
     fields = error if isinstance(error, Mapping) else {"message": error}
     said = {name: value for name, value in fields.items() if value is not None and value != ""}

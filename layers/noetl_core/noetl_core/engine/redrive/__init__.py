@@ -1,2 +1,3 @@
-"""Redriving: `plan` decides which runs are taken back and what is kept of them, from the `lineage` of tokens and runs. Nothing
+"""Redriving: `plan` decides which runs are taken back and which of their parts are kept, from the `lineage` of tokens and runs.
+Nothing
 here reads a log."""

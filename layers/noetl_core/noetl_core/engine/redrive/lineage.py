@@ -23,7 +23,7 @@ ENDED_BY_CONTROL = ("cancelled", "timeout", "lost")
 
 @dataclass(slots=True)
 class TokenLineage:
-    """A token, and what became of it: it was consumed by `consumer`, merged into `merged`, or it `expired` (the code of its
+    """A token and its end: it was consumed by `consumer`, merged into `merged`, or it `expired` (the code of its
     event)."""
 
     id: str
@@ -180,7 +180,7 @@ def _fold(x: Lineage, event: ControlEvent) -> None:
         case "ExecutionRedriven":
             _redriven(x, event.data)
         case _:
-            pass  # nothing that a token or a run comes of
+            pass  # no token or run comes from it
 
 
 def _place(x: Lineage, d: control.TokenEnqueued) -> tuple[int, ...]:

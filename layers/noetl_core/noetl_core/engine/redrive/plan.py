@@ -1,8 +1,8 @@
-"""The plan of a redrive: which runs are taken back, what is kept of them, and the tokens that run them again
+"""The plan of a redrive: the runs that are taken back, their parts that are kept, and the tokens that run them again
 (docs/redriving.md).
 
 To redrive a run takes back the run and everything that depends on it; all else stays. Tokens that the runs taken back had
-consumed are put back as they were, and then the Petri net moves as always. ctx and `steps` are what the remaining runs left.
+consumed are put back as they were, and then the Petri net moves as always. ctx and `steps` are those after the remaining runs.
 
 The plan *is* the data of `ExecutionRedriven`, so that a replay decides from the event alone. When a run continues where an
 earlier run stopped, its token has the key `prior`; `noetl_core.log.carry_over` describes it.
@@ -69,7 +69,8 @@ class From:
 @frozen
 class Redrive:
     """A request to redrive: where to begin (None: where it failed), edits of ctx, and edits of the step's args. With
-    `iterations`, what failed is the iterations that failed in `best_effort` loops, too, as where an execution has completed."""
+    `iterations`, failed iterations of `best_effort` loops count as failures, too, as they do after an execution that
+    completed."""
 
     begin: From | None = None
     ctx: Mapping[str, Any] = field(default_factory=dict)
@@ -135,7 +136,7 @@ def plan(state: State, lineage: Lineage, old: Playbook, new: Playbook, asked: Re
 def _targets(
     state: State, lineage: Lineage, old: Playbook, new: Playbook, asked: Redrive
 ) -> list[tuple[RunLineage, Rerun | None]]:
-    """Return the runs to run again, none of which depends on another, each with what of it is run again (None: all)."""
+    """Return the runs to repeat, none of which depends on another, each with its repeated parts (None: all)."""
     edited: Rerun = {"ctx": sorted(asked.ctx)} if asked.ctx else {}
     wanted: dict[str, Rerun | None] = {}
     for run in lineage.live():
@@ -167,7 +168,7 @@ def _targets(
 
 
 def _failed(old: Playbook, run: RunLineage) -> Rerun:
-    """Return what runs again of a run that failed: what failed, and the page in which a task failed."""
+    """Return the parts of a failed run that are repeated: the failed parts, and the page in which a task failed."""
     step = old.by_name.get(run.step)
     pages = _pages(step.tasks) if step is not None else {}
     return {"failed": True, "pages": pages} if pages else {"failed": True}
@@ -347,7 +348,7 @@ def _edited(ctx: Mapping[str, Any], edits: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _steps_without(lineage: Lineage, gone: set[str]) -> dict[str, RemainingStep]:
-    """Return what `steps` shows of every step that is taken back: its last remaining run, if any."""
+    """Return the entries of `steps` for steps that are taken back: the last remaining run of each, if any."""
     out: dict[str, RemainingStep] = {run.step: {} for run in lineage.runs.values() if run.id in gone}
     for name in lineage.ended:
         run = lineage.runs[name]

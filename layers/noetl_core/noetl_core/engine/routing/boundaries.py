@@ -78,7 +78,8 @@ def _run_ended(p: RoutingPass, run: Run, seq: int, event: TerminalEvent) -> None
 
 
 def _undoing_ended(p: RoutingPass, run: Run, undoes: Undoes, seq: int, event: TerminalEvent) -> None:
-    """A compensation has ended, or what stops work outside. That it failed is recorded; the others are undone all the same."""
+    """Record the end of a compensation, or of a run that stops outside work. A failed compensation is recorded, and the other
+    steps are still undone."""
     error = error_of(event)
     p.emit(
         control.BoundaryRouted,
@@ -193,7 +194,7 @@ def take_fact(p: RoutingPass, fact: Fact) -> bool:
         case "LimitRefused":
             use = s.limits.get(fact.data["holder"])
             if use is None or (use.held and not (fact.data.get("displaced") and use.token in s.tokens)):
-                return False  # what holds a place may be displaced while its run has not begun
+                return False  # a holder may be displaced while its run has not begun
             refuse_place(p, use, fact.data)
         case "ExecutionPaused":
             if s.status != "running":
@@ -205,7 +206,7 @@ def take_fact(p: RoutingPass, fact: Fact) -> bool:
             p.emit(control.ExecutionResumed, **fact.data)
         case "ExecutionCancelled":
             if s.status == "cancelling" and (fact.data.get("compensate") or not s.undo):
-                return False  # it can only be asked for less: to leave what is not undone yet
+                return False  # a repeated cancellation can only drop the remaining compensations
             p.emit(control.ExecutionCancelled, **fact.data)
         case "ExecutionFailing":
             if s.failure is not None:
@@ -225,8 +226,8 @@ def take_fact(p: RoutingPass, fact: Fact) -> bool:
 
 
 def _failure_handled(p: RoutingPass, handled: control.FailureHandled) -> bool:
-    """Record the handling of the failed end at which the execution still is. If its handler could not be started, and later was,
-    record that too."""
+    """Record the handling of the failed end at which the execution still is. If its handler first could not be started and later
+    was, record both."""
     s = p.state
     if s.status not in ("failed", "completed") or s.epoch != handled["epoch"]:
         return False

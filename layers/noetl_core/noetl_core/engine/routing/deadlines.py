@@ -1,8 +1,8 @@
 """Deadlines: when an execution or a step run must have ended (canonical step spec 5.2.2, `lifecycle`).
 
 `executor.spec.policy.lifecycle.timeout_s` limits the execution; `step.spec.policy.lifecycle.timeout_s` limits one run of the
-step, counted from its scheduling; `deadline_s` limits it counted from the start of the execution. The control plane ends what
-is late, with `kind: timeout`. Expressions are evaluated once - when the execution starts, when the run is scheduled - and
+step, counted from its scheduling; `deadline_s` limits it counted from the start of the execution. The control plane ends overdue
+runs, with `kind: timeout`. Expressions are evaluated once - when the execution starts, when the run is scheduled - and
 recorded.
 """
 
@@ -49,7 +49,7 @@ def execution_deadlines(playbook: Playbook, state: State) -> Iterator[Deadline]:
     message = f"the execution lived longer than {executor.lifetime_s:g} s (executor.spec.policy.lifecycle.lifetime_s)"
     yield Deadline(_in_log(state, began + int(executor.lifetime_s * SECOND)), None, message)
     if state.status == "paused":
-        return  # time that passes in a pause brings nothing about before it ends
+        return  # time that passes during a pause has no effect before the pause ends
     whole = _seconds(executor.timeout_s, state.timeout_s)
     if whole is not None and not state.awaits_place:
         yield Deadline((state.admitted_at or began) + int(whole * SECOND), None, f"the execution took longer than {whole:g} s")
@@ -79,7 +79,7 @@ def run_deadlines(playbook: Playbook, state: State, runs: Iterable[Run]) -> Iter
 
 
 def execution_limit(p: RoutingPass) -> tuple[float | None, TemplateError | None]:
-    """Return the timeout of the execution as its expression gives it at the start, or what is wrong with it."""
+    """Return the timeout of the execution, whose expression is evaluated at the start, or its error."""
     value = p.playbook.executor.timeout_s
     if not isinstance(value, str):
         return None, None
@@ -105,5 +105,5 @@ def _in_log(state: State, at: int) -> int:
 
 
 def _seconds(written: Any, recorded: float | None) -> float | None:
-    """Return a number that the playbook gives, or that its expression gave."""
+    """Return a number of the playbook, or the value of its expression."""
     return recorded if isinstance(written, str) or written is None else float(written)

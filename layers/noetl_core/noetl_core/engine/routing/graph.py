@@ -20,7 +20,7 @@ def edges_of(playbook: Playbook) -> Edges:
 
 def forward_edges(edges: Edges, roots: tuple[str, ...]) -> Edges:
     """Return `edges` without back edges. A back edge leads to a step on the current path of a depth-first search from
-    `roots`, and then from any step that is left."""
+    `roots`, and then from each remaining step."""
     kept: dict[str, list[str]] = {name: [] for name in edges}
     state: dict[str, int] = {}  # 1 on the path, 2 finished
     for root in (*roots, *edges):

@@ -1,7 +1,8 @@
 """Joins: which tokens they hold, when they fire, and how the tokens that met are merged (resolution 13).
 
-In a cycle, a join of mode any or count fires once in every round and drops the late tokens of that round. The round of a token
-says how often its branch has gone back past the join (`engine.routing.graph.next_rounds`). It belongs to the token, as a colour
+In a cycle, a join of mode any or count fires once in every round and drops the late tokens of that round. The round of a token is
+the number of times that its branch has gone back past the join (`engine.routing.graph.next_rounds`). It belongs to the token, as
+a colour
 does in a coloured Petri net, so that a slow branch of one round and the first token of the next round are told apart.
 """
 

@@ -84,7 +84,7 @@ def _rendered(p: RoutingPass, limit: Concurrency, scope: Scope, what: str) -> tu
 
 
 def asked_at(place: str) -> int:
-    """Return when one that waits asked for its place (`LimitUse.place`)."""
+    """Return the instant at which a waiter requested its place (`LimitUse.place`)."""
     return int(place.split("#")[1])
 
 

@@ -1,7 +1,7 @@
 """One routing pass: the working state of a decision, and the values its rules may read.
 
 Every change is an event, which is folded into the working state when it is emitted. So all rules read one state, and
-replaying the commit gives the same state. Pure: the time `now` and the values behind references are given, or asked for with
+replaying the commit gives the same state. Pure: the time `now` and the values of references are passed in, or requested by
 `NeedValues`.
 """
 
@@ -31,7 +31,7 @@ from noetl_core.values.outlines import Part
 from noetl_core.values.result_refs import is_partly_readable, reference_to
 
 MOST_AT_ONCE: Final = 200
-"""The most values behind references that a decision asks for at once."""
+"""Maximum number of values of references that a decision requests at once."""
 
 
 class StepsView(Mapping[str, Mapping[str, Any]]):
@@ -59,7 +59,7 @@ class StepsView(Mapping[str, Mapping[str, Any]]):
 
 
 def result_at(at: ResultPointer | None) -> Any:
-    """Return what a stored pointer is in a scope: a lazy `Pointer`, or the value if the control plane computed it."""
+    """Return the value of a stored pointer in a scope: a lazy `Pointer`, or the value if the control plane computed it."""
     if at is None:
         return None
     return at["value"] if "value" in at else Pointer(at)
@@ -75,7 +75,7 @@ class RoutingPass:
     seq: int
     values: Mapping[Need, Any]
     check: Callable[[], None] | None = None
-    """Called before each token that moves and each template: what it raises ends the pass."""
+    """Called before each token that moves and each template: its exceptions end the pass."""
     events: list[ControlEvent] = field(default_factory=list)
     objects: list[tuple[str, bytes]] = field(default_factory=list)
     judged: int = -1
@@ -121,7 +121,8 @@ class RoutingPass:
         return self._workload
 
     def scope(self, args: Mapping[str, Any], event: Mapping[str, Any] | None = None) -> Scope:
-        """Return what expressions of the control plane see: no secrets and no names of a pipeline (formal specification 3.2)."""
+        """Return the names that expressions of the control plane see: no secrets and no names of a pipeline (formal specification
+        3.2)."""
         return Scope(
             {
                 "workload": self.workload,
@@ -155,11 +156,11 @@ class RoutingPass:
             raise too_much(value.size)
         if isinstance(value, Unreadable):
             raise TemplateError(value.reason)
-        looks = is_reference(value) and value["key"] == ref["key"]  # what only looks like a reference is given back as it is
+        looks = is_reference(value) and value["key"] == ref["key"]  # data that only looks like a reference is returned unchanged
         return ref if looks else value
 
     def open(self, ref: Mapping[str, Any]) -> Part | None:
-        """Return a large value of which only what a template asks for is loaded; None where all of it is."""
+        """Return a large value of which templates load only the requested parts; None if it is loaded completely."""
         if not is_partly_readable(ref):
             return None
         if self._large is None:  # it refers to this pass, which is then freed by the garbage collector alone
@@ -226,8 +227,8 @@ class RoutingPass:
 
     @property
     def is_ending(self) -> bool:
-        """Return whether the execution is cancelled, or fails as a whole. Nothing that ends it evaluates its templates, because
-        they may be what ends processes."""
+        """Return whether the execution is cancelled, or fails as a whole. Its end evaluates no templates, because they may kill
+        processes."""
         failure = self.state.failure
         return self.state.status == "cancelling" or (failure is not None and failure.get("fatal") is True)
 

@@ -92,7 +92,8 @@ def take_arcs(p: RoutingPass, step: Step, run: Run, event: TokenEvent) -> None:
 
 
 def _leave_arcs(p: RoutingPass, step: Step, run: Run, event: TokenEvent) -> None:
-    """Record that the arcs of a step were not evaluated, because the execution ends. A redrive evaluates those of a success."""
+    """Record that the arcs of a step were not evaluated, because the execution ends. A redrive evaluates the arcs of a
+    success."""
     failure = event.get("error")
     unhandled: Failure | None = None if failure is None else {**failure, "step": step.name}
     p.emit(
@@ -186,7 +187,7 @@ def _admit(p: RoutingPass, token: Token) -> bool:
     if place is not None and not place.held:
         return False
     try:
-        # what goes on was admitted when it began, and what has a place when it asked for it
+        # carried-over tokens and holders of a place were admitted earlier
         if place is not None or token.id in p.state.tokens_carried_over or _allowed(p, step, token):
             _schedule(p, step, token)
             return True
@@ -352,7 +353,7 @@ def _finish(p: RoutingPass) -> None:
 
 
 def redriven(p: RoutingPass, d: control.ExecutionRedriven) -> bool:
-    """Put back the tokens of what is run again, as `engine.redrive.plan` planned it. Returns False when the log has moved on
+    """Put back the tokens of the repeated runs, as `engine.redrive.plan` planned. Returns False when the log has moved on
     since."""
     s = p.state
     if not s.finished or d["after"] != s.seq:

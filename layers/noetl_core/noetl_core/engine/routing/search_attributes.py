@@ -1,4 +1,4 @@
-"""Search attributes of an execution: what lists are filtered by (docs/catalog.md, "Search attributes"). Pure.
+"""Search attributes of an execution, by which lists are filtered (docs/catalog.md, "Search attributes"). Pure.
 
 They are recorded when the execution starts and whenever a change of ctx changes them, so the head follows from the log.
 """
@@ -37,7 +37,7 @@ def record_search(p: RoutingPass) -> None:
             left_out[name] = why
         else:
             found[name] = value
-    p.blanks.clear()  # an attribute may lack what is not known yet
+    p.blanks.clear()  # the values for an attribute may not be known yet
     p.blanks.update(earlier)
     known = p.state.search or {"attributes": {}}
     if p.state.search is None or found != known["attributes"] or left_out != known.get("left_out", {}):

@@ -1,9 +1,8 @@
 """The occurrences of a schedule, as instants in microseconds.
 
-A cron expression is read by the rules of Debian's cron (docs/triggers.md, "Time zones, and clocks that change"): what names a
-time of day happens once on each day, at the first moment behind it where the clock leaves it out; what counts within the hour or
-the day, by a `*` at the beginning of the minute or the hour, goes by real time. Occurrences do not depend on where one begins to
-count, so they have names: the instant as text.
+A cron expression is read by the rules of Debian's cron (docs/triggers.md, "Time zones, and clocks that change"): a time of day
+occurs once on each day, at the first moment after it if the clock skips it; expressions whose minute or hour begins with `*`
+follow elapsed time. Occurrences do not depend on the beginning of the search, so their instants can be their names.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ def occurrences(schedule: Schedule, after: int) -> Iterator[int]:
 
 
 def next_occurrence(schedule: Schedule, after: int) -> int | None:
-    """Return the first occurrence later than `after`; None where there is none any more."""
+    """Return the first occurrence later than `after`; None if there are no more."""
     return next(occurrences(schedule, after), None)
 
 
@@ -63,8 +62,8 @@ def previous_occurrence(schedule: Schedule, before: int) -> int | None:
 
 
 def _times(schedule: Schedule, begin: int, *, back: bool) -> Iterator[int]:
-    """Yield what a cron expression names, forth from `begin` or back from it. What names times of day begins somewhat before
-    that: where clocks are moved, the order of local times is not that of instants."""
+    """Yield the occurrences of a cron expression, forward or backward from `begin`. Expressions with times of day begin somewhat
+    earlier: when clocks change, local times are not in the order of instants."""
     from cronsim import CronSim  # 3 ms: for those who have schedules
 
     assert schedule.cron is not None

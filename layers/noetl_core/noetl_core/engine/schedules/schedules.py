@@ -1,8 +1,8 @@
 """Schedules: which occurrences start, wait, are skipped or were missed. Pure: `decide` reads a state and the time, the shell
 (`control.triggers.schedules`) records what it decides before it carries it out.
 
-An occurrence is *taken* once, when its time has come. Then it starts, or waits, or is skipped, as `overlap` says. Those that
-nobody could take in time are *missed*, and `catch_up` says which of them are taken afterwards.
+An occurrence is *taken* once, when its time has come. Then it starts, waits or is skipped, according to `overlap`. Occurrences
+that were not taken in time are *missed*; `catch_up` decides which of them are taken afterwards.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ GRACE_S: Final = 300
 """Seconds by which an occurrence may be late and still count as on time: the services that check for it may be slow, or in
 deployment."""
 MOST_CAUGHT_UP: Final = 1_000
-"""With `catch_up: all`: of more missed occurrences than these the newest are taken."""
+"""With `catch_up: all`, the maximum number of missed occurrences that are taken: the newest."""
 MOST_WAITING: Final = 1_000
 """Occurrences that wait for each other at most; further ones are skipped."""
 MOST_AT_ONCE: Final = 10
@@ -45,11 +45,11 @@ class ScheduleState:
     """The progress of a schedule."""
 
     next_at: int | None = None
-    """The first occurrence that is not taken yet; None: there is none any more."""
+    """The first occurrence that is not taken yet; None if there are no more."""
     waiting: tuple[int, ...] = ()
-    """Occurrences that are taken and not decided on."""
+    """Occurrences that are taken but not decided yet."""
     starting: tuple[int, ...] = ()
-    """Occurrences that start. After a crash they are started again, which starts nothing twice."""
+    """Occurrences that start. After a crash they are started again; no execution starts twice."""
     last_at: int | None = None
     """The occurrence that was started last."""
     execution_id: str | None = None
@@ -120,7 +120,7 @@ def due_at(schedule: Schedule, key: str, state: ScheduleState, now: int) -> int 
 
 
 def decide(schedule: Schedule, key: str, state: ScheduleState, now: int, *, alive: bool) -> Decided:
-    """Take the occurrences whose time has come, and decide on those that are taken. `alive`: the execution started last still
+    """Take the occurrences whose time has come, and decide about them. `alive`: the execution started last still
     runs. Nothing of `state` may be `starting`: that comes first."""
     assert not state.starting
     taken, missed, next_at = _come(schedule, key, state.next_at, now)

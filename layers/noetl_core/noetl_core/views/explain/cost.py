@@ -43,7 +43,7 @@ class Part:
 
 def parts_of(length: int, most: int) -> Sequence[Part]:
     """Return the beginning and the end of a stream of length `length`, and at most `most` parts between them at equal distances;
-    the whole stream if that is no longer.
+    the complete stream if it is not longer.
     """
     if length <= (most + 2) * PART:
         return (Part(0, length),)

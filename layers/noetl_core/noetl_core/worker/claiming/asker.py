@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 CLAIM_WITHIN_S: Final = 1
 """Seconds after the ask within which a run may be claimed for it. Later, the worker does not wait for it any more."""
 SLOW_S: Final = 0.2
-"""An answer that takes longer costs more of the worker's time than the stream's way costs."""
+"""Waiting longer for the answer would cost the worker more time than the way through the stream."""
 SLOW_IN_A_ROW: Final = 3
 """Number of slow answers in a row that opens the breaker. A cold start is one."""
 FIRST_PAUSE_S: Final = 5
@@ -29,7 +29,7 @@ LONGEST_PAUSE_S: Final = 300
 
 
 class Asker:
-    """Asks through `asks`, unless that has failed lately. Thread-safe. `observe` is told of counts by their metric's name."""
+    """Asks through `asks`, unless that has failed lately. Thread-safe. `observe` receives counts by their metric's name."""
 
     def __init__(self, asks: Asks, clock: Clock, observe: Callable[[str, float], None] = lambda _name, _value: None) -> None:
         self._asks, self._clock = asks, clock
@@ -41,11 +41,11 @@ class Asker:
 
     @property
     def is_paused(self) -> bool:
-        """Return whether nothing is asked at present."""
+        """Return whether asks are suspended."""
         return self._clock.now() < self._paused_until
 
     def ask(self, ask: Ask) -> Command | None:
-        """Return the command of a run that is claimed for this worker; None if there is none, or nothing is asked at present."""
+        """Return the command of a run that is claimed for this worker; None if there is none, or asks are suspended."""
         if self.is_paused:
             self.observe("AsksRefused", 1)
             return None

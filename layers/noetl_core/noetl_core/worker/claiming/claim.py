@@ -18,13 +18,13 @@ from noetl_core.worker.claiming.journal import Fenced, Journal
 from noetl_core.worker.claiming.run_lease import RunLease
 
 LEAST_CLAIM_S = 5
-"""A run is begun without a claim of its own while at least this is left of the one in its schedule: the first commit comes after
-a second, and may be tried again."""
+"""A run begins without a claim of its own while the claim in its schedule is valid for at least this long: the first commit
+follows after a second, and may be retried."""
 
 
 @frozen
 class Claim:
-    """A claimed run: what its stream holds so far, the journal that continues it, and the lease on it."""
+    """A claimed run: the content of its stream so far, the journal that continues it, and the lease on it."""
 
     history: RunHistory
     journal: Journal

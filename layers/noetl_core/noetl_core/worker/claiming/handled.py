@@ -12,8 +12,8 @@ class Handled:
     """The result of handling a command.
 
     The queue may delete the message in any case. `dropped`: the command is obsolete, or others carry it out. `hand_back`:
-    another worker holds the run for `seconds` more; the sweeper has the run taken over later, and a caller who wants that sooner
-    sends the command again. `spread`: other workers run the rest of the loop; the reason says why.
+    another worker holds the run for `seconds` more; the sweeper later sends a takeover; a caller may send the command again for
+    an earlier one. `spread`: other workers run the rest of the loop, for the given reason.
     """
 
     kind: Literal["done", "suspended", "spread", "dropped", "hand_back"]

@@ -74,7 +74,7 @@ class Journal:
         """Aggregates of the whole stream, including earlier activations."""
         self._stated = None if stated is None else stated.seq
         """The position of the newest commit with aggregates."""
-        # What an earlier activation has not stated is stated at once: the clocks of two workers are not compared.
+        # Aggregates that an earlier activation has not written are written at once: the clocks of two workers are not compared.
         self._stated_at = clock.now() if stated is not None and stated.seq == seq - 1 else 0
 
     @property
@@ -116,7 +116,7 @@ class Journal:
             raise Fenced(f"{self._stream} was released")
 
     def release(self, reason: str) -> None:
-        """Commit what is buffered, record that the worker gives up the lease, and give it up. Nothing is written afterwards.
+        """Commit the buffered events, record that the worker gives up the lease, and give it up. Nothing is written afterwards.
         Raises `Fenced`."""
         with self.lock:
             if self.closed or self._released:

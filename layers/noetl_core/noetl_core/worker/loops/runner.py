@@ -37,7 +37,7 @@ class LoopRunner:
         caller: ToolCaller,
         rule: SpreadRule | None,
     ) -> None:
-        """`rule` says when a loop is handed over to other workers; None: never, where there are none."""
+        """`rule` decides when a loop is handed over to other workers; None, never, if there are none."""
         self._activation, self._passes, self._ready, self._caller, self._rule = activation, passes, ready, caller, rule
         self._collections = LoopCollections(activation)
         self._chunks = LoopChunks(activation, self._collections, caller)
@@ -78,7 +78,7 @@ class LoopRunner:
         node.tolerated = collections.tolerated(loop, len(items), ctx, outer)
         node.commit_every = collections.commit_every(loop, ctx, outer)
         rule = self._rule if parent is None and may_spread(self._activation, loop) else None
-        if rule is None or self._caller.step_waits():  # how long waits take says nothing about work
+        if rule is None or self._caller.step_waits():  # the duration of waits is not a measure of work
             self._start(node)
         else:
             collections.chunk_size(loop, ctx, outer)  # a wrong value fails the loop now, handed over or not

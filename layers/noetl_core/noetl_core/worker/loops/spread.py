@@ -23,7 +23,7 @@ def may_spread(activation: Activation, loop: Loop) -> bool:
 
 
 class LoopSpread:
-    """Measures the iterations of the step's loop, and says when the rest is handed over."""
+    """Measures the iterations of the step's loop, and decides when the rest is handed over."""
 
     def __init__(self, activation: Activation, node: LoopNode, rule: SpreadRule) -> None:
         self._activation, self.node, self._rule = activation, node, rule

@@ -22,7 +22,7 @@ class PermittedCredentials:
     """The credentials that the playbook with `digest` may read.
 
     The check uses the playbook content that the execution pins: registering that content under its path required the right to
-    do so. How, by whom or by which parent the execution was started does not matter. A playbook text that merely claims a path
+    do so. The starter and the parent of the execution do not matter. A playbook text that merely claims a path
     can therefore read nothing that is reserved for the path. The generated playbook that calls a webhook after a failure has
     the permissions of the registered playbook that names the webhook and the credential.
     """

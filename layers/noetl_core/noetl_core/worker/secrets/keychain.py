@@ -1,6 +1,7 @@
 """The keychain of a run: declared credentials, resolved in order when a template or a task reads one (docs/language/playbook.md).
 
-The kind of an entry says how it is resolved. Nothing resolved is cached here: the stores of credentials and tokens cache for all
+The kind of an entry decides how it is resolved. Nothing resolved is cached here: the stores of credentials and tokens cache for
+all
 runs of the process, so that a run sees a credential that was replaced and a token that was renewed.
 """
 
@@ -53,7 +54,7 @@ class Keychain(Strict, Mapping[str, Any]):
         *,
         strict: bool = False,
     ) -> None:
-        """`names` are what entries may read besides the entries above them; `resolve` loads references in them."""
+        """`names` are the names that entries may read besides the entries above them; `resolve` loads references in them."""
         self._entries = {entry.name: entry for entry in playbook.keychain}
         self._playbook, self._secrets, self._tokens = playbook, secrets, tokens
         self._names, self._resolve, self._strict = names or {}, resolve, strict

@@ -92,8 +92,8 @@ class RunningAttempts:
         self._threads.submit(work)
 
     def next_ended(self, timeout: float) -> tuple[RunningAttempt, Outcome] | None:
-        """Wait at most `timeout` seconds for the next attempt to end and return it with its outcome, or None. Raises what the
-        tool raised; tools normally raise nothing."""
+        """Wait at most `timeout` seconds for the next attempt to end and return it with its outcome, or None. Raises the tool's
+        exception; tools normally raise none."""
         if self._loop and self._ended.empty():
             self._loop.turn(timeout)
             timeout = 0.0

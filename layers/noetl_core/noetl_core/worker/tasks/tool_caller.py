@@ -115,7 +115,7 @@ class ToolCaller:
         return any(task.kind in WAITING_KINDS or self.works_outside(task.kind) for task in self._activation.step.tasks)
 
     def plan(self, call: ToolCall) -> Outcome:
-        """Return what to record before the outside work of a call begins, or why it cannot begin."""
+        """Return the record to write before the outside work of a call begins, or the outcome if it cannot begin."""
         tool = self._tools.outside(call.kind)
         assert tool is not None
         return invoke_planned(tool, call)

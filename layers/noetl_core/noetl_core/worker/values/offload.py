@@ -1,4 +1,4 @@
-"""Conversion of values to what the log may hold: inline within the limit, otherwise a reference to the result store."""
+"""Converts values to the form that the log may hold: inline within the limit, otherwise a reference to the result store."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class RunValues:
         }
 
     def scope(self, ctx: Mapping[str, Any], scope_iter: Mapping[str, Any]) -> Scope:
-        """Return what templates see, without the names of the pipeline itself."""
+        """Return the names that templates see, without those of the pipeline itself."""
         layers, resolve = ({"ctx": ctx, "iter": scope_iter}, self._names), self.resolve
         return Scope(*layers, resolve=resolve, open=resolve.open, strict=self.view.strict)
 
@@ -114,7 +114,7 @@ class RunValues:
     def put_object(self, body: bytes, name: str) -> dict[str, Any]:
         """Store JSON text under `<execution_id>/<name>-<digest>.json` and return a reference to it.
 
-        The key contains a digest of the content: a worker that was overtaken and still runs cannot overwrite what its
+        The key contains a digest of the content: a worker that was overtaken and still runs cannot overwrite the values that its
         successor committed.
         """
         key = f"{self._execution_id}/{name}-{sha256(body).hexdigest()[:16]}.json"

@@ -24,7 +24,7 @@ INLINE_WAIT_S = 5.0
 
 
 class BadWait(ValueError):
-    """The task's inputs do not say what to wait for. Who acts: the author."""
+    """The task's inputs do not specify a wait. Who acts: the author."""
 
 
 class TooLong(BadWait):

@@ -31,7 +31,7 @@ TRIES: Final = 12
 FIRST_S: Final = 10
 LONGEST_S: Final = 900
 MARGIN_S: Final = 5
-"""So long after the lease of a worker has expired, the worker certainly begins nothing more."""
+"""Seconds after the end of a worker's lease from which on it certainly begins nothing more."""
 
 
 def was_ended(store: EventStore, stream: StreamId) -> bool:
