@@ -1,4 +1,4 @@
-"""Access control: only a browser on this machine that was given the address, and no pages of other origins."""
+"""Access control: only a browser on this machine that has the address, and no pages of other origins."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def peak(stack: Stack, every_s: float = 0.5) -> AbstractContextManager[Peak]:
 @contextmanager
 def peak_of(roots: Callable[[], Iterable[int]], every_s: float = 0.5) -> Iterator[Peak]:
     """Measure processes and all that they started, each once, while the block runs, at its beginning and at its end. Reading
-    takes processor time from what is measured."""
+    takes processor time from the measured processes."""
     found = Peak()
     over = threading.Event()
 

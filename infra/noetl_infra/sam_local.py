@@ -28,7 +28,7 @@ IP_FREEBIND = getattr(socket, "IP_FREEBIND", 15)
 
 
 class NoEngine(Exception):
-    """No container engine answers; the message says what to do."""
+    """No container engine answers; the message names the remedy."""
 
 
 class _Engine(HTTPConnection):

@@ -97,7 +97,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(said)
 
     def _linger(self) -> None:
-        """Discard what the sender still sends, for a while, and close the connection."""
+        """Discard the remaining data of the sender for a while, and close the connection."""
         self.close_connection = True
         self.connection.settimeout(LINGER_S)
         left = LINGER_BYTES

@@ -5,7 +5,7 @@ the one that the command line asks for.
 redrive, signal ...), `inspect` (show, why ...), `history` (events, logs), `views` (timeline, graph ...), `replay` (and diff),
 `limits`, `credentials`, `triggers`, `serve`, `gc`, `stack` (up, status, down), `console`.
 
-A command reads its arguments, calls a backend or the engine, and prints. What commands share is in the package above, not
+A command reads its arguments, calls a backend or the engine, and prints. Code that commands share is in the package above, not
 here.
 """
 

@@ -1,4 +1,5 @@
-"""`noetl credentials`: what playbooks may name in their keychain. Values are shown on request to those who may read them."""
+"""`noetl credentials`: manages the credentials that playbooks name in their keychain. Values are shown on request to those who
+may read them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`noetl gc`: forget what the local store need not keep, and give the space back."""
+"""`noetl gc`: deletes data that the local store need not keep, and frees the space."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def replay(
     store: Store = None,
     output_: Output = "text",
 ) -> None:
-    """Repeat every control decision of an execution; exit code 1 if one comes out differently, 3 if its input is missing."""
+    """Repeat every control decision of an execution; exit code 1 if one differs, 3 if its input is missing."""
     if at is not None and playbook is not None:
         raise Exit(USAGE, "--at shows what was recorded: it takes no --playbook")
     source = None
@@ -98,7 +98,7 @@ def _tell_apart(found: Diff) -> None:
 
 
 def _tell_totals(partial: PartlyCompared) -> None:
-    """Say how much was compared, and of which steps the visits took very differently long on average."""
+    """Print how much was compared, and the steps whose average durations differ greatly."""
     compared = f"{partial['compared']:,} of {partial['visits']:,} visits were compared one by one"
     print(output.styled(f"{compared}, the others by how many there are, how many failed, and how often each arc fired", "dim"))
     for each in partial["steps"]:

@@ -120,7 +120,7 @@ def start_and_follow(options: RunOptions, begun: Callable[[str], None]) -> None:
 
 
 def _checked(options: RunOptions) -> dict[str, str]:
-    """Allow what the user allows, and return the labels. Raises `Exit(2)`."""
+    """Apply the options that allow something, and return the labels. Raises `Exit(2)`."""
     _allow(options.allow or (), options.on or "local")
     priority = options.priority
     if priority is not None and not PRIORITY.low <= priority <= PRIORITY.high:

@@ -1,4 +1,4 @@
-"""`noetl triggers`: what starts playbooks automatically."""
+"""`noetl triggers`: manages the triggers that start playbooks automatically."""
 
 from __future__ import annotations
 
@@ -20,9 +20,7 @@ if TYPE_CHECKING:
     from noetl_cli.backends.backend import Backend
     from noetl_core.api.shapes.triggers import Firing, Trigger, TriggerDetails
 
-triggers = typer.Typer(
-    no_args_is_help=True, add_completion=False, help="What starts playbooks: list, enable, disable, fire, retry."
-)
+triggers = typer.Typer(no_args_is_help=True, add_completion=False, help="Manage triggers: list, enable, disable, fire, retry.")
 app.add_typer(triggers, name="triggers")
 
 PATTERN_SHOWN = 80
@@ -116,7 +114,7 @@ def refused(
     store: Store = None,
     output_: Output = "text",
 ) -> None:
-    """List what triggers could not start, newest first."""
+    """List deliveries that triggers could not start, newest first."""
     with closing(backend(on or "local", store)) as where:
         found = where.api.refused(path)["refused"]
         if output_ == "text":

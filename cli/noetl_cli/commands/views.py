@@ -125,7 +125,7 @@ DRAWN = 150
 
 @app.command()
 def cost(id: Id, on: On = None, store: Store = None, output_: Output = "text") -> None:
-    """Meter an execution: what it used, step by step, and its cost on AWS at list prices."""
+    """Meter an execution: its use of services, step by step, and its cost on AWS at list prices."""
     with execution(id, on, store) as (where, id):
         found = where.api.cost(id)
     if output_ != "text":

@@ -192,7 +192,7 @@ _DONE = {
 
 
 def authors(s: Mapping[str, Any]) -> None:
-    """Print who started an execution, and who last did what to it."""
+    """Print the starter of an execution, and the author of the last operation of each kind."""
     done = {what: by for what, by in s.get("by", {}).items() if what != "start" or "trigger" not in s}
     if done:
         print(visible(", ".join(f"{_DONE[what]} by {by['principal']} ({by['source']})" for what, by in done.items())))
@@ -212,7 +212,7 @@ def surroundings(s: Mapping[str, Any]) -> None:
 
 
 def on_option(on: str) -> str:
-    """Return what a command is to be given beside an id, so that it asks the same place."""
+    """Return the options with which another command asks the same store or stack."""
     return "" if on == "local" else " --on stack"
 
 
@@ -240,7 +240,7 @@ def limited(wait: Mapping[str, Any]) -> str:
 
 
 def awaited(wait: Mapping[str, Any]) -> str:
-    """`callback since 2026-03-01T12:00:00Z`, `limit orders 5/5`: what an execution waits for, in a line of a list."""
+    """`callback since 2026-03-01T12:00:00Z`, `limit orders 5/5`: the wait of an execution, in a line of a list."""
     if wait["kind"] == "limit":
         return full(wait)
     name = wait.get("signal") or wait.get("child")
@@ -260,7 +260,7 @@ def nth(number: int) -> str:
 
 
 def error_details(details: Any) -> None:
-    """Print what an error contains besides its message, part by part."""
+    """Print the parts of an error besides its message."""
     parts = details if isinstance(details, Mapping) else {} if details is None else {"details": details}
     for name, part in parts.items():
         text = visible(part if isinstance(part, str) else json.dumps(part, ensure_ascii=False))

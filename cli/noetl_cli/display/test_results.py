@@ -37,7 +37,7 @@ class Dots:
 
 
 def print_failures(results: Iterable[Result]) -> None:
-    """Print what failed: each difference with its line, and the path."""
+    """Print the failures: each difference with its line, and the path."""
     for result in results:
         if result.passed:
             continue

@@ -1,4 +1,4 @@
-"""`noetl.toml`: who is notified of failures by default (`on_failure`), and the sections `[env.NAME]` of `noetl run --env NAME`,
+"""`noetl.toml`: the default recipient of failures (`on_failure`), and the sections `[env.NAME]` of `noetl run --env NAME`,
 with the settings of each environment."""
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def environment(name: str, playbook: Path | None) -> Environment:
 
 
 def on_failure() -> OnFailure | None:
-    """Return who is notified of failures by default: `on_failure` of the nearest `noetl.toml`, in this folder or above it. Raises
+    """Return the default recipient of failures: `on_failure` of the nearest `noetl.toml`, in this folder or above it. Raises
     `Exit(2)`."""
     file = _nearest(Path.cwd())
     line = None if file is None else _document(file).get("on_failure")

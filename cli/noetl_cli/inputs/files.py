@@ -131,7 +131,7 @@ def with_libraries(source: str, file: Path) -> str:
 
 
 def difference(file: Path, before: str, after: str, how: str) -> str:
-    """Return what differs between two texts of a file; `how` tells how the second one was made."""
+    """Return the differences between two texts of a file; `how` describes the origin of the second."""
     lines = unified_diff(before.splitlines(keepends=True), after.splitlines(keepends=True), str(file), f"{file} ({how})")
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 

@@ -50,7 +50,7 @@ class Service:
 
     @classmethod
     def parse(cls, entry: object) -> Service:
-        """Raises ServiceError for an entry that is not as the module says."""
+        """Raises ServiceError for an entry of another form than the module describes."""
         keys = {"name", "command", "health", "bind"}
         if not isinstance(entry, dict) or set(entry) != keys or not all(isinstance(v, str) for v in entry.values()):
             raise ServiceError(f"x-services: each entry needs the text fields {', '.join(sorted(keys))}; got {entry!r}")

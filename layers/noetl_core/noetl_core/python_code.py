@@ -136,8 +136,8 @@ def _keys_of_all(values: Sequence[ast.expr | None]) -> frozenset[str] | None:
 
 
 def imports_of(source: str) -> Mapping[str, tuple[int, int]]:
-    """Return the modules that a text imports, without what is in a `try` or a condition, with line and column of each first
-    place. Raises `SyntaxError`."""
+    """Return the modules that a text imports outside of `try` and conditions, with line and column of their first places. Raises
+    `SyntaxError`."""
     import ast  # 2 ms: only who looks into code
 
     found: dict[str, tuple[int, int]] = {}
@@ -159,7 +159,7 @@ def imports_of(source: str) -> Mapping[str, tuple[int, int]]:
 
 
 def _characters(lines: list[bytes], line: int, column: int) -> int:
-    """Return the column, from 1, of what stands behind `column` bytes of a line."""
+    """Return the column, from 1, of the character after `column` bytes of a line."""
     return len(lines[line - 1][:column].decode("utf-8", "replace")) + 1 if line <= len(lines) else 1
 
 
@@ -167,7 +167,8 @@ def _characters(lines: list[bytes], line: int, column: int) -> int:
 
 
 def _as_function(source: str) -> ast.Module:
-    """Return the text as a module that defines a function of its statements. Raises `SyntaxError` for what no module may have."""
+    """Return the text as a module that defines a function of its statements. Raises `SyntaxError` for statements that no module
+    may have."""
     import ast  # 2 ms: only who looks into code
 
     tree = ast.parse(source, FILENAME)
@@ -194,7 +195,8 @@ def _place(source: str, node: ast.expr) -> tuple[str, int, int, str]:
 
 
 def _head_and_body(statements: list[ast.stmt]) -> tuple[list[ast.stmt], list[ast.stmt]]:
-    """Return what must stay at the beginning of a module - its text about itself, imports from `__future__` - and the rest."""
+    """Return the statements that must stay at the beginning of a module (its docstring, imports from `__future__`), and the
+    others."""
     import ast  # 2 ms: only who looks into code
 
     n = 0
@@ -207,7 +209,7 @@ def _head_and_body(statements: list[ast.stmt]) -> tuple[list[ast.stmt], list[ast
 
 
 def _module_statements() -> ast.NodeTransformer:
-    """Return what rewrites statements that mean something else in a function whose names are global: annotations of names, and
+    """Return a transformer of statements whose meaning differs in a function with global names: annotations of names, and
     `global` itself."""
     import ast  # 2 ms: only who looks into code
 

@@ -1,4 +1,5 @@
-"""`noetl dev`: watches a playbook, and after each change validates it, tests it, and runs it again from what changed."""
+"""`noetl dev`: watches a playbook, and after each change validates it, tests it, and runs it again from the first changed
+step."""
 
 from __future__ import annotations
 
@@ -31,8 +32,8 @@ def dev(
     set_: Annotated[list[str] | None, typer.Option("--set", help="a.b=value; repeatable", metavar="A.B=VALUE")] = None,
     store: Store = None,
 ) -> None:
-    """Watch a playbook: after each change of a file in its folder validate it, run its tests, and run it. What ran before is
-    kept: only the first changed step and what follows it run again. Ctrl-C ends."""
+    """Watch a playbook: after each change of a file in its folder validate it, run its tests, and run it. Earlier steps keep
+    their results: only the first changed step and the steps after it run again. Ctrl-C ends."""
     file = file / "playbook.yaml" if file.is_dir() else file
     files.read(file)
     payload_of(payload)
@@ -51,7 +52,7 @@ def dev(
 
 
 class Cycle:
-    """The work after each change. `execution_id` is the execution that goes on with the changed playbook."""
+    """The work after each change. `execution_id` is the execution that continues with the changed playbook."""
 
     def __init__(self, file: Path, payload: str | None = None, set_: list[str] | None = None, store: str | None = None) -> None:
         self._file, self._store = file, store
@@ -66,7 +67,7 @@ class Cycle:
         return {file: file.stat().st_mtime_ns for file in found}
 
     def turn(self) -> None:
-        """Validate, test and run the playbook. What is wrong is printed, and nothing after it is done."""
+        """Validate, test and run the playbook. Errors are printed, and end the round."""
         from noetl_core.dsl.reading.diagnostics import InvalidPlaybook, to_text  # 190 ms, as all that runs a playbook
 
         try:

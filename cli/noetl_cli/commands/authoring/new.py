@@ -59,7 +59,7 @@ def new(
 
 
 def _templates() -> Iterator[tuple[str, str]]:
-    """Yield the name of each template, and what its playbook does."""
+    """Yield the name and the purpose of each template."""
     for file in sorted(TEMPLATES.glob("*/playbook.yaml")):
         about = re.search(r"^  description: (.+)", file.read_text("utf-8"), re.MULTILINE)
         yield file.parent.name, about[1] if about else ""

@@ -79,7 +79,7 @@ def _check_red(file: Path, name: str, version: int, text: str) -> None:
 
 
 def recorded_execution(where: Backend, id: str) -> Recorded:
-    """Return what the backend knows of an execution and its children. Raises `Exit`."""
+    """Return the records of an execution and its children in the backend. Raises `Exit`."""
     from noetl_cli.display.download import whole  # 350 ms, with the next: needed only to record
     from noetl_core.testing.recording import Recorded
 

@@ -1,4 +1,5 @@
-"""`noetl rehearse`: recorded executions played with an edited playbook; `noetl bisect`: what makes two executions differ."""
+"""`noetl rehearse`: recorded executions played with an edited playbook; `noetl bisect`: the input or answer by which two
+executions differ."""
 
 from __future__ import annotations
 
@@ -33,8 +34,8 @@ def rehearse(
     store: Store = None,
     output_: Output = "text",
 ) -> None:
-    """Play the newest executions of a playbook again with its edited file: which take another way, end otherwise, or call what
-    they had not called. Tasks answer as recorded; nothing outside is called. Exit code 1 if any differs."""
+    """Play the newest executions of a playbook again with its edited file: report those that take another path, end differently,
+    or make calls that were not recorded. Tasks answer as recorded; nothing outside is called. Exit code 1 if any differs."""
     file = file / "playbook.yaml" if file.is_dir() else file
     source = files.with_libraries(files.playbook(file), file)
     playbook = files.check(source, file)

@@ -1,4 +1,4 @@
-"""`noetl simulate`: the calls of a playbook that a killed worker makes twice, and what differs then."""
+"""`noetl simulate`: the calls of a playbook that a killed worker makes twice, and the differences that result."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def simulate(
     output_: Output = "text",
 ) -> None:
     """Kill the worker after each call of a tool, in the cases of a playbook's test file. Lists the calls that are made twice,
-    with what to change, and what differs at the end. Exit code 1 if an end differs."""
+    with the changes to make, and the differences at the end. Exit code 1 if an end differs."""
     from noetl_core.testing.simulation import simulate as simulated  # 350 ms: needed only to simulate
 
     found = [simulated(case) for case in _cases(file, only)]

@@ -20,7 +20,7 @@ def encrypt(key: bytes, plain: bytes, context: Mapping[str, str]) -> bytes:
 
 
 def decrypt(key: bytes, sealed: bytes, context: Mapping[str, str]) -> bytes:
-    """Return the plain text of what `encrypt` returned. Raises `CorruptLog`."""
+    """Return the plain text of a value that `encrypt` returned. Raises `CorruptLog`."""
     from cryptography.exceptions import InvalidTag  # 10 ms, with the next
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 

@@ -25,7 +25,7 @@ class SystemClock:
 _STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _elapsed = partial(time.clock_gettime_ns, _STEADY)
 """Returns the elapsed nanoseconds, including time in which the machine was suspended if the system counts it. A built-in
-function, because every event and every wait asks for the time."""
+function, because every event and every wait reads the time."""
 
 
 class SteadyClock(SystemClock):

@@ -1,7 +1,7 @@
 """The exceptions of the API client.
 
 ApiError
-├── Refused            the service answered, with a refusal
+├── Refused the service refused the request
 ├── Unreachable        there is no service there, or none that answers as this one does
 └── TokenInTheClear    the request was not sent
 """

@@ -1,5 +1,5 @@
-"""Shows the question of a callback as a page, for people who open its link in a mail or a chat: a form without scripts, and kind
-words where the link no longer serves."""
+"""Shows the question of a callback as a page, for people who open its link in a mail or a chat: a form without scripts, and an
+explanation if the link is no longer valid."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Page(str):
 
 
 def notice(title: str, words: str, status: int) -> Page:
-    """Return a page that only says something."""
+    """Return a page with a message only."""
     return Page(title, f"<h1>{escape(title)}</h1><p>{escape(words)}</p>", status)
 
 
@@ -66,7 +66,7 @@ def question(
     asked: Mapping[str, Any], action: str, texts: Mapping[str, str] | None = None, wrong: Sequence[str] = (), status: int = 200
 ) -> Page:
     """Return the page of a question: `asked` has `description`, `schema`, `path`, `step` and perhaps `until`. The form is sent to
-    `action`. After a refused answer, `texts` are what was typed, and `wrong` says what is wrong with it."""
+    `action`. After a refused answer, `texts` are the typed texts, and `wrong` lists their errors."""
     schema, description = asked.get("schema"), asked.get("description")
     title = description if isinstance(description, str) and description else f"{asked['path']} asks for an answer"
     decision = decision_of(schema)

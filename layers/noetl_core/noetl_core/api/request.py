@@ -1,5 +1,5 @@
 """The base of requests. A request class states one operation of the API: its method and path, the right that it needs, its
-fields, the type of its answer, and what it refuses. Routes, the OpenAPI document, the HTTP client and the client in this process
+fields, the type of its answer, and its refusals. Routes, the OpenAPI document, the HTTP client and the client in this process
 follow from it.
 
     class GetState(Request["executions_shapes.ExecutionState"]):
@@ -32,7 +32,8 @@ HTML = "text/html; charset=utf-8"
 class Http:
     """The HTTP side of an operation. `{name}` in `path` is a part of it, `{name+}` one with slashes in it.
 
-    `right` is what the caller needs (none: anybody who may call the API at all), `status` that of success, `refuses` are statuses
+    `right` is the right that the caller needs (empty: every caller of the API may call it), `status` that of success, `refuses`
+    are statuses
     beyond those of every route (`document.refusals`). `body` names the schema of the JSON body, which may be left out if
     `optional`.
     """

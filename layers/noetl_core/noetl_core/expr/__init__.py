@@ -9,7 +9,7 @@
 * Errors (`errors`): `TemplateError` <- `TemplateSyntaxError`, `UndefinedValue`, `LimitExceeded`, `NoCredential`,
   `CredentialRefused`, `CredentialFailed`.
 
-Modules: `compiled`, `environment` and `lexer` compile a text with Jinja2, `calls` finds calls of what does not exist;
+Modules: `compiled`, `environment` and `lexer` compile a text with Jinja2, `calls` finds calls of unknown functions;
 `rendering`, `evaluation` and `reading` run the code within a `budget` of `evaluation_limits`, with `operators`, `functions`,
 `methods`, `filters`, `formatting` and `patterns`; `scope`, `references`, `secret`, `strict`, `values` and `views` are the data
 it works on.

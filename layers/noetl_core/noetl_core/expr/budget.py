@@ -1,4 +1,4 @@
-"""Counts what one evaluation uses of its budgets: operations, size, processor time."""
+"""Counts the use of an evaluation's budgets: operations, size, processor time."""
 
 from __future__ import annotations
 

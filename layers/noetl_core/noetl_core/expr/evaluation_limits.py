@@ -34,7 +34,7 @@ ITEM_SIZE: Final = 16
 """The size of one list item in `Limits.size`."""
 
 PIECE_SIZE: Final = 64
-"""The size of one text in a list, besides its characters: what Python takes for it."""
+"""The bytes that Python needs for one text in a list, besides its characters."""
 
 RANGE_ITEMS: Final = 1_000_000
 """Longest `range`, the same as for the collection of a loop. Iterating counts operations; a list of it counts size."""

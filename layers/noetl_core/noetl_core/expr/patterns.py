@@ -1,7 +1,7 @@
 """Regular expressions of authors, by RE2: matching takes time linear in the text, whatever the pattern.
 
 RE2 has no lookaround and no backreferences; `BadPattern` says what to write instead. Two of its rules are adapted to those of
-Python: `\\Z` is the end of the text, and `\\w`, `\\d` and `\\s` mean those of every alphabet where a text is not ASCII alone.
+Python: `\\Z` is the end of the text, and `\\w`, `\\d` and `\\s` mean those of every alphabet if a text is not only ASCII.
 
 RE2 cannot be interrupted. So one search is bounded before it begins, by the product of the size of the program and the bytes of
 the text: `SEARCH_STEPS` takes less than half a second even where RE2 falls back to simulating the automaton.

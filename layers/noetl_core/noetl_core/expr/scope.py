@@ -62,7 +62,7 @@ class Scope(Mapping[str, Any]):
     With `strict`, a template that uses an undefined value fails, except under `default` and `is defined`. Otherwise `blanks`
     receives the undefined names that counted as empty: as text, as a list, or as null.
 
-    `check` is called before each evaluation and now and then during one; what it raises ends the evaluation.
+    `check` is called before each evaluation and now and then during one; its exceptions end the evaluation.
     """
 
     __slots__ = ("blanks", "check", "layers", "open", "prefetch", "resolve", "strict")
@@ -94,7 +94,7 @@ class Scope(Mapping[str, Any]):
         return self._of(self.layers, strict=False) if self.strict else self
 
     def unrecorded(self) -> Scope:
-        """Return this scope without `blanks`: for what may be undefined."""
+        """Return this scope without `blanks`, for templates whose values may be undefined."""
         scope = self._of(self.layers, strict=self.strict)
         scope.blanks = None
         return scope

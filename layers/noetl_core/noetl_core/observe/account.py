@@ -1,4 +1,4 @@
-"""Computes what happened to every token and every run, and where in the control stream that was decided.
+"""Computes the fate of every token and every run, and the positions in the control stream of these decisions.
 
 An account is made from the commits that were read: all of a short log, parts of a long one. The state supplies the rest. A view
 plans its answer from an account. If the account lacks something, it records that as `missing`; the reader of the log searches for
@@ -60,7 +60,7 @@ class TokenAccount:
 
 @dataclass(slots=True)
 class PlaceAccount:
-    """A place in a limit that a token requested; `reason` says why it was refused."""
+    """A place in a limit that a token requested; `reason` is the reason of a refusal."""
 
     key: str
     requested: Moment
@@ -80,7 +80,7 @@ class RunAccount:
     parent: str | None = None
     undoes: str | None = None
     stops: bool = False
-    """True if it stops what the undone run left running outside."""
+    """True if it stops the outside work of the undone run."""
     status: str = "open"
     error: Failure | None = None
     ended: Moment | None = None

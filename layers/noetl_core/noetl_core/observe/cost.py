@@ -41,7 +41,7 @@ CONTROL_HEADER, RUN_HEADER = 150, 190
 MAX_BODY = 300 * 1024
 """A larger body is an object in S3."""
 HEAD_UNITS, HEAD_MOVED_UNITS = 3, 5
-"""A head is an item with copies in two indexes. A new status moves it in both, which takes two writes each."""
+"""A head is an item with copies in two indexes. A new status moves it in both, with two writes each."""
 DUE_UNITS, DUE_MOVED_UNITS = 2, 3
 """A due item has a copy in one index."""
 BATCH = 10

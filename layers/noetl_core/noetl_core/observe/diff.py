@@ -112,7 +112,8 @@ class Side:
 
 
 def apart(one: Side, other: Side) -> Iterator[Apart]:
-    """Yield the differences between two executions: first of the whole, then step by step, in the order of the playbooks."""
+    """Yield the differences between two executions: first of the executions themselves, then step by step, in the order of the
+    playbooks."""
     for path, a, b in fields(one.plain(one.facts), other.plain(other.facts)):
         yield {"field": path, "a": shortened_json(a), "b": shortened_json(b)}
     for step in steps_of(one, other):

@@ -24,7 +24,7 @@ UNDEFINED: Final = "undefined"
 
 
 def scope_of(p: RoutingPass, args: Mapping[str, Any], event: TokenEvent | None) -> Scope:
-    """Return what the guards of a run or a token see."""
+    """Return the values that the guards of a run or a token see."""
     return p.scope(args, event_namespace(event) if event else None)
 
 

@@ -1,4 +1,4 @@
-"""Explains a run that waits for its next attempt: what failed, how often, and the time of the next attempt."""
+"""Explains a run that waits for its next attempt: the failed task, its number of attempts, and the time of the next one."""
 
 from __future__ import annotations
 

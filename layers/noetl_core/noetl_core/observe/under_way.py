@@ -30,7 +30,7 @@ def with_loop(fact: Fact, run: RunAccount) -> Question:
 
 
 def lacking(fact: Fact, step: Step) -> Question:
-    """Add what a join still waits for, and what may still reach it."""
+    """Add the tokens that a join still waits for, and those that may still reach it."""
 
     def ask(p: RoutingPass) -> None:
         assert step.join is not None
@@ -58,7 +58,7 @@ def awaited(state: State, step: str) -> LimitUse | None:
 
 
 def keeps(state: State) -> str:
-    """Return what keeps the tokens of an execution from moving."""
+    """Return the reasons why the tokens of an execution do not move."""
     if state.status in ("paused", "cancelling"):
         return f"the execution is {state.status}"
     if state.status == "stuck":

@@ -1,5 +1,5 @@
 """Explains why a step of an execution ran, or why not: back along arcs, joins and admission to the cause (docs/looking.md,
-"Why"). Every sentence is about what the log recorded. Guards are evaluated again in the state in which they were decided, so that
+"Why"). Every sentence is about a recorded fact. Guards are evaluated again in the state in which they were decided, so that
 the values which they read can be shown."""
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ WAITED_S: Final = 1
 class Explanation:
     """Facts about one execution.
 
-    They are planned from the account; the questions add what guards read; `finish` adds what the last state says.
+    They are planned from the account; the questions add the values that guards read; `finish` adds facts from the last state.
     """
 
     execution_id: str
@@ -395,5 +395,5 @@ class Explanation:
             guards.place(fact, self.text, step.path, *below)
 
     def stated_facts(self) -> list[Fact]:
-        """Return the facts, without those that turned out to have no content."""
+        """Return the facts that have content."""
         return [fact for fact in self.facts if fact["text"]]

@@ -2,7 +2,7 @@
 (`tests/contract`) that all its adapters pass.
 
 They are in `log`, `queue`, `asks`, `objects`, `catalog`, `triggers`, `deliveries`, `secrets`, `key_values`, `limits`, `marks`,
-`output` and `process`, their errors in `errors`, the time that their callers have in `deadline`, and changes of items that others
+`output` and `process`, their errors in `errors`, the time limits of their callers in `deadline`, and changes of items that others
 change too in `contention`; import them from this package. Nothing here is an adapter.
 
 The errors of the ports, by who must act:

@@ -1,4 +1,4 @@
-"""The errors of the ports: `ports` says who must act."""
+"""The errors of the ports; the docstring of `ports` lists who must act."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class MissingPackages(PortError):
 
 
 class AskFailed(Unavailable):
-    """A worker's ask was not answered; the stream routes the boundary. `may_be_done` says that the ask may have been carried out,
-    so that it is worth repeating."""
+    """A worker's ask was not answered; the stream routes the boundary. `may_be_done` is true if the ask may have been carried
+    out, so that it is worth repeating."""
 
     def __init__(self, reason: str, message: str, *, may_be_done: bool = False) -> None:
         super().__init__(f"{reason}: {message}")

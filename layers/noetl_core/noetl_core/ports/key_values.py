@@ -29,7 +29,7 @@ class OtherRevision(PortError):
 
 
 MAX_ENTRY: Final = 380 * 1024
-"""The most bytes of an entry's value and key: what a DynamoDB item takes."""
+"""Maximum bytes of an entry's value and key together, which a DynamoDB item can hold."""
 MOST_LISTED: Final = 16 * 1024 * 1024
 """The most bytes of all entries of one list."""
 

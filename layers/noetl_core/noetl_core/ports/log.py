@@ -39,5 +39,6 @@ class EventStore(Protocol):
         ...
 
     def load_snapshot(self, execution_id: str, upto: int | None = None) -> Snapshot | None:
-        """Return the newest readable snapshot, at a position up to `upto` if given, with its `size`; None if there is none."""
+        """Return the newest readable snapshot, at a position of at most `upto`, if it is set, with its `size`; None if there is
+        none."""
         ...

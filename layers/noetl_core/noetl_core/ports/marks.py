@@ -1,4 +1,4 @@
-"""Marks of what this process evaluates, which outlive the process."""
+"""Marks of the executions that this process evaluates; they outlive the process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol
 
 
 class EvaluationMarks(Protocol):
-    """Say after a process has ended what it was evaluating. A mark costs no request."""
+    """Return, after a process has ended, the executions that it was evaluating. A mark costs no request."""
 
     def mark(self, name: str) -> AbstractContextManager[None]:
         """Mark `name` (at most 64 bytes) while the block runs."""

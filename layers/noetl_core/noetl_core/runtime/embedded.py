@@ -71,7 +71,7 @@ class Execution:
         return cast(dict[str, Any], self._values.whole(self._state.ctx))
 
     def events(self) -> list[dict[str, Any]]:
-        """Return the whole history as event envelopes, in causal order. Large values in them are references."""
+        """Return the complete history as event envelopes, in causal order. Large values in them are references."""
         expand = Expander(self.id)
         return [dict(envelope) for commit in history(self._wiring.store, self.id) for envelope in expand(commit)]
 

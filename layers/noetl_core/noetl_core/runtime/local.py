@@ -143,7 +143,7 @@ class LocalWiring:
         return len(expired)
 
     def forget(self, ended_before: int = 0) -> dict[str, int]:
-        """Delete everything whose retention is over, executions that ended before `ended_before` (microseconds), and remains of
+        """Delete everything whose retention has ended, executions that ended before `ended_before` (microseconds), and remains of
         killed processes. Return the number of each kind."""
         executions = 0
         while some := self._forget_some(ended_before):

@@ -38,7 +38,7 @@ THREADS = 16
 IDLE_LOOK_S = 1.0
 """Interval in seconds at which an idle process looks for stalled executions and for commits of other processes."""
 RETAIN_EVERY_S = 600.0
-"""Interval in seconds at which a serving process deletes what has expired."""
+"""Interval in seconds at which a serving process deletes expired data."""
 HELD_LOOK_S = 5.0
 """Interval in seconds at which a run of another process is checked: that process may die before its lease ends."""
 
@@ -138,7 +138,7 @@ class LocalRunner:
         self._store.sync()
 
     def leave(self, reason: str) -> None:
-        """Shut down: release all runs in progress, so that nobody need wait for their leases, and write nothing afterwards.
+        """Shut down: release all runs in progress, so that no other process waits for their leases, and write nothing afterwards.
 
         Called by a thread other than that of `run`.
         """

@@ -1,7 +1,8 @@
 """Carries out the acts of a test, which come from outside: signals, answers to callbacks, and operators.
 
 Acts happen in their order. The moment of an act has come when its execution can take it: a signal or an answer when a task waits
-for it, `resume` when the execution is paused, others when nothing else can go on without time, or when the status is `at`. With
+for it, `resume` when the execution is paused, others when nothing else can continue before a later time, or when the status is
+`at`. With
 `after` it happens so much later.
 """
 

@@ -29,7 +29,7 @@ class VirtualClock(SteadyClock):
         self._nonces = count(1)
         self._order = count()
         self._sleepers: list[tuple[int, int, threading.Event]] = []
-        """A heap: when each sleeper wakes, its order among those of the same instant, and what wakes it."""
+        """A heap with the time of each sleeper, its order among those of the same instant, and the event that wakes it."""
         self._over = False
         self.changed = threading.Condition()
 

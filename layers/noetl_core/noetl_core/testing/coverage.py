@@ -104,7 +104,7 @@ def lines_of(file: Path, wanted: Iterable[Item]) -> dict[Item, int]:
 
 
 def line_at(root: Node, place: Place) -> int:
-    """Return the line of a place of a document, or of the nearest one above it that is there."""
+    """Return the line of a place of a document, or of the nearest existing place above it."""
     node = root
     for key in place:
         if isinstance(key, str):

@@ -70,7 +70,7 @@ class BadTests(ValueError):
 
 @dataclass(frozen=True)
 class Case:
-    """One case of a file: what it gives to the playbook, and what it expects. `places` are its nodes, for positions."""
+    """One case of a file: the inputs of the playbook, and the expectations. `places` are its nodes, for positions."""
 
     name: str
     file: Path

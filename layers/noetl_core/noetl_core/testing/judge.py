@@ -1,4 +1,4 @@
-"""Judges a played case: in what it is not what the case expects, each with its line."""
+"""Judges a played case: lists its differences from the expectations, each with its line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compares what was seen with what a case expects: wildcards, subsets, histories with gaps."""
+"""Compares observed values with those that a case expects: wildcards, subsets, histories with gaps."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 REST = "..."
-"""In a list of events: any events, or none. As a key of an expected mapping: other keys may be there."""
+"""In a list of events: any events, or none. As a key of an expected mapping, it allows other keys."""
 ANY = "*"
 
 
 def differences(expected: Any, seen: Any, at: str = "", *, subset: bool = False) -> Iterator[str]:
-    """Yield the places at which `seen` differs from what is expected. `"*"` is any value; other text with `*` in it is a pattern.
+    """Yield the places at which `seen` differs from the expected value. `"*"` is any value; other text with `*` in it is a
+    pattern.
     A mapping must have the same keys, unless it has the key `...` or `subset` is set."""
     at = at or "it"
     if expected == ANY:

@@ -9,7 +9,7 @@ the inputs) or `echo: spec` (it is the task's effective spec). It may carry help
 takes so long); `optional` allows that it answers no call. It fits when all its selectors do: `run` (of the step), `visit` (of the
 task, in its pass), `attempt` and `index` (of the innermost iteration), each a number or a list of numbers, and `when` (anything
 true). In a list without any selector the entries answer one after the other - runs, visits or attempts -, the last one from then
-on. The choice is a function of the call alone: a repeated call gets what the first one got.
+on. The choice depends only on the call: a repeated call gets the same answer as the first.
 """
 
 from __future__ import annotations

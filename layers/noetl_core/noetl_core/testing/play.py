@@ -97,7 +97,7 @@ class Scene:
 
 
 class Played(Execution):
-    """A played execution: `status`, `result`, `ctx`, `error`, `events()`, and what its tasks were called with."""
+    """A played execution: `status`, `result`, `ctx`, `error`, `events()`, and the inputs of its tasks."""
 
     def __init__(self, wiring: LocalWiring, execution_id: str, registry: ScriptedRegistry, acts: Acts) -> None:
         super().__init__(wiring, execution_id)

@@ -1,4 +1,4 @@
-"""Makes a test of an execution: what it was given, what its tasks answered, and what came of it.
+"""Turns an execution into a test: its inputs, the answers of its tasks, and its outcome.
 
 Answers of tasks that touch nothing outside are left out, because a test runs these tasks. Equal answers of a task are one entry.
 """
@@ -58,7 +58,7 @@ class Way:
 
 
 WAYS: Final = (Way(), Way(times=True), Way(everything=True), Way(everything=True, times=True))
-"""The ways to try, until one gives a test that replays."""
+"""The alternatives, which are tried until one gives a test that replays."""
 
 
 @dataclass
@@ -116,7 +116,7 @@ def record(recorded: Recorded, name: str, playbook: str, way: Way, folder: str) 
 
 
 class _Keeper:
-    """Puts large values into files, and those with texts that a test would take for templates."""
+    """Puts values into files that are large, or whose texts a test would read as templates."""
 
     def __init__(self, test: Test, folder: str) -> None:
         self._test, self._folder = test, folder
@@ -250,7 +250,7 @@ def _is_scripted(task: Task, way: Way) -> bool:
 
 
 def _entry(task: Task, event: Event, recorded: Recorded, way: Way) -> dict[str, Any]:
-    """Return the entry that gives the outcome of a task again, without what the kind adds to it."""
+    """Return the entry that repeats the outcome of a task, without the fields that the kind adds."""
     outcome = event["data"]["outcome"]
     entry: dict[str, Any] = {}
     if way.times and (took := outcome.get("meta", {}).get("duration_ms", 0)) >= 1:
@@ -329,7 +329,7 @@ def _kept(entry: dict[str, Any], keep: _Keeper, name: str) -> dict[str, Any]:
 
 
 def _acts(executions: Iterable[tuple[Playbook, Sequence[Event]]]) -> list[tuple[str, dict[str, Any]]]:
-    """Return what happened from outside, by its time: signals and answers after the time that their task had waited."""
+    """Return the acts from outside by their time: signals and answers after the time that their task had waited."""
     found: list[tuple[str, dict[str, Any]]] = []
     for number, (_, events) in enumerate(executions):
         tasks: dict[str, str] = {}

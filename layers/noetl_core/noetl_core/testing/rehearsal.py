@@ -1,6 +1,7 @@
 """Plays recorded executions again with another version of their playbook, and compares recorded executions with each other.
 
-Tasks answer as they did in the recorded execution. A call that was not made there has no answer, and is named. Nothing outside is
+Tasks answer as they did in the recorded execution. A call that was not recorded has no answer, and is reported. Nothing outside
+is
 called.
 """
 
@@ -27,7 +28,7 @@ SHOWN: Final = 5
 @dataclass(frozen=True)
 class Rehearsed:
     """An execution played with another version: how it differs, the calls that had not been made, and how many calls were made
-    before and are made now. `skipped` says why it could not be played."""
+    before and are made now. `skipped` is the reason why it could not be played."""
 
     execution_id: str
     changes: tuple[str, ...] = ()
@@ -58,8 +59,8 @@ def rehearse(recorded: Recorded, text: str) -> Rehearsed:
 
 @contextmanager
 def replaying(recorded: Recorded) -> Iterator[tuple[Played, Scene, Way] | str]:
-    """Yield the scene that gives a recorded execution again, with what it gave and the way in which it was recorded; otherwise
-    why there is none."""
+    """Yield the scene that repeats a recorded execution, with its outcome and the kind of its recording; otherwise the reason why
+    there is none."""
     with tempfile.TemporaryDirectory(prefix="noetl-rehearse-") as folder:
         why = "it does not replay"
         for way in WAYS:
@@ -172,7 +173,7 @@ class NoDifference(Exception):
 
 
 def bisect(good: Recorded, bad: Recorded) -> Difference:
-    """Find the value of the bad execution with which the good one ends like the bad one, by halving those that differ. Raises
+    """Find the value of the bad execution with which the good one ends badly, too, by halving the differing values. Raises
     `NoDifference`."""
     with replaying(good) as first, replaying(bad) as second:
         for which, found in (("good", first), ("bad", second)):
@@ -211,7 +212,7 @@ def bisect(good: Recorded, bad: Recorded) -> Difference:
 
 
 def _sign(played: Played) -> tuple[Any, ...]:
-    """Return what tells a good end from a bad one."""
+    """Return the values by which a good end differs from a bad one."""
     error = played.error or {}
     return played.status, error.get("kind"), error.get("step"), json.dumps(played.result, sort_keys=True)
 

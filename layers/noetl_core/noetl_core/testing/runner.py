@@ -1,4 +1,4 @@
-"""Runs executions in virtual time: one command at a time is awake, and when nothing can go on, time jumps to what comes next."""
+"""Runs executions in virtual time: one command runs at a time, and when none can continue, time jumps to the next event."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class NothingLeft(Exception):
 
 
 class WorkerDied(BaseException):
-    """A worker is killed: what it has not committed is lost. No error handler catches it."""
+    """A worker is killed: its uncommitted work is lost. No error handler catches it."""
 
 
 class VirtualRunner(LocalRunner):

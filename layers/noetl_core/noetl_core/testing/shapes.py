@@ -1,4 +1,4 @@
-"""Checks scripted outcomes against what a kind of task gives: a mock that cannot happen is refused, with what would be right.
+"""Checks scripted outcomes against the outcomes of a kind of task: impossible ones are refused, with the correct form.
 
 The fields of results and the kinds of errors are those that `dsl.fields.kinds` declares. Parts of an answer that a test leaves
 out are filled in: the status of a response, the columns of rows.
@@ -28,7 +28,7 @@ class CannotHappen(ValueError):
 
 
 def normalised(entry: Any) -> Any:
-    """Return an entry of a script with its answer, where `http` alone says what the response is."""
+    """Return an entry of a script with its answer, if only `http` describes the response."""
     response = entry.get("http") if isinstance(entry, Mapping) and not {"ok", "error", "echo"} & entry.keys() else None
     if not isinstance(response, Mapping):
         return entry
@@ -37,7 +37,7 @@ def normalised(entry: Any) -> Any:
 
 
 def completed(kind: str, entry: Mapping[str, Any], inputs: Mapping[str, Any], spec: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return an entry of a script with what the kind adds to it. `inputs` and `spec` are those of the call. Raises
+    """Return an entry of a script with the fields that the kind adds. `inputs` and `spec` are those of the call. Raises
     `CannotHappen`."""
     if "error" in entry:
         return _failed(kind, entry)

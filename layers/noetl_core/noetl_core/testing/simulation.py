@@ -45,7 +45,7 @@ class Repeat:
 @dataclass
 class Simulation:
     """The kills of one case: `repeats` by task, and `differs`, the differences at the end, each with the call after which the
-    worker was killed. `broken` says why the case cannot be simulated."""
+    worker was killed. `broken` is the reason why the case cannot be simulated."""
 
     case: str
     kills: int = 0
@@ -112,7 +112,7 @@ def _inside(call: Call) -> bool:
 
 
 def remedy_for(call: Call) -> str:
-    """Return what to change so that a repeated call does no harm; an empty text where it does none."""
+    """Return the change with which a repeated call does no harm; an empty text if it is harmless."""
     return _REMEDIES.get(call.kind, _other)(call.inputs)
 
 

@@ -62,7 +62,7 @@ def _is_ignored(file: Path) -> bool:
 
 
 def run_case(case: Case, text: str | None = None, limit: int | None = None) -> Result:
-    """Run a case; `text` takes the place of the playbook's, and `limit` is the most work that it may do."""
+    """Run a case; `text` replaces the playbook's text, and `limit` bounds the work."""
     began = time.perf_counter()
     scene = replace(case.scene, text=text, limit=limit)
     try:

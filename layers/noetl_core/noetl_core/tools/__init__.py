@@ -7,7 +7,7 @@ package with its entry in `tool`; it is imported when a task of that kind runs.
 * For several kinds: `sql` (statements and rows), `services` (kinds that call a service through `http`), `actions` (kinds with
   actions), `script` (program text from an address), `oauth2` and `grants` (access tokens).
 * `sandbox` runs the Python code of authors in separate processes.
-* `rows` has rows and objects of any size. `calls` runs what waits or blocks, `stopping` ends it. `network` decides which
+* `rows` has rows and objects of any size. `calls` runs blocking and waiting work, `stopping` ends it. `network` decides which
   addresses a task may reach. `masking` keeps secrets out of answers.
 
 Policy, retries by policy, references for large results and the taint of secrets in templates are in `worker`, `engine` and

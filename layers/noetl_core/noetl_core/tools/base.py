@@ -156,11 +156,11 @@ class SourceTool(Tool, Protocol):
     """The inputs that a source of this kind takes besides `kind`. All others are rejected."""
 
     def export(self, call: ToolCall) -> Outcome:
-        """Write the rows that `call.inputs`, a source, asks for to a file of the execution, in an order that the file keeps.
+        """Write the rows of the source in `call.inputs` to a file of the execution, in an order that the file keeps.
 
-        Return the reference to it (`stored_rows`). With it may stand `types`: the types of the columns by name, as DuckDB calls
-        them (`DECIMAL(38, 2)`, `TIMESTAMPTZ`, `BLOB`, `JSON`), by which targets that make tables or typed files know more of a
-        value than JSON says. A call that is repeated, because its worker died, writes the same file again."""
+        Return the reference to it (`stored_rows`). It may be accompanied by `types`: DuckDB's types of the columns by name
+        (`DECIMAL(38, 2)`, `TIMESTAMPTZ`, `BLOB`, `JSON`). From these, targets that create tables or typed files know more about a
+        value than JSON expresses. A call that is repeated, because its worker died, writes the same file again."""
         ...
 
 
@@ -197,7 +197,8 @@ class EventedTool(Tool, Protocol):
     """A tool whose calls need no thread of their own: they wait for sockets on the worker's event loop."""
 
     async def answer(self, call: ToolCall, loop: EventLoop) -> Outcome:
-        """Do the work of `run` on the asyncio loop of `loop`, and raise what `run` may raise. `event_loop.Stopped` is raised at
+        """Do the work of `run` on the asyncio loop of `loop`; raise the same exceptions as `run`. `event_loop.Stopped` is raised
+        at
         an `await` once the outcome is no longer needed."""
         ...
 
@@ -211,4 +212,4 @@ class ToolFailed(Exception):
 
 
 class BadInput(Exception):
-    """The rendered inputs or spec are not what the kind accepts. Who acts: the author; not retryable, kind `schema`."""
+    """The kind does not accept the rendered inputs or spec. Who acts: the author; not retryable, kind `schema`."""

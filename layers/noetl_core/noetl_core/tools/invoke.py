@@ -63,7 +63,7 @@ def invoke_stop(tool: OutsideTool, call: ToolCall) -> Outcome:
 
 
 async def invoke_evented(tool: EventedTool, call: ToolCall, loop: EventLoop) -> Outcome:
-    """Do what `invoke` does, concurrently with other calls on `loop`."""
+    """Like `invoke`, but concurrently with other calls on `loop`."""
     opened, scrubber = _opened(tool, call)
     if opened is None:
         return _refused(call)
@@ -75,8 +75,8 @@ async def invoke_evented(tool: EventedTool, call: ToolCall, loop: EventLoop) -> 
 
 
 def _opened(tool: Tool, call: ToolCall) -> tuple[ToolCall | None, Scrubber]:
-    """Return the call for the tool, with secrets opened, and the scrubber for its answer; no call if a tool that may not take
-    secrets is given some."""
+    """Return the call for the tool, with secrets opened, and the scrubber for its answer; no call if there are secrets and the
+    tool may not take any."""
     scrubber = Scrubber()
     secret = holds_secret(call.inputs)
     given: Any = canonical_inputs(call.kind, call.inputs)
@@ -97,7 +97,7 @@ def _opened(tool: Tool, call: ToolCall) -> tuple[ToolCall | None, Scrubber]:
 
 
 def _takes_secrets(tool: Tool, given: Mapping[str, Any]) -> bool:
-    """Return whether the tool may get the secrets among its inputs: those that it stores must contain none."""
+    """Return whether the tool may get secrets: inputs that it stores must contain none."""
     stored = getattr(tool, "stored", None)  # `base.StoringTool`
     return getattr(tool, "takes_secrets", True) and not (
         stored is not None and any(holds_secret(given.get(name)) for name in stored(given))

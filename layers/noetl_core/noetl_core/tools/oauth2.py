@@ -31,8 +31,8 @@ def is_grant(fields: Mapping[str, Any]) -> bool:
 
 
 def grant_of(fields: Mapping[str, Any], what: str = "`auth`", scope: Sharing = "global") -> Grant:
-    """Return the grant that the fields of a credential, of `auth` or of a keychain entry describe. `what` names them in
-    messages, `scope` is who shares the token by default. Raises `BadInput`."""
+    """Return the grant that the fields of a credential, of `auth` or of a keychain entry describe. `what` names them in messages;
+    `scope` decides which executions share the token by default. Raises `BadInput`."""
     url = fields.get("token_url") or fields.get("endpoint") or fields.get("token_endpoint")
     if not isinstance(url, str) or not url:
         raise BadInput(f"{what} of type oauth2 needs a `token_url`: the address that gives the token")

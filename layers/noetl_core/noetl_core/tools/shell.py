@@ -322,7 +322,7 @@ class _Streams:
         rest, ready = memoryview(self._work.stdin), select.poll()
         ready.register(pipe, select.POLLOUT)
         os.set_blocking(pipe.fileno(), False)
-        with suppress(OSError):  # the process reads no more; its exit code tells whether that matters
+        with suppress(OSError):  # the process stopped reading; its exit code shows whether that matters
             while rest and not self._closed.is_set():
                 if ready.poll(1000 * SLICE_S):
                     rest = rest[os.write(pipe.fileno(), rest) :]

@@ -1,6 +1,6 @@
 """A subset of JSON Schema: for answers to `kind: callback` (docs/callbacks.md), and for workloads (`x-schema`).
 
-The subset is what forms and approvals need. A keyword outside of it is refused, not ignored. `pattern` is left out on purpose:
+The subset suffices for forms and approvals. A keyword outside of it is refused, not ignored. `pattern` is left out on purpose:
 answers are untrusted, and a regular expression may run forever on such text.
 """
 
@@ -80,7 +80,7 @@ def check_schema(schema: Any, where: str = "schema", depth: int = 0) -> None:
 
 
 def problems(value: Any, schema: Mapping[str, Any], where: str = "the answer") -> list[str]:
-    """Return what is wrong with `value`, in words: the first `TOLD` findings, none when it conforms. `schema` has passed
+    """Return the errors in `value`, in words: at most `TOLD` of them, none if it conforms. `schema` has passed
     `check_schema`."""
     return list(islice(_problems(value, schema, where), TOLD))
 

@@ -18,7 +18,8 @@ MASKED_NAME: Final = "masked"
 
 
 def is_reference(value: Any) -> bool:
-    """Return whether `value` has the form of a reference. External data may have it too: `resolve` checks what it refers to."""
+    """Return whether `value` has the form of a reference. External data may have the same form: `resolve` checks the
+    reference."""
     return type(value) is dict and value.get("kind") == KIND and type(value.get("key")) is str and "store" in value
 
 

@@ -1,4 +1,4 @@
-"""Returns what changed in an execution since a cursor, for clients that poll every second.
+"""Returns the changes of an execution since a cursor, for clients that poll every second.
 
 An answer has a tag, computed from the position it reaches. For a client that sends the tag of the newest answer, one read of the
 control stream and one of each open run show that nothing changed; no event is folded.

@@ -105,7 +105,7 @@ class SqsCommandQueue:
             key = f"{command.execution_id}/commands/{command.run_id}-{command.expected_seq}-{command.mode}.json"
             stored = self._results.put(key, body.encode())["key"]
             said = {k: getattr(command, k) for k in ("execution_id", "run_id", "step", "expected_seq")}
-            body = json.dumps({STORED: stored, **said})  # `said` is what handle_dead_letter needs
+            body = json.dumps({STORED: stored, **said})  # `said` is for `handle_dead_letter`
         return body
 
 

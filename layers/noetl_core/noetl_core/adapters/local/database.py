@@ -324,7 +324,7 @@ class Database:
         return gone
 
     def forget_rows(self, now: int) -> dict[str, int]:
-        """Delete rows that mean nothing any more: expired ones, limits that nobody holds or waits for, rates without a
+        """Delete obsolete rows: expired ones, limits that nobody holds or waits for, rates without a
         reservation, and logs without a head. Returns how many rows of each kind."""
         return {what: self.write(f"DELETE FROM {rows}", (now // SECOND - 1,)) for what, rows in _EXPIRED.items()}
 

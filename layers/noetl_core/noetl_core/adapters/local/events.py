@@ -26,8 +26,8 @@ _REPLACE_EXPIRED = f"""{_INSERT} ON CONFLICT (execution_id, run_id, seq) DO UPDA
   WHERE expires_at BETWEEN 1 AND ?"""
 _LAST = 2**63 - 1
 PACKED_FROM = 32 * 1024
-"""Bytes of a commit from which its body is compressed: those of loops with short iterations, which pack to a sixth. Compressing
-costs there what writing the pages would; a shorter commit would take a tenth longer."""
+"""Bytes of a commit from which its body is compressed: those of loops with short iterations, which pack to a sixth. From this
+size on, compressing costs no more time than writing the pages; for shorter commits it would take a tenth longer."""
 PACKED_LEVEL = 1
 """The zlib level: 6 packs to an eighth less and takes three times as long."""
 _LIVES = "(expires_at=0 OR expires_at>=?)"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from noetl_core.api.shapes import following as following_shapes
 
 PAGES: Final = (403, 404, 409, 410, 422)
-"""Statuses of pages that say why a link does not serve."""
+"""Statuses of pages that explain why a link is not valid."""
 HEADER: Final = "Noetl-Callback-Token"
 ERROR_TYPES: Final[Mapping[str, tuple[type, ...]]] = {
     "kind": (str,),

@@ -167,8 +167,8 @@ class OperatingApi(Caller):
         limit: int | None = None,
         cursor: str | None = None,
     ) -> following_shapes.Batch:
-        """Do an operation to the executions of a status, a playbook, a time or with labels (`key:value,key`), or to those with
-        these ids, a page at a time; with `preview`, only return which."""
+        """Operate on the executions with a status, of a playbook, of a time, with labels (`key:value,key`) or with these ids, a
+        page at a time; with `preview`, only list them."""
         which: Which = {"ids": ids, "status": status, "path": path, "since": since, "until": until, "label": label}
         given: Given = {"reason": reason, "compensate": compensate, "from": begin}
         return self.call(OperateBatch(which, action, given=given, preview=preview, limit=limit, cursor=cursor))

@@ -18,8 +18,8 @@ class PlaybookVersion(TypedDict):
 class RegisteredPlaybook(PlaybookVersion):
     """A playbook that was registered now, or earlier with the same text.
 
-    `warnings` name what does not work here, such as a trigger that can never fire or a payload that a registered playbook does
-    not take.
+    `warnings` name parts that cannot work here, such as a trigger that can never fire or a payload that a registered playbook
+    does not take.
     """
 
     name: str

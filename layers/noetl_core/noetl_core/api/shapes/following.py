@@ -12,7 +12,7 @@ from noetl_core.api.shapes.executions import Decision, ExecutionStatus, Failure,
 
 class StepStanding(TypedDict):
     """The status of a step. `open` runs have not ended, `tokens` wait for the step, `parked` ones were denied. `arcs`:
-    how often each was selected, by index. `status` is null as long as there is none."""
+    how often each was selected, by index. `status` is null until it has one."""
 
     status: str | None
     visits: int
@@ -24,7 +24,7 @@ class StepStanding(TypedDict):
 
 
 class Changes(TypedDict):
-    """An execution now, and what has happened since a cursor. `count` counts the events of its history, `epoch` its redrives.
+    """An execution now, and the events since a cursor. `count` counts the events of its history, `epoch` its redrives.
     `ended`: nothing more follows unless it is redriven. `more`: continue at once. `etag` is the tag of the answer."""
 
     execution_id: str
@@ -47,7 +47,7 @@ class Changes(TypedDict):
 
 
 class WaitingCallback(TypedDict):
-    """A waiting callback of some execution. `schema` is what an answer must match."""
+    """A waiting callback of some execution. An answer must match `schema`."""
 
     execution_id: str
     playbook: PlaybookVersion

@@ -39,7 +39,7 @@ class Iterations(TypedDict):
 
 
 class IterationTask(TypedDict):
-    """An attempt of a task in an iteration, and what its policy did then."""
+    """An attempt of a task in an iteration, and the directive of its policy."""
 
     task: str
     attempt: int

@@ -223,8 +223,8 @@ class FailedRange(TypedDict):
 
 
 class Aggregates(TypedDict):
-    """A summary of runs or iterations, of bounded size however many they are. `other_errors` counts those of groups that are not
-    listed."""
+    """A summary of runs or iterations, of bounded size however many they are. `other_errors` counts the errors of groups that are
+    not listed."""
 
     count: int
     duration_ms: Durations

@@ -54,7 +54,7 @@ class Edge:
     when: str | None = None
     fired: int | None = None
     otherwise: bool = False
-    """True if it has no condition and follows others of which one is chosen."""
+    """True if it has no condition and is the last alternative of an exclusive router."""
 
     @property
     def condition(self) -> str:

@@ -192,7 +192,7 @@ def _pack(row: list[Box]) -> None:
 
 
 def _long(ends: Sequence[tuple[Box, Box] | None]) -> set[int]:
-    """Return the arcs, by number, for which no more points are left: the longest ones."""
+    """Return the arcs, by number, that exceed the budget of points: the longest ones."""
     left, long = MAX_PASSED, set()
     spans = [(both[1].layer - both[0].layer, number) for number, both in enumerate(ends) if both is not None]
     for span, number in sorted(spans):

@@ -1,8 +1,9 @@
 """Checks the access of tools to AWS: to the resources named by the stack's parameters (docs/access.md).
 
-A stack grants its workers what its parameters name (`ToolBuckets=reports,raw-*`) and passes them the same text, because an
-emulator enforces no roles, and because a refusal can then say what to do. The engine's own resources are never granted, and
-refused here whatever the parameters say. The local runner has no parameters: tools have the rights of the caller's own profile.
+A stack grants its workers the resources that its parameters name (`ToolBuckets=reports,raw-*`). It also passes the parameters to
+the workers, because an emulator enforces no roles, and because a refusal can then name the remedy. The engine's own resources are
+never granted, and are refused here whatever the parameters name. The local runner has no parameters: tools have the rights of the
+caller's own profile.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ def granted(right: Right) -> tuple[str, ...] | None:
 
 
 def missing(right: Right, name: str) -> str:
-    """Return the message of a refusal: the parameter and what it names now."""
+    """Return the message of a refusal: the parameter and its present names."""
     said = granted(right)
     if said is None:
         return f"the caller's AWS profile may not use {right.noun} `{name}`"

@@ -55,7 +55,7 @@ class KeptLoop:
         self.kept: dict[object, Kept] = {}
 
     def turn(self, timeout: float) -> None:
-        """Wait at most `timeout` seconds for an event, or until the loop is stopped, and run what is ready."""
+        """Wait at most `timeout` seconds for an event, or until the loop is stopped, and run ready callbacks."""
         handle = self.aio.call_later(timeout, self.aio.stop) if timeout > 0 else self.aio.call_soon(self.aio.stop)
         try:
             if _runs_a_loop():  # the driver of the run is called from a coroutine of an application
@@ -131,7 +131,7 @@ os.register_at_fork(after_in_child=_forked)
 
 
 class LoopTask:
-    """A running coroutine. `result` is what it returned, `error` what it raised, once `done`."""
+    """A running coroutine. Once `done`, `result` is its return value and `error` its exception."""
 
     __slots__ = ("_ended", "coroutine", "done", "error", "result", "task")
 
@@ -191,7 +191,7 @@ class EventLoop:
         return task
 
     def turn(self, timeout: float) -> None:
-        """Run what is ready until a coroutine ends or `wake` is called, at most `timeout` seconds."""
+        """Run ready callbacks until a coroutine ends or `wake` is called, at most `timeout` seconds."""
         if self._loop is not None:
             self._loop.turn(timeout)
 

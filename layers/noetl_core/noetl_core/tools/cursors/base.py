@@ -23,7 +23,7 @@ class ClaimIds:
 
 @frozen
 class Row:
-    """One claimed row. `handle` is what the source needs to settle it, in addition to its key."""
+    """One claimed row. `handle` identifies it to the source when it is settled, in addition to its key."""
 
     key: str
     value: Any

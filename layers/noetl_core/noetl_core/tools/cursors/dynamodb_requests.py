@@ -1,7 +1,7 @@
 """Builds the requests to DynamoDB that claim items, renew claims and settle items.
 
-Every write has a condition. That of a claim repeats the whole query for the item itself, because an index may lag behind and show
-items that are already done or claimed.
+Every write has a condition. The condition of a claim repeats the complete query for the item itself, because an index may lag and
+show items that are already done or claimed.
 """
 
 from __future__ import annotations

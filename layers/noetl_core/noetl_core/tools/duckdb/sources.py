@@ -240,7 +240,7 @@ def _holds_references(path: str) -> bool:
 
 def _join(file: BinaryIO, form: str, bodies: Iterator[bytes], *, data: bool = False) -> bool | None:
     """Concatenate objects: lines after lines, or the elements of JSON arrays as one array. Returns False if there are no rows,
-    None if an object is not a list of rows or contains references (`data`: it cannot)."""
+    None if an object is not a list of rows or contains references (`data` cannot contain them)."""
     written = False
     for body in bodies:
         if (MARK in body and not data) or (form == "json" and not _OF_ROWS.match(body)):

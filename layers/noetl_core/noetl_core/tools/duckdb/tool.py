@@ -180,7 +180,7 @@ def _config(call: ToolCall, folder: Path) -> dict[str, Any]:
 def _database(call: ToolCall, folder: Path) -> str:
     name = call.inputs.get("database")
     if name in (None, "", ":memory:"):
-        # Tables in a file are compressed, and memory holds only what is worked on.
+        # Tables in a file are compressed, and memory holds only the parts in use.
         return str(folder / "tables.db") if size_of(call) >= IN_FILE or call.inputs.get("attach") else ":memory:"
     return database_file(call, name)
 

@@ -170,7 +170,7 @@ async def _once(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerTy
 
 
 class Response:
-    """A response whose head has arrived. Its body is read piece by piece; `close` gives the connection back."""
+    """A response whose head has arrived. Its body is read piece by piece; `close` returns the connection."""
 
     def __init__(self, answer: aiohttp.ClientResponse, request: Request, done: Callable[[], Any]) -> None:
         self._answer, self._done = answer, done
@@ -288,7 +288,7 @@ class _Session:
 
 
 class HttpClient:
-    """Sends requests to what `policy` allows, over at most `most` connections of each event loop. Thread-safe."""
+    """Sends requests to addresses that `policy` allows, over at most `most` connections of each event loop. Thread-safe."""
 
     def __init__(self, policy: AddressPolicy, most: int = MAX_CONNECTIONS) -> None:
         self._policy, self._most = policy, most

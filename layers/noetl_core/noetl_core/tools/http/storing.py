@@ -114,7 +114,7 @@ class _Out:
         return reference
 
     def close(self) -> None:
-        """Discard what is not finished, once the current write has ended."""
+        """Discard unfinished parts, once the current write has ended."""
         if self._step is not None:
             self._step.add_done_callback(lambda _: begin(self._discard))
 

@@ -56,8 +56,8 @@ def _request(grant: Grant, refresh_token: str | None) -> ToolCall:
 
 
 def _explained(error: ErrorInfo, grant: Grant) -> ErrorInfo:
-    """Return the error of a task whose token request failed. Of the answer's body only what the standard puts there for people
-    is shown."""
+    """Return the error of a task whose token request failed. Of the answer's body only the fields that the standard intends for
+    people are shown."""
     details = error.details if isinstance(error.details, Mapping) else {}
     try:
         body = json.loads(str(details.get("body", "")))

@@ -123,7 +123,7 @@ class _Exchange:
         return outcome
 
     async def tried(self, request: Prepared) -> Outcome:
-        """Send a request, as often as `spec.retry` says."""
+        """Send a request, and repeat it according to `spec.retry`."""
         options, limits = self.options, self.limits
         for number in range(1, options.attempts + 1):
             outcome = await attempt(self.loop, self.client, request, options, limits, self.target)

@@ -1,4 +1,4 @@
-"""The forms that a secret may take in what tools handle, and the search for one, or a large part of it, in a text."""
+"""The forms that a secret may take in the data of tools, and the search for one, or a large part of it, in a text."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def alike(text: str, at: int, form: str, first: int, *, backwards: bool = False)
 
 @frozen
 class Shapes:
-    """The forms of a text: parts of `broken` forms count too, `whole` forms count only as a whole."""
+    """The forms of a text: parts of `broken` forms count, too; `whole` forms count only if complete."""
 
     broken: Sequence[str]
     whole: Sequence[str]

@@ -56,13 +56,13 @@ class Scrubber:
         """Secrets that are words, those that are long enough to be found in either letter case in lower case."""
         self._long: dict[str, Shape] = {}
         self._blocks: list[str] = []
-        """Texts of which a long value must contain one to need masking."""
+        """Texts one of which a long value must contain to need masking."""
 
     def __bool__(self) -> bool:
         return bool(self._short or self._long)
 
     def learn_secrets(self, value: Any) -> None:
-        """Add every `Secret` in `value` to what is masked."""
+        """Mask every `Secret` in `value` from now on."""
         if isinstance(value, Secret):
             self.learn(reveal(value))
             for read in value.made_of:
@@ -77,7 +77,7 @@ class Scrubber:
                 self.learn_secrets(item)
 
     def learn(self, value: Any, kind: Any = None) -> None:
-        """Add `value`, a secret or a credential with its fields, to what is masked. `kind` is the type of the credential."""
+        """Mask `value` from now on: a secret, or a credential with its fields. `kind` is the type of the credential."""
         if isinstance(value, Mapping):
             self._basic(value)
             kind = value.get("type", kind)

@@ -51,7 +51,7 @@ class Server:
 
 
 class Connection:
-    """One task's requests to one server, within one time limit. Methods raise `ToolFailed`, and what `HttpTool` raises."""
+    """One task's requests to one server, within one time limit. Methods raise `ToolFailed`, and the exceptions of `HttpTool`."""
 
     def __init__(self, http: HttpTool, server: Server, call: ToolCall, loop: EventLoop) -> None:
         self._http, self._server, self._call, self._loop = http, server, call, loop

@@ -1,4 +1,4 @@
-"""The messages of the Model Context Protocol as values: JSON-RPC, alone or in an event stream, and what its errors mean."""
+"""The messages of the Model Context Protocol as values: JSON-RPC, alone or in an event stream, and the meanings of its errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _UNSUPPORTED: Final = frozenset({-32022, -32021, -32042})
 """Another revision, a client capability, a person at an address: not supported here."""
 _MALFORMED: Final = frozenset({-32700, -32600})
 _BY_STATUS: Final = frozenset({"auth", "rate_limit", "timeout", "server_error"})
-"""Kinds of error that an HTTP status says better than the message that comes with it."""
+"""Kinds of error that the HTTP status describes better than the message in the body."""
 TOLD: Final = 500
 _LINES: Final = re.compile("\r\n|\n|\r")
 _CODE: Final = re.compile(r'"code"\s*:\s*(-?\d{1,9})')
@@ -75,7 +75,7 @@ def read_reply(answered: Outcome, number: int, notice: Notice) -> Reply:
 
 
 def events(text: str) -> Iterator[str]:
-    """Yield the data of each event of a stream; of one that is cut off at the end, what is there of it."""
+    """Yield the data of each event of a stream, including the received part of an event that is cut off."""
     held: list[str] = []
     for line in _LINES.split(text.removeprefix("\ufeff")):
         name, _, value = line.partition(":")
@@ -169,7 +169,7 @@ def _reply_of(error: _RpcError, status: int | None, headers: Mapping[str, str]) 
 
 
 def _refused(answered: Outcome) -> Reply:
-    """Return the reply of a request that HTTP says has failed: by the message in its body, where there is one."""
+    """Return the reply of a request with an HTTP error: the message in its body, if there is one."""
     error = answered.error
     assert error is not None
     details = dict(error.details) if isinstance(error.details, Mapping) else {}

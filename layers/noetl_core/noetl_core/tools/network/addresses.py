@@ -106,8 +106,8 @@ class AddressPolicy:
                 raise AddressRefused(f"{address} is a private address: refused unless NOETL_HTTP_ALLOW_PRIVATE allows it")
 
     def as_rules(self) -> Addresses:
-        """Return the policy as rules for the sandbox. They refuse what `check` refuses, and also what leads through a tunnel from
-        IPv6 to IPv4, and, unless all private addresses are allowed, public addresses of this machine."""
+        """Return the policy as rules for the sandbox. They refuse the addresses that `check` refuses, those of tunnels from IPv6
+        to IPv4, and, unless all private addresses are allowed, public addresses of this machine."""
         endpoints = [(_literal(host), port) for host, port in sorted(self.refused_endpoints)]
         rules = [
             *(rule(str(address), "refuse", "platform", port) for address, port in endpoints if address is not None),

@@ -1,6 +1,7 @@
 """COPY into a table, in constant memory whatever the size (docs/tools/postgres.md, "COPY").
 
-In: CSV goes to the server as it is; the rows of JSON and JSON lines go one by one; Parquet is read by DuckDB. All parts of a
+In: CSV goes to the server unchanged; the rows of JSON and JSON lines are converted one by one; DuckDB reads Parquet. All parts of
+a
 source are one transaction. `postgres_export` is the way out.
 """
 
@@ -114,7 +115,7 @@ class Loading:
         self._cursor.execute(SQL("TRUNCATE {}").format(table_name(self._load.table)))
 
     def add(self, part: Part, name: str) -> None:
-        """Copy the rows of a part. Raises `BadInput`, `psycopg.Error`, and what reading the part raises."""
+        """Copy the rows of a part. Raises `BadInput`, `psycopg.Error`, and the errors of reading the part."""
         if part.form == "csv" and part.rows is None:
             self._csv(object_bytes(part, self._call), name)
         elif part.form == "parquet" and part.rows is None:
@@ -326,7 +327,7 @@ def _place(names: Iterable[str], cells: Sequence[Any]) -> str:
 
 
 def _header(body: Iterator[bytes], delimiter: str, name: str) -> tuple[list[str], Iterator[bytes]]:
-    """Return the names in the first record of CSV, and what follows it."""
+    """Return the names in the first record of CSV, and the bytes after it."""
     held = b""
     for piece in body:
         held += piece

@@ -54,7 +54,7 @@ def _read(rows: Iterator[bytes], name: str) -> Iterator[bytes]:
 
 
 def as_text(connection: duckdb.DuckDBPyConnection, source: str, names: Sequence[str]) -> str:
-    """Return the select list that converts DuckDB's columns to what PostgreSQL reads."""
+    """Return the select list that converts DuckDB's columns to PostgreSQL's text form."""
     types = dict(zip((relation := connection.sql(f"SELECT * FROM {source}")).columns, relation.types, strict=True))
     return ", ".join(_as_text(quoted(name), types[name]) for name in names)
 
@@ -111,5 +111,6 @@ def as_read(types: Mapping[str, str]) -> str:
 def load_table(
     connection: duckdb.DuckDBPyConnection, rows: Iterator[bytes], types: Mapping[str, str], statement: str, folder: Path
 ) -> None:
-    """Run `statement`, whose `{rows}` are rows of CSV as PostgreSQL writes it. Raises `duckdb.Error`, and what `rows` raises."""
+    """Run `statement`, whose `{rows}` are rows of CSV as PostgreSQL writes it. Raises `duckdb.Error`, and the errors of
+    `rows`."""
     from_csv(connection, rows, read_types(types), statement.replace("{rows}", f"(SELECT {as_read(types)} FROM {{rows}})"), folder)

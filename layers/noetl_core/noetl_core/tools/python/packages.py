@@ -19,7 +19,7 @@ FOLDER: Final = "noetl_packages"
 
 @cache
 def sets() -> dict[Path, frozenset[str]]:
-    """Return the sets of packages below the import path: their folders, and what each was installed for."""
+    """Return the sets of packages below the import path: their folders, and the requirements of each."""
     found: dict[Path, frozenset[str]] = {}
     for root in dict.fromkeys(sys.path):
         for file in sorted(Path(root, FOLDER).glob(f"*/{FILE}")) if root else ():

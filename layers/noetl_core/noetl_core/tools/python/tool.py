@@ -1,12 +1,12 @@
 """`kind: python`: code of an author in a separate process (docs/tools/python.md, docs/access.md).
 
 The code sees every argument as a variable, those of the task before those of the step; `args`, `input_data` and `context` are
-mappings of all of them and of the run; `_run {execution_id, step, task, task_run_id, attempt}`. Its result is what a `return`
-outside functions gives; otherwise the variable `result`; otherwise what `main` returns; otherwise null.
+mappings of all of them and of the run; `_run {execution_id, step, task, task_run_id, attempt}`. Its result is the value of a
+`return` outside functions; otherwise the variable `result`; otherwise the return value of `main`; otherwise null.
 Dates, decimals, data frames and similar values become plain data (`sandbox.plain`); a value without a plain form is an error
-that names its place. What the code prints goes to the log of the task.
+that names its place. The output of the code goes to the log of the task.
 
-What confines it (`sandbox.confine`): an empty environment, a scratch folder of its own, limits on memory, time and file size,
+It is confined (`sandbox.confine`) by an empty environment, a scratch folder of its own, limits on memory, time and file size,
 no new processes, and no network unless `spec.network: true`: then TCP and UDP to the addresses that the http tool may reach
 (`net.AddressPolicy`), which excludes this machine unless its addresses are allowed. A process serves the tasks of one execution
 with one code only.

@@ -47,7 +47,7 @@ def csv_of(connection: duckdb.DuckDBPyConnection, query: str, folder: Path) -> I
         work = _Work(lambda: connection.execute(f"COPY ({query}\n) TO {text(str(path))} (FORMAT csv, HEADER false)"))
         try:
             while True:
-                over = work.over  # before reading: what was written by then is read below
+                over = work.over  # before reading: rows written by then are read below
                 ready, _, _ = select.select([end], [], [], 0 if over else _SLICE_S)
                 piece = end.read(PIECE) if ready else None
                 if piece:
@@ -70,8 +70,8 @@ def csv_of(connection: duckdb.DuckDBPyConnection, query: str, folder: Path) -> I
 def from_csv(
     connection: duckdb.DuckDBPyConnection, pieces: Iterable[bytes], columns: Mapping[str, str], statement: str, folder: Path
 ) -> None:
-    """Run `statement`, in which `{rows}` stands for the CSV rows of `pieces`, without a header; `columns` are their types, by
-    name. Raises `duckdb.Error`, and what `pieces` raises."""
+    """Run `statement`, whose `{rows}` is replaced by the CSV rows of `pieces`, without a header; `columns` are their types, by
+    name. Raises `duckdb.Error`, and the exceptions of `pieces`."""
     coming = iter(pieces)
     first = next((piece for piece in coming if piece), b"")
     if not first:
@@ -139,7 +139,7 @@ class _Work:
         self._thread.join()
 
     def result(self) -> None:
-        """Wait for the end; raise what the call raised."""
+        """Wait for the end; raise the exception of the call."""
         self._thread.join()
         if self._error is not None:
             raise self._error

@@ -18,7 +18,7 @@ _UNITS: Final = {"KB": 1000, "MB": 1000**2, "GB": 1000**3, "KiB": 1024, "MiB": 1
 
 
 def memory_limit(usual: str, wanted: str | None = None) -> str:
-    """Return DuckDB's limit: what the author wants, otherwise `usual` or, in a smaller function, what it has room for.
+    """Return DuckDB's memory limit: the author's, otherwise `usual`, or less in a function with less memory.
 
     Raises `BadInput` if the author wants something else than a size, or more than the function has room for.
     """

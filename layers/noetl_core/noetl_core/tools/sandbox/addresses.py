@@ -32,7 +32,8 @@ REASONS: Final = {
 
 
 Rule = tuple[str, Verdict, str, int | None]
-"""A network, what happens to its addresses, a key of `REASONS` if they are refused, and the port, if the rule is for one only."""
+"""A network, the treatment of its addresses, a key of `REASONS` if they are refused, and the port, if the rule is for one
+only."""
 
 
 def rule(network: str, verdict: Verdict, reason: str = "", port: int | None = None) -> Rule:

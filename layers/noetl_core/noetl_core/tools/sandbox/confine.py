@@ -10,8 +10,8 @@ The guarantees depend on the kernel, and each layer is independent:
   allows, and reaches no other address by any system call. Without it only the audit hook judges addresses, and on Lambda,
   where the runtime's port is on this machine, tasks have no network.
 * Landlock (Linux 5.13 and later; not on Lambda): only the Python installation, libraries and the task's scratch folder can be
-  reached. Without it the code may reach what the user of the worker may: then the pool keeps nothing of one execution while a
-  task of another runs, and data that hostile code must not see belongs to the worker of another pool.
+  reached. Without it the code has the file access of the worker's user: then the pool keeps nothing of one execution while a task
+  of another runs, and data that hostile code must not see belongs to the worker of another pool.
 * audit hook (everywhere): the same refusals, with explanations. It is not a barrier against hostile code.
 
 If neither seccomp nor a namespace is available, hostile code can reach the network and the worker's files: run such tasks in a
@@ -113,7 +113,8 @@ def limit_processor_time(seconds: float) -> None:
 
 
 class CannotConfine(Exception):
-    """The kernel has refused what a task with network needs. Who acts: the operator, by not allowing network here."""
+    """The kernel has refused a system call that a task with network needs. Who acts: the operator, by not allowing network
+    here."""
 
 
 def confine(
@@ -172,7 +173,7 @@ def _landlock_version() -> int:
 
 
 def _landlock(readable: Iterable[str], writable: Iterable[str]) -> bool:
-    """Restrict the file system to what is listed; return False where this kernel has no Landlock."""
+    """Restrict the file system to the listed folders; return False if this kernel has no Landlock."""
     version = _landlock_version()
     if version < 1:
         return False

@@ -97,7 +97,7 @@ def set_import_path(packages: Sequence[str], engine: Sequence[str]) -> None:
 
 
 def advice(error: ModuleNotFoundError) -> str:
-    """Return what to do about a missing module; nothing if there is no useful hint."""
+    """Return a hint for a missing module; an empty text if there is no useful one."""
     name = (error.name or "").partition(".")[0]
     if not name or name in sys.stdlib_module_names or name in sys.modules or name in _MODULES:
         return ""

@@ -1,4 +1,4 @@
-"""Python values as plain JSON data: what a Python task returns, and what a database row contains.
+"""Converts Python values to plain JSON data: the result of a Python task, and the values of a database row.
 
 Dates and times become ISO 8601 text; decimals become numbers, or text where a float would lose digits; sets become sorted lists;
 UUIDs and paths become text; data classes, enums, NumPy and pandas values become their plain contents. Bytes, NaN and infinities
@@ -88,7 +88,7 @@ def _key(key: Any, where: str) -> str:
 
 
 def _same_keys(value: Mapping[Any, Any], where: str) -> str:
-    """Return the refusal of a mapping of which two keys are one in JSON."""
+    """Return the error for a mapping with two keys that are equal in JSON."""
     known: dict[str, Any] = {}
     for key in value:
         text = _key(key, where)

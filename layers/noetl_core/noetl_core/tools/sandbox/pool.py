@@ -47,7 +47,8 @@ _BOOT: Final = (
 
 
 class Died(Exception):
-    """The process of the runner ended during a task. `status` is as `os.waitpid` returns it; `killed` says that we ended it."""
+    """The process of the runner ended during a task. `status` is as `os.waitpid` returns it; `killed` is true if the pool ended
+    the process."""
 
     def __init__(self, status: int, killed: bool) -> None:
         super().__init__(f"the process ended with status {status}")

@@ -10,7 +10,7 @@ The runner cannot be traced (it is not dumpable), so the broker gets what it nee
 * the runner's memory is a file that the runner opened and handed over before it ran any code of an author;
 * its sockets come from the lender (`socket_lender`), which has the same open files.
 
-Neither is trusted: what the task does to them decides only on which of its sockets an allowed call is made. The broker has no
+Neither is trusted: by changing them, the task only decides on which of its sockets an allowed call is made. The broker has no
 secrets, no capabilities, and a filter of system calls of its own. It ends with the runner; without it these calls fail. Standard
 library only.
 """

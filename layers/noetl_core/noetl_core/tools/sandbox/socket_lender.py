@@ -1,8 +1,8 @@
 """The lender: a process that shares the open files of a runner, and hands them to the broker of its sockets by their numbers.
 
-It exists because only a process with the same table of open files, or one that may trace the runner, can get at a file by its
-number there. It shares no memory with the runner, and no author's code runs in it. As the task may read, write and close what the
-lender reads, the lender is confined like a task without network, and the broker trusts nothing that comes from it. Standard
+It exists because only a process with the same table of open files, or one that may trace the runner, can open a file by its
+number there. It shares no memory with the runner, and no author's code runs in it. Because the task may read, write and close the
+lender's files, the lender is confined like a task without network, and the broker trusts nothing that comes from it. Standard
 library only.
 """
 

@@ -7,7 +7,7 @@ Refused are other processes, `exec`, signals to others, `ptrace`, io_uring, shar
   itself: the kernel never acts on memory of the task, which another thread could change after the address was checked.
 * `open`: any socket, for kernels that cannot ask (before Linux 5.0).
 
-A filter sees the numbers that a call is given, not what its pointers point to. Standard library only.
+A filter sees the numeric arguments of a call, not the data behind its pointers. Standard library only.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def _no_routes() -> list[Operation]:
 
 
 def _without_address() -> list[Operation]:
-    """Allow sending on a connected socket; ask about all else."""
+    """Allow sending on a connected socket; ask the broker about other calls."""
     return [
         _argument(4), (_EQUAL, 0, 5, 0), _argument(4, high=True), (_EQUAL, 0, 3, 0),
         _argument(3), (_BIT_SET, 1, 0, MSG_FASTOPEN), (_RETURN, 0, 0, _ALLOW), (_RETURN, 0, 0, _ASK),

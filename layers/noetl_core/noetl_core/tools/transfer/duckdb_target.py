@@ -24,7 +24,7 @@ _MEMORY: Final = "512MB"
 
 
 class DuckDBTarget:
-    """Fills `load.table` of the file `database`. A table that is not there is made of the first chunk."""
+    """Fills `load.table` of the file `database`. A missing table is created from the first chunk."""
 
     def __init__(self, database: str, load: Load, call: ToolCall, staged: Staged, folder: Path) -> None:
         self._load, self._call, self._staged, self._folder = load, call, staged, folder
@@ -101,7 +101,7 @@ class DuckDBTarget:
         self._connection.close()
 
     def _chunk(self, rows: Sequence[Row]) -> tuple[str, list[str]]:
-        """Write a chunk to a file; return what SQL selects its rows from, and its columns. Raises `BadInput`."""
+        """Write a chunk to a file; return the SQL of the source of its rows, and its columns. Raises `BadInput`."""
         path, types = self._folder / "chunk.jsonl", self._staged.types
         if types:
             typed = columns_of(types, self._load.columns)

@@ -1,7 +1,7 @@
 """The source of a transfer as something that does not change any more, and its rows from any of them on.
 
-Rows and references to rows are that already. What a query gives is first stored by the tool of its kind, once; that is noted
-beside it, and what carries on reads the note.
+Rows and references to rows are that already. The tool of its kind stores the result of a query once, with a note beside it; a
+continued transfer reads the note.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class Stage(Protocol):
 
 @frozen
 class Staged:
-    """A source that does not change. `identity` tells it from any other; `types` are those of its columns by name, as DuckDB
-    calls them, where the source knows them."""
+    """A source that does not change. `identity` distinguishes it from others; `types` are DuckDB's types of its columns by name,
+    if the source knows them."""
 
     parts: tuple[Part, ...]
     identity: str
@@ -87,7 +87,7 @@ def stage(call: ToolCall, source: Mapping[str, Any], kind: str, tools: Stage) ->
 
 
 def _fetched(call: ToolCall, source: Mapping[str, Any], kind: str, tools: Stage) -> list[Any]:
-    """Have the tool of a kind store what the source gives; return the references to it."""
+    """Let the tool of a kind store the rows of the source; return the references to them."""
     given = {key: value for key, value in source.items() if key != "kind"}
     tool: Any = tools(kind) if kind != "s3" else None
     exporting: SourceTool | None = tool if hasattr(tool, "export") else None
@@ -130,7 +130,7 @@ def _exported(tool: SourceTool, call: ToolCall) -> Any:
 
 
 def _objects(call: ToolCall, given: Mapping[str, Any]) -> list[Any]:
-    """Copy objects of S3 to the result store, where nobody changes them; return the references to them."""
+    """Copy objects of S3 to the result store, where they do not change; return the references to them."""
     from noetl_core.tools.aws.object_files import content, is_uri, listed  # 100 ms: only sources in S3
 
     uri, results = given.get("uri"), _results(call)

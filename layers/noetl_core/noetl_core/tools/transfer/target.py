@@ -9,7 +9,7 @@ from noetl_core.tools.rows.sources import Row
 from noetl_core.values.frozen import frozen
 
 BOOKMARKS = "noetl_transfers"
-"""The table in the target that says how far each transfer is."""
+"""The table in the target that records the progress of each transfer."""
 
 
 @frozen
@@ -35,7 +35,7 @@ class Overtaken(Exception):
 
 
 class Target(Protocol):
-    """Takes chunks. Each of its methods either does all that it says, or nothing."""
+    """Takes chunks. Each of its methods has its complete effect, or none."""
 
     def progress(self) -> Progress:
         """Return how far the transfer is."""
@@ -50,7 +50,7 @@ class Target(Protocol):
         ...
 
     def facts(self, progress: Progress) -> Mapping[str, Any]:
-        """Return what the result says about the target."""
+        """Return the fields of the result about the target."""
         ...
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""`kind: transfer`: what the author wrote, and how chunks are copied."""
+"""`kind: transfer`: reads the inputs, and copies the chunks."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class TransferTool:
 
 
 def _move(call: ToolCall, staged: Staged, target: Target, chunk_rows: int) -> Outcome:
-    """Move the chunks that are left, or as many as the invocation has time for."""
+    """Move the remaining chunks, or as many as the invocation has time for."""
     until = None if call.resume_after_s is None else time.monotonic() + call.resume_after_s
     while True:
         progress = target.progress()

@@ -20,7 +20,7 @@ from noetl_core.tools.rows.csv_pipes import quoted, text
 from noetl_core.tools.rows.sources import Row
 
 USUAL_ROW: Final = 16 * 1024 * 1024
-"""The longest line that DuckDB takes unless it is told of a longer one: its buffers are twice as large."""
+"""The longest line that DuckDB accepts by default: its buffers are twice as large."""
 _AS_JSON: Final = frozenset({"JSON", "BLOB"})
 """Types whose values are written as JSON; all others as text."""
 
@@ -45,7 +45,7 @@ def selected(rows: Sequence[Row], pairs: Mapping[str, str], types: Mapping[str, 
 
 
 def lines_of(rows: Iterable[Row], path: Path) -> str:
-    """Write rows to a file, one a line, and return with what options of DuckDB it is read."""
+    """Write rows to a file, one a line, and return DuckDB's options for reading it."""
     longest = 0
     with path.open("w") as file:
         for row in rows:

@@ -59,8 +59,8 @@ class _Measuring:
         self._body, self._block, self._keys = memoryview(body), block, keys
 
     def container(self, value: Any, start: int, depth: int) -> tuple[int, dict[str, Any] | None]:
-        """Return the size of a container that begins at `start`, and what its outline is; none of one that is no more than a
-        block, or whose keys cannot be told."""
+        """Return the size of a container that begins at `start`, and its outline; no outline if it is not longer than a block, or
+        if its keys are unknown."""
         is_map = type(value) is dict
         if not value or (is_map and not all(type(key) is str for key in value)):
             return _size(value), None
@@ -123,7 +123,7 @@ class _Rest:
         self._many = 1
 
     def take(self, size: int, wanted: int) -> None:
-        """Go on behind what was looked at, which has `size` bytes; look at about `wanted` bytes next."""
+        """Continue after the `size` bytes that were examined; examine about `wanted` bytes next."""
         del self._held[: self._many]
         self._many = max(1, min(_GROWTH * self._many, self._many * wanted // max(size, 1)))
         self._fill()

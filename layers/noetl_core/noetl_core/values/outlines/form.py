@@ -5,8 +5,8 @@ As a stored object it is JSON: `{"v": 1, "of": checksum, "size": bytes, "root": 
 blocks}`; a
 block is `[items, bytes, digest]`, where `items` is their number in a list, and their keys in a mapping. An item that is a large
 container itself has a block of its own, with that container in place of the digest. Places are sums: blocks follow one another,
-with a comma between them. In an outline of text that was not written here there may be space around a container, and its key
-stands as its author wrote it: there it says `o` and `s`, where in its block it begins and how many bytes it has.
+with a comma between them. In text that was not written here there may be space around a container, and its key has its author's
+form: then the outline has `o` and `s`, its offset in the block and its size in bytes.
 """
 
 from __future__ import annotations

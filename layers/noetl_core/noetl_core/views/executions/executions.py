@@ -130,7 +130,7 @@ def shown_wait(wait: Wait) -> dict[str, Any]:
 
 
 def error_of(control: Control, state: State, values: Values) -> dict[str, Any] | None:
-    """Return the error with which the execution failed, or what could not be undone."""
+    """Return the error with which the execution failed, or the failures of its compensations."""
     if state.failure is None and not state.not_undone:
         return None
     failure = state.failure or {"kind": "cancelled", "message": state.cancelled_for or "the execution was cancelled"}
@@ -143,7 +143,7 @@ def error_of(control: Control, state: State, values: Values) -> dict[str, Any] |
 def _details(control: Control, details: Any, values: Values) -> Any:
     """Return the details of an error.
 
-    Of details that are stored outside the log, return their beginning and a reference to the whole.
+    Return the beginning of details that are stored outside the log, and a reference to all of them.
     """
     if not is_reference(details) or not values.family.owns(details):
         return details

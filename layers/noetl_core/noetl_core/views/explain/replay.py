@@ -1,6 +1,6 @@
 """Replays an execution: repeats every decision of the control plane from the recorded input and reports any difference
 (docs/looking.md). Each control commit records the boundaries and facts it took, and its events have the time of the decision. So
-the same playbook must produce the same events. Another playbook shows what it would have decided.
+the same playbook must produce the same events. With another playbook it shows the decisions of that playbook.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MAX_KNOWN = 10_000
 CHECKPOINT_EVERY = 64
 """Maximum number of commits to fold again.
 
-This is necessary when a decision requested values or came out differently, and so spoilt its state.
+This is necessary when a decision requested values or differed, so that its state cannot be used.
 """
 
 
@@ -227,7 +227,7 @@ def _plain(events: Sequence[AnyEvent]) -> tuple[dict[str, Any], ...]:
 
 
 OF_ASKS = {"StepScheduled": ("claim",), "BoundaryRouted": ("asked",)}
-"""Keys that say who was answered with a decision (`engine.claims`)."""
+"""Keys that name the worker whose ask a decision answered (`engine.claims`)."""
 
 
 ADDED = {

@@ -46,8 +46,8 @@ END: Final = 32
 def why(control: Control, execution_id: str, step: str | None = None, at: str | None = None) -> why_shapes.Why:
     """Explain a step, or without one the execution.
 
-    With `at`, an event, explain what was decided up to it: up to its own decision, or for an event of a run up to the last
-    decision before it. Raises `NotFound`, `BadCursor`.
+    With `at`, an event, explain the decisions up to it: up to its own, or, for an event of a run, up to the last one before it.
+    Raises `NotFound`, `BadCursor`.
     """
     return _Reading(control, execution_id, at).why(step)
 

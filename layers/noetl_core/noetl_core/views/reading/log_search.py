@@ -40,7 +40,7 @@ class LogSearch:
         return found
 
     def search_for(self, missing: Iterable[Missing]) -> bool:
-        """Read the parts that contain what is missing, within the budget. Return whether anything was searched."""
+        """Read the parts with the missing facts, within the budget. Return whether anything was searched."""
         looked = False
         for each in missing:
             if each not in self._requested and self._log.searchable:

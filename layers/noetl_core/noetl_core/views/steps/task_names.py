@@ -48,7 +48,8 @@ class TaskSelector:
 class TaskNames:
     """The names that one task saw.
 
-    `state` is that in which its run was scheduled; `ctx` and `iter` are those of its pass, `began_ctx` and `began_iter` those
+    `state` is the state in which its run was scheduled; `ctx` and `iter` are those of its pass, `began_ctx` and `began_iter`
+    those
     with which the pass began.
     """
 
@@ -162,7 +163,7 @@ def _not_begun(step: Step, path: Path) -> NotFound:
 
 @frozen
 class _Bound:
-    """The end of what is read of event streams: an event of the same stream, or the time of an event of another one."""
+    """The end of the part of event streams that is read: an event of the same stream, or the time of an event of another one."""
 
     place: EventPlace | None
     event: Any
@@ -268,7 +269,7 @@ class _Reading:
             self.earlier.append((path, event.data.get("set_ctx") or {}))
 
     def _reads_ctx(self) -> bool:
-        """Return whether what is read may depend on ctx writes of earlier iterations."""
+        """Return whether the values read may depend on ctx writes of earlier iterations."""
         first = next(_loops(self.step), None)
         if first is None or first.mode != "sequential":
             return False

@@ -1,8 +1,8 @@
 """Concurrent calls in threads, each with a deadline of its own, for the messages and executions of one invocation.
 
 A call that takes too long never blocks the others, nor the end of the invocation. It checks its deadline itself and raises
-`OutOfTime`. One that does not, because it waits in a library or computes between two checks, is left behind: nobody waits for it
-any more, and its thread ends when it does. What it still writes is harmless, because commits are conditional.
+`OutOfTime`. A call that does not end in time, because it waits in a library or computes between two checks, is left behind: no
+caller waits for it any more, and its thread ends with it. Its later writes are harmless, because commits are conditional.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def side_by_side(
     grace_s: float | None = None,
     pulse: Callable[[], None] | None = None,
 ) -> list[BaseException | None]:
-    """Make `calls`, `log.concurrent_reads` at a time, and return what each raised, in their order.
+    """Make `calls`, `log.concurrent_reads` at a time, and return the exception of each, or None, in their order.
 
     `limit_s` returns the seconds that a call which begins now may take; the call gets them as a `Deadline`. It is left behind
     `grace_s` seconds after that (None: `GRACE_S`). `pulse` is called while none ends.
