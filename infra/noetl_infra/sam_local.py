@@ -151,7 +151,8 @@ def main() -> int:
         chosen.file.parent.mkdir(parents=True, exist_ok=True)
         chosen.file.write_text(json.dumps(environment(stack.endpoint, seen_as), indent=2))
         print(
-            f"containers reach {stack.endpoint} as {seen_as}; {chosen.file} holds what functions know. Ctrl-C ends it", flush=True
+            f"containers reach {stack.endpoint} as {seen_as}; {chosen.file} has the functions' environment. Ctrl-C ends it",
+            flush=True,
         )
         with suppress(KeyboardInterrupt):
             threading.Event().wait()

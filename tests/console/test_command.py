@@ -65,4 +65,4 @@ def test_a_store_in_memory_and_a_port_that_is_taken_are_refused(tmp_path: Path) 
     with Command("console", "--no-open", "--on", "http://127.0.0.1:9", cwd=tmp_path) as command:
         port = address(command).split(":")[2].partition("/")[0]
         taken = run("console", "--no-open", "--port", port, "--on", "http://127.0.0.1:9", cwd=tmp_path)
-        assert (taken.returncode, f"port {port} cannot be had" in taken.stderr) == (2, True)
+        assert (taken.returncode, f"cannot listen on port {port}" in taken.stderr) == (2, True)

@@ -95,7 +95,7 @@ def test_completed_steps_are_undone_in_reverse_order_with_their_result_args_and_
     state = failed_trip(world)
     tells = [c.inputs["result"] for c in world.calls if c.task == "tell"]
     assert tells == [[1, "Paris", 60]]
-    assert state.steps["start"].runs == 1, "what undoes a step is no run of it"
+    assert state.steps["start"].runs == 1, "a compensation does not count as a run of its step"
     assert executions.summary(world.controls[0], state.execution_id)["steps"]["start"]["result"] == {"id": 1}
 
 

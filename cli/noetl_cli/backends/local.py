@@ -119,7 +119,7 @@ class LocalBackend:
         except Stopped as stopped:
             self.wiring.runner.leave(stopped.signal)
             carrier.over.wait(ENDS_WITHIN_S)
-            say(f"ended by {stopped.signal}; what goes on is taken up by the next `noetl serve`")
+            say(f"ended by {stopped.signal}; the next `noetl serve` continues the executions in progress")
         except StorageFailed as error:
             self.wiring.runner.leave("storage")
             raise Exit(UNREACHABLE, f"storage: {error}") from None
@@ -137,7 +137,7 @@ class LocalBackend:
         if holder and holder != said:
             pid = pid_of(holder)
             who = f"process {pid}" if pid else f"another process ({holder})"
-            say(f"{who} carries execution {execution_id} out; this one waits for it (Ctrl-C ends only the waiting)")
+            say(f"{who} runs execution {execution_id}; this one waits for it (Ctrl-C ends only the waiting)")
         return holder or said
 
     def _unreadable(self, execution_id: str, error: Exception) -> str:
@@ -151,7 +151,7 @@ class LocalBackend:
         if self._store == MEMORY:
             return "it was kept in memory only, and is gone"
         store = "" if self._store == default_store() else f" --store {shlex.quote(self._store)}"
-        return f"`noetl resume {execution_id}{store}` goes on where it was"
+        return f"`noetl resume {execution_id}{store}` continues it"
 
     def news(self, execution_id: str) -> Callable[[], list[Mapping[str, Any]]]:
         commits: deque[Any] = deque(history(self.wiring.store, execution_id))

@@ -47,10 +47,10 @@ class StackBackend:
                     if end.code != UNREACHABLE or time.monotonic() - answered > PATIENCE_S:
                         raise
                 if until is not None and time.monotonic() > until:
-                    raise Exit(TIMEOUT, f"execution {execution_id} did not end within {timeout:g} s; it goes on")
+                    raise Exit(TIMEOUT, f"execution {execution_id} did not end within {timeout:g} s; it continues")
                 time.sleep(POLL_S)
         except Stopped as stopped:
-            message = f"execution {execution_id} goes on; `noetl watch {execution_id} --on stack` follows it again"
+            message = f"execution {execution_id} continues; `noetl watch {execution_id} --on stack` follows it again"
             raise Exit(stopped.code, message) from None
 
     def news(self, execution_id: str) -> None:

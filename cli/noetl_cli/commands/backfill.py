@@ -26,9 +26,9 @@ def backfill(
     trigger: Annotated[str | None, typer.Option(help="The schedule, if the playbook has several", metavar="NAME")] = None,
     parallel: Annotated[int, typer.Option(help="How many run at a time", metavar="N")] = 1,
     again: Annotated[
-        str | None, typer.Option(help="A word that identifies another backfill of the same occurrences", metavar="WORD")
+        str | None, typer.Option(help="Run the same occurrences again, as another backfill with this name", metavar="WORD")
     ] = None,
-    preview: Annotated[bool, typer.Option("--preview", help="Only show what would run")] = False,
+    preview: Annotated[bool, typer.Option("--preview", help="Only show the occurrences that would run")] = False,
     on: On = None,
     store: Store = None,
     output_: Output = "text",

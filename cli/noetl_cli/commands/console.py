@@ -42,7 +42,7 @@ def console(
         serving = Console(api, port)
     except OSError as error:
         api.close()
-        raise Exit(USAGE, f"port {port} cannot be had: {error.strerror}") from None
+        raise Exit(USAGE, f"cannot listen on port {port}: {error.strerror}") from None
     threading.Thread(target=serving.serve_forever, name="console", daemon=True).start()
     address = serving.address()
     print(address, flush=True)

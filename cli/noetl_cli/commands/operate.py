@@ -76,7 +76,7 @@ def redrive(
     version: Annotated[
         str | None, typer.Option(help="Continue with this version of the playbook: a number or an alias", metavar="N|ALIAS")
     ] = None,
-    preview: Annotated[bool, typer.Option("--preview", help="Only show what would run again")] = False,
+    preview: Annotated[bool, typer.Option("--preview", help="Only show the parts that would run again")] = False,
     on: On = None,
     store: Store = None,
     output_: Output = "text",
@@ -110,7 +110,7 @@ def redrive(
             watch.close()
         ended(where, id, output_, events)
         if playbook is not None and output_ == "text":
-            say(f"noetl record {id} --fix makes a test of it, which fails with the playbook before")
+            say(f"noetl record {id} --fix turns it into a test that fails with the earlier playbook")
 
 
 def _show(shown: RedrivePlan) -> None:

@@ -96,7 +96,7 @@ def alias(
 ) -> None:
     """Point PATH@ALIAS to a version, or split it between several by weights (default: of the local store)."""
     if remove == bool(versions):
-        raise Exit(USAGE, "an alias stands for versions, or is removed: noetl playbooks alias PATH prod 7, or --remove")
+        raise Exit(USAGE, "an alias refers to versions, or is removed: noetl playbooks alias PATH prod 7, or --remove")
     weights = None if remove else _weights(versions or [])
     with closing(backend(on or "local", store)) as where:
         about = where.api.set_alias(path, name, weights)
@@ -114,7 +114,7 @@ def _weights(versions: list[str]) -> dict[int, int]:
     if len(pairs) > 1 and any(not equals for _, equals, _ in pairs):
         raise Exit(USAGE, "several versions need a weight each: 7=90 8=10")
     if len({version for version, _, _ in pairs}) < len(pairs):
-        raise Exit(USAGE, "each version stands once: 7=90 8=10")
+        raise Exit(USAGE, "name each version once: 7=90 8=10")
     return {int(version): int(weight or 1) for version, _, weight in pairs}
 
 

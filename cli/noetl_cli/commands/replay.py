@@ -33,7 +33,7 @@ def replay(
 ) -> None:
     """Repeat every control decision of an execution; exit code 1 if one differs, 3 if its input is missing."""
     if at is not None and playbook is not None:
-        raise Exit(USAGE, "--at shows what was recorded: it takes no --playbook")
+        raise Exit(USAGE, "--at shows recorded states: it cannot be combined with --playbook")
     source = None
     if playbook is not None:
         source = files.playbook(playbook)

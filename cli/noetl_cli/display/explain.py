@@ -63,7 +63,7 @@ def facts(found: Why, sources: Sources) -> None:
             if count == 1
             else f"{count} conditions are not evaluated again: the states then were"
         )
-        print(styled(f"... {them} too far from what is read of a long log", "dim"))
+        print(styled(f"... {them} too far from the parts of a long log that are read", "dim"))
 
 
 def line(fact: Fact, playbook: str, sources: Sources) -> str:

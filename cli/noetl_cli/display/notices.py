@@ -46,7 +46,7 @@ class Notices:
             about = f" ({wait['description']})" if wait.get("description") else ""
             what = "an answer" if wait["kind"] == "callback" else f"the signal {wait.get('signal')}"
             place = self._place(e.get("step"), wait.get("task"))
-            yield f"{place}{e.get('step')}: waits for {what}{about}; the run goes on when it comes"
+            yield f"{place}{e.get('step')}: waits for {what}{about}; the run continues with the answer"
             token = tokens.get(wait["wait_id"])
             how = answer(self._execution_id, {**wait, "token": token}, self._where.name)
             if how is not None:
@@ -77,4 +77,4 @@ def _retry(e: Mapping[str, Any]) -> str:
     path = f" @{'.'.join(map(str, e['iteration']))}" if e.get("iteration") else ""
     attempt = e.get("attempt", 1)
     when = f"{at:%H:%M:%S}Z, in {data['delay']:g} s"
-    return f"{e.get('step')}: attempt {attempt} of {e.get('task')}{path} failed{said}; attempt {attempt + 1} comes at {when}"
+    return f"{e.get('step')}: attempt {attempt} of {e.get('task')}{path} failed{said}; attempt {attempt + 1} begins at {when}"

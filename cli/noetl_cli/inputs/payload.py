@@ -31,7 +31,7 @@ def check_sets(sets: Sequence[str], playbook: Playbook) -> None:
         given: dict[str, Any] = {}
         put(given, entry)
         for _, near, told in unknown(playbook, given):
-            remedy = "" if near else "; what is meant to be new goes into --payload"
+            remedy = "" if near else "; to add a new input, use --payload"
             raise Exit(USAGE, f"--set {entry!r}: {told}{remedy}")
 
 

@@ -69,7 +69,7 @@ def test_a_refusal_ends_it_at_once() -> None:
 
 @pytest.mark.parametrize(("answers", "code"), [(("running",), TIMEOUT), (("running", Stopped("SIGTERM", 15)), 143)])
 def test_leaving_says_that_it_goes_on(answers: tuple[Answer, ...], code: int) -> None:
-    with pytest.raises(Exit, match="goes on") as left:
+    with pytest.raises(Exit, match="continues") as left:
         Stack(*answers).follow("1", 5.0, lambda: None)
     assert left.value.code == code
 

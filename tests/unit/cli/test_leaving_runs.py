@@ -73,7 +73,7 @@ def test_resume_says_which_process_it_waits_for(tmp_path: Path) -> None:
             execution_id = when(tmp_path, "StepStarted", 1)
             with Command("resume", execution_id, cwd=tmp_path) as resumed:
                 until = time.monotonic() + PATIENCE_S
-                while f"process {holder.pid} carries execution {execution_id} out" not in resumed.stderr:
+                while f"process {holder.pid} runs execution {execution_id}" not in resumed.stderr:
                     assert time.monotonic() < until, resumed.stderr
                     time.sleep(0.05)
                 door.opened.set()

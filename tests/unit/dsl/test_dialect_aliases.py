@@ -273,7 +273,7 @@ def test_a_claim_of_ones_own_in_the_frames_of_another_engine() -> None:
     accepted = text(f'claim: "{claim}"', "{max_rows: 50, max_bytes: 9, lease_seconds: 120, row_concurrency: 4}")
     canonical = text('claim: "UPDATE t SET a = a %% 2 RETURNING b LIMIT %(limit)s", lease_s: 120', "50")
     same(accepted, canonical, editors=False)
-    assert any("a frame is not given to a task as a whole" in e for e in found(text(f'claim: "{claim}"', "{process: frame}")))
+    assert any("a task cannot receive a whole frame" in e for e in found(text(f'claim: "{claim}"', "{process: frame}")))
 
 
 @pytest.mark.parametrize(

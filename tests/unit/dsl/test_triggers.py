@@ -97,7 +97,7 @@ def test_what_is_dumped_is_read_back() -> None:
         ('schedule: "@daily", overlap: skipp', 'E113 overlap of trigger 0 cannot be "skipp" (did you mean "skip"?)'),
         (
             'schedule: "@daily", catch_up: all',
-            "E114 catch_up of trigger 0: of what is made up for, overlap skip starts the first alone",
+            "E114 catch_up of trigger 0: overlap skip would skip or cancel all missed occurrences but one",
         ),
         ('schedule: "@daily", catch_up: all, overlap: cancel', "overlap cancel"),
         ('schedule: "@daily", jitter: 2d', "E124 jitter of trigger 0 must be a number between 0 and 86,400"),

@@ -116,7 +116,7 @@ WRONG: dict[str, tuple[str, str]] = {
     "webhook: {form: slack, credential: hooks/x, rate: 0}": ("7:57 E124", "between 0.01 and 10,000"),
     "webhook: {form: slack, credential: hooks/x, rate: '{{ 5 }}'}": ("7:57 E112", "must be a number, not text"),
     "webhook: {form: slack, credential: hooks/x, respond: validatde}": ("7:60 E113", 'did you mean "validated"'),
-    "webhook: {form: slack, credential: hooks/x, headers: [Cookie]}": ("7:61 E131", "proves who sends"),
+    "webhook: {form: slack, credential: hooks/x, headers: [Cookie]}": ("7:61 E131", "proves the sender"),
     "webhook: {form: slack, credential: hooks/x, match: {headers: []}}": ("7:68 E131", "a list of at least one value"),
     "upload: {prefix: reports/}": ("7:24 E131", '"uploads/reports/"'),
     "upload: {suffix: .csv}": ("7:15 E131", "neither a prefix nor a bucket"),

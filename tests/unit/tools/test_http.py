@@ -91,7 +91,7 @@ def test_what_is_too_long_for_a_url_is_an_error_of_the_author_that_says_where_to
     outcome = http(f"{server.base}/{large}") if where == "url" else http(server.base, params={"q": large})
     assert outcome.error is not None
     assert outcome.error.kind == "schema"
-    assert f"`{where}` ha" in outcome.error.message and "send what is large as the body" in outcome.error.message
+    assert f"`{where}` ha" in outcome.error.message and "send large values as the body" in outcome.error.message
     assert len(outcome.error.message) < 300
 
 

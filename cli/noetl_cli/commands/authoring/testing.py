@@ -45,7 +45,7 @@ class TestOptions:
     watch: Annotated[bool, typer.Option("--watch", help="Test again after each change of a file")] = False
     coverage: Annotated[bool, typer.Option("--coverage", help="List the parts of playbooks that no case went through")] = False
     mutate: Annotated[
-        bool, typer.Option("--mutate", help="Negate each condition of the playbooks, and list those that no case notices")
+        bool, typer.Option("--mutate", help="Negate each condition of the playbooks, and list those that no case checks")
     ] = False
     format: Annotated[str, typer.Option("--output", "--format", click_type=Results())] = "text"
 

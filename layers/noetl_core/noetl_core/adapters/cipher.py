@@ -27,7 +27,9 @@ def decrypt(key: bytes, sealed: bytes, context: Mapping[str, str]) -> bytes:
     try:
         return AESGCM(key).decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], _bound(context))
     except (InvalidTag, ValueError) as error:
-        raise CorruptLog("a sealed value does not open: another key, another place, or not what was sealed") from error
+        raise CorruptLog(
+            "a sealed value cannot be decrypted: it was changed, or sealed with another key or for another place"
+        ) from error
 
 
 def _bound(context: Mapping[str, str]) -> bytes:

@@ -216,7 +216,7 @@ def _wildcard_flaw(operand: Any) -> str | None:
         return "it takes a text"
     stripped = operand.replace("\\\\", "").replace("\\*", "")
     if "\\" in stripped:
-        return "a backslash comes before a star or a backslash, which it makes literal"
+        return "a backslash must precede a star or a backslash, which is then literal"
     return "two stars in a row are one" if "**" in stripped else None
 
 

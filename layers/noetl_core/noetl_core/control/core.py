@@ -225,7 +225,7 @@ class Control:
     def _take(self, execution_id: str, seen: int | None = None) -> tuple[State, bool]:
         """Return the cached state or a newly loaded one, and whether it is newly loaded. The caller owns it until `_keep`.
 
-        `seen`: a position of the control stream that was written. Before `SNAPSHOT_EVERY` no snapshot is looked for.
+        `seen`: a position of the control stream that was written. Before `SNAPSHOT_EVERY`, no snapshot is read.
         """
         with self._lock:
             state = self._states.pop(execution_id, None)
@@ -368,7 +368,7 @@ class Control:
         try:
             self.conclude(decision)
         except PortError:
-            log.exception("what follows from an ask is left to a wake of execution %s", ask.execution_id)
+            log.exception("the effects of an ask are left to a wake of execution %s", ask.execution_id)
             self._wake_later(ask.execution_id)
 
     def _wake_later(self, execution_id: str) -> None:

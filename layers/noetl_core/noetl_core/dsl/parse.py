@@ -128,7 +128,7 @@ def collection_paused() -> Iterator[None]:
 
 def _playbook(r: Reader, root: Node, text: str) -> Playbook | None:
     if root.get("vars") is not None:
-        hint = "use workload for inputs, ctx and iter for what changes; or " + MIGRATE
+        hint = "use workload for inputs, ctx and iter for changing values; or " + MIGRATE
         r.report("E121", (root, "vars"), "a playbook must not have vars at its root", hint)
     entries = r.read(root, ROOT, "the playbook").nodes
     for key in ("apiVersion", "kind", "metadata", "workflow"):

@@ -31,7 +31,7 @@ def differences(expected: Any, seen: Any, at: str = "", *, subset: bool = False)
                 yield from differences(value, seen[key], f"{at}.{key}", subset=subset)
         extra = [k for k in seen if k not in wanted]
         if extra and not subset and REST not in expected:
-            yield f"{at} has {', '.join(map(str, extra))} beside what is expected: {_short(seen)}"
+            yield f"{at} has {', '.join(map(str, extra))} beside the expected keys: {_short(seen)}"
     elif isinstance(expected, list):
         if not isinstance(seen, list) or len(seen) != len(expected):
             yield f"{at} is {_short(seen)}, expected {_short(expected)}"

@@ -33,7 +33,7 @@ def chosen(script: Any, call: ToolCall, holds: Callable[[Any], bool] = bool, run
     Raises `BadInput`.
     """
     if not isinstance(script, list) or not script:
-        raise BadInput("outcomes must be a list of what to answer")
+        raise BadInput("outcomes must be a list of answers")
     for entry in script:
         check(entry)
     if not any(SELECTORS & entry.keys() for entry in script):

@@ -155,7 +155,7 @@ def _sends(inputs: Mapping[str, Any]) -> str:
 
 
 def _asks(inputs: Mapping[str, Any]) -> str:
-    return "it is asked, and billed, twice, and may answer differently"
+    return "it is called, and billed, twice, and may answer differently"
 
 
 def _other(inputs: Mapping[str, Any]) -> str:

@@ -88,7 +88,7 @@ def _get(call: ToolCall, store: KeyValues, name: str) -> dict[str, Any]:
     if version is not None and not _VERSION.fullmatch(version):
         raise BadInput(f"`version` must be the id of the execution that put the artifact, not {version[:40]!r}")
     if form not in _GET_FORMATS:
-        raise BadInput(f"`format` of get is one of {', '.join(_GET_FORMATS)}, not {form!r}: an artifact is what it was put as")
+        raise BadInput(f"`format` of get is one of {', '.join(_GET_FORMATS)}, not {form!r}: an artifact keeps its format")
     entry = store.get(_bucket(name), version or _LATEST, _now() // SECOND)
     if entry is None:
         of = f" of execution {version}" if version else ""

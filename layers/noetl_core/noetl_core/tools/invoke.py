@@ -105,7 +105,7 @@ def _takes_secrets(tool: Tool, given: Mapping[str, Any]) -> bool:
 
 
 def _refused(call: ToolCall) -> Outcome:
-    return Outcome.failed("schema", f"{call.kind}: refuses secrets: what it is given would be stored", retryable=False)
+    return Outcome.failed("schema", f"{call.kind}: refuses secrets: its inputs would be stored", retryable=False)
 
 
 def _failed(kind: str, error: Exception) -> Outcome:

@@ -126,7 +126,7 @@ def _command(inputs: Mapping[str, Any]) -> list[str]:
     if not isinstance(script, str):
         raise BadInput("`script` must be text")
     if len(script.encode()) > LONGEST_SCRIPT:
-        raise BadInput(f"`script` is over {LONGEST_SCRIPT} bytes: give what is large on `stdin`")
+        raise BadInput(f"`script` is over {LONGEST_SCRIPT} bytes: pass large data on `stdin`")
     shell = inputs.get("shell") or "sh"
     if shell not in SHELLS:
         raise BadInput(f"`shell` {str(shell)[:40]!r} is unknown: {', '.join(SHELLS)}; other programs are a `command`")

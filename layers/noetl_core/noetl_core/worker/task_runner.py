@@ -23,8 +23,8 @@ from noetl_core.worker.waits.waiting_passes import WaitingPasses
 
 
 class TaskRunner:
-    """The tasks of one activation. A pass that cannot go on at once is in `waiting` or in `running`, or queues for a permit. When
-    it can, it is in `ready`."""
+    """The tasks of one activation. A pass that can continue is in `ready`; others are in `waiting`
+    or in `running`, or queue for a permit."""
 
     def __init__(
         self,

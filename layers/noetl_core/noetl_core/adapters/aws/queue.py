@@ -76,7 +76,9 @@ class SqsCommandQueue:
         """Return the queue of `pool`. Raises `Unavailable`: workers of another pool may have other rights."""
         if pool not in self._pools:
             there = ", ".join(sorted(self._pools))
-            raise Unavailable(f"the pool {pool!r} is not deployed any more ({there}): deploy it again, or cancel what needs it")
+            raise Unavailable(
+                f"the pool {pool!r} is not deployed any more ({there}): deploy it again, or cancel the executions that need it"
+            )
         return self._pools[pool]
 
     def backlog(self) -> Backlog:

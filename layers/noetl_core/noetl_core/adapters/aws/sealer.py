@@ -33,12 +33,14 @@ class KmsSealer:
             parts = {name: b64decode(part, validate=True) for name, part in json.loads(sealed).items()}
             blob, box = parts["key"], parts["box"]
         except (ValueError, KeyError, AttributeError, TypeError) as error:
-            raise CorruptLog("a sealed value does not open: it is not what was sealed") from error
+            raise CorruptLog("a sealed value cannot be decrypted: it was changed") from error
         try:
             with errors_of("opening a sealed value"):
                 key = client("kms").decrypt(KeyId=self._key_id, CiphertextBlob=blob, EncryptionContext=dict(context))
         except ClientError as error:
             if code_of(error) in BROKEN:
-                raise CorruptLog("a sealed value does not open: another key, another place, or not what was sealed") from error
+                raise CorruptLog(
+                    "a sealed value cannot be decrypted: it was changed, or sealed with another key or for another place"
+                ) from error
             raise
         return decrypt(key["Plaintext"], box, context)

@@ -22,5 +22,5 @@ class LocalSealer:
         try:
             raw = b64decode(sealed, validate=True)
         except ValueError as error:
-            raise CorruptLog("a sealed value does not open: it is not what was sealed") from error
+            raise CorruptLog("a sealed value cannot be decrypted: it was changed") from error
         return decrypt(self._key(), raw, context)

@@ -76,7 +76,7 @@ class Backfill(Request["catalog_shapes.BackfillStarted"]):
     trigger: Annotated[str | None, "name of the schedule, if the playbook has several"] = None
     parallel: Annotated[int | None, "maximum number of concurrent runs, 1 by default"] = None
     again: Annotated[str | None, "run the same occurrences again, as a new backfill with this name"] = None
-    preview: Annotated[bool | None, "only list what would run"] = None
+    preview: Annotated[bool | None, "only list the occurrences that would run"] = None
 
 
 class SetAlias(Request["catalog_shapes.AboutPlaybook"]):

@@ -74,7 +74,7 @@ class RedriveExecution(Request["executions_shapes.Redriven"]):
         None
     )
     version: Annotated[Version, version_of_body("another version of the playbook, a number or an alias")] = None
-    preview: Annotated[bool | None, "only return what would run again"] = None
+    preview: Annotated[bool | None, "only return the parts that would run again"] = None
 
     def also_needs(self) -> Iterator[str]:
         if self.playbook:
@@ -89,7 +89,7 @@ class SendSignal(Request["executions_shapes.Operated"]):
 
     http = Http("POST", "/api/events", right=OPERATES, status=HTTPStatus.ACCEPTED, refuses=(404, 409), body="Signal")
     execution_id: Annotated[str, Field("the receiving execution", filled=True)]
-    name: Annotated[str, Field("what `kind: callback` with `signal: name` waits for", filled=True)]
+    name: Annotated[str, Field("the name of the awaited signal (`kind: callback` with `signal: name`)", filled=True)]
     data: Annotated[Any, "data of the signal"] = None
     signal_id: Annotated[str | None, Field("idempotency id: of signals with the same id, only the first counts", "id")] = None
 

@@ -215,7 +215,7 @@ def _fire_with(
         raise BadRequest(
             f"trigger {record.name} waits for deliveries; to fire it manually, pass an event",
             "body.event",
-            "what its templates read as trigger.event: `--event @FILE`",
+            "pass the event that its templates read as trigger.event: `--event @FILE`",
         )
     occurrence = _fired(control, key)
     if (before := _fired_before(control, record, occurrence, key)) is not None:

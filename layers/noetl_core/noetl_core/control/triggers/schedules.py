@@ -126,7 +126,7 @@ def _set_next_visit(control: Control, path: str, name: str, *, moved: bool) -> N
 def give_up(control: Control, path: str, name: str, reason: str) -> None:
     """Disable a trigger whose visits never finish, so that it does not delay others.
 
-    The start in progress is kept among the refused ones.
+    A start in progress is kept as a refused delivery.
     """
 
     def attempt() -> bool:

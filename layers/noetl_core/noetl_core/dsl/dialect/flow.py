@@ -269,7 +269,7 @@ def _rows_of_frame(e: Edits, loop: Node, spec: Node) -> None:
     process = frame.get("process")
     if process is not None and process.value not in ("row", "rows", "item"):
         hint = "write a task for one row: process: row, which is the default"
-        e.r.report("E113", process, "a frame is not given to a task as a whole", hint)
+        e.r.report("E113", process, "a task cannot receive a whole frame", hint)
     cursor = e.own(loop, "cursor")
     if "lease_seconds" in frame.value and isinstance(cursor.value, dict) and "lease_s" not in cursor.value:
         e.move(frame, "lease_seconds", cursor, "lease_s")

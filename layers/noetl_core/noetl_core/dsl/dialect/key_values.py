@@ -31,7 +31,7 @@ def rewrite_key_values(e: Edits, task: Node, what: str) -> None:
         return
     prefix = str(pattern.value).removesuffix("*").removesuffix(">")
     if not isinstance(pattern.value, str) or is_template(pattern.value) or set(prefix) & set("*>?"):
-        e.r.report("E112", pattern, f"pattern of {what} must be a beginning with * after it", "prefix: what the keys begin with")
+        e.r.report("E112", pattern, f"pattern of {what} must be a beginning with * after it", "prefix: the beginning of the keys")
         e.remove(task, "pattern")
         return
     e.move(task, "pattern", task, "prefix")

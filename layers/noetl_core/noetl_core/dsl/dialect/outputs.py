@@ -183,7 +183,7 @@ def _named(e: Edits, holder: Node, what: str, task: Node | None) -> list[Named]:
                 _report(e, "E114", at, f"{SELECT} of {what} names two things {one.name}", "give each a name of its own")
             given = kind.gives if kind is not None else None
             if given is not None and views.has(given, one.name) and one.path != f".{one.name}":
-                message = f"{one.name} in {SELECT} of {what} is also a field of what {word} gives"
+                message = f"{one.name} in {SELECT} of {what} is also a field of the result of {word}"
                 one.refused = message, f"choose another name, or write the path: {path.value}"
             found += [one] if same is None else []
     return found

@@ -396,5 +396,5 @@ ROUTER: Final = Block(
     Field("spec", ROUTER_SPEC, "How the arcs fire."),
     ROUTER_SPEC["mode"]._replace(doc="The same as `spec.mode`.", same_as="spec.mode", default=UNSET),
     Field("arcs", ListOf(ARC), "The arcs, tried in order.", required=True),
-    legacy={"step": "arcs stand in next.arcs", "when": "guards stand in next.arcs"},
+    legacy={"step": "arcs belong into next.arcs", "when": "guards stand in next.arcs"},
 )

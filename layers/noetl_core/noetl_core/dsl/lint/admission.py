@@ -33,8 +33,12 @@ def admissions(lint: Lint, net: Net) -> None:
         later = dict(_only_later(net, i, step.admission, writers))
         if later and not _possible(net.guards, step.admission, dict.fromkeys(later, UNDEFINED)):
             waits = listed([f"{'.'.join(path)} ({why})" for path, why in sorted(later.items())])
-            message = f'step "{step.name}" waits for what comes only after it: {waits}; {_THEN[step.admission.on_deny]}'
-            lint.report("W508", at, message, "read what is there before, or move the step behind what it waits for")
+            message = (
+                f'step "{step.name}" waits for values that are written only after it: {waits}; {_THEN[step.admission.on_deny]}'
+            )
+            lint.report(
+                "W508", at, message, "read values that exist before the step, or move the step behind the writes it waits for"
+            )
 
 
 def _leads_on(net: Net, i: int) -> bool:

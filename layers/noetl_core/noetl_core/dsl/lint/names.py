@@ -343,7 +343,7 @@ def _below(bound: Names, scope: Scope, path: tuple[str, ...]) -> tuple[str, str]
     if root == "workload" and bound.declares_inputs:
         known, hint = bound.workload, f"declare it, as null if every request gives it: workload: {{ {name}: null }}"
     elif root == "ctx":
-        known, hint = bound.ctx, "nothing writes it; if a request seeds it, say what holds without: default(...)"
+        known, hint = bound.ctx, "nothing writes it; if a request seeds it, write the value without it: default(...)"
     elif root == "args":
         known, hint = scope.args, "no arc that leads here gives it, nor does args of the step"
     elif root == "iter":

@@ -35,5 +35,5 @@ def _wrong(url: str) -> tuple[str, str] | None:
         return f'url "{url[:60]}" has no scheme', f"https://{url.lstrip().lstrip('/')[:60]}"
     if found[1].lower() not in ("http", "https"):
         near = close(found[1].lower(), ("http", "https"))
-        return f"{found[1][:20]}:// is not what http asks", f'did you mean "{near}"?' if near else "http:// or https://"
+        return f"{found[1][:20]}:// is not a URL of HTTP", f'did you mean "{near}"?' if near else "http:// or https://"
     return ("this URL names no host", "https://host/path") if found[2] in ("", "/", "?", "#") else None

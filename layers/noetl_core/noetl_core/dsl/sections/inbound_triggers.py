@@ -159,7 +159,7 @@ def _headers(r: Reader, given: Given, what: str) -> tuple[str, ...]:
         if name is None:
             continue
         if name.lower() in PROOFS or name.lower() == (given.get("header") or "").lower():
-            r.report("E131", item, f"headers of {what}: {name} proves who sends, and no event has it", "remove it")
+            r.report("E131", item, f"headers of {what}: {name} proves the sender and is never part of an event", "remove it")
         elif not _HEADER.fullmatch(name):
             r.report("E131", item, f'headers of {what}: "{name[:60]}" is not the name of a header')
         else:

@@ -127,7 +127,7 @@ def _scopes(r: Reader, item: Node, options: dict[str, Any], what: str) -> None:
     if scope is None or scope in SCOPES:
         return
     if "scopes" in options:
-        hint = "scopes is what the token allows; scope is one of " + ", ".join(SCOPES)
+        hint = "scopes lists the permissions of the token; scope is one of " + ", ".join(SCOPES)
         r.report("E114", (item, "scope"), f"{what} has scope and scopes", hint)
         return
     options["scopes"] = options.pop("scope")

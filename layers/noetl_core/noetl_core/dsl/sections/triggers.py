@@ -148,9 +148,7 @@ def _schedule(r: Reader, given: Given, what: str) -> Schedule | None:
         r.report("E114", given.nodes["timezone"], f"timezone of {what}: a rate counts time and knows no zone", "remove it")
     overlap = given.filled("overlap")
     if given.filled("catch_up") == "all" and overlap in ("skip", "cancel"):
-        message = (
-            f"catch_up of {what}: of what is made up for, overlap {overlap} starts the first alone, or ends each by the next"
-        )
+        message = f"catch_up of {what}: overlap {overlap} would skip or cancel all missed occurrences but one"
         r.report("E114", given.nodes["catch_up"], message, "overlap: queue, or allow")
     jitter = _seconds(r, given.node("jitter"), SCHEDULE_JITTER, f"jitter of {what}")
     return Schedule(

@@ -53,7 +53,7 @@ def _postgres(r: Reader, node: Node, given: Given, what: str) -> None:
             r.report("E114", (node, name), f'"{name}" of {what} does not go with {"table" if table else "claim"}', hint)
     if table and "done" not in given:
         hint = "done: { state: done }, so that `where` no longer holds; or done: delete"
-        r.missing(node, "done", f"{what} does not say what becomes of rows that are done", hint)
+        r.missing(node, "done", f"{what} lacks the treatment of finished rows", hint)
     for name in ("done", "failed"):
         child = given.node(name)
         if child is not None:
@@ -76,7 +76,7 @@ def _dynamodb(r: Reader, node: Node, given: Given, what: str) -> None:
         r.missing(node, "table", f"{what} has no table", "table: the name of a DynamoDB table")
     if "done" not in given:
         hint = "done: { todo: null }, which takes the item out of the index; or done: delete"
-        r.missing(node, "done", f"{what} does not say what becomes of items that are done", hint)
+        r.missing(node, "done", f"{what} lacks the treatment of finished items", hint)
     for name in ("done", "failed"):
         child = given.node(name)
         if child is not None:
@@ -99,7 +99,7 @@ def check_cursor(r: Reader, node: Node, loop: Loop, tasks: Sequence[Task]) -> No
     for task in tasks:
         if task.kind in WAITING_KINDS or task.kind in OUTSIDE_KINDS:
             message = f"{task.called} of kind {task.kind} waits, and claims of rows would run out meanwhile"
-            r.report("E114", (node, "cursor"), message, "collect what is to wait in ctx, and wait in a step behind the loop")
+            r.report("E114", (node, "cursor"), message, "collect the waiting items in ctx, and wait in a step after the loop")
 
 
 def refuse(r: Reader, node: Node, why: str, hint: str) -> None:

@@ -28,7 +28,7 @@ def loop(r: Reader, node: Node, step: str, failure: FailureMode, depth: int = 1)
     if cursor_node is not None and "in" in given:
         r.report("E114", (node, "in"), f"{what} has in and cursor", "keep the one that gives the elements")
     if cursor_node is not None and depth > 1:
-        refuse(r, node, "belongs to the outermost loop of a step", "claim rows there, and loop over what each has inside")
+        refuse(r, node, "belongs to the outermost loop of a step", "claim rows there, and loop over the content of each")
     options(r, node, given, cursor_node is not None, what)
     if depth > MAX_DEPTH:
         r.report("E124", node, f"{what} nests deeper than {MAX_DEPTH}", "use a child playbook")

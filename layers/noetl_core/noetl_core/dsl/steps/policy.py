@@ -47,7 +47,7 @@ def _entries(r: Reader, rules: Node, what: str, read: Callable[[str | None, Node
                 r.report("E119", entry, f"{place} is empty", "write when and then, or else")
             continue
         if otherwise and "else" not in entries:
-            r.report("W409", entry, f"{place} stands after else and is still tried before it", "write else last")
+            r.report("W409", entry, f"{place} follows else but is tried before it", "write else last")
         if "else" in entries:
             body = _else_body(r, entry, entries, place)
             if body is None:
@@ -112,7 +112,7 @@ def task_policy(r: Reader, node: Node, what: str, on_unmatched: OnUnmatched | No
     rules = tuple(_entries(r, listed, what, lambda when, body, entry: _rule(r, when, body, entry, what, jumps)))
     hooks: dict[str, Any] = {h: given.nodes[h].plain() for h in TASK_POLICY.idle if h in given and given.nodes[h].value}
     if listed.value == [] and (unmatched or ("fail" if r.strict else "continue")) == "continue":
-        message = f"policy of {what} goes on after every error: it has no rules"
+        message = f"policy of {what} continues after every error: it has no rules"
         r.report("W402", (node, "rules"), message, "add an else rule, or on_unmatched: fail")
     return OfTask(TaskPolicy(rules, unmatched, hooks), limit)
 
@@ -184,7 +184,7 @@ def admission(r: Reader, node: Node | None, step: str) -> Admission | None:
         return None
     rules = tuple(_entries(r, listed, what, lambda when, body, entry: _admit_rule(r, when, body, entry, what)))
     if rules and rules[-1].when is not None:
-        r.report("W404", (node, "rules"), f"{what} has no else: what no rule matches is allowed", "add an else rule")
+        r.report("W404", (node, "rules"), f"{what} has no else: tokens that no rule matches are admitted", "add an else rule")
     return Admission(rules, on_deny)
 
 

@@ -23,9 +23,9 @@ FIELD_PATH: Final = re.compile(r"^[^\s.{}]+(\.[^\s.{}]+)*$")
 RECORDED: Final[Mapping[str, str]] = {
     "playbook": "it is in the log of the execution that it calls",
     "callback": "the answer is in the log before the task has it",
-    "wait": "it waits and gives nothing of its own",
-    "store": "it stores what it is given",
-    "artifact": "it stores what it is given",
+    "wait": "it waits and has no result of its own",
+    "store": "it stores its input",
+    "artifact": "it stores its input",
 }
 """Kinds whose result cannot be secret, and why."""
 

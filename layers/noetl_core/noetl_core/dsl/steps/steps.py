@@ -196,7 +196,10 @@ def _compensate(r: Reader, node: Node | None, name: str, body: TaskScope) -> tup
             looped = loop(r, given.nodes["loop"], name, "fail_fast")
             if looped is not None and looped.cursor is not None:
                 refuse(
-                    r, given.nodes["loop"], f"cannot be in the {what}", "a compensation undoes what the step did: loop over that"
+                    r,
+                    given.nodes["loop"],
+                    f"cannot be in the {what}",
+                    "a compensation undoes the work of the step: loop over its results",
                 )
             elif looped is not None and looped.exec == "distributed":
                 message = f"the loop of the {what} cannot be distributed: one worker undoes a step"
@@ -222,7 +225,7 @@ def _router(r: Reader, node: Node | None, name: str) -> Router | None:
     if not isinstance(node.value, dict):
         if isinstance(node.value, list | str):
             form = "a list" if isinstance(node.value, list) else "a name"
-            r.report("E120", node, f"{what} is {form}: a legacy dialect; arcs stand in next.arcs", MIGRATE)
+            r.report("E120", node, f"{what} is {form}: a legacy dialect; arcs belong into next.arcs", MIGRATE)
         else:
             r.report("E112", node, f"{what} must be a mapping with arcs, not {r.word(node)}", "next: { arcs: [...] }")
         return None

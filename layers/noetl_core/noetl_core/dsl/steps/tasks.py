@@ -45,7 +45,7 @@ TASK_FIELDS["workbook"] |= frozenset().union(*(k.accepted for k in KINDS.values(
 
 LEGACY_TASK: Final = {
     "eval": "outcomes are handled by spec.policy.rules",
-    "policy": "policy stands under spec: spec: { policy: { rules: [...] } }",
+    "policy": "policy belongs under spec: spec: { policy: { rules: [...] } }",
     "sink": "storage is a task of its own",
     "pipe": "a list of tasks is a pipeline",
     "case": "outcomes are handled by spec.policy.rules",

@@ -175,7 +175,7 @@ def _failed(old: Playbook, run: RunLineage) -> Rerun:
 
 
 def _pages(tasks: Sequence[Task]) -> dict[str, str]:
-    """Return by task the first task of its page, if that is an earlier one: the target of the nearest jump back over it."""
+    """Return the first task of each task's page, by task, if it comes earlier: the target of the nearest jump back over it."""
     place = {task.name: n for n, task in enumerate(tasks)}
     first: dict[int, int] = {}
     for n, task in enumerate(tasks):

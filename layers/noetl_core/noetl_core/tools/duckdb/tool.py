@@ -188,7 +188,7 @@ def _database(call: ToolCall, folder: Path) -> str:
 def database_file(call: ToolCall, name: Any) -> str:
     """Return the path of a database in the execution's scratch folder. Raises `BadInput`."""
     if not isinstance(name, str) or not _FILE.fullmatch(name):
-        raise BadInput(f"`database` {str(name)[:60]!r} must be a plain file name: it stands in the execution's scratch folder")
+        raise BadInput(f"`database` {str(name)[:60]!r} must be a plain file name: it is in the execution's scratch folder")
     root = Path(os.environ.get("NOETL_SCRATCH") or Path(tempfile.gettempdir(), "noetl-scratch"))
     place = root / re.sub(r"[^A-Za-z0-9_-]", "_", call.execution_id or "none")
     place.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -139,7 +139,7 @@ class _StreamedBody(Payload):
                 break
             await _Body(piece, self._seconds).write(writer)
         if sent != content.size:
-            raise Unavailable(f"the body was to be {content.size} bytes, and what is stored has another size")
+            raise Unavailable(f"the body was to be {content.size} bytes, and the stored object has another size")
 
     async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
         await self.write(writer)

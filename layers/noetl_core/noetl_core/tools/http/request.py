@@ -122,7 +122,7 @@ def _url(text: Any, params: Mapping[str, Any]) -> httpx.URL:
     if not isinstance(text, str) or not text:
         raise BadInput("`url` must be text")
     if len(text) > MAX_URL:
-        raise BadInput(f"`url` has {len(text)} characters, and a URL at most {MAX_URL}: send what is large as the body")
+        raise BadInput(f"`url` has {len(text)} characters, and a URL at most {MAX_URL}: send large values as the body")
     if _CONTROL.search(text):
         raise BadInput("`url` has control characters in it")
     try:
@@ -140,11 +140,11 @@ def _url(text: Any, params: Mapping[str, Any]) -> httpx.URL:
                 pairs.append((str(name), spelled(one)))
     long = sum(len(name) + len(value) for name, value in pairs)
     if long > MAX_URL:
-        raise BadInput(f"`params` have {long} characters, and a URL at most {MAX_URL}: send what is large as the body")
+        raise BadInput(f"`params` have {long} characters, and a URL at most {MAX_URL}: send large values as the body")
     try:
         return url.copy_with(params=[*url.params.multi_items(), *pairs]) if pairs else url
     except httpx.InvalidURL as error:
-        raise BadInput(f"`params` make no URL: {error}; send what is large as the body") from error
+        raise BadInput(f"`params` make no URL: {error}; send large values as the body") from error
 
 
 def _headers(given: Any) -> dict[str, str]:

@@ -69,7 +69,7 @@ def read_reply(answered: Outcome, number: int, notice: Notice) -> Reply:
     if not isinstance(result, Mapping):
         return Reply(failure=_failed("parse", "the answer has no result", retryable=False), status=status, headers=headers)
     if result.get("resultType", "complete") != "complete":
-        said = f"the server wants more of the client than this kind gives: {str(result['resultType'])[:64]}"
+        said = f"the server requires a reply that this kind does not support: {str(result['resultType'])[:64]}"
         return Reply(failure=_failed("unsupported", said, retryable=False), status=status, headers=headers)
     return Reply(result, None, status, None, headers)
 

@@ -52,7 +52,7 @@ NETWORK: Final = "NOETL_PYTHON_NETWORK"
 ON_LAMBDA: Final = "AWS_LAMBDA_RUNTIME_API"
 NO_NETWORK: Final = (
     "python: network is not allowed here: use `kind: http` for requests, or have the operator allow it (the stack's parameter"
-    f" PythonNetwork; {NETWORK}=1 in the environment of what runs the tasks)"
+    f" PythonNetwork; {NETWORK}=1 in the environment of the process that runs the tasks)"
 )
 NO_FILTER: Final = (
     "python: network is not allowed here: this kernel cannot keep a task away from the runtime's port (it needs Linux 5.0 or"
@@ -209,7 +209,7 @@ def _packages(call: ToolCall) -> tuple[str, ...]:
     if not call.requirements:
         return ()
     if call.packages is None:
-        raise MissingPackages("packages are required, and there is nobody here who finds them")
+        raise MissingPackages("packages are required, and nothing here can find them")
     return (call.packages(call.requirements),)
 
 

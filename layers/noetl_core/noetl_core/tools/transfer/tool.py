@@ -143,7 +143,7 @@ def _part(
     """Return source or target with its kind. `installed`: whether a plugin has a kind beside `kinds`."""
     said = call.inputs.get(name)
     if not isinstance(said, Mapping):
-        raise BadInput(f"`{name}` must be a mapping: kind, and what that kind takes")
+        raise BadInput(f"`{name}` must be a mapping: kind, and the inputs of that kind")
     kind = str(said.get("kind", "rows" if "rows" in said and name == "source" else ""))
     if kind not in kinds and not installed(kind):
         raise BadInput(f"`{name}.kind` {kind[:20]!r} is unknown: {suggest(kind, kinds) or ', '.join(kinds)}")

@@ -43,7 +43,7 @@ def render_context(
         state, scope_of = _standing(control, execution_id, selector.step, at)
     elif "callback" in read_names:
         raise TemplateError(
-            "callback has a token: no template rendered here may read it (`noetl show` has it, for who may answer)"
+            "callback has a token: no template rendered here may read it (`noetl show` has it, for callers who may answer)"
         )
     else:
         seen = task_names(control, execution_id, selector, template, at)

@@ -218,9 +218,7 @@ class LoopFrames:
         activation, limits = self._activation, self._activation.playbook.executor.limits
         if self._claims >= limits.max_frames or len(self._items) >= LOOP_ITEMS:
             what = f"{self._claims} frames" if self._claims >= limits.max_frames else f"{len(self._items):,} rows"
-            remedy = (
-                "raise executor.spec.policy.limits.max_frames, or loop.spec.frame; what is left can be claimed by another run"
-            )
+            remedy = "raise executor.spec.policy.limits.max_frames, or loop.spec.frame; another run can claim the remaining rows"
             raise SourceFailed({"kind": "limit", "message": f"the loop claimed {what}: {remedy}", "retryable": False})
         run = activation.step_run
         claim = ClaimIds(

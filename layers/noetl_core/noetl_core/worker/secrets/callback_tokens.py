@@ -41,7 +41,7 @@ class CallbackTokens:
         """Return the token or the URL of the next callback: the one at or after the task that asks, otherwise the first. The
         value is a secret, so the log masks it."""
         if self._key is None:
-            raise TemplateError("callback tokens are not to be had here: this pool holds no key for them")
+            raise TemplateError("callback tokens are not available here: this pool has no key for them")
         place = next((n for n in self._places if n >= pipe.pc), self._places[0])
         task = self._step.tasks[place]
         task_run = ids.task_run_id(pipe.run, pipe.path, task.name, pipe.visit(task))
