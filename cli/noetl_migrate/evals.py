@@ -179,7 +179,7 @@ def _then(c: Context, body: Map, parallel: bool) -> Map:
 
 
 def merged(c: Context, body: Map, old: Entry, key: str, names: dict[str, str] | None = None) -> None:
-    """Move what `old` writes into `key` of the same rule; `names` gives written names new ones."""
+    """Move the writes of `old` into `key` of the same rule; `names` gives written names new ones."""
     written = own(old)
     if not isinstance(written, Map):
         c.refuse(old, f"{old.key} must be a mapping")

@@ -82,7 +82,7 @@ def redrive(
     output_: Output = "text",
     events: Annotated[bool, typer.Option("--events", help="Add the event log")] = False,
 ) -> None:
-    """Run an ended execution again, keeping what it finished, and follow it to its end."""
+    """Run an ended execution again, keeping its finished work, and follow it to its end."""
     from noetl_cli.display.follow import Watch, ended  # 17 ms: needed only to follow an execution
 
     ctx: dict[str, Any] = {}

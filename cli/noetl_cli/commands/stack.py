@@ -89,7 +89,7 @@ def down() -> None:
 
 @app.command()
 def status(output_: Output = "text") -> None:
-    """Show what is running where. Exit code 3 if the stack does not answer."""
+    """Show the running stack. Exit code 3 if the stack does not answer."""
     from noetl_cli.backends.stack import StackBackend  # 30 ms, with the next: needed only to query a stack
     from noetl_infra import stack
 

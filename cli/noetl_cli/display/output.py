@@ -199,7 +199,7 @@ def authors(s: Mapping[str, Any]) -> None:
 
 
 def surroundings(s: Mapping[str, Any]) -> None:
-    """Print what started an execution, who is notified of its failure, and its search attributes."""
+    """Print the trigger of an execution, the recipient of its failure, and its search attributes."""
     if trigger := s.get("trigger"):
         print(f"started by {trigger['kind']} {trigger['name']}: {trigger['id']}")
     if (handled := s.get("on_failure")) and s["status"] != "completed":  # a redrive may have mended it

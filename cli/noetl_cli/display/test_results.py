@@ -64,7 +64,7 @@ def print_summary(results: Sequence[Result], duration_s: float) -> None:
 
 
 def print_coverage(known: Mapping[str, Mapping[Item, int]], went: frozenset[Item], *, listed: bool) -> None:
-    """Print how much of each kind of part was covered and, with `listed`, what was not, by file and line."""
+    """Print how much of each kind of part was covered and, with `listed`, the other parts, by file and line."""
     counts: dict[str, list[int]] = {}
     for items in known.values():
         for item in items:

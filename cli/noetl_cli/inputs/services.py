@@ -62,7 +62,8 @@ class Service:
 
 @contextmanager
 def services_for(playbook_file: Path, payload: Mapping[str, Any] | None = None) -> Iterator[dict[str, Any]]:
-    """Start what `playbook_file` declares; yield payload overrides (`{"api_url": "http://127.0.0.1:40123"}`), to be merged
+    """Start the services that `playbook_file` declares; yield payload overrides (`{"api_url": "http://127.0.0.1:40123"}`), to be
+    merged
     under the caller's own `payload`. All services are stopped at the end, whatever happened.
 
     Raises ServiceError when a declaration is wrong, or a service does not become healthy within 30 s.

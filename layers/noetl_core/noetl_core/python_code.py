@@ -11,7 +11,7 @@ import types
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
-    import ast  # 2 ms: only who looks into code
+    import ast  # 2 ms: needed only to analyse code
     from collections.abc import Iterator, Mapping, Sequence
 
 FILENAME: Final = "<code>"
@@ -34,7 +34,7 @@ def compiled(source: str) -> types.CodeType:
 
 
 def run(code: types.CodeType, names: dict[str, Any]) -> Any:
-    """Carry the code out with `names` as its globals. Return what its `return` gives, or `END`."""
+    """Carry the code out with `names` as its globals. Return the value of its `return`, or `END`."""
     names[END] = END
     exec(code, names)
     body = names.pop(BODY, None)
@@ -55,7 +55,7 @@ class Names(NamedTuple):
 
 def names_of(source: str) -> Names:
     """Return the names of a text. Raises `SyntaxError`."""
-    import ast  # 2 ms: only who looks into code
+    import ast  # 2 ms: needed only to analyse code
 
     tree = ast.parse(source, FILENAME)
     defined = {name for node in _outside_functions(tree.body) for name in _bound_by(node)}
@@ -77,7 +77,7 @@ def names_of(source: str) -> Names:
 
 def result_fields(source: str, entry: str = "main") -> frozenset[str] | None:
     """Return the keys of the mappings that a text may give as its result; None where these are not certain."""
-    import ast  # 2 ms: only who looks into code
+    import ast  # 2 ms: needed only to analyse code
 
     tree = ast.parse(source, FILENAME)
     nodes = list(ast.walk(tree))
@@ -103,7 +103,7 @@ def result_fields(source: str, entry: str = "main") -> frozenset[str] | None:
 def arguments_of(source: str, entry: str = "main") -> Mapping[str, tuple[int, int]]:
     """Return the parameters without a default of the function that is called for the result, with line and column; empty where
     that is not certain. Raises `SyntaxError`."""
-    import ast  # 2 ms: only who looks into code
+    import ast  # 2 ms: needed only to analyse code
 
     tree = ast.parse(source, FILENAME)
     functions = [node for node in ast.walk(tree) if getattr(node, "name", None) == entry]
@@ -122,7 +122,7 @@ def arguments_of(source: str, entry: str = "main") -> Mapping[str, tuple[int, in
 
 def _keys_of_all(values: Sequence[ast.expr | None]) -> frozenset[str] | None:
     """Return the keys of literal mappings; None if one of the values is anything else, or there is none."""
-    import ast  # 2 ms: only who looks into code
+    import ast  # 2 ms: needed only to analyse code
 
     found: set[str] = set()
     for value in values:
@@ -138,7 +138,7 @@ def _keys_of_all(values: Sequence[ast.expr | None]) -> frozenset[str] | None:
 def imports_of(source: str) -> Mapping[str, tuple[int, int]]:
     """Return the modules that a text imports outside of `try` and conditions, with line and column of their first places. Raises
     `SyntaxError`."""
-    import ast  # 2 ms: only who looks into code
+    import ast  # 2 ms: needed only to analyse code
 
     found: dict[str, tuple[int, int]] = {}
     stack: list[ast.AST] = [ast.parse(source, FILENAME)]
@@ -169,7 +169,7 @@ def _characters(lines: list[bytes], line: int, column: int) -> int:
 def _as_function(source: str) -> ast.Module:
     """Return the text as a module that defines a function of its statements. Raises `SyntaxError` for statements that no module
     may have."""
-    import ast  # 2 ms: only who looks into code
+    import ast  # 2 ms: needed only to analyse code
 
     tree = ast.parse(source, FILENAME)
     names: set[str] = set()
@@ -197,7 +197,7 @@ def _place(source: str, node: ast.expr) -> tuple[str, int, int, str]:
 def _head_and_body(statements: list[ast.stmt]) -> tuple[list[ast.stmt], list[ast.stmt]]:
     """Return the statements that must stay at the beginning of a module (its docstring, imports from `__future__`), and the
     others."""
-    import ast  # 2 ms: only who looks into code
+    import ast  # 2 ms: needed only to analyse code
 
     n = 0
     for statement in statements:
@@ -211,7 +211,7 @@ def _head_and_body(statements: list[ast.stmt]) -> tuple[list[ast.stmt], list[ast
 def _module_statements() -> ast.NodeTransformer:
     """Return a transformer of statements whose meaning differs in a function with global names: annotations of names, and
     `global` itself."""
-    import ast  # 2 ms: only who looks into code
+    import ast  # 2 ms: needed only to analyse code
 
     class Statements(ast.NodeTransformer):
         def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.stmt:
@@ -232,7 +232,7 @@ def _module_statements() -> ast.NodeTransformer:
 
 def _outside_functions(statements: list[ast.stmt]) -> Iterator[ast.AST]:
     """Yield the nodes that are carried out as part of the module itself."""
-    import ast  # 2 ms: only who looks into code
+    import ast  # 2 ms: needed only to analyse code
 
     stack: list[ast.AST] = list(statements)
     while stack:
@@ -245,7 +245,7 @@ def _outside_functions(statements: list[ast.stmt]) -> Iterator[ast.AST]:
 
 def _bound_by(node: ast.AST) -> Iterator[str]:
     """Yield the names that one node binds."""
-    import ast  # 2 ms: only who looks into code
+    import ast  # 2 ms: needed only to analyse code
 
     if isinstance(node, ast.Name):
         if not isinstance(node.ctx, ast.Load):

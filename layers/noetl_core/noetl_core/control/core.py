@@ -447,7 +447,7 @@ class Control:
         return commands if self.asks else [replace(command, asks=False) if command.asks else command for command in commands]
 
     def _wake(self, execution_id: str, at: int) -> None:
-        """Send a delayed wake if the queue allows so long a delay. The sweeper finds what is due in any case."""
+        """Send a delayed wake if the queue allows so long a delay. The sweeper finds due items in any case."""
         delay = max(0, -(-(at - self.clock.now()) // SECOND))
         if delay <= MAX_QUEUE_DELAY_S:
             self.queue.wake(execution_id, delay_s=int(delay))

@@ -1,7 +1,7 @@
 """The language: from YAML text to the model of a playbook, with all diagnostics that an author gets before a run.
 
 * `reading` turns text into nodes with positions. `parse` builds the `model` from them, with `sections` (the parts of a playbook
-  beside its steps), `steps` and `inputs` (the workload). `sources` are what triggers fire on.
+  beside its steps), `steps` and `inputs` (the workload). `sources` are the sources of triggers.
 * `templates` and `references` check what the structure alone cannot show.
 * `fields`, `kinds` and `numbers` are tables: every key of the language, the keys of each tool kind that belong together, and the
   range of each number. `schema` (with `schema_types`) and `dump` use them too.

@@ -175,7 +175,7 @@ def _compensation(step: Step, outer: Mapping[str, Any]) -> Any:
 
 
 def _tool(task: Task, outer: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a task; `outer` is what it inherits. A timeout that the outer scope has and the task does not is written as
+    """Return a task; it inherits the settings of `outer`. A timeout that the outer scope has and the task does not is written as
     null."""
     spec = dict(task.spec)
     if task.timeout_s is not None or "timeout_s" in outer:
@@ -204,7 +204,7 @@ def _rule(when: str | None, then: dict[str, Any]) -> dict[str, Any]:
 
 
 def _then(then: Then) -> dict[str, Any]:
-    """Return what a rule does. The directive is always written, because a rule without content would be empty."""
+    """Return the action of a rule. The directive is always written, because a rule without content would be empty."""
     out = {
         "do": then.do,
         **THEN.written(

@@ -1,4 +1,4 @@
-"""`workload`: the inputs with their defaults, which may be templates, and `x-schema`, which says what the inputs must be."""
+"""`workload`: the inputs with their defaults, which may be templates, and `x-schema`, the schema of the inputs."""
 
 from __future__ import annotations
 

@@ -291,7 +291,7 @@ Source = Schedule | Events | Messages | Webhook | Uploads
 
 @frozen
 class Trigger:
-    """One entry of `executor.spec.triggers`: what starts the playbook automatically, and with which payload."""
+    """One entry of `executor.spec.triggers`: a source that starts the playbook automatically, and its payload."""
 
     name: str
     source: Source
@@ -374,7 +374,7 @@ class Playbook:
     workbook: Mapping[str, Task] = field(default_factory=dict)
     metadata: Mapping[str, Value] = field(default_factory=dict)
     inputs: Mapping[str, Value] | None = None
-    """`workload.x-schema`: what the workload must be."""
+    """`workload.x-schema`: the schema of the workload."""
     digest: str = field(default="", compare=False)
 
     @cached_property
@@ -392,7 +392,7 @@ class Playbook:
         return [t for step in self.steps for t in (*step.tasks, *step.compensate)] + list(self.workbook.values())
 
     def body(self, name: str, *, undo: bool = False) -> Step:
-        """Return what a run of the step executes; with `undo`, its compensation, as a step with nothing else."""
+        """Return the part of the step that a run executes; with `undo`, its compensation, as a step with nothing else."""
         return (self._compensations if undo else self.by_name)[name]
 
     @cached_property

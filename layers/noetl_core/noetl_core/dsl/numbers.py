@@ -105,13 +105,13 @@ QUEUE_DELAY: Final = Range(0, 900)
 KEPT: Final = Range(1, 10 * YEAR_S)
 """The seconds for which a value of `kind: kv` is kept."""
 SCHEDULE_RATE: Final = Range(60, YEAR_S, whole=True, template=False, null=False, time=True)
-"""A stack checks what is due once a minute."""
+"""A stack checks for due items once a minute."""
 SCHEDULE_JITTER: Final = Range(0, DAY_S, template=False, null=False, time=True)
 WEBHOOK_TOLERANCE: Final = Range(1, DAY_S, template=False, null=False, time=True)
 """The age of a signature."""
 WEBHOOK_RATE: Final = Range(0.01, 10_000, template=False, null=False)
 LOOP_ITEMS: Final = 1_000_000
-"""The longest collection of one loop: its worker holds the collection, and a takeover reads what was done of it."""
+"""The longest collection of one loop: its worker holds the collection, and a takeover reads the finished part."""
 _HIGHEST: Final = {"max_payload_bytes": 200 * 1024, "max_input_bytes": 1024 * 1024 * 1024}
 """A result beyond 200 KB would not fit a commit beside its events."""
 LIMITS: Final[Mapping[str, Range]] = {

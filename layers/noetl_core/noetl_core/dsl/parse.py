@@ -83,7 +83,7 @@ def check(
 
 
 def check_payloads(text: str, called: Called) -> list[Diagnostic]:
-    """Return what the playbooks that a valid one calls do not take of their payloads (W532); `called` finds them."""
+    """Return the parts of payloads that playbooks called by a valid one do not take (W532); `called` finds these playbooks."""
     from noetl_core.dsl.lint import payloads, without_ignored  # 20 ms, as above
 
     with collection_paused():
@@ -184,7 +184,7 @@ def _version(r: Reader, entries: dict[str, Node]) -> None:
 
 
 def _executor(r: Reader, node: Node | None) -> tuple[Executor, StepScope]:
-    """Read `executor` and what steps inherit from it (canonical step spec 5.1)."""
+    """Read `executor` and the settings that steps inherit from it (canonical step spec 5.1)."""
     if node is None:
         return Executor(), StepScope(Executor())
     given = r.read(node, EXECUTOR, "executor")

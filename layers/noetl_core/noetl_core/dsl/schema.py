@@ -2,7 +2,7 @@
 differ.
 
 Editors complete, check and explain with it: each property has a description that ends with a link to the language reference,
-and says what holds when it is left out. What a schema cannot express (names that must exist, templates, tool kinds installed
+and states its default. What a schema cannot express (names that must exist, templates, tool kinds installed
 beside the engine) is left to `noetl validate`. `render` returns the content of `docs/playbook.schema.json`.
 """
 
@@ -236,7 +236,7 @@ def _kind(kind: str, spec: KindSpec) -> Schema:
 
 
 def _demand(group: Iterable[str]) -> Schema:
-    """Return what demands one of some inputs, beside `spec` or below it."""
+    """Return the schema that demands one of some inputs, beside `spec` or below it."""
     beside = [{"required": [key]} for key in sorted(group)]
     below = {"required": ["spec"], "properties": {"spec": {"anyOf": beside}}}
     return {"if": {"anyOf": [*beside, below]}, "else": False}

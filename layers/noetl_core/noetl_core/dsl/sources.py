@@ -21,7 +21,7 @@ credentials."""
 Respond = Literal["accepted", "validated"]
 RESPONDS: Final[tuple[Respond, ...]] = get_args(Respond)
 BODY: Final = "body"
-"""The `id` of a webhook of GitHub whose deliveries are identified by what is signed, their bodies."""
+"""The `id` of a webhook of GitHub whose deliveries are identified by their signed bodies."""
 UPLOADS: Final = "uploads/"
 """The folder of the inbox bucket whose objects are for triggers."""
 PROOFS: Final = frozenset({"authorization", "proxy-authorization", "cookie", "x-api-key", "x-amz-security-token"})

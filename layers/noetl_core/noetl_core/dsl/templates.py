@@ -21,11 +21,11 @@ GO: Final = r"\{\{-?\s*(?:json\s+)?\.(?:[A-Za-z_]\w*(?:\.\w+)*)?\s*-?\}\}"
 _GO: Final = re.compile(GO)
 _MORE_GO: Final = re.compile(r"\{\{-?\s*(?:\w+\s+[.$\"(]|(?:end|else)\s*-?\}\})")
 KEY: Final = re.compile(r"""\s*(?:\.\s*(\w+)|\[\s*['"]([^'"]+)['"]\s*\])""")
-"""One further part of what a template reads: `.name` or `['name']`."""
+"""One further part of a path that a template reads: `.name` or `['name']`."""
 
 
 def check_templates(r: Reader, root: Node) -> None:
-    """Report E301 and E302 for templates that do not compile; record in `r.reads` what the others read."""
+    """Report E301 and E302 for templates that do not compile; record in `r.reads` the names that the others read."""
     others = {id(node): without_others(node.value) for node in _lines(root)} if _GO.search(r.loaded.text) else {}
     for node in chain(template_scalars(root), default_scalars(root)):
         _check(r, node, others.get(id(node), node.value))
@@ -82,7 +82,7 @@ def parts(node: Node) -> Iterator[tuple[str | int, Node]]:
 
 
 def replaced(text: str, reads: Iterable[Read], rewrite: Callable[[Read, str], str]) -> str:
-    """Return a template with what follows from each read on rewritten, the last one first."""
+    """Return a template whose text from each read on is rewritten, the last one first."""
     starts = [0]
     for line in text.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))

@@ -85,7 +85,7 @@ class LoopState:
 class Run:
     """An open step run or chunk run.
 
-    `status` is `scheduled` (a command was sent for position `expected_seq`) or `suspended` (`waits` lists for what it waits).
+    `status` is `scheduled` (a command was sent for position `expected_seq`) or `suspended` (it waits for `waits`).
     `handled_seq` is the position of the newest boundary of its stream that was routed. `as_of` is the control position whose
     ctx the run sees.
     """
@@ -139,7 +139,8 @@ class StepState:
     runs: int = 0
     status: str | None = None
     at: ResultPointer | None = None
-    """ResultPointer to the last finished run's result: `{run, seq}`; or `{value}` for what the control plane made itself."""
+    """ResultPointer to the last finished run's result: `{run, seq}`; or `{value}` for results that the control plane computed
+    itself."""
     loop: Counts | None = None
     took: Aggregates | None = None
     """Aggregates of all its finished runs, measured from their scheduling."""
@@ -283,7 +284,7 @@ class State:
     """The first unhandled error; the execution will end failed."""
     redriven_at: int = 0
     tokens_carried_over: dict[str, CarriedOver] = field(default_factory=dict)
-    """After a redrive: what the runs of these tokens keep of earlier runs."""
+    """After a redrive: the parts of earlier runs that the runs of these tokens keep."""
     completed: list[Completed] = field(default_factory=list)
     """Finished runs of steps with a compensation, in order of completion: `{run, step, args, at, loop, pool}`."""
     cancelled_for: str = ""
@@ -359,7 +360,7 @@ NOT_TRIGGERED: Final[Mapping[str, Any]] = {
 
 
 def trigger_seen(trigger: Triggered | None) -> Mapping[str, Any]:
-    """Return what templates see as `trigger`."""
+    """Return the value of `trigger` in templates."""
     return NOT_TRIGGERED if trigger is None else {**NOT_TRIGGERED, **trigger}
 
 

@@ -123,7 +123,7 @@ def warnings_of(state: State) -> Warnings:
 
 
 def failure_of(warnings: Warnings) -> Failure:
-    """Return the warnings of a completed execution as those who are notified of failures read them."""
+    """Return the warnings of a completed execution in the form that recipients of failures read."""
     first = warnings["groups"][0]
     count = f"{warnings['count']} warning{'' if warnings['count'] == 1 else 's'}"
     error: Failure = {"kind": "warnings", "message": f"completed with {count}, the first: {first['message']}"}

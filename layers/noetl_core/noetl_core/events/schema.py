@@ -22,7 +22,7 @@ Schema = dict[str, Any]
 CONTROL_PAYLOADS = (control, waiting, limits)
 RUN_PAYLOADS = (runs,)
 SHAPES = (aggregates, shapes, redrives)
-"""The modules of payloads, by the stream that has them, and of what payloads hold."""
+"""The modules of payloads, by their stream, and of the parts of payloads."""
 
 # --- payload types ------------------------------------------------------------------------------------------------------
 

@@ -333,7 +333,8 @@ class By(TypedDict):
     """The caller of an operation, and the way by which the request came."""
 
     principal: str
-    """An ARN, the name in a token, a user of this machine; of what nobody asks for: the trigger, or the parent execution."""
+    """An ARN, the name in a token, a user of this machine; for operations without a caller, the trigger or the parent
+    execution."""
     source: str
     """`api`, `cli`, `console`, `hook`, `s3`, `schedule`, another kind of trigger, `playbook` (the parent), ..."""
 

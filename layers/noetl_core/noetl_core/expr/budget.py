@@ -23,7 +23,7 @@ def width(text: str) -> int:
 
 
 class Budget:
-    """Counts what an evaluation has used. Every method raises `LimitExceeded` when that exceeds the limits."""
+    """Counts the used budget of an evaluation. Every method raises `LimitExceeded` when that exceeds the limits."""
 
     __slots__ = ("check", "deadline", "limits", "ops", "size", "weight")
 

@@ -100,7 +100,7 @@ def state_from(store: EventStore, execution_id: str, snap: Snapshot | None, upto
 
 
 def caught_up(store: CommitReader, state: State) -> State:
-    """Return the state, changed, at the end of the control stream: one read of what was written since. Raises as `load_state`."""
+    """Return the state, changed, at the end of the control stream: one read of the commits since. Raises as `load_state`."""
     try:
         return fold_commits(state, store.read(StreamId(state.execution_id), after=state.seq))
     except UnknownEvent as error:

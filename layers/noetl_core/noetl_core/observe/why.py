@@ -82,7 +82,7 @@ class Explanation:
         self._stranded(token, 0, origin=False)
 
     def waits(self, run: RunAccount, depth: int) -> None:
-        """Add what a run waits for."""
+        """Add the waits of a run."""
         for each in run.waits:
             fact = self._fact("wait", f"{run.step}: {sentences.wait(each)}", depth, run.step, None, run.id)
             fact["wait"] = {**each}
@@ -216,7 +216,7 @@ class Explanation:
             self._token_origin(token, depth + 1)
 
     def _left(self, token: TokenAccount, depth: int) -> None:
-        """Add what a token waits for, or how it ended."""
+        """Add the wait of a token, or its end."""
         step = self._step(token.step)
         if token.fate == "skipped":
             refused = self.account.places.get(token.id)
@@ -312,7 +312,7 @@ class Explanation:
         self._fact("held", f"the execution failed, and nothing new was scheduled: {error.get('message')}", depth, None, at)
 
     def _held(self, name: str, depth: int, *, always: bool = False) -> None:
-        """Add what keeps a live token from moving."""
+        """Add the reason why a live token does not move."""
         fact = self._fact("held", "", depth, name)
 
         def ask(p: RoutingPass) -> None:

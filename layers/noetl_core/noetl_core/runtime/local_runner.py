@@ -50,7 +50,7 @@ class Interrupted(Exception):
 class LocalRunner:
     """Router, queue consumer and sweeper of one process over a local store.
 
-    Several processes may share the store: each runs its own executions, and notices what the others write to them.
+    Several processes may share the store: each runs its own executions, and notices what other processes write to them.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class LocalRunner:
         """Executions that this process runs, including their children."""
         self._foreign: set[str] = set()
         self.retain: Callable[[], object] = lambda: None
-        """Deletes what has expired."""
+        """Deletes expired data."""
         self._retained = 0
         self._serves = False
         """True if this process serves the whole store, not only its own executions."""

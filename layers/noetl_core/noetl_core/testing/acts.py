@@ -30,7 +30,7 @@ ACTS: Final[Mapping[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True)
 class Act:
-    """One act: what to do, with which data. `at` is a status, `after_s` the seconds after its moment."""
+    """One act: its kind and its data. `at` is a status, `after_s` the seconds after its moment."""
 
     what: str
     data: Mapping[str, Any] = field(default_factory=dict)

@@ -29,7 +29,7 @@ class Finding:
 def judge(case: Case, played: Played) -> list[Finding]:
     """Return the differences, none if the case passes."""
     missing = list(dict.fromkeys((each.task, each.why, each.remedy) for each in played.unanswered))
-    if missing:  # what follows is a consequence of it
+    if missing:  # later differences are consequences of it
         return [
             Finding(_tool_line(case, task), f"task {task}: {why}\n{_indented(remedy)}".rstrip()) for task, why, remedy in missing
         ]

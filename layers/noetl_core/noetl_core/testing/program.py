@@ -27,8 +27,8 @@ def run(
 ) -> Played:
     """Play a playbook in virtual time, with scripted tools, and touch nothing outside (docs/testing.md).
 
-    `playbook` and `payload` are as in `noetl_core.run`. `tools` has outcomes by the name of the task, `acts` are what happens
-    from outside, both in the form of test files; an outcome may be a function, which gets the inputs of the task by name and
+    `playbook` and `payload` are as in `noetl_core.run`. `tools` has outcomes by the name of the task, `acts` are the acts from
+    outside, both in the form of test files; an outcome may be a function, which gets the inputs of the task by name and
     returns its result, or an outcome. `now` is the instant at which it begins (ISO 8601). With `until` it ends as soon as the
     status is that.
 

@@ -240,5 +240,5 @@ class _ScriptedTool:
 
 
 def _of_function(answer: Any) -> Mapping[str, Any]:
-    """Return the entry for what a function returns: an outcome as in a test file, or the result itself."""
+    """Return the entry for the return value of a function: an outcome as in a test file, or the result itself."""
     return answer if isinstance(answer, Mapping) and answer.keys() & {"ok", "error"} else {"ok": answer}

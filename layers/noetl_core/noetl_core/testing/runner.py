@@ -83,7 +83,7 @@ class VirtualRunner(LocalRunner):
 
     def _finished(self, execution_id: str) -> bool:
         if self.outside is not None and not self.outside.is_over():
-            return self._state(execution_id).finished  # an operator may continue what is paused
+            return self._state(execution_id).finished  # an operator may continue a paused execution
         return super()._finished(execution_id)
 
     def _act(self) -> bool:

@@ -31,8 +31,8 @@ _INSERTS: Final = re.compile(r"\b(?:INSERT|COPY)\b", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Repeat:
-    """A task whose calls may be made twice: how many of them were, an example of its inputs and its key, and what to change
-    (empty: nothing)."""
+    """A task whose calls may be made twice: their number, an example of its inputs and its key, and the change to make (empty:
+    none)."""
 
     task: str
     kind: str

@@ -115,7 +115,7 @@ def _playbook(
 
 def _description(control: Control, state: State, planned: Plan, old: Playbook, new: Playbook) -> dict[str, Any]:
     """Return a description of the runs that are repeated and of those that are kept. Raises `BadRedrive` if the new playbook
-    cannot keep what ran."""
+    cannot keep the finished runs."""
     again = [_rerun(control, state.execution_id, planned, run, spec, old, new) for run, spec in planned.reruns]
     taken = {run.step for run, _ in planned.reruns} | {run.step for run in planned.followers}
     tokens = [token.data["step"] for token in planned.put_back] + [arcs["step"] for arcs in planned.data.get("arcs", ())]

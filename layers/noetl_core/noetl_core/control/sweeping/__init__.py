@@ -1,3 +1,3 @@
 """Repairs stalled executions: `sweep` finds those that are due, `reconcile` repairs one execution from its log, `dead_letters`
 handles
-messages that a queue gave up. Nothing here decides: it routes what is in the log."""
+messages that a queue gave up. Nothing here decides: it routes the recorded inputs."""

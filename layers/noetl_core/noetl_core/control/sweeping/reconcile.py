@@ -41,7 +41,7 @@ UNFINISHED_AGAIN_S = 90
 
 @frozen
 class Swept:
-    """Counts of what reconciliations did, for logs and metrics."""
+    """Counts of the repairs by reconciliations, for logs and metrics."""
 
     looked: int = 0
     handed: int = 0
@@ -120,8 +120,8 @@ def _reconcile_without_log(control: Control, execution_id: str, swept: Swept) ->
 def _inspect(
     control: Control, playbook: Playbook, state: State, now: int, asked: bool
 ) -> tuple[list[Boundary], list[Command], dict[str, Failure], int]:
-    """Return boundaries that nobody routed, commands to send again, runs to give up with their errors, and when the first
-    live lease ends or a worker should have taken over.
+    """Return boundaries that were not routed, commands to send again, runs to give up with their errors, and the instant at which
+    the first live lease ends or a worker should have taken over.
 
     The newest commit of a run's stream is enough: after a boundary nobody writes until it was routed.
     """
@@ -156,7 +156,7 @@ def _inspect(
 
 
 def _is_lost(run: Run, now: int, queues: _Queues) -> bool:
-    """Return whether to send the command of a run again that nobody has begun. That of a run whose claim has lapsed is in no
+    """Return whether to send again the command of a run that no worker has begun. That of a run whose claim has lapsed is in no
     queue, however deep that is."""
     return run.claim is not None or (now - run.scheduled_at > GRACE_S * SECOND and not queues.deep(run.pool))
 

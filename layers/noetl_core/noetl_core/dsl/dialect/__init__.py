@@ -9,7 +9,7 @@ is read.
 * `retries` and `assertions` make rules of a policy (`policies`) of what stands beside a task, with `conditions` and `scalars` for
   what is written there; `writes` decides where `set` without a scope writes, `outputs` what names of parts of results mean.
 
-`docs/language/migrate.md` has the table of what is accepted. Nothing here knows how anything is executed.
+`docs/language/migrate.md` has the table of accepted spellings. Nothing here knows how anything is executed.
 """
 
 from noetl_core.dsl.dialect.edits import Edit, Edits

@@ -1,4 +1,4 @@
-"""`executor.spec.on_failure`: who is notified that an execution has failed."""
+"""`executor.spec.on_failure`: the recipient of failures."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ SCRIPT: Final = Field(
     "A file that holds the text: beside the playbook, in S3, or over HTTP.",
     link="tasks.md#scripts",
 )
-"""Inputs that a tool checks itself are `Anything`; the text is what an error names as expected."""
+"""Inputs that a tool checks itself are `Anything`; an error names the text as the expected form."""
 
 
 def words(text: str) -> frozenset[str]:

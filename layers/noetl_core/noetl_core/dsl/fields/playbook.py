@@ -380,7 +380,7 @@ ROOT: Final = Block(
 
 def mixed_word(path: str) -> str | None:
     """Return a word of a path whose letters are of several scripts, such as `rеports` with a Cyrillic е; None if there is none.
-    Such a path looks like another one, and is not found by those who type it."""
+    Such a path looks like another one, so a reader who types it does not find the playbook."""
     if path.isascii():
         return None
     for word in _WORD.findall(path):

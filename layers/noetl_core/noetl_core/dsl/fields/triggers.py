@@ -1,4 +1,4 @@
-"""`executor.spec.triggers`: what starts a playbook automatically."""
+"""`executor.spec.triggers`: the sources that start a playbook automatically."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ class Code:
 
 
 class Anything:
-    """A value that is not checked before it is used. `words` say what it should be."""
+    """A value that is not checked before it is used. `words` describe the expected value."""
 
     __slots__ = __match_args__ = ("words",)
 
@@ -116,7 +116,7 @@ class Part:
 
 
 class ListOf:
-    """A list of mappings, or of what else has a form of its own."""
+    """A list of mappings, or of other items with a form of their own."""
 
     __slots__ = __match_args__ = ("of", "least")
 
@@ -189,7 +189,7 @@ class Block:
         self.prefix = prefix
         self.joint = joint
         self.legacy = legacy or {}
-        """Keys of the legacy dialects -> what replaces them."""
+        """Keys of the legacy dialects -> their replacements."""
         self.misplaced = frozenset(misplaced)
         """Keys that do not belong here and are reported by a check that knows where they do."""
         self.open = open

@@ -332,7 +332,7 @@ def _elsewhere(root: str) -> str:
 
 
 def _binding(bound: Names, scope: Scope) -> frozenset[str]:
-    """Return what may bind a bare name (resolution 14)."""
+    """Return the mappings that may bind a bare name (resolution 14)."""
     return scope.args | bound.ctx | scope.iter | bound.workload | bound.steps
 
 

@@ -1,4 +1,4 @@
-"""The tasks of a step: which can follow which, and what parallel iterations write."""
+"""The tasks of a step: their possible order, and the writes of parallel iterations."""
 
 from __future__ import annotations
 
@@ -107,7 +107,8 @@ def _thens(task: Task) -> Iterator[Then]:
 
 
 def _goes_on(guards: Guards, task: Task, place: Mapping[str, int], i: int) -> set[int]:
-    """Return where a task may lead by what its author wrote. An error without a rule does not count: it is not meant to end
+    """Return the tasks to which a task may lead according to its policy. An error without a rule does not count: it is not meant
+    to end
     the cycle."""
     out = set()
     for facts in (OK, ERROR) if task.policy is not None else (OK,):

@@ -98,7 +98,7 @@ def _kind(key: str) -> str | None:
 
 
 def _named(kind: str | None, text: str, names_only: bool) -> str | None:
-    """Return what the value of such a key is, if it is a secret."""
+    """Return the kind of secret in the value of such a key, if it is one."""
     if kind is None or is_template(text) or not text.strip() or _PLACEHOLDER.fullmatch(text.strip()):
         return None
     if kind == "password":

@@ -291,7 +291,7 @@ class Shapes:
                 yield name, value, None
 
     def _ctx(self, name: str) -> Shape | None:
-        """Return the shape of a value of ctx, if every write of it has one. Loops may reduce what they write."""
+        """Return the shape of a value of ctx, if every write of it has one. Loops may reduce their writes."""
         if any(step.loop is not None and name in {*step.set_ctx, *_ctx_of(step)} for step in self._playbook.steps):
             return None
         every = [None if env is None else self._read(value, env) for written, value, env in self._writes() if written == name]

@@ -185,7 +185,7 @@ def _columns_of_postgres(text: str) -> tuple[str, ...] | None:
         return None
     try:
         parsed = sqlglot.parse(re.sub(r"%\((\w+)\)[sbt]|%[sbt]", "$1", text).replace("%%", "%"), read="postgres")
-    except Exception:  # what it does not parse has no columns that are known
+    except Exception:  # the columns of a text that it cannot parse are unknown
         return None
     if len(parsed) != 1 or not isinstance(parsed[0], exp.Select) or parsed[0].is_star:
         return None

@@ -107,7 +107,7 @@ class Reader:
         )
 
     def compile(self, text: str) -> Compiled:
-        """Compile a template and record what it reads. Raises as `compile_text`."""
+        """Compile a template and record the names that it reads. Raises as `compile_text`."""
         compiled = self.compiled[text] = compile_text(text)
         self.reads[text] = compiled.reads
         return compiled

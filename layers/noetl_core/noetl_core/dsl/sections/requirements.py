@@ -21,7 +21,7 @@ FILE: Final = "requirements.txt"
 
 
 def requirement(text: str) -> tuple[str, str]:
-    """Return a requirement in normalised form, and the name of its package. Raises `ValueError`, which says what is wrong."""
+    """Return a requirement in normalised form, and the name of its package. Raises `ValueError` with the reason."""
     from packaging.requirements import InvalidRequirement, Requirement  # 15 ms, with the next: few playbooks have any
     from packaging.utils import canonicalize_name
 

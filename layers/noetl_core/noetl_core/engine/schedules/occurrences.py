@@ -64,7 +64,7 @@ def previous_occurrence(schedule: Schedule, before: int) -> int | None:
 def _times(schedule: Schedule, begin: int, *, back: bool) -> Iterator[int]:
     """Yield the occurrences of a cron expression, forward or backward from `begin`. Expressions with times of day begin somewhat
     earlier: when clocks change, local times are not in the order of instants."""
-    from cronsim import CronSim  # 3 ms: for those who have schedules
+    from cronsim import CronSim  # 3 ms: needed only for schedules
 
     assert schedule.cron is not None
     zone = _zone(schedule.timezone)
@@ -83,7 +83,7 @@ def _times(schedule: Schedule, begin: int, *, back: bool) -> Iterator[int]:
 def _zone(name: str) -> tzinfo:
     if name == "UTC":
         return UTC
-    from zoneinfo import ZoneInfo  # 5 ms: for those who have schedules
+    from zoneinfo import ZoneInfo  # 5 ms: needed only for schedules
 
     return ZoneInfo(name)
 

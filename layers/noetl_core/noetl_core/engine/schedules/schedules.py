@@ -1,5 +1,5 @@
 """Schedules: which occurrences start, wait, are skipped or were missed. Pure: `decide` reads a state and the time, the shell
-(`control.triggers.schedules`) records what it decides before it carries it out.
+(`control.triggers.schedules`) records each decision before it carries it out.
 
 An occurrence is *taken* once, when its time has come. Then it starts, waits or is skipped, according to `overlap`. Occurrences
 that were not taken in time are *missed*; `catch_up` decides which of them are taken afterwards.
@@ -85,7 +85,7 @@ class Skipped:
 
 @frozen
 class Decided:
-    """The state that a decision leads to, with `starting`; what is skipped; and the execution to cancel."""
+    """The state after a decision, with `starting`; the skipped occurrences; and the execution to cancel."""
 
     state: ScheduleState
     skipped: tuple[Skipped, ...] = ()

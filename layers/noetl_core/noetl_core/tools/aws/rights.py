@@ -62,7 +62,7 @@ RIGHTS: Final = (BUCKETS, QUEUES, TABLES, FUNCTIONS, TOPICS, EVENT_BUSES, SENDER
 
 
 def check(right: Right, name: str) -> None:
-    """Raise `Forbidden`, which says what to do, unless tools may access the resource `name` (a name, not an ARN or a URL).
+    """Raise `Forbidden`, with the remedy, unless tools may access the resource `name` (a name, not an ARN or a URL).
 
     `invoke` turns it into an outcome of kind `auth`, which is not retryable.
     """

@@ -52,7 +52,7 @@ def schema_of(table: Mapping[str, Any], index: str | None, claim: Sequence[str])
         for name in claim:
             if name not in projection.get("NonKeyAttributes", ()):
                 raise BadInput(
-                    f"index {index} does not project {name}, so a query cannot tell what is claimed: project it, or all"
+                    f"index {index} does not project {name}, so a query cannot see claims: project it, or all attributes"
                 )
     index_keys = [each["AttributeName"] for each in found[index]["KeySchema"]]
     return Schema(keys, index_keys, index not in {each["IndexName"] for each in local})
@@ -144,7 +144,7 @@ class Requests:
         if said == "delete":
             return {**request, **_with(names, values)}
         mark = {given["by"]: given["failed_id"]} if what == "failed" else {}
-        # Released: anybody may claim it at once, regardless of clocks and of what `set` has changed.
+        # Released: anybody may claim it at once, regardless of clocks and of the changes by `set`.
         update, more_names, more = _changed({**mark, **({given["until"]: 0} if said is None else {**said, given["until"]: None})})
         return {**request, "UpdateExpression": update, **_with({**names, **more_names}, {**values, **more})}
 

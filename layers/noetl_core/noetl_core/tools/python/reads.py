@@ -30,7 +30,7 @@ class Reads:
 
 @lru_cache(maxsize=256)
 def reads_of(code: str) -> Reads:
-    """Return what a program may read."""
+    """Return the names that a program may read."""
     all_input = _parts(code, "input_data") is None
     return Reads(
         frozenset(_WORD.findall(code)),

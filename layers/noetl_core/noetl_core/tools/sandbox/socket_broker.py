@@ -1,7 +1,7 @@
 """The broker of a task's sockets: a process beside the runner that makes those calls of the task that name an address.
 
 The kernel suspends `connect`, `sendmsg`, `sendmmsg`, and `sendto` with an address, and tells the broker the arguments. The broker
-copies what the pointers point to, refuses addresses that are out of bounds, and makes the call on the same socket with its own
+copies the data behind the pointers, refuses addresses that are out of bounds, and makes the call on the same socket with its own
 copy. So C libraries work like Python's `socket`, a call cannot be changed after it was judged, and a socket that connects again
 is judged again. On a connected socket the task sends and receives without the broker.
 

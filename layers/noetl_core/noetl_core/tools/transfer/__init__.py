@@ -1,6 +1,6 @@
 """`kind: transfer`: rows from a source to a target, chunk by chunk (docs/tools/transfer.md).
 
-* `tool` reads what the author wrote and moves the chunks; `staged` copies a source into an unchanging form, and reads it from any
+* `tool` reads the inputs and moves the chunks; `staged` copies a source into an unchanging form, and reads it from any
 row on.
 * `target` says what a target is; `postgres_target`, `duckdb_target` and `s3_target` are those there are. `typed` is for a source
   that knows the types of its columns.

@@ -54,5 +54,5 @@ class Target(Protocol):
         ...
 
     def close(self) -> None:
-        """Give back what it holds."""
+        """Release its connections and files."""
         ...

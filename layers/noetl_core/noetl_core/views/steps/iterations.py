@@ -217,7 +217,7 @@ def _parts(loop: LoopStreams, wanted: Wanted) -> list[Part]:
 
 
 class Bound:
-    """Limits what a page may examine."""
+    """Limits the part of a log that a page may examine."""
 
     def __init__(self, control: Control) -> None:
         self._clock, self._events = control.clock, 0

@@ -32,7 +32,8 @@ def render_context(
     """Return the value of `template` (text, or data with templates in it), and the undefined names that it reads.
 
     It reads workload, ctx, steps and execution_id. With a step, it also reads the args and the event of its newest open run or
-    token. With a task or an iteration, it reads what the templates of that task saw. With `at`, the template is evaluated as of
+    token. With a task or an iteration, it reads the names that the templates of that task saw. With `at`, the template is
+    evaluated as of
     just after that event. A template that reads secrets is rejected. Raises `BadRequest`, `NotFound`, `BadCursor`,
     `TemplateError`.
     """

@@ -200,8 +200,8 @@ class LoopRunner:
     # --- handing over ---------------------------------------------------------------------------------------------------
 
     def resume_postponed(self) -> bool:
-        """Cancel a decided hand-over, which waits for the running iterations, when all of these wait. Begin new iterations here
-        instead. Returns whether a hand-over was pending."""
+        """Cancel a decided hand-over, which waits for the running iterations, when all of these wait. New iterations then begin
+        in this worker. Returns whether a hand-over was pending."""
         spread = self._spread
         if spread is None or not spread.decided or self._activation.halt:
             return False

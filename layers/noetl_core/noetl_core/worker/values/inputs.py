@@ -91,7 +91,7 @@ def _mapping(key: str, value: Any, resolve: Resolver, budget: LoadBudget) -> Any
 
 
 def _too_large(name: str, full: LoadLimitExceeded) -> str:
-    """Return a message that names the input that is too large and says what to do."""
+    """Return a message that names the input that is too large, and the remedies."""
     where = path_text(full.path) or "what they hold"
     return (
         f"inputs of task {name}: with {where} they are {full.size} bytes, and max_input_bytes is {full.limit}; take only what the"
