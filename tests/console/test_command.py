@@ -23,7 +23,7 @@ def address(command: Command) -> str:
     raise AssertionError(command.stderr)
 
 
-def test_it_serves_the_local_store_at_the_address_that_it_prints(tmp_path: Path) -> None:
+def test_console_serves_the_local_store_at_the_printed_address(tmp_path: Path) -> None:
     with Command(
         "console", "--no-open", "--store", str(tmp_path / "runs.db"), cwd=tmp_path, env={**ENV, "NOETL_HOME": str(tmp_path)}
     ) as command:
@@ -38,7 +38,7 @@ def test_it_serves_the_local_store_at_the_address_that_it_prints(tmp_path: Path)
         assert "ticket" not in command.stderr
 
 
-def test_it_passes_on_to_an_api_elsewhere_and_says_where_none_answers(tmp_path: Path) -> None:
+def test_console_forwards_to_another_api_and_reports_an_unreachable_one(tmp_path: Path) -> None:
     with Command("console", "--no-open", "--on", "http://127.0.0.1:9", cwd=tmp_path) as command:
         url = address(command)
         browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar()))
@@ -53,7 +53,7 @@ def test_it_passes_on_to_an_api_elsewhere_and_says_where_none_answers(tmp_path: 
 
 
 @pytest.mark.nightly
-def test_uploading_where_nothing_answers_is_said(tmp_path: Path) -> None:
+def test_uploading_to_an_unreachable_stack_is_an_error(tmp_path: Path) -> None:
     env = {**ENV, "AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": "s"}
     gone = run("console", "--upload-to", "pages", cwd=tmp_path, env={**env, "AWS_DEFAULT_REGION": "us-east-1"})
     assert (gone.returncode, "S3 does not answer" in gone.stderr) == (3, True)

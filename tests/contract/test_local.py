@@ -173,14 +173,14 @@ class TestLocalSealer(SealerContract):
     def another(self) -> Sealer:
         return LocalSealer(memory_key())
 
-    def test_the_key_is_made_once_and_only_its_owner_reads_it(self, tmp_path: Path) -> None:
+    def test_the_key_is_created_once_and_readable_only_by_its_owner(self, tmp_path: Path) -> None:
         keys = [file_key(tmp_path / "k" / "seal.key")() for _ in range(3)]
         assert len(set(keys)) == 1
         assert len(keys[0]) == 32
         assert (tmp_path / "k" / "seal.key").stat().st_mode & 0o777 == 0o600
         assert [p.name for p in (tmp_path / "k").iterdir()] == ["seal.key"]
 
-    def test_a_file_that_is_no_key_is_said_to_be_none(self, tmp_path: Path) -> None:
+    def test_a_file_that_is_not_a_key_is_refused(self, tmp_path: Path) -> None:
         (tmp_path / "seal.key").write_bytes(b"short")
         with pytest.raises(CorruptLog, match="is not a key"):
             LocalSealer(file_key(tmp_path / "seal.key")).seal(b"x", {})

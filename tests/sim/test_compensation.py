@@ -115,7 +115,7 @@ def test_any_mix_of_faults_changes_nothing_but_time(seed: int) -> None:
     failed_trip(World(faults, routers=2))
 
 
-def test_with_the_stream_off_the_sweeper_alone_undoes_it() -> None:
+def test_the_sweeper_compensates_without_the_stream() -> None:
     failed_trip(World(stream_on=False))
 
 
@@ -219,7 +219,7 @@ def test_an_execution_that_took_too_long_is_undone_all_the_same() -> None:
     assert state.failure["kind"] == "timeout"
 
 
-def test_what_was_undone_runs_again_when_the_execution_is_redriven() -> None:
+def test_a_redrive_runs_compensated_steps_again() -> None:
     world = World()
     state = failed_trip(world)
     world.tool = lambda call: Outcome.ok(call.inputs.get("result", 1))

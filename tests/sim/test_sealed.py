@@ -78,7 +78,7 @@ def sealed(world: World, execution_id: str) -> list[str]:
     return [e.data["sealed"] for e in events if e.data.get("sealed")]
 
 
-def test_a_token_fetched_before_a_wait_is_there_after_it_and_in_no_log() -> None:
+def test_a_token_is_available_after_a_wait_and_in_no_log() -> None:
     world = World()
     world.tool = tool
     execution_id = world.start(LOGIN).execution_id
@@ -114,7 +114,7 @@ def test_every_iteration_gets_its_own_secret_back_under_faults(where: str, seed:
     invariants.check(world, execution_id)
 
 
-def test_a_takeover_after_the_resume_opens_it_too() -> None:
+def test_a_takeover_after_the_resume_decrypts_the_token_too() -> None:
     world = World()
     deaths: list[Any] = []
 

@@ -34,7 +34,7 @@ def _token(noetl: Run, execution_id: str) -> str:
     return found[1]
 
 
-def test_it_answers_as_the_page_says(noetl: Run, waiting: tuple[str, str, Command]) -> None:
+def test_callback_answers_as_the_page_describes(noetl: Run, waiting: tuple[str, str, Command]) -> None:
     execution_id, token, process = waiting
     assert noetl("callback", token, "--heartbeat").stdout == f"{execution_id} alive\n"
     unfit = noetl("callback", token, "--data", '{"ok": "yes"}')
@@ -49,7 +49,7 @@ def test_it_answers_as_the_page_says(noetl: Run, waiting: tuple[str, str, Comman
     assert noetl("callback", token, "--data", '{"ok": false}').returncode == 1
 
 
-def test_an_error_ends_the_run_with_it(noetl: Run, waiting: tuple[str, str, Command]) -> None:
+def test_an_error_as_answer_fails_the_run_with_this_error(noetl: Run, waiting: tuple[str, str, Command]) -> None:
     _, token, process = waiting
     assert noetl("callback", token, "--error", '{"kind": "auth", "message": "not yours"}').returncode == 0
     process.wait()
@@ -61,7 +61,7 @@ def test_tokens_that_are_none_and_two_answers_at_once_are_usage_errors(noetl: Ru
         assert noetl("callback", *arguments).returncode == 2
 
 
-def test_what_is_no_token_is_told_so(noetl: Run) -> None:
+def test_an_invalid_token_is_refused(noetl: Run) -> None:
     done = noetl("callback", "hello")
     assert done.returncode == 2
     assert "hello is not a callback token" in done.stderr

@@ -17,7 +17,7 @@ from tests.commands import ENV, run
 from tests.unit.cli.runs import HELLO, Run, result_of
 
 
-def test_help_shows_what_is_used_most_before_the_rest(tmp_path: Path) -> None:
+def test_help_shows_the_most_used_commands_first(tmp_path: Path) -> None:
     text = run("--help", cwd=tmp_path).stdout
     named = re.findall(r"^│ ([a-z]+) {2,}", text, re.MULTILINE)
     assert named[0] == "run"
@@ -68,7 +68,7 @@ def test_dates_are_text_wherever_they_stand(noetl: Run) -> None:
     assert summary["result"]["n"] == ["2026-01-02", {"at": "2026-01-02T03:04:05Z"}]
 
 
-def test_set_of_what_a_registered_playbook_does_not_know_is_refused(noetl: Run) -> None:
+def test_set_of_an_unknown_input_of_a_registered_playbook_is_refused(noetl: Run) -> None:
     assert noetl("register", "hello.yaml", "--on", "local").returncode == 0
     done = noetl("run", "test/hello@1", "--set", "deep.n=2", "--set", "nam=Ada")
     assert (done.returncode, done.stdout) == (2, "")
@@ -124,7 +124,7 @@ def test_a_run_with_duckdb_leaves_nothing_on_standard_error(tmp_path: Path) -> N
     assert "leaked" not in done.stderr
 
 
-def test_a_result_that_is_stored_says_how_to_get_it(noetl: Run, tmp_path: Path) -> None:
+def test_a_stored_result_is_shown_with_the_command_to_get_it(noetl: Run, tmp_path: Path) -> None:
     (tmp_path / "large.yaml").write_text(
         HELLO[: HELLO.index("tool:")] + 'tool: { kind: noop, result: "{{ range(99999) | list }}" }'
     )
@@ -305,7 +305,7 @@ def test_a_timeline_is_drawn_to_scale_and_short_work_shows_in_long_waits() -> No
     assert said == "running, 1 lane at most side by side"
 
 
-def test_a_failed_run_says_what_the_error_knows(noetl: Run, tmp_path: Path) -> None:
+def test_a_failed_run_shows_the_details_of_its_error(noetl: Run, tmp_path: Path) -> None:
     error = "{ message: no rows, details: { seen: '{{ range(3) }}', wanted: ten } }"
     text = HELLO[: HELLO.index("workflow:")] + (
         "workflow:\n  - step: start\n    tool:\n      kind: noop\n      spec:\n        policy:\n"

@@ -46,7 +46,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 DOWN = Exit(UNREACHABLE, "no answer")
 
 
-def test_it_follows_to_the_end_and_looks_once_more() -> None:
+def test_following_ends_with_the_execution_after_one_more_request() -> None:
     ticks: list[int] = []
     Stack("running", "running", "completed").follow("1", None, lambda: ticks.append(1))
     assert len(ticks) == 3
@@ -56,19 +56,19 @@ def test_an_api_that_is_silent_for_a_moment_is_asked_again() -> None:
     Stack("running", DOWN, DOWN, "running", DOWN, "completed").follow("1", None, lambda: None)
 
 
-def test_an_api_that_stays_silent_ends_it() -> None:
+def test_an_unresponsive_api_ends_following() -> None:
     with pytest.raises(Exit, match="no answer"):
         Stack("running", DOWN).follow("1", None, lambda: None)
 
 
-def test_a_refusal_ends_it_at_once() -> None:
+def test_a_refusal_ends_following_at_once() -> None:
     stack = Stack(Exit(USAGE, "there is no execution 1"), "completed")
     with pytest.raises(Exit, match="there is no"):
         stack.follow("1", None, lambda: None)
 
 
 @pytest.mark.parametrize(("answers", "code"), [(("running",), TIMEOUT), (("running", Stopped("SIGTERM", 15)), 143)])
-def test_leaving_says_that_it_goes_on(answers: tuple[Answer, ...], code: int) -> None:
+def test_leaving_reports_that_the_execution_continues(answers: tuple[Answer, ...], code: int) -> None:
     with pytest.raises(Exit, match="continues") as left:
         Stack(*answers).follow("1", 5.0, lambda: None)
     assert left.value.code == code
@@ -100,7 +100,7 @@ def test_nothing_is_read_for_a_program_without_a_terminal(monkeypatch: pytest.Mo
     assert watch.silent
 
 
-def test_who_waits_for_a_limit_is_told_what_shows_its_holders(
+def test_a_wait_for_a_limit_shows_the_command_that_lists_its_holders(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: False, raising=False)
@@ -152,7 +152,7 @@ def busy() -> Iterator[Busy]:
         yield server
 
 
-def test_a_busy_api_is_asked_again_when_it_says(busy: Busy) -> None:
+def test_a_busy_api_is_retried_after_its_retry_after(busy: Busy) -> None:
     busy.refusals = 3
     began = time.monotonic()
     assert StackBackend(f"http://127.0.0.1:{busy.server_port}").api.start(path="x")["execution_id"] == "1"

@@ -28,7 +28,7 @@ def test_following_ends_at_the_timeout_and_the_execution_can_be_resumed(noetl: R
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
-def test_an_interrupted_run_goes_on_where_it_was(noetl: Run, tmp_path: Path, how: signal.Signals) -> None:
+def test_an_interrupted_run_continues_where_it_was(noetl: Run, tmp_path: Path, how: signal.Signals) -> None:
     with Command("run", "slow.yaml", cwd=tmp_path) as process:
         execution_id = when_two_are_done(tmp_path)
         process.send_signal(how)

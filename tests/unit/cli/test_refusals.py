@@ -29,7 +29,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_backfill_that_failed_says_how_it_goes_on(folder: Path) -> None:
+def test_a_failed_backfill_prints_the_command_that_continues_it(folder: Path) -> None:
     failing = PLAYBOOK.replace("team/report", "team/broken").replace("kind: noop", 'kind: noop, result: "{{ 1 / 0 }}"')
     (folder / "broken.yaml").write_text(failing)
     assert commands.run("register", "broken.yaml", "--on", "local", cwd=folder).returncode == 0
@@ -65,7 +65,7 @@ def test_a_backfill_that_failed_says_how_it_goes_on(folder: Path) -> None:
         ("run team/report --set n=x", ""),
     ],
 )
-def test_it_is_said_once(folder: Path, asked: str, said: str) -> None:
+def test_a_refusal_is_printed_once(folder: Path, asked: str, said: str) -> None:
     done = commands.run(*asked.split(), cwd=folder)
     assert done.returncode == 2
     told = [line for line in done.stderr.splitlines() if line.strip()]
@@ -74,7 +74,7 @@ def test_it_is_said_once(folder: Path, asked: str, said: str) -> None:
     assert len({line.partition(" ")[2] for line in told}) == len(told), told
 
 
-def test_what_a_trigger_cannot_start_is_said_once_with_what_to_do(folder: Path) -> None:
+def test_a_refused_delivery_is_printed_once_with_its_remedy(folder: Path) -> None:
     failing = PLAYBOOK.replace("team/report", "team/late").replace('"0 2 * * *"', '"0 2 * * *", payload: { n: "{{ 1 / 0 }}" }')
     (folder / "late.yaml").write_text(failing)
     assert commands.run("register", "late.yaml", cwd=folder).returncode == 0
@@ -88,6 +88,6 @@ def test_what_a_trigger_cannot_start_is_said_once_with_what_to_do(folder: Path) 
 @pytest.mark.parametrize(
     "asked", ["limits \udcff", "ls --path a\udcff", "triggers fire team/report schedule --idempotency-key \udcff"]
 )
-def test_an_argument_that_is_no_text_is_said_to_be_none(folder: Path, asked: str) -> None:
+def test_an_argument_that_is_not_text_is_refused(folder: Path, asked: str) -> None:
     done = commands.run(*asked.split(), cwd=folder)
     assert (done.returncode, done.stderr) == (2, f"argument {asked.split()[-1]!a} is not UTF-8 text\n")

@@ -60,7 +60,7 @@ def failed(local: LocalWiring, source: str, **more: Any) -> dict[str, Any]:
     return summary
 
 
-def test_a_playbook_is_told_of_a_failure(local: LocalWiring) -> None:
+def test_a_playbook_handles_a_failure(local: LocalWiring) -> None:
     local.control.link = "https://console.example.org/{execution_id}"
     summary = failed(local, fails("{ playbook: ops/alert }"))
     id = summary["execution_id"]
@@ -74,7 +74,7 @@ def test_a_playbook_is_told_of_a_failure(local: LocalWiring) -> None:
     assert told["link"] == f"https://console.example.org/{id}"
 
 
-def test_each_failed_end_is_told_once(local: LocalWiring) -> None:
+def test_each_failed_end_is_handled_once(local: LocalWiring) -> None:
     summary = failed(local, fails("{ playbook: ops/alert }"))
     id = summary["execution_id"]
     before = local.control.load(id).seq
@@ -95,7 +95,7 @@ def test_the_default_is_for_playbooks_that_say_nothing(local: LocalWiring) -> No
     assert len(local.control.index.heads(path="ops/alert")) == 1
 
 
-def test_what_handles_a_failure_is_not_handled_itself(local: LocalWiring) -> None:
+def test_the_failure_of_a_handler_is_not_handled(local: LocalWiring) -> None:
     broken = fails("{ playbook: ops/broken }", "ops/broken")
     register(local.control, broken)
     summary = failed(local, fails("{ playbook: ops/broken }"))
@@ -104,7 +104,7 @@ def test_what_handles_a_failure_is_not_handled_itself(local: LocalWiring) -> Non
     assert len(local.control.index.heads(path="ops/broken")) == 1
 
 
-def test_of_a_family_the_root_is_told_of(local: LocalWiring) -> None:
+def test_only_the_failure_of_the_root_of_a_family_is_handled(local: LocalWiring) -> None:
     register(local.control, fails("{ playbook: ops/alert }"))
     caller = HEAD % "team/caller" + "executor: { spec: { on_failure: { playbook: ops/alert } } }\n"
     summary = failed(local, caller + "workflow: [{ step: call, tool: { kind: playbook, path: team/job } }]\n")
@@ -122,7 +122,7 @@ def test_of_a_family_the_root_is_told_of(local: LocalWiring) -> None:
     )
 
 
-def test_what_ends_otherwise_is_no_failure(local: LocalWiring) -> None:
+def test_other_ends_are_not_handled_as_failures(local: LocalWiring) -> None:
     source = fails("{ playbook: ops/alert }").replace("{{ 1 / 0 }}", "fine")
     started = local.start(StartRequest(playbook=source))
     assert local.run(started.execution_id, timeout_s=30)
@@ -154,7 +154,7 @@ def test_a_handler_that_could_not_start_is_started_again(local: LocalWiring) -> 
     assert executions.summary(local.control, started["execution_id"])["result"][0]["execution_id"] == id
 
 
-def test_a_failure_that_was_redriven_is_not_told_again(local: LocalWiring) -> None:
+def test_a_redriven_failure_is_not_handled_again(local: LocalWiring) -> None:
     id = failed(local, fails("{ playbook: ops/later }"))["execution_id"]
     (refused,) = local.control.triggers.list_refused(0, 10)
     redrive(local.control, id, Redrive(None, {}, {}))
@@ -224,7 +224,7 @@ def test_a_webhook_may_need_a_credential_that_is_for_its_playbook_alone(tmp_path
         assert len(server.seen) == 1
 
 
-def test_a_topic_is_told_of_a_failure(local: LocalWiring) -> None:
+def test_a_failure_is_published_to_a_topic(local: LocalWiring) -> None:
     with mocked():
         topic = client("sns").create_topic(Name="alerts")["TopicArn"]
         queue = client("sqs").create_queue(QueueName="heard")["QueueUrl"]
@@ -262,13 +262,13 @@ def test_a_topic_is_a_playbook_of_one_task(local: LocalWiring) -> None:
         ("{ webhook: 'https://{{ keychain.x.y }}' }", "E205", "name the credential"),
     ],
 )  # fmt: skip
-def test_what_the_language_refuses(on_failure: str, code: str, says: str) -> None:
+def test_invalid_handlers_are_refused(on_failure: str, code: str, says: str) -> None:
     with pytest.raises(InvalidPlaybook) as refused:
         parse_playbook(fails(on_failure))
     assert (code, True) in [(d.code, says in f"{d.message} {d.hint}") for d in refused.value.diagnostics]
 
 
-def test_it_is_written_as_it_was_read() -> None:
+def test_a_handler_is_dumped_as_it_was_read() -> None:
     playbook = parse_playbook(fails("{ webhook: 'https://x', credential: hook }"))
     assert playbook.executor.on_failure == OnFailure(webhook="https://x", credential="hook")
     assert parse_playbook(dump(playbook)).executor == playbook.executor
@@ -295,7 +295,7 @@ def test_a_default_that_names_nothing(line: str) -> None:
 
 @pytest.mark.sized
 @pytest.mark.parametrize("named", ["ops/alert", "ops/nowhere"])
-def test_whatever_crashes_a_failure_is_handled_once(named: str) -> None:
+def test_a_failure_is_handled_once_despite_crashes(named: str) -> None:
     """A process dies before, and after, each call that an execution makes that fails."""
     points = 0
     for crash_after in (False, True):
@@ -325,7 +325,7 @@ def test_whatever_crashes_a_failure_is_handled_once(named: str) -> None:
     assert points >= 30
 
 
-def test_handlers_that_start_what_fails_come_to_an_end(local: LocalWiring) -> None:
+def test_handlers_that_start_failing_executions_do_not_loop(local: LocalWiring) -> None:
     again = "{ name: again, kind: playbook, path: team/job, detach: true }"
     handler = HEAD % "ops/again" + "workload: { failure: {} }\nworkflow: [{ step: tell, tool: " + again + " }]\n"
     register(local.control, handler)

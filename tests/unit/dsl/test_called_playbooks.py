@@ -35,7 +35,7 @@ def found(called: str) -> list[str]:
         ),
     ],
 )
-def test_what_no_playbook_can_be_called(called: str, said: str) -> None:
+def test_impossible_paths_and_versions_are_reported(called: str, said: str) -> None:
     assert any(said in one for one in found(called)), found(called)
 
 
@@ -52,9 +52,9 @@ def test_what_no_playbook_can_be_called(called: str, said: str) -> None:
         'path: team/a, version: "{{ workload.v }}"',
     ],
 )
-def test_what_is_called(called: str) -> None:
+def test_called_playbooks_are_found(called: str) -> None:
     assert found(called) == []
 
 
-def test_what_was_registered_before_this_was_looked_at_is_read() -> None:
+def test_playbooks_registered_before_this_check_are_still_read() -> None:
     assert parse_playbook(PLAYBOOK.format(called="path: team/a@"), programs=False).steps

@@ -247,7 +247,7 @@ def test_the_credential_of_a_program_is_an_argument() -> None:
 
 
 @pytest.mark.parametrize("key", ["ref", "secret_name", "key"])
-def test_a_keychain_option_of_another_kind_is_no_option(key: str) -> None:
+def test_a_keychain_option_of_another_kind_is_refused(key: str) -> None:
     text = HEAD + f"keychain: [{{name: k, kind: bearer, token: x, {key}x: y}}]\n" + WORKFLOW
     assert [e for e in found(text) if e.startswith("E110")]
 

@@ -22,13 +22,13 @@ def moving(source: str, target: str = INTO) -> str:
         (moving("{rows: []}", "{kind: snowflake, table: t}"), "'snowflake' is not a kind of target (task \"a_task\")", "one of postgres, duckdb, s3"),
     ],
 )  # fmt: skip
-def test_an_unknown_kind_is_told_with_the_nearest(text: str, message: str, hint: str) -> None:
+def test_an_unknown_kind_is_reported_with_the_nearest_one(text: str, message: str, hint: str) -> None:
     assert [(d.code, d.message, d.hint) for d in check(text)[1] if d.severity == "error"] == [("E118", message, hint)]
     assert parse_playbook(text, programs=False).steps  # it was registered before this was checked
 
 
 @pytest.mark.parametrize("source", ["{kind: '{{ workload.kind }}', query: q}", "{rows: '{{ workload.rows }}', format: csv}"])
-def test_what_a_template_gives_is_checked_when_it_runs(source: str) -> None:
+def test_the_value_of_a_template_is_checked_at_run_time(source: str) -> None:
     assert not [d for d in check(moving(source))[1] if d.severity == "error"]
 
 

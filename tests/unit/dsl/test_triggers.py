@@ -64,7 +64,7 @@ def test_a_trigger_without_a_name_gets_the_word_of_its_source() -> None:
     assert [t.name for t in triggers] == ["schedule", "schedule-2", "schedule-3"]
 
 
-def test_what_is_dumped_is_read_back() -> None:
+def test_dumped_triggers_are_read_back() -> None:
     whole = parse_playbook(
         playbook(
             'schedule: "0 2 * * *", timezone: Europe/Berlin, payload: { day: "{{ trigger.scheduled_at }}" }, enabled: false',
@@ -113,7 +113,7 @@ def test_what_is_dumped_is_read_back() -> None:
         ('schedule: "@daily", enabled: yes', "E112 enabled of trigger 0 must be true or false"),
     ],
 )
-def test_what_is_wrong(written: str, found: str) -> None:
+def test_mistakes_in_triggers_are_reported(written: str, found: str) -> None:
     assert any(found in one for one in wrong(written)), wrong(written)
 
 
@@ -122,6 +122,6 @@ def test_two_of_a_name_are_refused() -> None:
     assert found == '8:32 E115 triggers of executor has two named "a" (first at line 7) (rename one)'
 
 
-def test_what_trigger_does_not_have_is_said() -> None:
+def test_unknown_names_below_trigger_are_reported() -> None:
     (found,) = check(playbook('schedule: "@daily"').replace("trigger.kind", "trigger.knd"))[1]
     assert (found.code, found.message, found.hint) == ("W515", "trigger has no knd", 'did you mean "kind"?')

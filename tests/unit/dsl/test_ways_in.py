@@ -128,7 +128,7 @@ WRONG: dict[str, tuple[str, str]] = {
 
 
 @pytest.mark.parametrize("entry", WRONG)
-def test_what_is_wrong_is_told_where_it_is(entry: str) -> None:
+def test_mistakes_in_sources_are_reported_at_their_places(entry: str) -> None:
     at, says = WRONG[entry]
     with pytest.raises(InvalidPlaybook) as refused:
         triggers(text(entry))

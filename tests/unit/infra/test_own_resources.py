@@ -200,7 +200,7 @@ def test_what_is_not_the_stacks_own_is_open_as_its_parameter_says() -> None:
 
 
 @pytest.mark.parametrize("action", ["secretsmanager:GetSecretValue", "secretsmanager:PutSecretValue"])
-def test_what_signs_webhooks_is_read_by_their_function_alone(action: str) -> None:
+def test_only_the_hooks_function_reads_secrets_of_webhooks(action: str) -> None:
     secret = "arn:aws:secretsmanager:us-east-1:123456789012:secret:stack/{}-AbCdEf"
     assert not permits("WorkerFunction", action, secret.format("hooks/github"), {}, **EVERYTHING)
     assert permits("WorkerFunction", action, secret.format("api"), {}, **EVERYTHING) == action.endswith("GetSecretValue")
@@ -279,7 +279,7 @@ TYPES = {"buckets": "AWS::S3::Bucket", "queues": "AWS::SQS::Queue", "tables": "A
          "apis": "AWS::ApiGateway::RestApi"}  # fmt: skip
 
 
-def test_every_kind_names_what_is_tried_here_or_says_why_not() -> None:
+def test_every_kind_has_calls_to_try_or_a_reason() -> None:
     assert {*BUILT_IN, *FOR_LOOPS, *PLUGINS} == {*WAYS, *NAMES_NOTHING}, (
         "enter each kind in WAYS, or in NAMES_NOTHING with the reason"
     )

@@ -108,7 +108,7 @@ def test_what_is_too_long_for_a_url_is_an_error_of_the_author_that_says_where_to
         ("", None),
     ],
 )
-def test_how_long_to_wait_is_told_in_seconds(said: str, seconds: float | None) -> None:
+def test_retry_after_is_in_seconds(said: str, seconds: float | None) -> None:
     found = statuses.waits_of({"retry-after": said, "date": "Wed, 21 Oct 2026 07:26:30 GMT"})
     assert found == ({} if seconds is None else {"retry_after": seconds})
 
@@ -195,7 +195,7 @@ def test_data_by_content_type(http: Http, server: Server, content_type: str, bod
 
 
 @pytest.mark.parametrize("body", [b"{", b"[NaN]", b"[" * 100_000, b'"\\ud800"', b"1" * 5000, b"\xff"])
-def test_what_says_it_is_json_and_is_not_is_a_parse_error(http: Http, server: Server, body: bytes) -> None:
+def test_invalid_json_with_a_json_content_type_is_a_parse_error(http: Http, server: Server, body: bytes) -> None:
     outcome = http(server.base + "/raw", method="POST", params={"type": "application/json"}, body=body)
     assert kind(outcome) == "parse" and outcome.helpers["http"]["status"] == 200
 

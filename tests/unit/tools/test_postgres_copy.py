@@ -153,7 +153,7 @@ def test_a_replacement_is_one_transaction(copy: Copy, items: Items) -> None:
         ({"from": {"kind": "result_ref", "store": "s3", "key": "1/x.csv", "format": "avro"}}, "schema", "avro"),
     ],
 )
-def test_what_cannot_be_copied_changes_nothing(copy: Copy, items: Items, said: dict[str, Any], expected: str, words: str) -> None:
+def test_a_failed_copy_changes_nothing(copy: Copy, items: Items, said: dict[str, Any], expected: str, words: str) -> None:
     outcome = copy({"into": "items", **said})
     assert kind(outcome) == expected and outcome.error and words in outcome.error.message, outcome.error
     assert items("SELECT count(*) FROM items") == [(0,)]

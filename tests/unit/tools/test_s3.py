@@ -71,7 +71,7 @@ def test_an_object_reads_as_what_it_is(bucket: str, key: str, content: bytes, mo
         ("json", b"1", 1),
     ],
 )
-def test_it_reads_as_the_author_says(bucket: str, form: str, content: bytes, data: Any) -> None:
+def test_format_decides_how_an_object_is_read(bucket: str, form: str, content: bytes, data: Any) -> None:
     put(bucket, "a.csv", content)
     assert Ran({"kind": "s3", "uri": f"s3://{bucket}/a.csv", "format": form}).result["data"] == data
 
@@ -120,7 +120,9 @@ def test_binary_is_a_reference_and_a_copy_of_it_is_the_same(bucket: str) -> None
     ],
     ids=lambda each: None if isinstance(each, dict) else each,
 )
-def test_what_cannot_be_read_says_why(bucket: str, inputs: dict[str, Any], kind: str, code: str | None) -> None:
+def test_an_unreadable_object_is_an_error_with_the_reason(
+    bucket: str, inputs: dict[str, Any], kind: str, code: str | None
+) -> None:
     put(bucket, "a.txt", b"not json")
     put(bucket, "b.bin", b"\xff\xfe\x00")
     error = Ran({"kind": "s3", "bucket": bucket, **inputs}).error
@@ -172,7 +174,7 @@ def test_a_value_is_written_as_its_key_says(
 @pytest.mark.parametrize(
     "bad", [{"metadata": {"a": "x\ny"}}, {"metadata": {"a": "ü"}}, {"metadata": {"a b": "x"}}, {"metadata": {"a\r\nX": "x"}}, {"content_type": "text/\nx"}]
 )  # fmt: skip
-def test_what_no_header_can_be_is_said_before_anything_is_sent(bucket: str, bad: dict[str, Any]) -> None:
+def test_an_invalid_header_is_refused_before_any_request(bucket: str, bad: dict[str, Any]) -> None:
     refused = [
         Ran({"kind": "s3", "bucket": bucket, "key": "a", **more, **bad}).error
         for more in ({"action": "put", "data": 1}, {"action": "copy", "source": "s3://x/y"})

@@ -125,7 +125,7 @@ def test_it_runs_in_a_scratch_folder_that_is_wiped(tmp_path: Path) -> None:
     assert tmp_path.exists()
 
 
-def test_standard_input_is_what_it_is_given() -> None:
+def test_stdin_is_passed_to_the_command() -> None:
     assert run(["cat"], stdin="a\nb").result["stdout"] == "a\nb"
     assert run(["cat"], {"output": "json"}, stdin={"a": [1]}).result["data"] == {"a": [1]}
     large = "x" * 2_000_000
@@ -169,7 +169,7 @@ def test_an_exit_code_is_an_error(script: str, kind: str, code: int, said: str) 
     assert failed.helpers["shell"]["exit_code"] == code
 
 
-def test_codes_that_are_said_to_be_fine_are_no_errors() -> None:
+def test_accepted_exit_codes_are_not_errors() -> None:
     assert run("exit 3", {"ok_codes": [0, 3]}).result["exit_code"] == 3
     assert error(run("true | false", shell="bash"))[1] == 1
     assert error(run(["nowhere-to-be-found"]))[:2] == ("not_found", "FileNotFoundError")
@@ -228,7 +228,7 @@ def test_what_leaves_the_group_holds_no_thread_and_no_pipe_of_the_worker() -> No
     assert (set(threading.enumerate()), len(list(Path("/proc/self/fd").iterdir()))) == before and len(lines) == said
 
 
-def test_what_leaves_the_group_and_reads_nothing_holds_nothing_either() -> None:
+def test_a_process_outside_the_group_that_reads_nothing_holds_no_worker() -> None:
     before = set(threading.enumerate())
     left = run("env -i setsid sleep 60 <&0 & echo $!; exit 0", stdin="x" * 1_000_000)
     try:

@@ -34,7 +34,7 @@ def test_a_failed_row_may_be_marked(uri: str, db: psycopg.Connection[Any]) -> No
     assert db.execute("SELECT name FROM items WHERE id = 2").fetchone() == ("it's 100 % bad",)
 
 
-def test_a_loop_that_fails_gives_back_what_it_did_not_run(uri: str, db: psycopg.Connection[Any]) -> None:
+def test_a_failed_loop_releases_rows_that_it_did_not_run(uri: str, db: psycopg.Connection[Any]) -> None:
     run = claiming(uri, fail_at(4), mode="sequential")
     run.handle()
     assert run.last.data["error"]["message"] == "no 4"

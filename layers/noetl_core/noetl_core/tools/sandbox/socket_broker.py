@@ -249,7 +249,7 @@ class _Call:
             six = ipaddress.IPv6Address(address[8:24])
             reached = six.ipv4_mapped or six
         else:
-            raise OSError(errno.EAFNOSUPPORT, "no address of IPv4 or IPv6")
+            raise OSError(errno.EAFNOSUPPORT, "not an address of IPv4 or IPv6")
         if self._addresses.reason(reached, port) is not None:
             raise PermissionError(errno.EPERM, "out of bounds")
 
