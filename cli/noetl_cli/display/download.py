@@ -151,7 +151,7 @@ def _pieces(api: Api, execution_id: str, ref: Mapping[str, Any]) -> Iterator[byt
         yield piece
         start = answer["next"]
     if ref.get("checksum") not in (None, f"sha256:{digest.hexdigest()}"):
-        raise Exit(FAILED, f"the object {ref['key']} is not what was stored when the reference was made: its checksum differs")
+        raise Exit(FAILED, f"the object {ref['key']} is not what was stored when the reference was made: its checksum is another")
 
 
 def whole(api: Api, execution_id: str, value: Any) -> Any:

@@ -112,8 +112,8 @@ def test_the_text_keeps_its_comments_and_its_quotes() -> None:
         (selecting("[{next: 5}]"), 'E112 next in output_select of step "a" must be a path, not a number'),
         (selecting("[{'next-page': data.next}]"), 'E115 "next-page" cannot name a part of the result of step "a"'),
         (selecting(f"[{NEXT}, {{next: data.other}}]"), 'E114 output_select of step "a" names two things next'),
-        (selecting("[{status: data.status}]", "a.status"), 'E114 status in output_select of step "a" is also a field of what http gives'),
-        (selecting("[{body: data.text}]", "a.body"), 'E114 body in output_select of step "a" is also a field of what http gives'),
+        (selecting("[{status: data.status}]", "a.status"), 'E114 status in output_select of step "a" is also a field of the result of http'),
+        (selecting("[{body: data.text}]", "a.body"), 'E114 body in output_select of step "a" is also a field of the result of http'),
         (
             selecting(f"[{NEXT}]", more=f"loop: {{in: [1], iterator: x}}\n{TO_B}"),
             'E114 next in output_select of step "a" is a part of one result, and its loop gives a list of results',
