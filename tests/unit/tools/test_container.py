@@ -184,7 +184,7 @@ def test_in_a_loop_no_more_run_than_may(slow: Any) -> None:
         ({"env": {"A": 1}}, "need `container`"),
         ({"container": "main", "command": "python x.py"}, "list of words"),
         ({"container": "main", "command": []}, "list of words"),
-        ({"container": "main", "env": {"A-B": 1}}, "no name of a variable"),
+        ({"container": "main", "env": {"A-B": 1}}, "not the name of a variable"),
         ({"container": "main", "env": {"NOETL_ATTEMPT": 9}}, "begins with NOETL_"),
         ({"container": "main", "env": {"A": [1]}}, "tojson"),
         ({"container": "main", "env": {"A": "x" * 9000}}, "ECS takes 8,192"),

@@ -54,7 +54,7 @@ class Node:
         self.rewritten = False
         """If true, the value differs from the text, because an accepted spelling was replaced."""
         self.shared = False
-        """An alias stands for it somewhere."""
+        """True if an alias refers to it."""
 
     @property
     def kind(self) -> Literal["mapping", "list", "scalar"]:

@@ -60,7 +60,7 @@ class LoopChunks:
         return self._stored(node.loop, plan.after(node.next, seconds), node.items, node.ctx, node.iter)
 
     def _stored(self, loop: Loop, plan: LoopPlan, items: Sequence[Any], ctx: CtxLayer, outer: dict[str, Any]) -> LoopPlan:
-        """Store the slices of `items` and the view of the templates. Return the plan with where chunks find them."""
+        """Store the slices of `items` and the view of the templates. Return the plan, with the places where chunks find them."""
         activation, results = self._activation, self._activation.values.results
         run = activation.execution_id, activation.step_run
         if activation.claimed_at > 0:
