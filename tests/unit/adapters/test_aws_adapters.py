@@ -230,6 +230,7 @@ class TestRequests:
 class TestPartitionsOfTheIndex:
     """More of them than before, over the same table."""
 
+    @pytest.mark.nightly
     def test_heads_of_before_are_listed_and_move_when_they_are_written_again(self) -> None:
         table = make_table("CatalogTable")
         few, many = (DynamoExecutionIndex(table, FakeClock(), partitions=n) for n in (8, 32))

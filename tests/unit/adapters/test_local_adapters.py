@@ -374,6 +374,7 @@ gc.freeze()
 """
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("durable", ["process", "power"])
 @pytest.mark.parametrize(("rows", "is_left"), [(20, True), (600, False)])
 def test_a_process_that_ends_leaves_a_short_log_and_copies_a_long_one(

@@ -9,6 +9,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from noetl_core.observe.report import report
 from noetl_core.service.operations.every import Operations
 from tests.golden import logs
@@ -77,6 +79,7 @@ def test_what_values_and_names_say_is_text(noetl: Run, tmp_path: Path) -> None:
     assert noetl("report", "@last", "-o", "nowhere/out.html").returncode == 3
 
 
+@pytest.mark.nightly
 def test_a_thousand_steps_fit_into_a_megabyte(noetl: Run, tmp_path: Path) -> None:
     steps = "".join(
         f"  - {{ step: step_{n}, tool: {{ kind: noop, result: \"{{{{ 'x' * 300 }}}}\" }}, next: {{ arcs: [{{ step: step_{n + 1} }}] }} }}\n"

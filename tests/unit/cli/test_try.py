@@ -109,6 +109,7 @@ def test_without_a_call_only_the_inputs_are_shown(tried: Any) -> None:
     assert json.loads(tried("each/double@2", "--dry").stdout) == {"inputs": {"result": 0}, "undefined": []}
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("place", "code", "message"),
     [

@@ -37,6 +37,7 @@ def get(long: tuple[LocalWiring, str], monkeypatch: pytest.MonkeyPatch) -> Decod
     return Decoded(*long, monkeypatch)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("query", [{"rows": "500"}, {"rows": "2000"}, {"step": "a"}, {"begin": "0"}, {"end": "9999999"}])
 def test_a_timeline_of_a_long_execution_reads_no_more_than_its_bound(get: Decoded, query: dict[str, str]) -> None:
     line = get("timeline", **query)

@@ -76,6 +76,7 @@ def test_every_folder_of_tests_stands_in_the_map() -> None:
     assert [name for name in (*folders, *alone) if f"`{name}`" not in text] == []
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("code", "tests"), ROWS, ids=[code for code, _ in ROWS])
 def test_the_tests_of_a_row_are_there_and_import_what_it_names(code: str, tests: list[str]) -> None:
     """Or what imports it."""

@@ -74,6 +74,7 @@ def test_a_boundary_that_the_log_does_not_hold_is_refused(ask_function: ModuleTy
     assert (state.seq, len(state.runs)) == (0, 1)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "odd",
     [

@@ -88,6 +88,7 @@ def test_an_empty_folder_and_the_wheel_are_enough_to_run_a_playbook(wheel: Path,
     assert (status.returncode, status.stderr.strip().partition(" (")[0]) == (3, "no stack is up here")
 
 
+@pytest.mark.nightly
 def test_a_program_runs_a_playbook_out_of_the_wheel(wheel: Path, tmp_path: Path) -> None:
     text = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: a, path: a }\nworkflow: [{ step: a, tool: { kind: noop, result: [1] } }]\n"
     code = f"import noetl_core; print(noetl_core.__file__); print(noetl_core.run({text!r}).result)"

@@ -13,6 +13,7 @@ from tests.mistakes.cases import PAGE, Case, cases, findings, outcome, page
 CASES = cases()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.mistake)
 def test_a_mistake_is_found_as_its_entry_says(case: Case) -> None:
     found = findings(case.play)

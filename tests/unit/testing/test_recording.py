@@ -107,6 +107,7 @@ def written(test: Test, folder: Path) -> Path:
     return file
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", CASES)
 def test_a_recorded_test_replays(name: str, tmp_path: Path) -> None:
     workflow, tools, acts = CASES[name]

@@ -175,6 +175,7 @@ def test_in_a_loop_no_more_run_than_may(slow: Any) -> None:
     local.close()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("inputs", "says"),
     [

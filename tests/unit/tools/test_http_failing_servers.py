@@ -170,6 +170,7 @@ def test_one_client_serves_many_threads(http: Http, server: Server) -> None:
     assert sorted(found, key=str) == sorted((str(n) for n in range(20)), key=str)
 
 
+@pytest.mark.nightly
 def test_megabytes_are_sent_whole(http: Http, server: Server) -> None:
     rows = [{"n": n, "text": "ü" * 40} for n in range(40_000)]
     assert http(server.base + "/send", method="POST", json={"rows": rows}, timeout_s=60).status == "ok"
