@@ -51,13 +51,13 @@ def test_it_has_what_failed_and_what_took_longest_and_counts_the_others(get: Dec
     line = get("timeline", rows="500")
     failed = [span for span in line["spans"] if span["status"] == "error"]
     assert [span["step"] for span in failed] == ["b"]
-    (slow,) = (span for span in line["spans"] if span["duration_ms"] > 400)
-    assert slow["step"] == "a"
+    slow = [span for span in line["spans"] if span["duration_ms"] > 400]
+    assert "a" in {span["step"] for span in slow}
     assert line["rows"]["kept"] == MOST + 1
     cells = line["ended"]["cells"]
     assert sum(ended for _, ended, *_ in cells) == WITH_START
     assert sum(failed for _, _, failed, *_ in cells) == 1
-    assert max(longest for *_, longest in cells) == slow["duration_ms"]
+    assert max(longest for *_, longest in cells) == max(span["duration_ms"] for span in slow)
     assert len(cells) <= 128
 
 
