@@ -1,4 +1,5 @@
-"""Mappings inside inputs of tools whose keys are known: `sources` and `attach` of `duckdb`, `files` of `http`."""
+"""Inputs of tools whose parts are known: `sources` and `attach` of `duckdb`, `copy` of `postgres`, `files` of `http`, `until` of
+`wait`, `schema` of `callback` and `llm`."""
 
 from __future__ import annotations
 
@@ -6,8 +7,12 @@ from collections.abc import Mapping
 from typing import Final
 
 from noetl_core.dsl.fields.kind import words
+from noetl_core.dsl.fields.kinds.data import COPY
 from noetl_core.dsl.reading.load import Node
 from noetl_core.dsl.reading.reader import Reader
+from noetl_core.expr import is_template
+from noetl_core.values.instants import from_text
+from noetl_core.values.json_schema import BadSchema, check_schema
 
 ATTACHED: Final = words("auth database tables queries")
 """The keys of an entry of `attach`."""
@@ -17,17 +22,42 @@ _CONTENT: Final = words("content base64 json")
 
 
 def check_nested(r: Reader, kind: str, entries: Mapping[str, Node], what: str) -> None:
-    """Report unknown keys in these mappings, and a source that is one row where a file is meant."""
+    """Report unknown keys in these mappings, a source that is one row where a file is meant, a copy into no table, an
+    instant that is none, and a schema outside the subset."""
     if kind == "duckdb":
         for name, entry in _below(entries.get("attach")):
             if isinstance(entry.value, dict):
                 r.keys(entry, ATTACHED, f"attach.{name} of {what}")
         for name, entry in _below(entries.get("sources")):
             _source(r, name, entry, what)
+    elif kind in ("callback", "llm"):
+        _schema(r, entries.get("schema"), what)
+    elif kind == "wait":
+        _instant(r, entries.get("until"), what)
+    elif kind == "postgres" and (copy := entries.get("copy")) is not None and isinstance(copy.value, dict):
+        given = copy.value.keys()
+        if "from" in given and "into" not in given and given <= COPY.keys:
+            r.missing(copy, "into", f"copy of {what} has from without into", "into: the table to fill")
     elif kind == "http":
         for name, entry in _below(entries.get("files")):
             if isinstance(entry.value, dict) and _CONTENT & entry.value.keys():
                 r.keys(entry, FILE, f"files.{name} of {what}")
+
+
+def _instant(r: Reader, node: Node | None, what: str) -> None:
+    if node is not None and isinstance(node.value, str) and not is_template(node.value):
+        try:
+            from_text(node.value)
+        except ValueError:
+            r.report("E112", node, f"until of {what} is not an instant", "write 2026-12-24T18:00:00Z")
+
+
+def _schema(r: Reader, node: Node | None, what: str) -> None:
+    if node is not None and isinstance(node.value, dict) and not any(is_template(each.value) for each in node.scalars()):
+        try:
+            check_schema(node.plain(), f"schema of {what}")
+        except BadSchema as wrong:
+            r.report("E128", node.at(wrong.path), str(wrong))
 
 
 def _below(node: Node | None) -> list[tuple[str, Node]]:
