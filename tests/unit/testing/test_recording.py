@@ -173,3 +173,17 @@ def test_the_trigger_of_an_execution_is_recorded(tmp_path: Path) -> None:
     assert seen.result == "new 5"
     (case,) = read(written(record(recorded(seen, HEAD + flow), "a", "flow.yaml", Way(), "flow.values"), tmp_path))
     assert (run_case(case).findings, (case.scene.trigger or {})["event"]["text"]) == ((), "{{ no.template }}")
+
+
+def test_a_query_over_rows_that_a_template_gives_is_not_scripted(tmp_path: Path) -> None:
+    """So a rehearsal notices a mistake in its SQL."""
+    flow = FETCH + (
+        "    next: { arcs: [{ step: sum }] }\n  - step: sum\n"
+        "    tool: { kind: duckdb, sources: { rows: '{{ fetch.data }}' }, command: SELECT sum(n) AS n FROM rows }\n"
+    )
+    (tmp_path / "flow.yaml").write_text(HEAD + flow)
+    seen = play(Scene(tmp_path / "flow.yaml", tools={"fetch": {"ok": {"data": [{"n": 4}, {"n": 5}]}}}))
+    test = record(recorded(seen, HEAD + flow), "a", "flow.yaml", WAYS[0], "flow.values")
+    (case,) = read(written(test, tmp_path))
+    assert (list(case.scene.tools), run_case(case).findings) == (["fetch.page"], ())
+    assert run_case(case, (HEAD + flow).replace("sum(n)", "max(n)")).findings
