@@ -10,6 +10,7 @@
   seen with what a test expects.
 * `simulation` kills the worker after each call of a tool, and finds the calls that are made twice. `rehearsal` plays recorded
   executions with another version of their playbook.
+* `contracts` has the tests that adapters of the ports pass.
 
 Nothing here is loaded by `noetl run`, and no Lambda function has it. `run` and `Played` are loaded at their first use.
 """
