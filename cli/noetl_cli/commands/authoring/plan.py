@@ -120,7 +120,7 @@ def past_run(api: Api, id: str) -> PastRun:
             step["runs"],
             seconds.get(name, 0.0),
             cost["steps"][name]["cost"] if name in cost["steps"] else 0.0,
-            (step.get("loop") or {}).get("total"),
+            step["loop"]["total"] if "loop" in step else None,
             retries.get(name, 0),
         )
         for name, step in summary["steps"].items()
