@@ -8,6 +8,7 @@ from typing import Final
 
 from noetl_core.dsl.fields.kind import words
 from noetl_core.dsl.fields.kinds.data import COPY
+from noetl_core.dsl.reading.diagnostics import close
 from noetl_core.dsl.reading.load import Node
 from noetl_core.dsl.reading.reader import Reader
 from noetl_core.expr import is_template
@@ -18,6 +19,8 @@ ATTACHED: Final = words("auth database tables queries")
 """The keys of an entry of `attach`."""
 FILE: Final = words("content base64 json filename content_type")
 """The keys of a file in a form, unless it is a reference."""
+AUTH_TYPES: Final = words("basic bearer header query oauth2 aws")
+"""The types of credentials of `http`."""
 _CONTENT: Final = words("content base64 json")
 
 
@@ -28,6 +31,8 @@ def check_nested(r: Reader, kind: str, entries: Mapping[str, Node], what: str) -
         for name, entry in _below(entries.get("attach")):
             if isinstance(entry.value, dict):
                 r.keys(entry, ATTACHED, f"attach.{name} of {what}")
+                if not {"tables", "queries"} & entry.value.keys() and entry.value.keys() <= ATTACHED:
+                    r.missing(entry, "tables", f"attach.{name} of {what} has no tables or queries", "tables: the tables to read")
         for name, entry in _below(entries.get("sources")):
             _source(r, name, entry, what)
     elif kind in ("callback", "llm"):
@@ -39,6 +44,7 @@ def check_nested(r: Reader, kind: str, entries: Mapping[str, Node], what: str) -
         if "from" in given and "into" not in given and given <= COPY.keys:
             r.missing(copy, "into", f"copy of {what} has from without into", "into: the table to fill")
     elif kind == "http":
+        _auth(r, entries.get("auth"), what)
         for name, entry in _below(entries.get("files")):
             if isinstance(entry.value, dict) and _CONTENT & entry.value.keys():
                 r.keys(entry, FILE, f"files.{name} of {what}")
@@ -50,6 +56,15 @@ def _instant(r: Reader, node: Node | None, what: str) -> None:
             from_text(node.value)
         except ValueError:
             r.report("E112", node, f"until of {what} is not an instant", "write 2026-12-24T18:00:00Z")
+
+
+def _auth(r: Reader, node: Node | None, what: str) -> None:
+    """Report a misspelt type of a credential; other types may be those of stored credentials."""
+    kind = node.get("type") if node is not None else None
+    if kind is None or not isinstance(kind.value, str) or is_template(kind.value) or kind.value.lower() in AUTH_TYPES:
+        return
+    if near := close(kind.value, AUTH_TYPES):
+        r.report("E113", kind, f'type in auth of {what} cannot be "{kind.value}"', f'did you mean "{near}"?')
 
 
 def _schema(r: Reader, node: Node | None, what: str) -> None:
