@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import json
 import random
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from noetl_cli.commands.authoring.plan import past_run
+from noetl_core.api.app import Api as Served
 from noetl_core.dsl.parse import parse_playbook
 from noetl_core.planning.changes import changes
 from noetl_core.planning.forecast import PastRun, forecast
 from noetl_core.planning.structure import Range
+from noetl_core.runtime.local import LocalWiring
+from noetl_core.service.api_service import Service
 from noetl_core.service.operations.base import Operations, cursor_key
 from noetl_core.testing import run
 from tests.commands import in_process
+from tests.served import served
 
 TEXT = """apiVersion: noetl.io/v2
 kind: Playbook
@@ -155,3 +160,10 @@ def test_the_command_learns_from_the_local_store(tmp_path: Path, monkeypatch: py
     assert found["changes"] == [{"how": "added", "what": "step each"}, {"how": "removed", "what": "step all"}]
     text = in_process("plan", "flow.yaml", *store, "--base", "old.yaml", "--set", "items=[1, 2]").stdout
     assert "+ step each\n- step all\n" in text and "each: 2 iterations, as the payload says" in text
+    with closing(LocalWiring(tmp_path / "runs.db")) as wiring:
+        service = Service(lambda: wiring.control, cursor_key(lambda: wiring.control), {"name": "test"}, rights=lambda *_: True)
+        with served(Served(service)) as url:
+            over_the_api = json.loads(
+                in_process("plan", "flow.yaml", "--on", url, "--base", "old.yaml", "--output", "json").stdout
+            )
+    assert over_the_api == found
