@@ -31,6 +31,7 @@ MODULES: Final = {
     "replay": ("replay", "diff"),
     "authoring.rehearse": ("rehearse", "bisect"),
     "authoring.simulate": ("simulate",),
+    "authoring.plan": ("plan",),
     "authoring.dev": ("dev",),
     "authoring.try_task": ("try",),
     "operate": ("resume", "cancel", "redrive", "pause", "signal", "callback"),

@@ -8,7 +8,7 @@
 * `log` reads and writes logs. `playbooks` finds and caches playbook texts.
 * `tools` run the tasks of playbooks. `observe` has the pure part of the views.
 * `adapters` implement the ports on AWS and on one machine; `aws` has the clients of AWS's services. `runtime` connects services
-  and adapters. `testing` tests playbooks in this process; no other package imports it.
+  and adapters. `planning` forecasts executions. `testing` tests playbooks in this process; no other package imports it.
 * `python_code` compiles the program text of tasks, for validation and for the process of a task. It stands alone, because that
   process loads nothing else.
 

@@ -14,9 +14,9 @@ from noetl_core.engine.records import Ask, Event, StreamId
 from noetl_core.log.codec import decode_command, encode_ask
 from noetl_core.ports import Unavailable
 from noetl_core.runtime import control_wiring
+from noetl_core.testing.contracts.event_store import commit
 from noetl_core.values.instants import SECOND
 from tests.contract.aws import bodies
-from tests.contract.event_store import commit
 from tests.unit.functions.conftest import Context, Function
 
 CHAIN = """

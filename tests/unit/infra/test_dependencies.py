@@ -109,7 +109,7 @@ def _imported(folder: str) -> Mapping[str, str]:
 @pytest.mark.parametrize(
     ("folders", "declared"),
     [
-        (["layers/noetl_core/noetl_core", "functions"], (RUNTIME - COMMAND_LINE) | SQL),
+        (["layers/noetl_core/noetl_core", "functions"], (RUNTIME - COMMAND_LINE) | SQL | LOADS_THE_PLUGIN),
         (["cli"], RUNTIME | LOADS_THE_PLUGIN),
         (["infra"], RUNTIME | STACK),
         (["tests", "bench"], RUNTIME | STACK | DEVELOPMENT),

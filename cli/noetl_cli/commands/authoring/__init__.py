@@ -2,6 +2,6 @@
 
 `new` writes a playbook from a template, `fmt` formats playbooks, `migrate` rewrites older dialects, `author` has validate, schema
 and completion. `testing` runs tests, `record` makes them of executions, `rehearse` (and bisect) plays executions again,
-`simulate` kills workers, `try_task` calls one task, and `dev` does several of these after each change. Commands that run or look
-at executions are not here.
+`plan` forecasts times and costs, `simulate` kills workers, `try_task` calls one task, and `dev` does several of these after each
+change. Commands that run or look at executions are not here.
 """

@@ -41,6 +41,9 @@ ENVIRONMENT: Final = words("env environ secrets secret")
 EVENT_ATTRIBUTES: Final = words("name status result error loop step run_id")
 OUTPUT: Final = words("status data result error")
 TRIGGER_FIELDS: Final = words("kind name id scheduled_at previous_at event")
+ERROR_ATTRIBUTES: Final = words("kind message retryable code details")
+_WORDS: Final = {"null": "none", "nil": "none", "undefined": "is defined"}
+"""Words of other languages, with what to write here."""
 ITER_ALWAYS: Final = words("index parent")
 
 
@@ -293,7 +296,7 @@ def _check_scalar(bound: Names, scalar: Node, scope: Scope) -> None:
     if not reported and scalar.value in lint.r.compiled:
         env = bound.shapes.roots if scope.env is None else scope.env
         for miss in misspelt(lint.r.compiled[scalar.value], env, bound.close):
-            lint.report_read("W515", scalar, miss.read, miss.message, miss.hint)
+            lint.report_read("W515", scalar, miss.read, miss.message, miss.hint, miss.name)
 
 
 def _judge(bound: Names, scope: Scope, path: tuple[str, ...]) -> tuple[str, str] | None:
@@ -318,6 +321,11 @@ def _judge(bound: Names, scope: Scope, path: tuple[str, ...]) -> tuple[str, str]
         return f'nothing binds "{root}" in {scope.where}', NO_ENVIRONMENT
     if root in WORKER or root in ("outcome", "event"):
         return f"{root} means nothing in {scope.where}", _elsewhere(root)
+    if root in _WORDS:
+        return f'nothing binds "{root}" in {scope.where}', f"write {_WORDS[root]}"
+    if root == "error" and path[1:2] and path[1] in ERROR_ATTRIBUTES and scope.roots & {"outcome", "event"}:
+        owner = "outcome" if "outcome" in scope.roots else "event"
+        return f'nothing binds "error" in {scope.where}', f"write {owner}.{'.'.join(path)}"
     near = bound.suggest(root, _binding(bound, scope) | scope.roots | scope.tasks)
     if not near and not bound.declares_inputs:
         return None
@@ -362,6 +370,8 @@ def _below(bound: Names, scope: Scope, path: tuple[str, ...]) -> tuple[str, str]
         return f"event has no {name}", suggest(name, EVENT_ATTRIBUTES) or it_has(EVENT_ATTRIBUTES)
     if known is None or name in known:
         return None
+    if f"{root}.{name}" in known:
+        return f"nothing binds {root}.{name}", f"set_{root} names the key alone: {name}, not {root}.{name}"
     return f"nothing binds {root}.{name}", bound.suggest(name, known) or hint
 
 
