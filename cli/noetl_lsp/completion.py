@@ -14,7 +14,7 @@ from noetl_lsp.cursor import At, typing
 from noetl_lsp.keys import Key, Keys
 from noetl_lsp.model import Model
 from noetl_lsp.names import Name, Place
-from noetl_lsp.outline import MARK
+from noetl_lsp.outline import MARK, chunks
 from noetl_lsp.symbols import Kind, Symbol
 from noetl_lsp.text import Span
 
@@ -71,8 +71,9 @@ def _named(names: Iterator[Name], span: Span) -> list[Item]:
 
 def _keys(text: str, at: At, span: Span, keys: Keys) -> Iterator[Item]:
     path = at.spot.path[:-1]
-    node = at.tree.at(path)
-    there = {key for key in (node.value if node is not None and isinstance(node.value, dict) else ()) if MARK not in key}
+    trees = [chunk.tree for chunk in chunks(text) if chunk.index is None] if path == () else [at.tree]
+    nodes = [node for tree in trees if (node := tree.at(path)) is not None and isinstance(node.value, dict)]
+    there = {key for node in nodes for key in node.value if MARK not in key and key != _word_of(text, span)}
     colon = text[span[1] :].lstrip(" ").startswith(":")
     for rank, key in enumerate(sorted(keys.of_mapping(at.tree, path), key=lambda key: _order(key, path))):
         if key.name in there:
@@ -128,6 +129,10 @@ def about_kind(kind: str) -> tuple[str, str]:
     inputs = ", ".join(f"`{field.name}`" for field in known.fields if not field.same_as and field.effect)
     gives = f" Its result has {', '.join(f'`{name}`' for name in sorted(known.gives))}." if known.gives else ""
     return f"Tool `{kind}`. Inputs: {inputs}.{gives}", f"language/{known.page}".replace("language/../", "")
+
+
+def _word_of(text: str, span: Span) -> str:
+    return text[span[0] : span[1]]
 
 
 def _word(text: str, offset: int) -> Span:

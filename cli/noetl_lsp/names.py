@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final
 
 from noetl_core.dsl.lint.results import ALWAYS
@@ -13,7 +13,7 @@ from noetl_core.values.frozen import frozen
 from noetl_lsp import words
 from noetl_lsp.expressions import Cursor
 from noetl_lsp.model import Model, roots_at, shape
-from noetl_lsp.outline import Chunk, Part, chunk_at, chunks
+from noetl_lsp.outline import Part, chunk_at, chunks
 from noetl_lsp.symbols import NAMESPACES, Index, Kind, Symbol, index, step_of
 
 LONGEST_VALUE: Final = 60
@@ -158,9 +158,8 @@ class Place:
             yield from own.values()
             return
         known = self._shape(base, bound or {})
-        for name in (
-            sorted(views.names(frozenset(known.fields)) - ALWAYS) if known is not None and known.fields is not None else ()
-        ):
+        fields = frozenset() if known is None or known.fields is None else frozenset(known.fields)
+        for name in sorted(views.names(fields) - (ALWAYS if fields >= ALWAYS else frozenset())):
             if name not in own and known is not None:
                 own[name] = Name(name, "field", _of(known.get(name)), f"A field of `{base}`.", words.NAMES_PAGE)
         yield from own.values()
@@ -244,14 +243,4 @@ def _desc(text: str, name: str) -> str:
     if desc is not None and isinstance(desc.value, str):
         return desc.value
     tasks = index(text).tasks.get(name, ())
-    return listed(f"`{task.name or task.kind}`" for task in tasks)
-
-
-def listed(names: Iterable[str]) -> str:
-    """Return names separated by commas."""
-    return ", ".join(names)
-
-
-def chunk_of_step(text: str, name: str) -> Chunk | None:
-    """Return the chunk of a step."""
-    return next((chunk for chunk in chunks(text) if chunk.index is not None and step_of(chunk) == name), None)
+    return ", ".join(f"`{task.name or task.kind}`" for task in tasks)

@@ -159,9 +159,9 @@ def tests() -> dict[str, str]:
     return {name: _of_jinja(name, JINJA_TESTS) for name in sorted(TESTS) if name.isidentifier()}
 
 
-def _of_jinja(name: str, known: Mapping[str, Callable[..., Any]]) -> str:
+def _of_jinja(name: str, known: Mapping[str, Any]) -> str:
     """Return call and first sentence of a filter or test of Jinja2."""
-    run = known.get(name)
+    run: Callable[..., Any] | None = known.get(name)
     doc = inspect.getdoc(run) if run is not None else None
     if run is None or doc is None:
         return name
