@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -16,9 +15,10 @@ from noetl_lsp.model import Model
 from noetl_lsp.names import Name, Place
 from noetl_lsp.outline import MARK, chunks
 from noetl_lsp.symbols import Kind, Symbol
-from noetl_lsp.text import Span
+from noetl_lsp.text import Span, word_end, word_start
 
-_WORD: Final = re.compile(r"[\w.-]*")
+_SIGNS: Final = "_-."
+"""Signs in the keys and names of a playbook."""
 _MINOR: Final = ("The same as", "Accepted without effect")
 """Descriptions of keys that come last."""
 _OPTIONS: Final = COMMON_SPEC.union(*(kind.spec for kind in KINDS.values())) - {"result"}
@@ -50,11 +50,11 @@ def completions(text: str, offset: int, model: Model | None, keys: Keys) -> list
         return []
     if at.expression is not None:
         names = Place(text, offset, at.spot.path, model).names(at.expression)
-        span = (at.chunk.start + at.expression.start, _word_end(text, offset))
+        span = (at.chunk.start + at.expression.start, word_end(text, offset))
         return _named(names, span)
     span = _word(text, offset)
     if at.in_code:
-        span = (_name_start(text, offset), _word_end(text, offset))
+        span = (word_start(text, offset), word_end(text, offset))
         return _named(program_names(at), span) if text[span[0] - 1 : span[0]] != "." else []
     if at.spot.role == "key":
         return [*_keys(text, at, span, keys), *_values(text, offset, at, span, keys, model)]
@@ -73,7 +73,7 @@ def _keys(text: str, at: At, span: Span, keys: Keys) -> Iterator[Item]:
     path = at.spot.path[:-1]
     trees = [chunk.tree for chunk in chunks(text) if chunk.index is None] if path == () else [at.tree]
     nodes = [node for tree in trees if (node := tree.at(path)) is not None and isinstance(node.value, dict)]
-    there = {key for node in nodes for key in node.value if MARK not in key and key != _word_of(text, span)}
+    there = {key for node in nodes for key in node.value if MARK not in key and key != text[slice(*span)]}
     colon = text[span[1] :].lstrip(" ").startswith(":")
     for rank, key in enumerate(sorted(keys.of_mapping(at.tree, path), key=lambda key: _order(key, path))):
         if key.name in there:
@@ -131,27 +131,9 @@ def about_kind(kind: str) -> tuple[str, str]:
     return f"Tool `{kind}`. Inputs: {inputs}.{gives}", f"language/{known.page}".replace("language/../", "")
 
 
-def _word_of(text: str, span: Span) -> str:
-    return text[span[0] : span[1]]
-
-
 def _word(text: str, offset: int) -> Span:
-    start = offset
-    while start > 0 and (text[start - 1].isalnum() or text[start - 1] in "_-."):
-        start -= 1
-    if text[start:offset].startswith("-") and (text[start + 1 : start + 2] in ("", " ")):
+    """Return the span of the key or value around an offset, without the dash of a list."""
+    start = word_start(text, offset, _SIGNS)
+    if text[start:offset].startswith("-") and text[start + 1 : start + 2] in ("", " "):
         start += 1
-    found = _WORD.match(text, offset)
-    return start, offset if found is None else found.end()
-
-
-def _name_start(text: str, offset: int) -> int:
-    while offset > 0 and (text[offset - 1].isalnum() or text[offset - 1] == "_"):
-        offset -= 1
-    return offset
-
-
-def _word_end(text: str, offset: int) -> int:
-    while offset < len(text) and (text[offset].isalnum() or text[offset] == "_"):
-        offset += 1
-    return offset
+    return start, word_end(text, offset, _SIGNS)

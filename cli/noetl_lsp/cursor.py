@@ -9,7 +9,7 @@ from typing import Any, Final
 from noetl_core.dsl.kinds import KINDS
 from noetl_core.values.frozen import frozen
 from noetl_lsp.expressions import Cursor, expression_at
-from noetl_lsp.outline import MARK, Chunk, Spot, Tree, chunk_at, read_once, read_repaired
+from noetl_lsp.outline import LONGEST_CHUNK, MARK, Chunk, Spot, Tree, chunk_at, read_once, read_repaired
 
 _BARE: Final = re.compile(r"[\s-]*[\w.-]*")
 _UNQUOTED: Final = re.compile(r"((?:\s*- +)*\s*(?:[\w.-]+:\s+)?)([^'\"#{}]*\{[{%].*)", re.DOTALL)
@@ -52,7 +52,7 @@ def place(text: str, offset: int) -> At | None:
 def typing(text: str, offset: int) -> At | None:
     """Return the place at which something is typed: the key or value that the cursor is in, or begins."""
     chunk = chunk_at(text, offset)
-    if chunk is None:
+    if chunk is None or len(chunk.text) > LONGEST_CHUNK:
         return None
     local = offset - chunk.start
     for before, after in _readings(chunk.text, local):

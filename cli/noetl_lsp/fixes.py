@@ -76,17 +76,12 @@ def needs_migration(found: Diagnostic) -> bool:
 def _wrong_word(source: str, start: int, found: Diagnostic, meant: str) -> Span | None:
     """Return the word that a finding is about: the one most like the proposed word of those that its message names."""
     message = set(_WORDS.findall(found.message))
-    best: tuple[float, Span] | None = None
-    for word in _WORDS.finditer(source, start, start + REACH):
-        if word[0] == meant or word[0] not in message:
-            continue
-        ratio = difflib.SequenceMatcher(None, word[0], meant).ratio()
-        if best is None or ratio > best[0]:
-            best = ratio, word.span()
-    if best is None:
-        first = _WORDS.match(source, start)
-        return first.span() if first is not None and found.code in ("E110", "E113") else None
-    return best[1]
+    line = source.rfind("\n", 0, start) + 1
+    for begin, end in ((start, start + REACH), (line, start)):  # the place of a call is behind its name
+        words = [word for word in _WORDS.finditer(source, begin, end) if word[0] != meant and word[0] in message]
+        if words:
+            return max(words, key=lambda word: difflib.SequenceMatcher(None, word[0], meant).ratio()).span()
+    return None
 
 
 def _plain_end(text: Text, start: int) -> int:

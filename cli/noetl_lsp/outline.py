@@ -22,7 +22,7 @@ from noetl_lsp.text import Span
 
 MARK: Final = "\ue000"
 """Stands for what is typed next, where the text is read as if something were there."""
-LONGEST_CHUNK: Final = 512 * 1024
+LONGEST_CHUNK: Final = 128 * 1024
 """Characters of a chunk that is read; of a longer one, nothing is known."""
 REPAIRS: Final = 3
 """Lines of a chunk that may be left out."""
@@ -31,6 +31,7 @@ _PARSER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _ROOT_KEY: Final = re.compile(r"^(?:[A-Za-z_][\w.-]*|\"[^\"\n]*\"|'[^'\n]*')[ \t]*:(?=[ \t\r\n]|\Z)", re.MULTILINE)
 _ITEM: Final = re.compile(r"^( *)-(?=[ \r\n]|\Z)", re.MULTILINE)
 _UNREADABLE: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x85\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
+_OPEN_QUOTE: Final = re.compile(r"^[^\"\n]*(?:\"(?:[^\"\\\n]|\\.)*\"[^\"\n]*)*(\")(?:[^\"\\\n]|\\.)*$", re.MULTILINE)
 _LETTERS: Final = re.compile(r"[^\r\n]")
 
 
@@ -181,12 +182,20 @@ def read_repaired(text: str, is_step: bool) -> Tree:
         at = reading.read(text)
         if at is None:
             return reading.tree(broken=repair > 0)
+        if repair == 0 and (quoted := _open_quote(text, at)) is not None:
+            at = quoted
         end = next((i for i in (text.find("\n", at),) if i >= 0), len(text))
         start = text.rfind("\n", 0, at) + 1
         if not text[start:end].strip():
             break
         text = text[:start] + _LETTERS.sub(" ", text[start:end]) + text[end:]
     return reading.tree(broken=True)
+
+
+def _open_quote(text: str, before: int) -> int | None:
+    """Return the place of the first text in double quotes that stays open to the end of its line, if it begins before a place."""
+    found = _OPEN_QUOTE.search(text)
+    return found.start(1) if found is not None and found.start(1) <= before else None
 
 
 def _readable(text: str) -> str:
@@ -196,7 +205,7 @@ def _readable(text: str) -> str:
 
 def _wrong_place(error: yaml.MarkedYAMLError) -> int:
     """Return where the wrong line begins: of an unfinished scalar, its beginning."""
-    within = error.context is not None and error.context.startswith("while scanning")
+    within = error.context is not None and error.context.startswith(("while scanning", "while parsing a flow"))
     mark = error.context_mark if within and error.context_mark is not None else error.problem_mark
     return 0 if mark is None else int(mark.index)
 
@@ -273,6 +282,8 @@ class _Reading:
             node.spans.setdefault(event.value, span)
             self.spots.append(Spot("key", *span, (*node.path, event.value), node))
             return
+        if not self.stack:
+            return  # the chunk is no mapping
         style = event.style or None
         part = self._new(event, event.value, style)
         if event.anchor is not None:

@@ -12,7 +12,8 @@ Position = tuple[int, int]
 Span = tuple[int, int]
 """Offsets of the first character and of the one after the last."""
 
-WORD: Final = re.compile(r"\w+")
+LONGEST_WORD: Final = 256
+"""Characters of a word on each side of the cursor."""
 _LINE_END: Final = re.compile(r"\r\n|\n|\r")
 
 
@@ -77,13 +78,20 @@ class Text:
 
     def word(self, offset: int) -> Span:
         """Return the span of the word around an offset; an empty one if there is none."""
-        start = end = offset
-        while start > 0 and _in_word(self.source[start - 1]):
-            start -= 1
-        while end < len(self.source) and _in_word(self.source[end]):
-            end += 1
-        return start, end
+        return word_start(self.source, offset), word_end(self.source, offset)
 
 
-def _in_word(character: str) -> bool:
-    return character.isalnum() or character == "_"
+def word_start(text: str, offset: int, signs: str = "_") -> int:
+    """Return where the word begins that ends at an offset: letters, digits and `signs`, at most `LONGEST_WORD` of them."""
+    least = max(offset - LONGEST_WORD, 0)
+    while offset > least and (text[offset - 1].isalnum() or text[offset - 1] in signs):
+        offset -= 1
+    return offset
+
+
+def word_end(text: str, offset: int, signs: str = "_") -> int:
+    """Return where the word ends that begins at an offset."""
+    most = min(offset + LONGEST_WORD, len(text))
+    while offset < most and (text[offset].isalnum() or text[offset] in signs):
+        offset += 1
+    return offset
