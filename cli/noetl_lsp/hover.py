@@ -1,4 +1,4 @@
-"""What the thing under the cursor means: a key, a value, a name in a template or in a program."""
+"""Explains the thing under the cursor: a key, a value, a name in a template or in a program."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class Spot:
 
 
 class Tree:
-    """What was read of a chunk. `root` is a mapping of the playbook's root, with nothing but this chunk."""
+    """The nodes of a chunk. `root` is a mapping of the playbook's root, with nothing but this chunk."""
 
     __slots__ = ("_starts", "broken", "root", "spots")
 

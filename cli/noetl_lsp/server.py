@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import re
 import sys
 import time
@@ -30,7 +31,7 @@ from noetl_lsp.text import Span, Text
 from noetl_migrate import migrate
 from noetl_migrate.formatting import NotFormatted, formatted
 
-QUIET_S: Final = 0.03
+QUIET_S: Final = 0.02
 """Seconds without a change before a text is examined."""
 QUIET_S_PER_MB: Final = 1.0
 """Seconds that are added for each MB of text: examining a large one delays answers."""
@@ -206,7 +207,7 @@ def server(docs: str = "") -> Server:
 
 def run(docs: str) -> None:
     """Serve on standard input and output until the client closes them."""
-    output = sys.stdout.buffer
+    output = os.fdopen(os.dup(sys.stdout.fileno()), "wb")  # the server closes it
     with redirect_stdout(sys.stderr):  # whatever is printed must not get between messages
         server(docs).start_io(sys.stdin.buffer, output)
 

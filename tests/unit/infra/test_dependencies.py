@@ -62,7 +62,7 @@ STACK = names(PROJECT["project"]["optional-dependencies"]["stack"])
 SQL = names(PROJECT["project"]["optional-dependencies"]["sql"])
 """The parsers of SQL that lint uses if they are installed."""
 LSP = names(PROJECT["project"]["optional-dependencies"]["lsp"])
-"""What `noetl lsp` alone imports."""
+"""The packages that `noetl lsp` alone imports."""
 DEVELOPMENT = names(PROJECT["project"]["optional-dependencies"]["dev"])
 
 

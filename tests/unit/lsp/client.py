@@ -9,11 +9,11 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 from noetl_lsp.server import server
 
-TIMEOUT_S = 60
+TIMEOUT_S = 20
 DOCS = "https://docs.example.org/"
 CAPABILITIES: dict[str, Any] = {"textDocument": {"rename": {"prepareSupport": True}}}
 
@@ -29,7 +29,7 @@ class Refused(Exception):
 class Client:
     """One connection. `open` and `change` send texts, `ask` waits for an answer."""
 
-    def __init__(self, to_server: BinaryIO, from_server: BinaryIO) -> None:
+    def __init__(self, to_server: IO[bytes], from_server: IO[bytes]) -> None:
         self._out, self._in = to_server, from_server
         self._ids = count(1)
         self._versions: dict[str, int] = {}

@@ -34,10 +34,10 @@ def test_findings_are_those_of_validate_at_their_places(client: Client) -> None:
     found = client.found()
     assert [(one["code"], one["range"]["start"]["line"] + 1) for one in found] == [(d.code, d.line) for d in expected]
     client.change(ORDERS.replace("/📦/{{ iter.day.date }}", "/📦📦/{{ iter.dey.date }}"))
-    (found,) = client.found()
-    assert found["severity"] == 2
-    assert found["codeDescription"]["href"].endswith("language/lint/W515.md")
-    assert spanned(ORDERS.replace("/📦/{{ iter.day.date }}", "/📦📦/{{ iter.dey.date }}"), found["range"]) == "iter.dey.date"
+    (finding,) = client.found()
+    assert finding["severity"] == 2
+    assert finding["codeDescription"]["href"].endswith("language/lint/W515.md")
+    assert spanned(ORDERS.replace("/📦/{{ iter.day.date }}", "/📦📦/{{ iter.dey.date }}"), finding["range"]) == "iter.dey.date"
 
 
 def test_a_text_without_findings_and_one_that_is_no_playbook_have_none(client: Client) -> None:
