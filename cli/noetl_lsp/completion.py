@@ -14,7 +14,7 @@ from noetl_lsp.keys import Key, Keys
 from noetl_lsp.model import Model
 from noetl_lsp.names import Name, Place
 from noetl_lsp.outline import MARK, chunks
-from noetl_lsp.symbols import Kind, Symbol
+from noetl_lsp.symbols import CREDENTIAL_KEYS, Kind, Symbol
 from noetl_lsp.text import Span, word_end, word_start
 
 _SIGNS: Final = "_-."
@@ -23,7 +23,6 @@ _MINOR: Final = ("The same as", "Accepted without effect")
 """Descriptions of keys that come last."""
 _OPTIONS: Final = COMMON_SPEC.union(*(kind.spec for kind in KINDS.values())) - {"result"}
 """Options of tasks, which outer scopes may set."""
-CREDENTIAL_KEYS: Final = frozenset({"auth", "credential", "ref"})
 MOST: Final = 1000
 """Names of one kind that are offered."""
 

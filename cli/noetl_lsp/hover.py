@@ -50,15 +50,12 @@ def hover(text: str, offset: int, model: Model | None, keys: Keys) -> Hover | No
         doc, link = keys.about(at.tree, path)
         return Hover(doc, span, link) if doc else None
     if path[-1:] == ("kind",) and at.spot.name in KINDS and path[0] in ("workflow", "workbook"):
-        return Hover(*_swapped(about_kind(at.spot.name), span))
+        doc, link = about_kind(at.spot.name)
+        return Hover(doc, span, link)
     if any(value.name == at.spot.name for value in keys.of_value(at.tree, path)):
         doc, link = keys.about(at.tree, path)
         return Hover(doc, span, link) if doc else None
     return None
-
-
-def _swapped(about: tuple[str, str], span: Span) -> tuple[str, Span, str]:
-    return about[0], span, about[1]
 
 
 def _of_program(text: str, offset: int, at: At) -> Hover | None:

@@ -12,7 +12,7 @@ from noetl_core.dsl.lint.guards import Guards
 from noetl_core.dsl.lint.names import CONTROL, KEYCHAIN, WORKER, Names, Scope, bound_names, places
 from noetl_core.dsl.lint.shapes import Env, Shape
 from noetl_core.dsl.lint.typed import shape_of
-from noetl_core.dsl.model import Path, Playbook, Step
+from noetl_core.dsl.model import Path, Playbook
 from noetl_core.dsl.parse import examine
 from noetl_core.dsl.reading.diagnostics import Diagnostic
 from noetl_core.dsl.reading.reader import Reader
@@ -77,10 +77,6 @@ class Model:
     def env(self, scope: Scope | None) -> Env:
         """Return the shapes of the names that the templates of a scope read."""
         return self.names.shapes.roots if scope is None or scope.env is None else scope.env
-
-    def around(self, step: Step) -> Env:
-        """Return the shapes of the names that arcs of a step read."""
-        return self.names.shapes.around(step)
 
 
 def analyse(text: str, source: str, called: Called | None = None) -> Analysis:

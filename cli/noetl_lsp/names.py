@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -149,11 +150,9 @@ class Place:
         if kind is not None:
             owner = self.step if kind in ("args", "iter") else ""
             own = {name: self.about(Symbol(kind, name, owner)) for name in self.index.names(kind, owner)}
-        static = words.FIELDS.get(base.removeprefix("_") if base.startswith("_outcome") else base, {})
-        if base == "trigger" or base in words.FIELDS:
-            own |= {name: Name(name, "field", "", doc, words.NAMES_PAGE) for name, doc in static.items() if name not in own}
-        elif base.startswith("steps.") and base.count(".") == 1:
-            own |= {name: Name(name, "field", "", doc, words.NAMES_PAGE) for name, doc in words.STEP_FIELDS.items()}
+        known_path = base.removeprefix("_") if base.startswith("_outcome") else base
+        static = words.STEP_FIELDS if re.fullmatch(r"steps\.\w+", base) else words.FIELDS.get(known_path, {})
+        own |= {name: Name(name, "field", "", doc, words.NAMES_PAGE) for name, doc in static.items() if name not in own}
         if kind in ("step", "credential"):
             yield from own.values()
             return

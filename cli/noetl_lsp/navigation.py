@@ -165,11 +165,10 @@ def _end(text: str, chunk: Chunk) -> int:
 
 def _step(text: str, chunk: Chunk) -> Outline:
     name = step_of(chunk)
-    defined = next(
-        (use for use in index(text).uses if use.defines and use.symbol == Symbol("step", name) and use.start >= chunk.start), None
-    )
+    uses = index(text).of(Symbol("step", name))
+    defined = next((use for use in uses if use.defines and chunk.start <= use.start < chunk.end), None)
     start = chunk.start + len(chunk.text) - len(chunk.text.lstrip())
-    name_span = (defined.start, defined.end) if defined is not None and defined.end <= chunk.end else (start, start + 1)
+    name_span = (defined.start, defined.end) if defined is not None else (start, start + 1)
     desc = chunk.step.get("desc") if chunk.step is not None else None
     tasks = tuple(
         Outline(task.name or task.kind, "task", task.kind, (task.start, task.start + 1), (task.start, task.start + 1))

@@ -31,7 +31,7 @@ from noetl_lsp.text import Span, Text
 from noetl_migrate import migrate
 from noetl_migrate.formatting import NotFormatted, formatted
 
-QUIET_S: Final = 0.02
+QUIET_S: Final = 0.01
 """Seconds without a change before a text is examined."""
 QUIET_S_PER_MB: Final = 1.0
 """Seconds that are added for each MB of text: examining a large one delays answers."""

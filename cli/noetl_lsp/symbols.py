@@ -33,10 +33,10 @@ _OF_STEP: Final = ("task", "iter", "args")
 _LISTED_TASKS: Final = ("tool", "compensate")
 _UNLABELLED: Final = frozenset({"then", "else", "do", "tool", "tasks", "loop", *SUGAR})
 """Keys above tasks that are not their names."""
-_CREDENTIALS: Final = words("auth credential ref")
+CREDENTIAL_KEYS: Final = words("auth credential ref")
+"""Keys whose value may be the name of a credential."""
 _RAW: Final = frozenset().union(*(kind.raw for kind in KINDS.values())) | {"desc", "description"}
 """Keys whose texts are no templates."""
-_QUOTES: Final = "\"'"
 
 
 @frozen
@@ -84,7 +84,9 @@ class Index:
                 self.tasks[step_of(chunk)] = placed
         self._defined = {use.symbol for use in self.uses if use.defines}
         self.uses = [replace(use, symbol=self._resolved(use.symbol)) if use.form == "bare" else use for use in self.uses]
-        self._starts = sorted(self.uses, key=lambda use: use.start)
+        self._by_symbol: dict[Symbol, list[Use]] = {}
+        for use in sorted(self.uses, key=lambda use: use.start):
+            self._by_symbol.setdefault(use.symbol, []).append(use)
 
     def names(self, kind: Kind, owner: str = "") -> list[str]:
         """Return the names of the defined symbols of a kind, in the order of the text."""
@@ -98,7 +100,7 @@ class Index:
 
     def of(self, symbol: Symbol) -> list[Use]:
         """Return all uses of a symbol, in the order of the text."""
-        return [use for use in self._starts if use.symbol == symbol]
+        return self._by_symbol.get(symbol, [])
 
     def resolve(self, name: str, step: str) -> Symbol:
         """Return the symbol that a bare name means in the templates of a step (resolution 14)."""
@@ -214,7 +216,7 @@ def _mentions(tree: Tree, step: str) -> Iterator[Use]:
                 yield from _plain("step", spot)
             case (*_, "then" | "else", "to") if _jumps(tree, spot.path):
                 yield from _plain("task", spot, step)
-            case (*_, str(key)) if key in _CREDENTIALS and "args" not in spot.path and spot.path[0] != "workload":
+            case (*_, str(key)) if key in CREDENTIAL_KEYS and "args" not in spot.path and spot.path[0] != "workload":
                 yield from _plain("credential", spot)
 
 

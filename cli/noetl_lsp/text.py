@@ -32,10 +32,6 @@ class Text:
         self._codec = encoding if self._bytes == 1 else f"utf-{self._bytes * 8}-le"
         self._starts = [0, *(end.end() for end in _LINE_END.finditer(source))]
 
-    @property
-    def end(self) -> Position:
-        return self.position(len(self.source))
-
     def line(self, number: int) -> Span:
         """Return the span of a line, from 0, without its end. Numbers beyond the text mean its last line."""
         number = min(max(number, 0), len(self._starts) - 1)

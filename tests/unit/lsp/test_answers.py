@@ -58,6 +58,8 @@ COMPLETIONS = (
     Completion(
         "fields of an outcome", "{{ outcome.status == 'error' }}", "{{ outcome.¦ }}", ("status", "result", "error", "http")
     ),
+    Completion("fields of the outcome before", "{{ page.data }}", "{{ _outcome.¦ }}", ("status", "result", "error")),
+    Completion("fields of a step", "{{ steps.count.result.total }}", "{{ steps.count.¦ }}", ("result", "status", "loop")),
     Completion(
         "fields of a result by its kind", "{{ outcome.result.data }}", "{{ outcome.result.¦ }}", ("data", "headers", "url")
     ),
@@ -244,6 +246,16 @@ def test_a_name_that_is_no_identifier_is_read_by_subscript(client: Client) -> No
     uri = client.open(text)
     edits = client.at("rename", text.index("- step: fetch") + 9, text, newName="fetch-it")["changes"][uri]
     assert "steps['fetch-it'].status" in edited(text, edits)
+    assert check(edited(text, edits))[1] == []
+
+
+def test_a_subscript_within_single_quotes_has_double_ones(client: Client) -> None:
+    text = ORDERS.replace('"{{ steps.count.result.total }}"', "'{{ steps.count.result.total }}'").replace(
+        "count.total > 0 and ", ""
+    )
+    uri = client.open(text)
+    edits = client.at("rename", text.index("- step: count\n    tool") + 9, text, newName="a-b")["changes"][uri]
+    assert """'{{ steps["a-b"].result.total }}'""" in edited(text, edits)
     assert check(edited(text, edits))[1] == []
 
 
