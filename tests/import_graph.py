@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = (
     "layers/noetl_core/noetl_core",
     "cli/noetl_cli",
+    "cli/noetl_lsp",
     "cli/noetl_migrate",
     "console/noetl_console",
     "infra/noetl_infra",

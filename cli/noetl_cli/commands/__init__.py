@@ -23,6 +23,7 @@ MODULES: Final = {
     "authoring.new": ("new",),
     "authoring.author": ("validate", "completion", "schema"),
     "authoring.fmt": ("fmt",),
+    "authoring.lsp": ("lsp",),
     "authoring.testing": ("test",),
     "authoring.record": ("record",),
     "inspect": ("ls", "show", "why", "watch", "get"),

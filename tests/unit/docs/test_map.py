@@ -14,6 +14,7 @@ TESTS = ROOT / "tests"
 PACKAGES = {
     "noetl_core": ROOT / "layers/noetl_core/noetl_core",
     "noetl_cli": ROOT / "cli/noetl_cli",
+    "noetl_lsp": ROOT / "cli/noetl_lsp",
     "noetl_migrate": ROOT / "cli/noetl_migrate",
     "noetl_console": ROOT / "console/noetl_console",
     "noetl_infra": ROOT / "infra/noetl_infra",

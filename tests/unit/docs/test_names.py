@@ -91,6 +91,7 @@ PACKAGES += [
         "cli/noetl_cli",
         "cli/noetl_cli/commands",
         "cli/noetl_cli/commands/authoring",
+        "cli/noetl_lsp",
         "cli/noetl_migrate",
         "console/noetl_console",
         "infra/noetl_infra",

@@ -61,6 +61,8 @@ RUNTIME = names(PROJECT["project"]["dependencies"])
 STACK = names(PROJECT["project"]["optional-dependencies"]["stack"])
 SQL = names(PROJECT["project"]["optional-dependencies"]["sql"])
 """The parsers of SQL that lint uses if they are installed."""
+LSP = names(PROJECT["project"]["optional-dependencies"]["lsp"])
+"""The packages that `noetl lsp` alone imports."""
 DEVELOPMENT = names(PROJECT["project"]["optional-dependencies"]["dev"])
 
 
@@ -110,7 +112,7 @@ def _imported(folder: str) -> Mapping[str, str]:
     ("folders", "declared"),
     [
         (["layers/noetl_core/noetl_core", "functions"], (RUNTIME - COMMAND_LINE) | SQL | LOADS_THE_PLUGIN),
-        (["cli"], RUNTIME | LOADS_THE_PLUGIN),
+        (["cli"], RUNTIME | LOADS_THE_PLUGIN | LSP),
         (["infra"], RUNTIME | STACK),
         (["tests", "bench"], RUNTIME | STACK | DEVELOPMENT),
     ],
@@ -132,8 +134,10 @@ def test_what_is_declared_is_used() -> None:
     runtime = imported("layers/noetl_core/noetl_core", "functions", "cli", "infra")
     assert RUNTIME - set(runtime) - set(READ_BY_PYTHON) == set()
     assert STACK - set(runtime) - set(USED_WITHOUT_IMPORT) == set()
-    assert DEVELOPMENT - SQL - set(imported("tests", "bench", "examples")) - set(USED_WITHOUT_IMPORT) == set()
+    assert DEVELOPMENT - SQL - LSP - set(imported("tests", "bench", "examples")) - set(USED_WITHOUT_IMPORT) == set()
     assert set(imported("layers/noetl_core/noetl_core")) >= SQL
+    assert set(imported("cli/noetl_lsp")) >= LSP
+    assert not set(imported("layers/noetl_core/noetl_core", "cli/noetl_cli", "cli/noetl_migrate", "infra")) & LSP
     assert set(USED_WITHOUT_IMPORT) <= STACK | DEVELOPMENT
 
 

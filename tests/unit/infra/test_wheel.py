@@ -15,6 +15,7 @@ pytestmark = pytest.mark.xdist_group("wheel")
 PACKAGES = {
     "noetl_core": "layers/noetl_core/noetl_core",
     "noetl_cli": "cli/noetl_cli",
+    "noetl_lsp": "cli/noetl_lsp",
     "noetl_migrate": "cli/noetl_migrate",
     "noetl_console": "console/noetl_console",
     "noetl_infra": "infra/noetl_infra",

@@ -73,13 +73,21 @@ def check(
 ) -> tuple[Playbook | None, list[Diagnostic]]:
     """Return the model (None if there is any error) and all findings, with those of lint, in the order of the text. `lenient` is
     as for `parse_playbook`; `called` finds the playbooks that this one calls."""
+    playbook, found, _ = examine(text, source, lenient=lenient, called=called)
+    return playbook, found
+
+
+def examine(
+    text: str, source: str = "<string>", *, lenient: bool = False, called: Called | None = None
+) -> tuple[Playbook | None, list[Diagnostic], Reader]:
+    """Like `check`, and return the reader, which has the nodes of the text and its compiled templates."""
     from noetl_core.dsl.lint import lint, without_ignored  # 20 ms: running does not lint
 
     with collection_paused():
         r, playbook = _read(text, source, lenient=lenient)
         if playbook is not None:
             lint(r, playbook, called)
-    return playbook, _ordered(without_ignored(r.diagnostics, text, source))
+    return playbook, _ordered(without_ignored(r.diagnostics, text, source)), r
 
 
 def check_payloads(text: str, called: Called) -> list[Diagnostic]:

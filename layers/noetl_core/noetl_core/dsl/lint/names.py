@@ -85,8 +85,17 @@ class Names:
 
 def names(lint: Lint, called: Called | None = None) -> None:
     """Report W515 for every name that nothing binds, and W516 for every workload key that nothing reads."""
-    playbook = lint.playbook
-    compiled = lint.r.compiled
+    bound = bound_names(lint, called)
+    for place, scope in places(bound):
+        _check(bound, place, scope)
+    for scalar in default_scalars(lint.root):
+        _check_scalar(bound, scalar, Scope(READABLE, "workload", frozenset()))
+    unused(lint, bound.workload, bound.suggest)
+
+
+def bound_names(lint: Lint, called: Called | None = None) -> Names:
+    """Return the names that a valid playbook binds, with the shapes of their values."""
+    playbook, compiled = lint.playbook, lint.r.compiled
     shapes = Shapes(
         lint,
         lambda text, env: shape_of(compiled[text], env) if text in compiled else None,
@@ -107,19 +116,20 @@ def names(lint: Lint, called: Called | None = None) -> None:
     for step in playbook.steps:
         for arc in step.router.arcs if step.router is not None else ():
             bound.arc_args.setdefault(arc.step, set()).update(arc.args)
-    inside: set[Scope] = set()
-    for step, node in zip(playbook.steps, lint.step_nodes(), strict=True):
+    return bound
+
+
+def places(bound: Names) -> Iterator[tuple[Node, Scope]]:
+    """Yield every part of the playbook whose templates are evaluated, with its scope."""
+    lint, inside = bound.lint, set[Scope]()
+    for step, node in zip(lint.playbook.steps, lint.step_nodes(), strict=True):
         for place, scope in _places(bound, step, node):
-            _check(bound, place, scope)
+            yield place, scope
             if scope.where == "a task":
                 inside.add(scope)
-    for place, scope in _shared_places(bound, inside):
-        _check(bound, place, scope)
-    if (credentials := lint.root.get("keychain")) is not None:
-        _check(bound, credentials, Scope(KEYCHAIN, "the keychain", frozenset()))
-    for scalar in default_scalars(lint.root):
-        _check_scalar(bound, scalar, Scope(READABLE, "workload", frozenset()))
-    unused(lint, bound.workload, bound.suggest)
+    yield from _shared_places(bound, inside)
+    if (entries := lint.root.get("keychain")) is not None:
+        yield entries, Scope(KEYCHAIN, "the keychain", frozenset())
 
 
 def _heads(*keys: str) -> frozenset[str]:
