@@ -92,6 +92,7 @@ PACKAGES += [
         "cli/noetl_cli/commands",
         "cli/noetl_cli/commands/authoring",
         "cli/noetl_migrate",
+        "cli/noetl_import",
         "console/noetl_console",
         "infra/noetl_infra",
     )

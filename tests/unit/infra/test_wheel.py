@@ -16,6 +16,7 @@ PACKAGES = {
     "noetl_core": "layers/noetl_core/noetl_core",
     "noetl_cli": "cli/noetl_cli",
     "noetl_migrate": "cli/noetl_migrate",
+    "noetl_import": "cli/noetl_import",
     "noetl_console": "console/noetl_console",
     "noetl_infra": "infra/noetl_infra",
 }
