@@ -93,7 +93,7 @@ def follow(builder: Builder, states: Mapping[str, State], start: str, doc: Doc, 
     for unit in flow.units.values():
         for exit_ in unit.exits:
             if exit_.target in met and exit_.doc != kept and not unit.fails:
-                exit_.writes[builder.scope.data] = exit_.doc
+                exit_.store(builder.scope.data)
     return flow
 
 
@@ -101,7 +101,7 @@ def _store_variables(builder: Builder, exit_: Exit) -> None:
     """Store a document that reads variables, because a later state may assign them again."""
     text = exit_.doc.text()
     if any(variable.text() in text for variable in builder.variables.values()):
-        exit_.writes[builder.scope.data] = exit_.doc
+        exit_.store(builder.scope.data)
         exit_.doc = builder.scope.stored(builder.scope.data)
 
 

@@ -150,7 +150,7 @@ class Playbook:
             if len({exit_.doc.text() for exit_ in ends}) > 1:
                 docs[:] = [scope.stored(kept)]
                 for exit_ in ends:
-                    exit_.writes[kept] = exit_.doc
+                    exit_.store(kept)
 
         assert unit.branch_input is not None
         _, steps = self._graph(

@@ -27,9 +27,12 @@ class Computed:
     lines: dict[str, str] = field(default_factory=dict)
     modules: set[str] = field(default_factory=set)
     args: dict[str, Doc] = field(default_factory=dict)
+    functions: dict[str, None] = field(default_factory=dict)
 
-    def add(self, kind: tuple[str, str, tuple[str, ...]], args: Mapping[str, Doc] | None = None) -> Doc:
-        """Return the value of an expression of Python, in which `args` are named in braces."""
+    def add(self, kind: tuple[str, str, tuple[str, ...]], args: Mapping[str, Doc] | None = None, function: str = "") -> Doc:
+        """Return the value of an expression of Python, in which `args` are named in braces. It may call a function."""
+        if function:
+            self.functions[function] = None
         label, expression, modules = kind
         name = f"{label}_{len(self.lines) + 1}" if self.lines else label
         for key, doc in (args or {}).items():
@@ -48,7 +51,7 @@ class Computed:
         task: dict[str, Any] = {"name": name, "kind": "python"}
         if self.args:
             task["args"] = {key: doc.yaml() for key, doc in self.args.items()}
-        return [{**task, "code": "\n".join([*imports, f"result = {{{values}}}"]) + "\n"}]
+        return [{**task, "code": "\n".join([*imports, *self.functions, f"result = {{{values}}}"]) + "\n"}]
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from noetl_import.findings import Notes, Unmapped
-from noetl_import.tables import dynamodb
+from noetl_import.names import Computed
+from noetl_import.signed import is_signed, request
+from noetl_import.tables import ACTIONS, dynamodb
 from noetl_import.values import Arr, Const, Doc, Expr, Joined, Obj, View, opened
 
 INTEGRATION: Final = re.compile(r"arn:[\w-]+:states:[^:]*:[^:]*:(?P<service>.+?)(?P<pattern>\.sync(?::2)?|\.waitForTaskToken)?")
@@ -27,7 +29,8 @@ class Call:
     result: Callable[[Doc], Doc]
     waits: bool = False
     """True if a callback follows, whose answer is the result."""
-    spec: dict[str, Any] = field(default_factory=dict)
+    is_signed: bool = False
+    """True if it is a request whose errors have no names."""
 
 
 class Arguments:
@@ -63,13 +66,15 @@ class Arguments:
             self.notes.attention(f"the parameter {key} has no equivalent and is left out", remedy, f"{self.field}/{key}")
 
 
-def call_of(resource: str, args: Doc, notes: Notes, field: str, path_of: Callable[[str], str]) -> Call:
+def call_of(
+    resource: str, args: Doc, notes: Notes, field: str, path_of: Callable[[str], str], computed: Computed
+) -> Call:  # fmt: skip
     """Return the task of a resource. `path_of` gives the path of the playbook for the ARN of a state machine. Raises `Unmapped`."""
     if match := INTEGRATION.fullmatch(resource):
-        return _integrated(match["service"], match["pattern"] or "", args, notes, field, path_of)
+        return _integrated(match["service"], match["pattern"] or "", args, notes, field, path_of, computed)
     if FUNCTION.fullmatch(resource) or re.fullmatch(r"\$\{\w+\}", resource):
         _placeholder(resource, notes)
-        return Call("lambda", {"function": _function(Const(resource)), "payload": args.yaml()}, lambda ref: ref.get("payload"))
+        return Call("lambda", {"function": resource, "payload": args.yaml()}, lambda ref: ref.get("payload"))
     raise Unmapped(f"the resource {resource} does not map", BY_HAND, "/Resource")
 
 
@@ -78,7 +83,9 @@ def _placeholder(text: str, notes: Notes) -> None:
         notes.attention(f"the placeholder ${{{name}}} has no value", f"pass --set {name}=VALUE, or replace it in the playbook")
 
 
-def _integrated(service: str, pattern: str, args: Doc, notes: Notes, field: str, path_of: Callable[[str], str]) -> Call:
+def _integrated(
+    service: str, pattern: str, args: Doc, notes: Notes, field: str, path_of: Callable[[str], str], computed: Computed
+) -> Call:  # fmt: skip
     if service.startswith("activity:"):
         raise Unmapped(
             "an activity has no equivalent",
@@ -86,6 +93,8 @@ def _integrated(service: str, pattern: str, args: Doc, notes: Notes, field: str,
         )  # fmt: skip
     sdk = service.startswith("aws-sdk:")
     name = service.removeprefix("aws-sdk:").replace("eventbridge:", "events:").replace("sfn:", "states:")
+    if sdk and is_signed(name) and name.partition("dynamodb:")[2] not in ACTIONS and not pattern:
+        return Call("http", request(name, args.yaml(), notes), lambda ref: ref.get("data"), is_signed=True)
     parameters = Arguments(args, notes, field) if name in SERVICES or name.startswith("dynamodb:") else None
     if parameters is None:
         raise Unmapped(f"the integration {service}{pattern} does not map", BY_HAND, "/Resource")
@@ -93,7 +102,7 @@ def _integrated(service: str, pattern: str, args: Doc, notes: Notes, field: str,
         if isinstance(doc, Const) and isinstance(doc.value, str):
             _placeholder(doc.value, notes)
     if name.startswith("dynamodb:"):
-        call = Call(*dynamodb(name.partition(":")[2], parameters.take, notes))
+        call = Call(*dynamodb(name.partition(":")[2], parameters.take, notes, computed))
         parameters.ignore("ReturnConsumedCapacity", "ReturnItemCollectionMetrics", "ReturnValues")
     elif name == "states:startExecution":
         call = _start(parameters, pattern, path_of)
@@ -116,7 +125,7 @@ def _raw_payload(result: Doc) -> Doc:
 
 def _lambda(args: Arguments) -> Call:
     name, qualifier = args.need("FunctionName"), args.take("Qualifier")
-    function = _function(name) if qualifier is None else f"{_function(name)}:{qualifier.yaml()}"
+    function = name.yaml() if qualifier is None else f"{name.yaml()}:{qualifier.yaml()}"
     payload = args.take("Payload") or Const({})
     inputs: dict[str, Any] = {"function": function, "payload": payload.yaml()}
     if args.take("InvocationType") == Const("Event"):
@@ -125,14 +134,6 @@ def _lambda(args: Arguments) -> Call:
     return Call("lambda", inputs, lambda ref: Obj({
         "ExecutedVersion": ref.get("version"), "Payload": ref.get("payload"), "StatusCode": ref.get("status"),
     }, hidden=METADATA))  # fmt: skip
-
-
-def _function(doc: Doc) -> Any:
-    """Return the name of a function whose ARN has no Region or the account's own; otherwise its ARN."""
-    match = FUNCTION.fullmatch(doc.value) if isinstance(doc, Const) and isinstance(doc.value, str) else None
-    if match is None:
-        return doc.yaml()
-    return match["name"] + (f":{match['alias']}" if match["alias"] and match["alias"] != "$LATEST" else "")
 
 
 def _messages(kind: str, target: str, key: str, body: str, **more: str) -> Callable[[Arguments], Call]:

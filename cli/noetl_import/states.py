@@ -14,6 +14,7 @@ from noetl_import.jsonpath import keys_of
 from noetl_import.maps import items_of, reader_task
 from noetl_import.names import Computed, Machine, Names
 from noetl_import.services import call_of
+from noetl_import.signed import note_names
 from noetl_import.units import Exit, Scope, Unit
 from noetl_import.values import Const, Doc, Expr, Obj, stored, with_member
 
@@ -115,16 +116,18 @@ class Builder:
             condition_ = matches(catcher["ErrorEquals"], self.scope.error)
             kept = self.scope.stored(place)
             kept_parts = Obj({key: kept.get(key) for key in ("Error", "Cause")}, whole=kept)
-            inside = names.of(names.doc, error=kept_parts)
-            if self._language(state) == "JSONata":
-                doc = jsonata.template(catcher["Output"], inside) if "Output" in catcher else kept_parts
-            else:
-                doc = self._placed({"ResultPath": catcher.get("ResultPath", "$")}, names, kept_parts)
+            doc, direct = (self._caught(catcher, state, names, each) for each in (kept_parts, error))
             writes = self._writes(catcher, state, names.of(names.doc, error=error), error)
-            if self.scope.store + "." + place in doc.text():
+            if kept.text() in doc.text():
                 writes[place] = error
-            found.append(Exit(catcher["Next"], doc, error=condition_, writes=writes))
+            found.append(Exit(catcher["Next"], doc, error=condition_, writes=writes, caught=(place, direct)))
         return found
+
+    def _caught(self, catcher: State, state: State, names: Names, error: Doc) -> Doc:
+        """Return the output of a catcher for an error."""
+        if self._language(state) == "JSONata":
+            return jsonata.template(catcher["Output"], names.of(names.doc, error=error)) if "Output" in catcher else error
+        return self._placed({"ResultPath": catcher.get("ResultPath", "$")}, names, error)
 
     # --- states -----------------------------------------------------------------------------------------------------------
 
@@ -195,7 +198,10 @@ class Builder:
         inside = names.of(names.doc, token=Expr("callback.token", type="text")) if waits else names
         args = self._input(state, inside)
         field_ = "/Arguments" if self._language(state) == "JSONata" else "/Parameters"
-        call = call_of(resource, args, names.notes, field_, self.path_of)
+        call = call_of(resource, args, names.notes, field_, self.path_of, names.computed)
+        if call.is_signed:
+            blocks = [*state.get("Retry", ()), *state.get("Catch", ())]
+            note_names([name for block in blocks for name in block["ErrorEquals"]], names.notes)
         task: dict[str, Any] = {"kind": call.kind, **call.inputs}
         unit = Unit(name, [], [task], result=self.scope.result(name), rules=retry_rules(state.get("Retry", []), names.notes))
         timeout = self._seconds(state, "TimeoutSeconds", names)

@@ -7,13 +7,24 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from noetl_import.findings import Notes, Unmapped
+from noetl_import.names import Computed
 from noetl_import.values import Arr, Const, Doc, Expr, Obj, View, literal, opened, operand
 
 Take = Callable[[str], Doc | None]
 HIDDEN: Final = {"SdkHttpMetadata": Obj({"HttpStatusCode": Const(200)})}
 
 
-def dynamodb(action: str, take: Take, notes: Notes) -> tuple[str, dict[str, Any], Callable[[Doc], Doc]]:
+PLAIN: Final = """def plain(value):
+    ((kind, inner),) = value.items()
+    if kind == "M":
+        return {key: plain(each) for key, each in inner.items()}
+    if kind == "L":
+        return [plain(each) for each in inner]
+    return json.loads(inner) if kind == "N" else None if kind == "NULL" else inner"""
+"""Computes plain data of typed values that are not written out."""
+
+
+def dynamodb(action: str, take: Take, notes: Notes, computed: Computed) -> tuple[str, dict[str, Any], Callable[[Doc], Doc]]:
     """Return kind, inputs and result of a task for an action of DynamoDB. Raises `Unmapped`."""
     if action not in ACTIONS:
         raise Unmapped(
@@ -23,7 +34,7 @@ def dynamodb(action: str, take: Take, notes: Notes) -> tuple[str, dict[str, Any]
     for name, key in ACTIONS[action].items():
         doc = take(key)
         if doc is not None:
-            inputs[name] = TRANSLATED[name](doc).yaml() if name in TRANSLATED else doc.yaml()
+            inputs[name] = TRANSLATED[name](doc, computed).yaml() if name in TRANSLATED else doc.yaml()
     if action == "getItem":
         projection = take("ProjectionExpression")
         if projection is not None:
@@ -63,17 +74,17 @@ def _result(action: str, ref: Doc, notes: Notes) -> Doc:
 # --- values of a request ------------------------------------------------------------------------------------------------
 
 
-def plain_members(doc: Doc) -> Doc:
+def plain_members(doc: Doc, computed: Computed) -> Doc:
     """Return a map of typed values as plain data."""
     doc = opened(doc)
     if isinstance(doc, View) and doc.kind == "map":
         return doc.inner
     if not isinstance(doc, Obj) or doc.base is not None:
-        raise Unmapped("typed values that are not written out do not map", "write the attributes with their types", "/Parameters")
-    return Obj({key: plain(each) for key, each in doc.members.items()})
+        return _computed("M", doc, computed)
+    return Obj({key: plain(each, computed) for key, each in doc.members.items()})
 
 
-def plain(doc: Doc) -> Doc:
+def plain(doc: Doc, computed: Computed) -> Doc:
     """Return a typed value as plain data. A value without a type is plain already."""
     doc = opened(doc)
     if isinstance(doc, View) and doc.kind == "value":
@@ -81,7 +92,7 @@ def plain(doc: Doc) -> Doc:
     if not isinstance(doc, Obj) or len(doc.members) != 1:
         if isinstance(doc, Const) or (isinstance(doc, Expr) and doc.type):
             return doc
-        raise Unmapped("a value of an attribute has no type", 'write {"S": ...}, {"N": ...} or another type', "/Parameters")
+        return computed.add(("plain", "plain({value})", ("json",)), {"value": doc}, PLAIN)
     ((type_, value),) = doc.members.items()
     match type_:
         case "N":
@@ -91,17 +102,21 @@ def plain(doc: Doc) -> Doc:
                 else Expr(f"{operand(value)} | string | fromjson", 1)
             )
         case "M":
-            return plain_members(value)
+            return plain_members(value, computed)
         case "L":
             value = opened(value)
             if isinstance(value, Arr):
-                return Arr(tuple(plain(each) for each in value.elements))
-            raise Unmapped("a list of typed values that is not written out does not map", "store plain values", "/Parameters")
+                return Arr(tuple(plain(each, computed) for each in value.elements))
+            return _computed("L", value, computed)
         case "NULL":
             return Const(None)
         case "BOOL" if isinstance(value, Const) and isinstance(value.value, str):
             return Const(value.value == "true")
     return value
+
+
+def _computed(type_: str, doc: Doc, computed: Computed) -> Doc:
+    return computed.add(("plain", f'plain({{"{type_}": {{value}}}})', ("json",)), {"value": doc}, PLAIN)
 
 
 def _prefixed(doc: Doc) -> Doc:
@@ -112,11 +127,11 @@ def _prefixed(doc: Doc) -> Doc:
     raise Unmapped("names or values of an expression are not written out", "write them out", "/Parameters")
 
 
-TRANSLATED: Final[dict[str, Callable[[Doc], Doc]]] = {
+TRANSLATED: Final[dict[str, Callable[[Doc, Computed], Doc]]] = {
     "key": plain_members,
     "item": plain_members,
-    "names": _prefixed,
-    "values": lambda doc: plain_members(_prefixed(doc)),
+    "names": lambda doc, _: _prefixed(doc),
+    "values": lambda doc, computed: plain_members(_prefixed(doc), computed),
 }
 
 

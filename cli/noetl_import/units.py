@@ -39,6 +39,14 @@ class Exit:
     when: str = ""
     error: str | None = None
     writes: dict[str, Doc] = field(default_factory=dict)
+    caught: tuple[str, Doc] | None = None
+    """Of a catcher: the name under which its error is stored, and the document with the error itself."""
+
+    def store(self, name: str) -> None:
+        """Store the document on this way."""
+        if self.caught is not None:  # what an arc stores cannot be read by the same arc
+            self.writes.pop(self.caught[0], None)
+        self.writes[name] = self.doc if self.caught is None else self.caught[1]
 
 
 @dataclass

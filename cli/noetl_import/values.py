@@ -326,7 +326,9 @@ def _member(doc: Doc, key: str) -> Doc:
     if isinstance(doc, Obj) and doc.base is None:
         return doc.members.get(key, Obj({}))
     found = doc.get(key)
-    return Expr(f"{operand(found)} | default({{}})", FILTERED) if isinstance(found, Expr) else found
+    if not isinstance(found, Expr):
+        return found
+    return View(Expr(f"{operand(found)} | default({{}})", FILTERED), "default", lambda part: found.get(str(part)))
 
 
 def as_text(doc: Doc) -> Doc:
