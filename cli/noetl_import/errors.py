@@ -78,9 +78,12 @@ def _retry_rule(retrier: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def error_output(error: str, kind: str) -> Doc:
-    """Return the error output of a state, `{Error, Cause}`, from the error of its step. A failed function has its answer as cause."""
+    """Return the error output of a state, `{Error, Cause}`, from the error of its step. `kind` is lambda if the cause is the answer
+    of a failed function, child if a playbook failed that is a part of the machine."""
     name = Expr(f"{error}.code or ('States.Timeout' if {error}.kind == 'timeout' else 'States.TaskFailed')", 2, "text")
     cause = f"{error}.message"
-    if kind == "lambda":
+    if kind == "child":  # its message is behind the name of the playbook
+        cause = f"{error}.message.partition(' failed: ')[2] or {error}.message"
+    elif kind == "lambda":
         cause = f"{error}.details.payload | tojson if {error}.details.payload is defined else {error}.message"
-    return Obj({"Error": name, "Cause": Expr(cause, 2 if kind == "lambda" else 0, "text")})
+    return Obj({"Error": name, "Cause": Expr(cause, 2 if kind else 0, "text")})

@@ -223,7 +223,7 @@ class Builder:
             )
         assert unit.result is not None
         result = unit.result if call.waits else call.result(unit.result)
-        kind = "" if call.waits else call.kind
+        kind = "lambda" if call.kind == "lambda" and not call.waits else ""
         unit.exits = [*self._catches(name, state, names, kind), self._ok(state, names, result, after)]
         return unit
 
@@ -268,7 +268,7 @@ class Builder:
         task, result = self.child(names.state, inner, effective)
         ref = self.scope.result(name)
         unit = Unit(name, [], [task], result=ref, rules=retry_rules(state.get("Retry", []), names.notes))
-        unit.exits = [*self._catches(name, state, names), self._ok(state, names, stored(result, ref), after)]
+        unit.exits = [*self._catches(name, state, names, "child"), self._ok(state, names, stored(result, ref), after)]
         return unit
 
     def _map(self, name: str, state: State, names: Names, after: Computed) -> Unit:

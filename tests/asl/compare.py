@@ -11,8 +11,10 @@ from noetl_import.errors import SERVICES
 from tests.asl.cases import Case, Outcome, task_states
 from tests.asl.imported import plain
 
-OWN: Final = frozenset({"SdkHttpMetadata", "SdkResponseMetadata", "ExecutedVersion", "StatusCode", "FailedEntryCount"})
+OWN: Final = frozenset({"SdkHttpMetadata", "SdkResponseMetadata", "ExecutedVersion", "StatusCode", "FailedEntryCount", "StartDate"})
 """Members of results that services add."""
+UNNAMED: Final = frozenset({"States.Fail", "States.TaskFailed", "States.Runtime", "States.NoChoiceMatched", ""})
+"""Errors of which only the failure is compared. A Fail state without Error has none; the emulator calls it States.Fail."""
 TYPES: Final = frozenset({"S", "N", "BOOL", "M", "L", "NULL", "SS", "NS"})
 SCRUBBED: Final = (
     (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"), "<uuid>"),
@@ -41,6 +43,8 @@ def _all_calls(case: Case, theirs: Outcome, ours: Outcome) -> list[str]:
 
 
 def _code(error: str) -> str:
+    if error in UNNAMED:
+        return ""
     service, _, code = error.partition(".")
     return code if service.lower() in SERVICES else error
 

@@ -29,7 +29,7 @@ from tests.asl.cases import Case, Outcome, contains, task_states
 from tests.stacks import client
 
 ROLE = "arn:aws:iam::000000000000:role/asl"
-LIMIT_S = 60
+LIMIT_S = 20
 HANDLER = """
 import fcntl, json, os, urllib.request
 FOLDER = {folder!r}
