@@ -23,6 +23,7 @@ TYPES: Final = {
     "IsBoolean": "{0} is boolean",
     "IsTimestamp": "{0} is string and {0} | regex_match({1})",
 }
+DATE: Final = r"^\d{4}-\d{2}-\d{2}T"
 INSTANT: Final = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d{2})$"
 
 
@@ -44,7 +45,7 @@ def condition(rule: Mapping[str, Any], names: Names) -> str:
 
 
 def _joined(text: str, word: str) -> str:
-    return f"({text})" if re.search(r" (and|or|if) ", text) and word not in text or " if " in text else text
+    return f"({text})" if (re.search(r" (and|or|if) ", text) and word not in text) or " if " in text else text
 
 
 def _comparison(names: Names, variable: str, operator: str, expected: Any) -> str:
@@ -79,7 +80,7 @@ def _compared(type_: str, operator: str, value: str, other: Doc, computed: bool)
     guard = {"String": "string", "Numeric": "number", "Timestamp": "string", "Boolean": "boolean"}[type_]
     guards = f"{value} is {guard} and " + (f"{right} is {guard} and " if computed else "")
     if type_ == "Timestamp":
-        return f"{guards}{value} | to_epoch {operator} {right} | to_epoch"
+        return f"{guards}{value} | regex_match({literal(DATE)}) and {value} | to_epoch {operator} {right} | to_epoch"
     plain = operator == "==" and type_ in ("String", "Boolean") and not computed and type_ == "String"
     return f"{'' if plain else guards}{value} {operator} {right}"
 

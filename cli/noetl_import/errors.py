@@ -78,8 +78,10 @@ def _retry_rule(retrier: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def error_output(error: str, kind: str) -> Doc:
-    """Return the error output of a state, `{Error, Cause}`, from the error of its step. `kind` is lambda if the cause is the answer
-    of a failed function, child if a playbook failed that is a part of the machine."""
+    """Return the error output of a state, `{Error, Cause}`, from the error of its step.
+
+    `kind` is lambda if the cause is the answer of a failed function, child if a playbook failed that is a part of the machine.
+    """
     name = Expr(f"{error}.code or ('States.Timeout' if {error}.kind == 'timeout' else 'States.TaskFailed')", 2, "text")
     cause = f"{error}.message"
     if kind == "child":  # its message is behind the name of the playbook

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from noetl_import.findings import Unmapped
-from noetl_import.jsonpath import Step, applied
+from noetl_import.jsonpath import Step
 from noetl_import.names import NOW, UUID, Names
 from noetl_import.values import COMPOUND, FILTERED, Arr, Const, Doc, Expr, Joined, Obj, as_text, literal, operand
 
@@ -214,7 +214,7 @@ class _Parser:
 
 def _conditions(*docs: Doc) -> bool:
     return all(
-        isinstance(doc, Expr) and doc.type == "bool" or isinstance(doc, Const) and isinstance(doc.value, bool) for doc in docs
+        (isinstance(doc, Expr) and doc.type == "bool") or (isinstance(doc, Const) and isinstance(doc.value, bool)) for doc in docs
     )
 
 

@@ -161,8 +161,9 @@ class Playbook:
 
     # --- playbooks of their own -------------------------------------------------------------------------------------------
 
-    def _child(self, name: str, state: State, doc: Doc) -> tuple[dict[str, Any], Doc]:
-        return self._called(name, {"StartAt": name, "States": {name: state}}, doc, f"/States/{name}"), Expr("result")
+    def _child(self, name: str, state: State, doc: Doc, pointer: str) -> tuple[dict[str, Any], Doc]:
+        definition = {"StartAt": name, "States": {name: state}}
+        return self._called(name, definition, doc, pointer.rpartition("/States/")[0]), Expr("result")
 
     def _called(self, name: str, definition: State, doc: Doc, pointer: str) -> dict[str, Any]:
         """Return a task that calls a playbook for a definition."""

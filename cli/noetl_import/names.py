@@ -88,11 +88,11 @@ class Names:
     def path(self, path: str) -> Doc:
         """Return the value of a path: of the document, of the context object (`$$.`), or of a variable."""
         if path.startswith("$$"):
-            return self.context(parsed(path[2:]))
+            return self.context(parsed(path))
         if path == "$" or path[1:2] in (".", "["):
-            return applied(self.doc, parsed(path[1:]))
-        kind, name = parsed(path[1:])[0]
-        return applied(self.variable(str(name)), parsed(path[1:])[1:])
+            return applied(self.doc, parsed(path))
+        (_, name), *rest = parsed(path)
+        return applied(self.variable(str(name)), rest)
 
     def variable(self, name: str) -> Doc:
         if name not in self.variables:

@@ -28,7 +28,8 @@ def definition_of(text: str, values: Mapping[str, str]) -> dict[str, Any]:
     if "Definition" in found and "States" not in found:
         found = found["Definition"]
     _check(found, "")
-    return found
+    definition: dict[str, Any] = found
+    return definition
 
 
 def _check(machine: Any, place: str) -> None:

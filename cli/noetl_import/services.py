@@ -69,7 +69,10 @@ class Arguments:
 def call_of(
     resource: str, args: Doc, notes: Notes, field: str, path_of: Callable[[str], str], computed: Computed
 ) -> Call:  # fmt: skip
-    """Return the task of a resource. `path_of` gives the path of the playbook for the ARN of a state machine. Raises `Unmapped`."""
+    """Return the task of a resource. `path_of` gives the path of the playbook for the ARN of a state machine.
+
+    Raises `Unmapped`.
+    """
     if match := INTEGRATION.fullmatch(resource):
         return _integrated(match["service"], match["pattern"] or "", args, notes, field, path_of, computed)
     if FUNCTION.fullmatch(resource) or re.fullmatch(r"\$\{\w+\}", resource):
@@ -169,10 +172,12 @@ def _events(args: Arguments) -> Call:
     inputs |= {"detail": details[0].yaml()} if not others else {"details": [detail.yaml() for detail in details]}
     for each in (first, *others):
         each.close()
-    ids = [Obj({"EventId": Expr(f"event_ids[{n}]")}) for n in range(len(details))]
-    return Call("eventbridge", inputs, lambda ref: Obj({
-        "Entries": Arr(tuple(Obj({"EventId": ref.get("event_ids").item(n)}) for n in range(len(ids)))), "FailedEntryCount": Const(0),
-    }, hidden=METADATA))  # fmt: skip
+
+    def result(ref: Doc) -> Doc:
+        ids = [Obj({"EventId": ref.get("event_ids").item(n)}) for n in range(len(details))]
+        return Obj({"Entries": Arr(tuple(ids)), "FailedEntryCount": Const(0)}, hidden=METADATA)
+
+    return Call("eventbridge", inputs, result)
 
 
 def _start(args: Arguments, pattern: str, path_of: Callable[[str], str]) -> Call:
@@ -233,8 +238,8 @@ def _with_slash(doc: Doc) -> Iterable[Doc]:
 def _get_object(args: Arguments) -> Call:
     inputs = {**args.inputs(bucket="Bucket", key="Key", version_id="VersionId"), "format": "text"}
     return Call("s3", inputs, lambda ref: Obj({
-        "Body": ref.get("data"), "ContentType": ref.get("content_type"), "ETag": ref.get("etag"), "ContentLength": ref.get("size"),
-        "LastModified": ref.get("last_modified"),
+        "Body": ref.get("data"), "ContentType": ref.get("content_type"), "ETag": ref.get("etag"),
+        "ContentLength": ref.get("size"), "LastModified": ref.get("last_modified"),
     }, hidden=METADATA))  # fmt: skip
 
 

@@ -38,7 +38,10 @@ def request(name: str, body: Any, notes: Notes) -> dict[str, Any]:
     return {
         "method": "POST",
         "url": f"https://{service}.${{AWS_REGION}}.amazonaws.com/",
-        "headers": {"X-Amz-Target": f"{target}.{action[:1].upper()}{action[1:]}", "Content-Type": f"application/x-amz-json-{version}"},
+        "headers": {
+            "X-Amz-Target": f"{target}.{action[:1].upper()}{action[1:]}",
+            "Content-Type": f"application/x-amz-json-{version}",
+        },
         "json": body,
         "auth": {"type": "aws", "service": service, "region": "${AWS_REGION}", "credential": "aws_keys"},
     }

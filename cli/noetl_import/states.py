@@ -33,7 +33,7 @@ class Builder:
     scope: Scope
     label: Callable[[str], str]
     path_of: Callable[[str], str]
-    child: Callable[[str, State, Doc], tuple[dict[str, Any], Doc]]
+    child: Callable[[str, State, Doc, str], tuple[dict[str, Any], Doc]]
     """Returns a task that runs a state in a playbook of its own, with an input, and its result."""
     iteration: Nested
     execution_input: Callable[[], Doc]
@@ -265,7 +265,7 @@ class Builder:
     def _called(self, name: str, state: State, names: Names, effective: Doc, after: Computed) -> Unit:
         """Return the unit of a Parallel or Map state that is a playbook of its own."""
         inner = {key: value for key, value in state.items() if key in INNER} | {"End": True}
-        task, result = self.child(names.state, inner, effective)
+        task, result = self.child(names.state, inner, effective, names.notes.pointer)
         ref = self.scope.result(name)
         unit = Unit(name, [], [task], result=ref, rules=retry_rules(state.get("Retry", []), names.notes))
         unit.exits = [*self._catches(name, state, names, "child"), self._ok(state, names, stored(result, ref), after)]

@@ -56,7 +56,8 @@ ACTIONS: Final[dict[str, dict[str, str]]] = {
     "deleteItem": {"table": "TableName", "key": "Key", **COMMON},
     "query": {
         "table": "TableName", "index": "IndexName", "where": "KeyConditionExpression", "filter": "FilterExpression",
-        "names": "ExpressionAttributeNames", "values": "ExpressionAttributeValues", "limit": "Limit", "consistent": "ConsistentRead",
+        "names": "ExpressionAttributeNames", "values": "ExpressionAttributeValues", "limit": "Limit",
+        "consistent": "ConsistentRead",
     },
 }  # fmt: skip
 

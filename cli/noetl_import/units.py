@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -31,8 +31,11 @@ RESERVED: Final = frozenset(
 
 @dataclass
 class Exit:
-    """A way out of a state. `target` is the next state, None where the machine ends. `when` is the condition of a rule of a Choice;
-    `error` the condition of a catcher, "" for any error. `writes` are values that it stores."""
+    """A way out of a state. `target` is the next state, None where the machine ends.
+
+    `when` is the condition of a rule of a Choice; `error` the condition of a catcher, "" for any error. `writes` are values that
+    it stores.
+    """
 
     target: str | None
     doc: Doc
@@ -51,7 +54,8 @@ class Exit:
 
 @dataclass
 class Unit:
-    """What a state becomes. `before` and `after` compute values that templates cannot; `branches` are those of a Parallel state."""
+    """What a state becomes. Tasks `before` and `after` compute values that templates cannot; `branches` are those of a Parallel
+    state."""
 
     name: str
     exits: list[Exit]
@@ -64,7 +68,7 @@ class Unit:
     """The expression of the result of its task."""
     before: list[dict[str, Any]] = field(default_factory=list)
     after: list[dict[str, Any]] = field(default_factory=list)
-    branches: list[Mapping[str, Any]] = field(default_factory=list)
+    branches: Sequence[Mapping[str, Any]] = ()
     branch_input: Doc | None = None
     fails: bool = False
     """True if it never succeeds."""

@@ -15,20 +15,22 @@ def main(files: list[str]) -> int:
     """Print a line for each case, and what differs; return 1 if something does."""
     failed = count = 0
     with tempfile.TemporaryDirectory() as folder, emulator(Path(folder)) as theirs:
-        for file in (file for file in files if file != '-v'):
+        for file in (file for file in files if file != "-v"):
             for case in cases.read(Path(file)):
                 expected = theirs.run(case)
                 found, ours = imported.run(case)
                 differs = differences(case, expected, ours)
                 if "-v" in sys.argv:
-                    print(expected, ours, sep="\n")
+                    sys.stdout.write(f"{expected}\n{ours}\n")
                 levels = [each.level for each in found.findings]
                 notes = f"{levels.count('attention')} attention, {levels.count('unsupported')} unsupported"
-                print(f"{'differs' if differs else 'same':8} {case.name:60} {expected.status} {expected.error or ''} ({notes})")
+                sys.stdout.write(
+                    f"{'differs' if differs else 'same':8} {case.name:60} {expected.status} {expected.error or ''} ({notes})\n"
+                )
                 for each in differs:
-                    print(f"         {each}")
+                    sys.stdout.write(f"         {each}\n")
                 failed, count = failed + bool(differs), count + 1
-    print(f"{count - failed} of {count} cases end the same")
+    sys.stdout.write(f"{count - failed} of {count} cases end the same\n")
     return 1 if failed else 0
 
 

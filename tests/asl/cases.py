@@ -33,11 +33,16 @@ class Case:
     input: Any
     answers: Mapping[str, list[Mapping[str, Any]]]
     objects: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    expect: Any = None
+    """What the States Language says of its end: the output, or `{Error: NAME}`."""
 
 
 def read(file: Path) -> list[Case]:
     """Return the cases of a file."""
-    found = yaml.safe_load(file.read_text())
+    return [case for found in yaml.safe_load_all(file.read_text()) for case in _cases(found, file)]
+
+
+def _cases(found: Mapping[str, Any], file: Path) -> list[Case]:
     definition = found["definition"]
     if isinstance(definition, str):
         text = (file.parent / definition).read_text()
@@ -46,11 +51,12 @@ def read(file: Path) -> list[Case]:
         definition = json.loads(text) if text.lstrip().startswith("{") else yaml.safe_load(text)
     return [
         Case(
-            f"{file.name.partition('.')[0]}: {each.get('name', number)}",
+            f"{found.get('name', file.name.partition('.')[0])}: {each.get('name', number)}",
             definition,
             each.get("input", {}),
             {state: answer if isinstance(answer, list) else [answer] for state, answer in each.get("answers", {}).items()},
             found.get("objects", {}),
+            each.get("expect"),
         )
         for number, each in enumerate(found["cases"], 1)
     ]
@@ -80,7 +86,7 @@ class Outcome:
     note: str = ""
 
 
-def contains(value, wanted):  # type: ignore[no-untyped-def]  # its source is part of a function on the emulator
+def contains(value: object, wanted: dict) -> bool:  # type: ignore[type-arg]  # its source runs on the emulator, without imports
     """Return True if `wanted` is part of a mapping anywhere in `value`."""
     if isinstance(value, dict):
         return wanted.items() <= value.items() or any(contains(each, wanted) for each in value.values())

@@ -11,14 +11,19 @@ from noetl_import.errors import SERVICES
 from tests.asl.cases import Case, Outcome, task_states
 from tests.asl.imported import plain
 
-OWN: Final = frozenset({"SdkHttpMetadata", "SdkResponseMetadata", "ExecutedVersion", "StatusCode", "FailedEntryCount", "StartDate"})
+OWN: Final = frozenset(
+    {"SdkHttpMetadata", "SdkResponseMetadata", "ExecutedVersion", "StatusCode", "FailedEntryCount", "StartDate"}
+)
 """Members of results that services add."""
 UNNAMED: Final = frozenset({"States.Fail", "States.TaskFailed", "States.Runtime", "States.NoChoiceMatched", ""})
 """Errors of which only the failure is compared. A Fail state without Error has none; the emulator calls it States.Fail."""
 TYPES: Final = frozenset({"S", "N", "BOOL", "M", "L", "NULL", "SS", "NS"})
 SCRUBBED: Final = (
     (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"), "<uuid>"),
-    (re.compile(r"arn:aws:states:[\w:-]+:execution:[\w:-]+<uuid>|arn:aws:states:[\w:-]+:execution:\S+|\b\d{17,19}\b"), "<execution>"),
+    (
+        re.compile(r"arn:aws:states:[\w:-]+:execution:[\w:-]+<uuid>|arn:aws:states:[\w:-]+:execution:\S+|\b\d{17,19}\b"),
+        "<execution>",
+    ),
     (re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|\+00:00)"), "<time>"),
 )
 
@@ -39,7 +44,9 @@ def differences(case: Case, theirs: Outcome, ours: Outcome) -> list[str]:
 
 def _all_calls(case: Case, theirs: Outcome, ours: Outcome) -> list[str]:
     states = task_states(case.definition)
-    return [each for _, name, state in states for each in _calls(name, state, theirs.calls.get(name, []), ours.calls.get(name, []))]
+    return [
+        each for _, name, state in states for each in _calls(name, state, theirs.calls.get(name, []), ours.calls.get(name, []))
+    ]
 
 
 def _code(error: str) -> str:
@@ -52,7 +59,7 @@ def _code(error: str) -> str:
 def _calls(name: str, state: Mapping[str, Any], theirs: list[Any], ours: list[Any]) -> list[str]:
     if len(theirs) != len(ours):
         return [f"calls of {name}: {len(theirs)}, imported {len(ours)}"]
-    if "lambda" not in state["Resource"] and not state["Resource"].startswith("${") or "waitFor" in state["Resource"]:
+    if ("lambda" not in state["Resource"] and not state["Resource"].startswith("${")) or "waitFor" in state["Resource"]:
         return []
     direct = not state["Resource"].endswith(":invoke")
     left = sorted(json.dumps(scrubbed(each if direct else each.get("Payload", {})), sort_keys=True) for each in theirs)

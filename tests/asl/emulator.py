@@ -29,7 +29,8 @@ from tests.asl.cases import Case, Outcome, contains, task_states
 from tests.stacks import client
 
 ROLE = "arn:aws:iam::000000000000:role/asl"
-LIMIT_S = 20
+LIMIT_S = 40
+AT_ONCE = 4
 HANDLER = """
 import fcntl, json, os, urllib.request
 FOLDER = {folder!r}
@@ -67,7 +68,9 @@ def emulator(folder: Path) -> Iterator[Emulator]:
         port = probe.getsockname()[1]
     env = {**os.environ, "GATEWAY_PORT": str(port), "BIND_HOST": "127.0.0.1", "SFN_WAIT_SCALE": "0", "LAMBDA_EXECUTOR": "local"}
     with (folder / "ministack.log").open("wb") as log:
-        process = subprocess.Popen([Path(sys.executable).parent / "ministack"], env=env, stdout=log, stderr=log, start_new_session=True)
+        process = subprocess.Popen(
+            [Path(sys.executable).parent / "ministack"], env=env, stdout=log, stderr=log, start_new_session=True
+        )
     endpoint, end = f"http://127.0.0.1:{port}", time.monotonic() + LIMIT_S
     try:
         while not responds(endpoint):
@@ -102,12 +105,15 @@ class Emulator:
             (self.folder / f"{calls[name]}.answers").write_text(json.dumps(case.answers.get(name, [{"return": {}}])))
             language = state.get("QueryLanguage", case.definition.get("QueryLanguage"))
             _rewrite(state, self.function, calls[name], language == "JSONata")
+        _bound(definition)
         for bucket, objects in case.objects.items():
             self.client("s3").create_bucket(Bucket=bucket)
             for key, text in objects.items():
                 self.client("s3").put_object(Bucket=bucket, Key=key, Body=text.encode())
         states = self.client("stepfunctions")
-        machine = states.create_state_machine(name=f"asl-{mark}", definition=json.dumps(definition), roleArn=ROLE)["stateMachineArn"]
+        machine = states.create_state_machine(name=f"asl-{mark}", definition=json.dumps(definition), roleArn=ROLE)[
+            "stateMachineArn"
+        ]
         started = states.start_execution(stateMachineArn=machine, input=json.dumps(case.input))["executionArn"]
         end = time.monotonic() + LIMIT_S
         while (found := states.describe_execution(executionArn=started))["status"] == "RUNNING":
@@ -126,9 +132,23 @@ class Emulator:
             source = HANDLER.format(folder=str(self.folder), endpoint=self.endpoint, contains=getsource(contains))
             archive.writestr("handler.py", source)
         created = self.client("lambda").create_function(
-            FunctionName="answers", Runtime="python3.12", Role=ROLE, Handler="handler.handler", Code={"ZipFile": packed.getvalue()}
+            FunctionName="answers",
+            Runtime="python3.12",
+            Role=ROLE,
+            Handler="handler.handler",
+            Code={"ZipFile": packed.getvalue()},
         )
         return str(created["FunctionArn"])
+
+
+def _bound(machine: dict[str, Any]) -> None:
+    """Limit the Maps without a limit: each of their items at once would be a process of the emulator."""
+    for state in machine["States"].values():
+        for inner in (state.get("ItemProcessor"), state.get("Iterator"), *state.get("Branches", ())):
+            if inner:
+                _bound(inner)
+        if state["Type"] == "Map" and "MaxConcurrencyPath" not in state:
+            state["MaxConcurrency"] = min(state.get("MaxConcurrency") or AT_ONCE, AT_ONCE)
 
 
 def _rewrite(state: dict[str, Any], function: str, call: str, jsonata: bool) -> None:

@@ -41,22 +41,29 @@ def _played(case: Case, imported: Imported, folder: Path) -> Outcome:
     tools, acts, places = dict[str, Any](), list[Act](), dict[str, str]()
     for pointer, name, state in task_states(case.definition):
         path, place = imported.places[pointer]
-        task, named = _task(documents[path], place), place if path == ROOT else f"{path}#{place}"
+        task, named = _task(documents[path], place), _named(path, place)
         answers = case.answers.get(name, [{"return": {}}])
         if ".waitForTaskToken" in state["Resource"]:
             tools[named] = {"ok": _sent(task["kind"]), "optional": True}
             callback = f"{place.partition('.')[0]}.{place.partition('.')[2].removesuffix('_send')}"
-            acts += [act_of({"callback": callback, **_answered(each)}) for each in answers if name in case.answers and each.get("error") != "States.Timeout"]
+            acts += [
+                act_of({"callback": callback, **_answered(each)})
+                for each in answers
+                if name in case.answers and each.get("error") != "States.Timeout"
+            ]
             places[name] = named
         elif task["kind"] == "playbook":
             texts[task["path"]] = STUB.format(path=task["path"])
-            tools[f"{task['path']}#run"] = _Answers("lambda", state, answers, stub=True)
-            places[name] = f"{task['path']}#run"
+            tools[_named(task["path"], "run")] = _Answers("lambda", state, answers, stub=True)
+            places[name] = _named(task["path"], "run")
         elif task["kind"] != "noop":
             tools[named] = _Answers(task["kind"], state, answers)
             places[name] = named
     for objects in case.objects.values():
-        tools |= {(step["step"] if path == ROOT else f"{path}#{step['step']}"): {"ok": {"data": _rows(step["tool"], objects), "objects": []}} for path, step in _readers(documents)}
+        tools |= {
+            _named(path, step["step"]): {"ok": {"data": _rows(step["tool"], objects), "objects": []}}
+            for path, step in _readers(documents)
+        }
     files = []
     for number, text in enumerate(texts.values()):
         files.append(folder / f"{number}.yaml")
@@ -87,9 +94,23 @@ def _outcome(played: Played, places: Mapping[str, str]) -> Outcome:
     status = {"completed": "SUCCEEDED", "failed": "FAILED"}.get(played.status, played.status)
     error = played.error or {}
     calls = {name: [dict(call.inputs) for call in played.calls if _same(place, call.task)] for name, place in places.items()}
-    name = error.get("code") or ("States.Timeout" if error.get("kind") == "timeout" else "States.TaskFailed")
-    notes = "; ".join([*(f"{each.task}: {each.why}" for each in played.unanswered), *(["" if not error else f"{error.get('kind')}: {error.get('message')}"])])
+    name = (
+        "States.NoChoiceMatched"
+        if "no arc of step" in error.get("message", "")
+        else error.get("code") or ("States.Timeout" if error.get("kind") == "timeout" else "States.TaskFailed")
+    )
+    notes = "; ".join(
+        [
+            *(f"{each.task}: {each.why}" for each in played.unanswered),
+            *(["" if not error else f"{error.get('kind')}: {error.get('message')}"]),
+        ]
+    )
     return Outcome(status, played.result, str(name) if error else "", calls, notes)
+
+
+def _named(path: str, place: str) -> str:
+    """Return the name of a task in tests."""
+    return place if path == ROOT else f"{path}#{place if '.' in place else f'{place}.{place}_task'}"
 
 
 def _same(place: str, task: str) -> bool:
@@ -118,9 +139,11 @@ def _rows(tool: Mapping[str, Any], objects: Mapping[str, str]) -> Any:
 
 
 def _sent(kind: str) -> Any:
-    return {"lambda": {"payload": None, "status": 200}, "eventbridge": {"event_ids": ["1"], "sent": 1}, "http": {"data": None}}.get(
-        kind, {MESSAGE: ["1"], "sent": 1}
-    )
+    return {
+        "lambda": {"payload": None, "status": 200},
+        "eventbridge": {"event_ids": ["1"], "sent": 1},
+        "http": {"data": None},
+    }.get(kind, {MESSAGE: ["1"], "sent": 1})
 
 
 def _answered(answer: Mapping[str, Any]) -> dict[str, Any]:
@@ -134,7 +157,7 @@ def _scripted(kind: str, state: Mapping[str, Any], answer: Mapping[str, Any], *,
     if "error" in answer:
         service, _, code = answer["error"].partition(".")
         code = code if code and service.lower() in SERVICES else answer["error"]
-        error = {"kind": KINDS.get(answer["error"], "server_error" if kind in ("lambda", "http") else "unknown")}
+        error: dict[str, Any] = {"kind": KINDS.get(answer["error"], "server_error" if kind in ("lambda", "http") else "unknown")}
         error |= {"code": code, "message": answer.get("cause", "")} if kind != "http" else {}
         if kind == "lambda":
             error["details"] = {"payload": {"errorMessage": answer.get("cause", ""), "errorType": answer["error"]}}
@@ -146,13 +169,18 @@ def _result(kind: str, state: Mapping[str, Any], value: Any, stub: bool) -> Any:
     match kind:
         case "lambda":
             direct = stub or not state["Resource"].endswith(":lambda:invoke")
+            if stub:
+                value = value.get("Output", value)
             return {"payload": value if direct else value.get("Payload"), "status": 200, "version": "$LATEST"}
         case "dynamodb":
             item = plain({"M": value["Item"]}) if "Item" in value else None
             rows = [plain({"M": each}) for each in value.get("Items", ())]
             many = {"items": rows, "count": len(rows)} if "Items" in value else {}
             action = state["Resource"].rpartition(":")[2]
-            return many or {"getItem": {"item": item, "found": item is not None}, "deleteItem": {"deleted": True, "old": item}}.get(action, {"item": item})
+            return many or {
+                "getItem": {"item": item, "found": item is not None},
+                "deleteItem": {"deleted": True, "old": item},
+            }.get(action, {"item": item})
         case "eventbridge":
             return {"event_ids": [each.get("EventId", "") for each in value.get("Entries", [{}])], "sent": 1}
         case "http" if ":aws-sdk:" in state["Resource"]:
