@@ -23,7 +23,7 @@ class Computed:
     """Values that templates cannot compute, such as random ones: a task of Python before (or after) the task of a state."""
 
     task: str
-    """How templates name the result of that task."""
+    """The expression of the result of that task."""
     lines: dict[str, str] = field(default_factory=dict)
     modules: set[str] = field(default_factory=set)
     args: dict[str, Doc] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Computed:
 
 @dataclass(frozen=True)
 class Machine:
-    """What all states of one state machine share."""
+    """The part of a state machine that all of its states share."""
 
     name: str
     path: str
@@ -65,7 +65,7 @@ class Machine:
 
 @dataclass
 class Names:
-    """What expressions of a state may read. `doc` is `$`; `result` and `error` are those of `$states` in JSONata."""
+    """The names that expressions of a state may read. `doc` is `$`; `result` and `error` are those of `$states` in JSONata."""
 
     doc: Doc
     machine: Machine

@@ -16,7 +16,7 @@ from noetl_import.values import Arr, Const, Doc, Expr, Joined, Obj, View, opened
 INTEGRATION: Final = re.compile(r"arn:[\w-]+:states:[^:]*:[^:]*:(?P<service>.+?)(?P<pattern>\.sync(?::2)?|\.waitForTaskToken)?")
 FUNCTION: Final = re.compile(r"arn:[\w-]+:lambda:(?P<region>[^:]*):[^:]*:function:(?P<name>[^:]+)(?::(?P<alias>[^:]+))?")
 METADATA: Final = {"SdkHttpMetadata": Obj({"HttpStatusCode": Const(200)})}
-"""What Step Functions adds to the result of a service."""
+"""The members that Step Functions adds to the result of a service."""
 BY_HAND: Final = "call the service in a Lambda function, or with a task of kind http"
 
 

@@ -43,7 +43,7 @@ class Exit:
     error: str | None = None
     writes: dict[str, Doc] = field(default_factory=dict)
     caught: tuple[str, Doc] | None = None
-    """Of a catcher: the name under which its error is stored, and the document with the error itself."""
+    """For a catcher: the name under which its error is stored, and the document with the error itself."""
 
     def store(self, name: str) -> None:
         """Store the document on this way."""
@@ -54,7 +54,7 @@ class Exit:
 
 @dataclass
 class Unit:
-    """What a state becomes. Tasks `before` and `after` compute values that templates cannot; `branches` are those of a Parallel
+    """The translation of a state. Tasks `before` and `after` compute values that templates cannot; `branches` are those of a Parallel
     state."""
 
     name: str
@@ -78,7 +78,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class Scope:
-    """Where states are placed: steps of a graph, or tasks of the pipeline of a loop. `prefix` makes names of values its own."""
+    """The place of states: steps of a graph, or tasks of the pipeline of a loop. `prefix` makes names of values its own."""
 
     graph: bool
     prefix: str = ""

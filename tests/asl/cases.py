@@ -34,7 +34,7 @@ class Case:
     answers: Mapping[str, list[Mapping[str, Any]]]
     objects: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     expect: Any = None
-    """What the States Language says of its end: the output, or `{Error: NAME}`."""
+    """The end that the States Language gives it: the output, or `{Error: NAME}`."""
 
 
 def read(file: Path) -> list[Case]:
@@ -77,7 +77,7 @@ def task_states(machine: Mapping[str, Any], pointer: str = "") -> Iterator[tuple
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended: its output or its error, and by state what its task was called with."""
+    """The end of a run: its output or its error, and by state what its task was called with."""
 
     status: str
     output: Any = None

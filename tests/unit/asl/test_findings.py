@@ -1,4 +1,4 @@
-"""What does not map is reported with its place and a remedy, and fails when it runs; nothing is dropped."""
+"""Pieces that do not map are reported with place and remedy, and fail when they run; nothing is dropped."""
 
 from __future__ import annotations
 
