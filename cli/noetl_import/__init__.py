@@ -23,10 +23,11 @@ come from a task of kind python before or behind the task of the state.
 **What does not map** fails loudly: the state becomes a step that fails with the reason and a remedy. Nothing is dropped
 silently.
 
-* `reading` reads and checks a definition. `findings` are what the report lists.
+* `asl` has the import: text in, playbooks and findings out. `reading` reads and checks a definition. `findings` are what the
+  report lists.
 * `values` are symbolic documents; `jsonpath`, `intrinsics` and `jsonata` make them of expressions, with the `names` of a state.
-* `states` translates one state to a unit (`units`); `services` and `tables` have its resource, `choices` its rules, `errors` its
-  Retry and Catch, `maps` its items.
+* `states` translates one state to a unit (`units`); `services`, `tables` and `signed` have its resource, `choices` its rules,
+  `errors` its Retry and Catch, `maps` its items.
 * `flow` follows the document. `graph` writes units as steps, `pipeline` as tasks, `machine` whole playbooks, `text` their text.
 """
 

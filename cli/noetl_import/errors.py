@@ -9,12 +9,22 @@ from noetl_import.findings import Notes, Unmapped
 from noetl_import.values import Doc, Expr, Obj, literal
 
 SERVICES: Final = frozenset({"lambda", "dynamodb", "sqs", "sns", "stepfunctions", "sfn", "eventbridge", "events", "apigateway"})
+MOST_ATTEMPTS: Final = 999_999
 CODES: Final = {"Lambda.SdkClientException": "{0}.kind == 'connection'"}
 KINDS: Final = {"States.Timeout": "timeout", "States.HeartbeatTimeout": "timeout", "States.Permissions": "auth"}
 
 
-def matches(names: Iterable[str], error: str) -> str:
-    """Return the condition that an error, an expression such as `outcome.error`, has one of these names; "" for any error."""
+def matches(names: Iterable[str], error: str, *, nested: bool = False) -> str:
+    """Return the condition that an error, an expression such as `outcome.error`, has one of these names; "" for any error.
+
+    A state with states of its own (`nested`) does not catch the failure of one that is unsupported.
+    """
+    found = _matches(names, error)
+    loud = f"{error}.kind != 'unsupported'"
+    return found if not nested else f"({found}) and {loud}" if found else loud
+
+
+def _matches(names: Iterable[str], error: str) -> str:
     names, codes, kinds, others = list(names), list[Any](), list[str](), list[str]()
     if "States.ALL" in names:
         return ""
@@ -61,7 +71,7 @@ def _retry_rule(retrier: Mapping[str, Any]) -> dict[str, Any]:
     error = matches(retrier["ErrorEquals"], "outcome.error")
     when = f"outcome.status == 'error' and ({error})" if " or " in error else f"outcome.status == 'error' and {error}"
     rule: dict[str, Any] = {"when": "{{ " + (when if error else "outcome.status == 'error'") + " }}"}
-    attempts = retrier.get("MaxAttempts", 3)
+    attempts = min(retrier.get("MaxAttempts", 3), MOST_ATTEMPTS)
     if attempts == 0:
         return {**rule, "then": {"do": "fail"}}
     then: dict[str, Any] = {"do": "retry", "attempts": attempts + 1, "delay": retrier.get("IntervalSeconds", 1)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -17,6 +18,9 @@ from noetl_import.states import Builder, State
 from noetl_import.units import Exit, Labels, Scope, Unit
 from noetl_import.values import Arr, Const, Doc, Expr, stored
 
+LASTING: Final = re.compile(r"\.waitForTaskToken|'(SecondsPath|Timestamp|TimestampPath)'|'Seconds': ('|\d{6})")
+"""Found in definitions whose executions may take longer than the 30 days that an execution has by default."""
+YEAR_S: Final = 31_536_000
 COMPOUND: Final = frozenset({"Parallel", "Map"})
 
 
@@ -65,8 +69,11 @@ class Playbook:
         spec: dict[str, Any] = {"strict": True, **self._result(flow, steps)}
         if any(step["step"] == "start" for step in steps.steps[1:]):
             spec["entry_step"] = steps.steps[0]["step"]
-        if "TimeoutSeconds" in definition:
-            spec["policy"] = {"lifecycle": {"timeout_s": definition["TimeoutSeconds"]}}
+        lifecycle = {"timeout_s": definition["TimeoutSeconds"]} if "TimeoutSeconds" in definition else {}
+        if LASTING.search(str(definition)):
+            lifecycle["lifetime_s"] = YEAR_S
+        if lifecycle:
+            spec["policy"] = {"lifecycle": lifecycle}
         document |= {"executor": {"spec": spec}, "workflow": steps.steps}
         self.into.playbooks[self.machine.path] = Written(document, steps.notes)
 
@@ -94,8 +101,7 @@ class Playbook:
                 self.named[place] = labels.of(state)
             return self.named[place]
 
-        prefix = f"{scope.prefix}_" if scope.prefix else ""
-        variables = {name: scope.stored(prefix + name) for name in assigned(states)}
+        variables = {name: scope.variable(name) for name in assigned(states)}
         return Builder(
             self.machine, scope, label, self.path_of, self._child, self._iteration, self._execution_input, self._execution_id,
             variables=variables,

@@ -46,6 +46,10 @@ def _given_items(state: Mapping[str, Any], names: Names, language: str) -> tuple
         items = jsonata.template(state["Items"], names) if "Items" in state else names.doc
     else:
         items = names.path(state.get("ItemsPath", "$"))
+    if items == Expr("workload"):
+        raise Unmapped(
+            "the input of a playbook is an object, not a list", "pass the list as a member, such as $.items", "/ItemsPath"
+        )
     if isinstance(items, View) and items.kind == "objects":
         return items.inner, listed_object(ITEM)
     if isinstance(items, View):

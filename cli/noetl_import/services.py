@@ -76,7 +76,10 @@ def call_of(
     if match := INTEGRATION.fullmatch(resource):
         return _integrated(match["service"], match["pattern"] or "", args, notes, field, path_of, computed)
     if FUNCTION.fullmatch(resource) or re.fullmatch(r"\$\{\w+\}", resource):
-        _placeholder(resource, notes)
+        if resource.startswith("$"):
+            notes.attention(
+                f"the resource {resource} is taken for a Lambda function", f"pass --set {resource[2:-1]}=ARN", "/Resource"
+            )
         return Call("lambda", {"function": resource, "payload": args.yaml()}, lambda ref: ref.get("payload"))
     raise Unmapped(f"the resource {resource} does not map", BY_HAND, "/Resource")
 

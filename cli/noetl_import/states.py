@@ -22,7 +22,9 @@ State = Mapping[str, Any]
 Nested = Callable[[str, State, Doc, Notes, Names], tuple[list[dict[str, Any]], Doc]]
 """Returns the tasks of one iteration of a Map, and the document that each results in."""
 TIMES: Final = (("Seconds", "duration"), ("SecondsPath", "duration"), ("Timestamp", "until"), ("TimestampPath", "until"))
-BOUNDED: Final = frozenset({"Task", "Parallel", "Map"})
+NESTED: Final = frozenset({"Parallel", "Map"})
+LONGEST_S: Final = 31_622_400
+"""The longest timeout of a callback, in seconds."""
 
 
 @dataclass
@@ -113,7 +115,7 @@ class Builder:
         found = list[Exit]()
         for catcher in state.get("Catch", ()):
             error, place = error_output(self.scope.error, kind), f"{name}_error"
-            condition_ = matches(catcher["ErrorEquals"], self.scope.error)
+            condition_ = matches(catcher["ErrorEquals"], self.scope.error, nested=state["Type"] in NESTED)
             kept = self.scope.stored(place)
             kept_parts = Obj({key: kept.get(key) for key in ("Error", "Cause")}, whole=kept)
             doc, direct = (self._caught(catcher, state, names, each) for each in (kept_parts, error))
@@ -234,8 +236,11 @@ class Builder:
 
     def _callback(self, unit: Unit, timeout: Any, heartbeat: Any, notes: Notes) -> None:
         """Add the task that waits for the answer to the token which the first task sends."""
-        first, last = unit.tasks[0], {"kind": "callback"}
-        last |= {key: value for key, value in (("timeout", timeout), ("heartbeat", heartbeat)) if value is not None}
+        first: dict[str, Any] = unit.tasks[0]
+        last: dict[str, Any] = {"kind": "callback"}
+        for key, value in (("timeout", timeout), ("heartbeat", heartbeat)):
+            if value is not None:
+                last[key] = min(value, LONGEST_S) if isinstance(value, int) else value
         if unit.rules:
             first["spec"] = {"policy": {"rules": unit.rules}}
             notes.attention(

@@ -28,6 +28,8 @@ RESERVED: Final = frozenset(
     }
 )
 
+OWN: Final = frozenset({"data", "output", "item", "index", "parent"})
+
 
 @dataclass
 class Exit:
@@ -54,8 +56,8 @@ class Exit:
 
 @dataclass
 class Unit:
-    """The translation of a state. Tasks `before` and `after` compute values that templates cannot; `branches` are those of a Parallel
-    state."""
+    """The translation of a state. Tasks `before` and `after` compute values that templates cannot; `branches` are those of a
+    Parallel state."""
 
     name: str
     exits: list[Exit]
@@ -101,6 +103,11 @@ class Scope:
 
     def stored(self, name: str) -> Expr:
         return Expr(f"{self.store}.{name}")
+
+    def variable(self, name: str) -> Expr:
+        """Return the place of a variable, which is not that of a value of the import."""
+        own = name in OWN or name.endswith(("_data", "_error", "_result"))
+        return self.stored("_".join(part for part in (self.prefix, name, "variable" if own else "") if part))
 
     def reads(self, doc: Doc, names: Iterable[str]) -> bool:
         """Return True if a document reads the result of one of these steps or tasks."""

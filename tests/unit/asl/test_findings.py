@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -55,12 +57,20 @@ UNSUPPORTED = [
     ({"Type": "Pass", "ResultPath": "$.a[0]"}, "", "writes into a list"),
     ({"Type": "Choice", "Choices": [{"Variable": "$.a", "Odd": 1, "Next": "B"}]}, "", "Odd is not a comparison"),
     ({"Type": "Wait"}, "", "no time"),
+    ({"Type": "Map", "ItemProcessor": {"StartAt": "P", "States": {"P": PASS}}}, "/ItemsPath", "an object, not a list"),
     (
         {"Type": "Map", "ItemReader": {"Resource": f"{TASK}s3:getObject", "ReaderConfig": {"InputType": "PARQUET"}},
          "ItemProcessor": {"StartAt": "P", "States": {"P": PASS}}}, "/ItemReader", "reader",
     ),
 ]  # fmt: skip
-JSONATA = ["$map([1], function($v) { $v })", "$lookup($states.input, 'a')", "($x := 1; $x)", "name", "$states.input.**", "$sum(1, 2, 3)"]
+JSONATA = [
+    "$map([1], function($v) { $v })",
+    "$lookup($states.input, 'a')",
+    "($x := 1; $x)",
+    "name",
+    "$states.input.**",
+    "$sum(1, 2, 3)",
+]
 
 
 @pytest.mark.parametrize(("state", "field", "message"), UNSUPPORTED, ids=[message for *_, message in UNSUPPORTED])
@@ -92,7 +102,7 @@ ATTENTION = [
     (task("aws-sdk:comprehend:detectSentiment", Text="x"), "/Resource", "signed request"),
     ({**task("lambda:invoke", FunctionName="f"), "Retry": [{"ErrorEquals": ["A"]}, {"ErrorEquals": ["B"]}]}, "/Retry", "together"),
     (
-        {"Type": "Map", "ToleratedFailureCount": 1, "ItemProcessor": {"StartAt": "P", "States": {"P": PASS}}},
+        {"Type": "Map", "ItemsPath": "$.x", "ToleratedFailureCount": 1, "ItemProcessor": {"StartAt": "P", "States": {"P": PASS}}},
         "/ResultPath", "result null",
     ),
 ]  # fmt: skip
@@ -104,6 +114,21 @@ def test_a_difference_is_reported_with_its_place() -> None:
         assert [(each.level, each.pointer, message in each.message) for each in imported.findings] == [
             ("attention", f"/States/A{field}", True)
         ]
+
+
+def test_a_catcher_does_not_hide_an_unsupported_state() -> None:
+    branch = {"StartAt": "X", "States": {"X": {**value("$..x"), "End": True}}}
+    catch = [{"ErrorEquals": ["States.ALL"], "Next": "B"}]
+    items = {"ItemsPath": "$.x", "ItemProcessor": branch}
+    for state in ({"Type": "Parallel", "Branches": [branch]}, {"Type": "Map", **items}):
+        imported = import_asl(machine({**state, "Catch": catch}), "a")
+        texts = list(imported.playbooks.values())
+        with tempfile.TemporaryDirectory() as folder:
+            for number, text in enumerate(texts):
+                (Path(folder) / f"{number}.yaml").write_text(text)
+            played = run(Path(folder) / "0.yaml", {"x": [1]})
+        assert (played.status, played.error and played.error["kind"]) == ("failed", "unsupported")
+        played.close()
 
 
 UNUSABLE = [

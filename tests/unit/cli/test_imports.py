@@ -51,8 +51,13 @@ def test_findings_go_to_standard_error_and_the_code_is_one() -> None:
     result = commands.in_process("import", "asl", "fn.json", "--path", "team/fn")
     assert code(result) == 1
     assert "path: team/fn" in result.stdout
-    assert "fn.json#/States/A [A] attention: the placeholder ${Fn} has no value (pass --set Fn=VALUE" in result.output
-    assert code(commands.in_process("import", "asl", "fn.json", "--set", "Fn=arn:aws:lambda:us-east-1:123456789012:function:f")) == 0
+    assert (
+        "fn.json#/States/A/Resource [A] attention: the resource ${Fn} is taken for a Lambda function (pass --set Fn=ARN)\n"
+        in result.output
+    )
+    assert (
+        code(commands.in_process("import", "asl", "fn.json", "--set", "Fn=arn:aws:lambda:us-east-1:123456789012:function:f")) == 0
+    )
 
 
 def test_several_playbooks_need_a_folder(folder: Path) -> None:
@@ -74,4 +79,6 @@ def test_what_is_not_a_state_machine_exits_with_two(folder: Path) -> None:
 def test_programs_get_playbooks_and_findings() -> None:
     found = json.loads(commands.in_process("import", "asl", "fn.json", "--output", "json").stdout.splitlines()[0])[0]
     assert list(found["playbooks"]) == ["imported/fn"]
-    assert [(each["state"], each["pointer"], each["level"]) for each in found["findings"]] == [("A", "/States/A", "attention")]
+    assert [(each["state"], each["pointer"], each["level"]) for each in found["findings"]] == [
+        ("A", "/States/A/Resource", "attention")
+    ]
