@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from noetl_import.findings import Notes, Unmapped
@@ -14,14 +14,21 @@ CODES: Final = {"Lambda.SdkClientException": "{0}.kind == 'connection'"}
 KINDS: Final = {"States.Timeout": "timeout", "States.HeartbeatTimeout": "timeout", "States.Permissions": "auth"}
 
 
-def matches(names: Iterable[str], error: str, *, nested: bool = False) -> str:
+def matches(names: Sequence[str], error: str, *, nested: bool = False) -> str:
     """Return the condition that an error, an expression such as `outcome.error`, has one of these names; "" for any error.
 
     A state with states of its own (`nested`) does not catch the failure of one that is unsupported.
     """
     found = _matches(names, error)
+    if not nested or not {"States.ALL", "States.TaskFailed"} & set(names):
+        return found
     loud = f"{error}.kind != 'unsupported'"
-    return found if not nested else f"({found}) and {loud}" if found else loud
+    return f"{grouped(found)} and {loud}" if found else loud
+
+
+def grouped(condition: str) -> str:
+    """Return a condition as a part of a conjunction."""
+    return f"({condition})" if " or " in condition else condition
 
 
 def _matches(names: Iterable[str], error: str) -> str:
@@ -69,8 +76,8 @@ def retry_rules(retriers: list[Mapping[str, Any]], notes: Notes) -> list[dict[st
 
 def _retry_rule(retrier: Mapping[str, Any]) -> dict[str, Any]:
     error = matches(retrier["ErrorEquals"], "outcome.error")
-    when = f"outcome.status == 'error' and ({error})" if " or " in error else f"outcome.status == 'error' and {error}"
-    rule: dict[str, Any] = {"when": "{{ " + (when if error else "outcome.status == 'error'") + " }}"}
+    when = f"outcome.status == 'error' and {grouped(error)}" if error else "outcome.status == 'error'"
+    rule: dict[str, Any] = {"when": "{{ " + when + " }}"}
     attempts = min(retrier.get("MaxAttempts", 3), MOST_ATTEMPTS)
     if attempts == 0:
         return {**rule, "then": {"do": "fail"}}

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from noetl_import.errors import grouped
 from noetl_import.findings import Finding
 from noetl_import.flow import Flow
 from noetl_import.states import Builder, State
@@ -90,7 +91,7 @@ def _unnamed(task: Mapping[str, Any]) -> Step:
 def _arc(exit_: Exit, entries: Mapping[str, str], end: str) -> Step:
     arc: Step = {"step": entries[exit_.target] if exit_.target else end}
     if exit_.error is not None:
-        arc["when"] = "{{ event.name == 'step.failed'" + (f" and ({exit_.error})" if exit_.error else "") + " }}"
+        arc["when"] = "{{ event.name == 'step.failed'" + (f" and {grouped(exit_.error)}" if exit_.error else "") + " }}"
     elif exit_.when:
         arc["when"] = "{{ " + exit_.when + " }}"
     if exit_.writes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from noetl_import.errors import grouped
 from noetl_import.flow import Flow
 from noetl_import.states import Builder
 from noetl_import.units import Exit, Unit, task_named
@@ -71,7 +72,7 @@ class _Writer:
         return {"set_iter": written} if written else {}
 
     def _catch(self, exit_: Exit, task: str) -> Task:
-        when = f"{FAILED} and ({exit_.error})" if exit_.error else FAILED
+        when = f"{FAILED} and {grouped(exit_.error)}" if exit_.error else FAILED
         assert exit_.target is not None
         then = {"do": "jump", "to": self.firsts[exit_.target], **self._set_iter(exit_, task)}
         return {"when": "{{ " + when + " }}", "then": then}

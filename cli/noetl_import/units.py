@@ -123,7 +123,7 @@ class Labels:
         self.taken: set[str] = set()
 
     def of(self, state: str) -> str:
-        name = re.sub(r"(?<=[a-z0-9])(?=[A-Z][a-z])", "_", state)
+        name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", state)
         name = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_").lower() or "state"
         if name[0].isdigit() or name in RESERVED:
             name = f"state_{name}"
