@@ -9,7 +9,21 @@ from typing import Any, Final
 
 from noetl_import.findings import Unmapped
 from noetl_import.names import UUID, Names
-from noetl_import.values import COMPOUND, FILTERED, Arr, Const, Doc, Expr, Joined, Obj, as_text, literal, operand
+from noetl_import.values import (
+    COMPOUND,
+    FILTERED,
+    Arr,
+    Const,
+    Doc,
+    Expr,
+    Joined,
+    Obj,
+    as_text,
+    called,
+    filtered,
+    literal,
+    operand,
+)
 
 TOKEN: Final = re.compile(
     r"\s*(?:(?P<call>States\.\w+)\s*\(|(?P<close>\))|(?P<comma>,)|'(?P<text>(?:[^'\\]|\\.)*)'"
@@ -88,18 +102,14 @@ def _format(_: Names, pattern: Doc, *args: Doc) -> Doc:
     return Const("".join(constant)) if len(constant) == len(parts) else Joined(tuple(parts))
 
 
-def _filtered(name: str, type: str = "") -> Callable[[Names, Doc], Doc]:
-    return lambda _, doc: Expr(f"{operand(doc)} | {name}", FILTERED, type)
+def _filter(name: str, type: str = "") -> Callable[[Names, Doc], Doc]:
+    return lambda _, doc: filtered(doc, name, type)
 
 
 def _split(_: Names, text: Doc, splitter: Doc) -> Doc:
     if isinstance(splitter, Const) and isinstance(splitter.value, str) and len(splitter.value) == 1:
-        return Expr(f"{_called(text)}.split({literal(splitter.value)}) | select | list", FILTERED, "list")
+        return Expr(f"{called(text)}.split({literal(splitter.value)}) | select | list", FILTERED, "list")
     raise Unmapped("States.StringSplit by several characters does not map", "split the text in a python task")
-
-
-def _called(doc: Doc) -> str:
-    return f"({doc.text()})" if doc.level() >= FILTERED else doc.text()
 
 
 def _range(_: Names, first: Doc, last: Doc, step: Doc) -> Doc:
@@ -116,7 +126,7 @@ def _merge(_: Names, first: Doc, second: Doc, deep: Doc) -> Doc:
         raise Unmapped("a deep States.JsonMerge does not map", "merge the objects in a python task")
     if isinstance(second, Obj) and second.base is None:
         return Obj(dict(second.members), first)
-    return Expr(f"dict({first.text()}, **{_called(second)})")
+    return Expr(f"dict({first.text()}, **{called(second)})")
 
 
 def _hash(names: Names, data: Doc, algorithm: Doc) -> Doc:
@@ -136,17 +146,17 @@ def _random(names: Names, start: Doc, end: Doc, seed: Doc | None = None) -> Doc:
 
 FUNCTIONS: Final[dict[str, Callable[..., Doc]]] = {
     "Format": _format,
-    "StringToJson": _filtered("fromjson"),
-    "JsonToString": _filtered("tojson", "text"),
+    "StringToJson": _filter("fromjson"),
+    "JsonToString": _filter("tojson", "text"),
     "Array": lambda _, *docs: Arr(docs),
-    "ArrayPartition": lambda _, doc, size: Expr(f"{operand(doc)} | batch({size.text()}) | list", FILTERED, "list"),
+    "ArrayPartition": lambda _, doc, size: filtered(doc, f"batch({size.text()}) | list", "list"),
     "ArrayContains": lambda _, doc, value: Expr(f"{operand(value)} in {operand(doc)}", COMPOUND),
     "ArrayRange": _range,
     "ArrayGetItem": lambda _, doc, index: doc.item(index.value if isinstance(index, Const) else index.text()),
-    "ArrayLength": _filtered("length", "number"),
-    "ArrayUnique": lambda _, doc: Expr(f"{operand(doc)} | unique(case_sensitive=true) | list", FILTERED, "list"),
-    "Base64Encode": _filtered("b64encode", "text"),
-    "Base64Decode": _filtered("b64decode", "text"),
+    "ArrayLength": _filter("length", "number"),
+    "ArrayUnique": lambda _, doc: filtered(doc, "unique(case_sensitive=true) | list", "list"),
+    "Base64Encode": _filter("b64encode", "text"),
+    "Base64Decode": _filter("b64decode", "text"),
     "Hash": _hash,
     "JsonMerge": _merge,
     "MathAdd": lambda _, first, second: Expr(f"{operand(first)} + {operand(second)}", COMPOUND, "number"),

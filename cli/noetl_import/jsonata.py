@@ -11,7 +11,21 @@ from typing import Any, Final
 from noetl_import.findings import Unmapped
 from noetl_import.jsonpath import Step
 from noetl_import.names import NOW, UUID, Names
-from noetl_import.values import COMPOUND, FILTERED, Arr, Const, Doc, Expr, Joined, Obj, as_text, literal, operand
+from noetl_import.values import (
+    COMPOUND,
+    FILTERED,
+    Arr,
+    Const,
+    Doc,
+    Expr,
+    Joined,
+    Obj,
+    as_text,
+    called,
+    filtered,
+    literal,
+    operand,
+)
 
 WHOLE: Final = re.compile(r"\{%(.*)%\}", re.DOTALL)
 TOKEN: Final = re.compile(
@@ -225,14 +239,13 @@ def _unquoted(token: str) -> str:
     return str(json.loads(f'"{text}"'))
 
 
-def _filtered(name: str, type: str = "") -> Callable[[Names, Doc], Doc]:
-    return lambda _, doc: Expr(f"{operand(doc)} | {name}", FILTERED, type)
+def _filter(name: str, type: str = "") -> Callable[[Names, Doc], Doc]:
+    return lambda _, doc: filtered(doc, name, type)
 
 
 def _method(name: str, type: str = "text") -> Callable[..., Doc]:
     def call(_: Names, doc: Doc, *args: Doc) -> Doc:
-        target = f"({doc.text()})" if doc.level() >= FILTERED else doc.text()
-        return Expr(f"{target}.{name}({', '.join(arg.text() for arg in args)})", type=type)
+        return Expr(f"{called(doc)}.{name}({', '.join(arg.text() for arg in args)})", type=type)
 
     return call
 
@@ -252,11 +265,7 @@ def _substring(_: Names, text: Doc, start: Doc, length: Doc | None = None) -> Do
     end = "" if length is None else f"{operand(start)} + {operand(length)}"
     if isinstance(start, Const) and isinstance(length, Const):
         end = str(start.value + length.value)
-    return Expr(f"{_called(text)}[{start.text()}:{end}]", type="text")
-
-
-def _called(doc: Doc) -> str:
-    return f"({doc.text()})" if doc.level() >= FILTERED else doc.text()
+    return Expr(f"{called(text)}[{start.text()}:{end}]", type="text")
 
 
 def _average(_: Names, doc: Doc) -> Doc:
@@ -264,13 +273,13 @@ def _average(_: Names, doc: Doc) -> Doc:
 
 
 FUNCTIONS: Final[dict[str, Callable[..., Doc]]] = {
-    "$count": _filtered("length", "number"),
-    "$length": _filtered("length", "number"),
-    "$sum": _filtered("sum", "number"),
-    "$max": _filtered("max"),
-    "$min": _filtered("min"),
+    "$count": _filter("length", "number"),
+    "$length": _filter("length", "number"),
+    "$sum": _filter("sum", "number"),
+    "$max": _filter("max"),
+    "$min": _filter("min"),
     "$average": _average,
-    "$abs": _filtered("abs", "number"),
+    "$abs": _filter("abs", "number"),
     "$floor": lambda _, doc: Expr(f"({operand(doc)} // 1) | int", FILTERED, "number"),
     "$uppercase": _method("upper"),
     "$lowercase": _method("lower"),
@@ -280,20 +289,20 @@ FUNCTIONS: Final[dict[str, Callable[..., Doc]]] = {
     "$join": lambda _, texts, by=Const(""): Expr(f"{operand(texts)} | join({by.text()})", FILTERED, "text"),
     "$substring": _substring,
     "$string": lambda _, doc: as_text(doc),
-    "$number": lambda _, doc: Expr(f"{operand(doc)} | string | fromjson", FILTERED, "number"),
+    "$number": lambda _, doc: filtered(doc, "string | fromjson", "number"),
     "$boolean": lambda _, doc: Expr(f"true if {operand(doc)} else false", COMPOUND, "bool"),
     "$not": lambda _, doc: Expr(f"not {operand(doc)}", COMPOUND, "bool"),
     "$exists": lambda _, doc: Expr(doc.present(), COMPOUND, "bool"),
     "$append": lambda _, first, second: Expr(f"{operand(first)} + {operand(second)}", COMPOUND, "list"),
     "$merge": _merge,
-    "$keys": _filtered("list", "list"),
-    "$reverse": _filtered("reverse", "list"),
-    "$distinct": _filtered("unique(case_sensitive=true) | list", "list"),
-    "$sort": _filtered("sort(case_sensitive=true)", "list"),
-    "$base64encode": _filtered("b64encode", "text"),
-    "$base64decode": _filtered("b64decode", "text"),
-    "$parse": _filtered("fromjson"),
-    "$partition": lambda _, doc, size: Expr(f"{operand(doc)} | batch({size.text()}) | list", FILTERED, "list"),
+    "$keys": _filter("list", "list"),
+    "$reverse": _filter("reverse", "list"),
+    "$distinct": _filter("unique(case_sensitive=true) | list", "list"),
+    "$sort": _filter("sort(case_sensitive=true)", "list"),
+    "$base64encode": _filter("b64encode", "text"),
+    "$base64decode": _filter("b64decode", "text"),
+    "$parse": _filter("fromjson"),
+    "$partition": lambda _, doc, size: filtered(doc, f"batch({size.text()}) | list", "list"),
     "$range": lambda _, first, last, step: Expr(f"range({first.text()}, {operand(last)} + 1, {step.text()})", type="list"),
     "$uuid": lambda names: names.computed.add(UUID),
     "$now": lambda names: names.computed.add(NOW),

@@ -7,28 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from noetl_import.values import Doc, Expr
+from noetl_import.values import RESERVED, Doc, Expr
 
-RESERVED: Final = frozenset(
-    {
-        "ctx",
-        "iter",
-        "args",
-        "workload",
-        "steps",
-        "outcome",
-        "event",
-        "keychain",
-        "callback",
-        "trigger",
-        "input",
-        "dict",
-        "range",
-        "list",
-    }
-)
+TAKEN: Final = RESERVED | {
+    "ctx", "iter", "args", "workload", "steps", "outcome", "event", "keychain", "callback", "trigger", "input", "dict", "range", "list",
+}  # fmt: skip
+"""Names that mean something else in templates."""
 
 OWN: Final = frozenset({"data", "output", "item", "index", "parent"})
+"""Names of values that the import stores itself."""
 
 
 @dataclass
@@ -125,7 +112,7 @@ class Labels:
     def of(self, state: str) -> str:
         name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", state)
         name = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_").lower() or "state"
-        if name[0].isdigit() or name in RESERVED:
+        if name[0].isdigit() or name in TAKEN:
             name = f"state_{name}"
         unique, count = name, 2
         while unique in self.taken:

@@ -64,6 +64,15 @@ def operand(doc: Doc) -> str:
     return _wrapped(doc, COMPOUND)
 
 
+def called(doc: Doc) -> str:
+    """Return the expression of `doc` in front of a method or an index."""
+    return _wrapped(doc, FILTERED)
+
+
+def filtered(doc: Doc, name: str, type: str = "") -> Expr:
+    return Expr(f"{operand(doc)} | {name}", FILTERED, type)
+
+
 def literal(value: Any) -> str:
     """Return a constant in the template language."""
     match value:
