@@ -12,7 +12,7 @@ from noetl_import.findings import Finding, Notes
 from noetl_import.flow import Flow, assigned, follow, ordered
 from noetl_import.graph import Steps
 from noetl_import.maps import processor_of
-from noetl_import.names import Machine, Names
+from noetl_import.names import NOW, Computed, Machine, Names
 from noetl_import.pipeline import pipeline
 from noetl_import.states import Builder, State
 from noetl_import.units import Exit, Labels, Scope, Unit
@@ -20,6 +20,8 @@ from noetl_import.values import Arr, Const, Doc, Expr, stored
 
 LASTING: Final = re.compile(r"\.waitForTaskToken|'(SecondsPath|Timestamp|TimestampPath)'|'Seconds': ('|\d{6})")
 """Found in definitions whose executions may take longer than the 30 days that an execution has by default."""
+STARTED: Final = "execution_start"
+"""The step that records the time of the start, for definitions that read it."""
 YEAR_S: Final = 31_536_000
 COMPOUND: Final = frozenset({"Parallel", "Map"})
 
@@ -59,6 +61,8 @@ class Playbook:
         states, start = definition["States"], definition["StartAt"]
         builder = self._builder(Scope(True), states, pointer, self.labels)
         flow, steps = self._graph(builder, states, start, self.root, pointer)
+        if "execution_start" in self.passed and not self.is_child:
+            steps.steps.insert(0, _started(steps.steps[0]["step"]))
         document: dict[str, Any] = {
             "apiVersion": "noetl.io/v2",
             "kind": "Playbook",
@@ -104,12 +108,17 @@ class Playbook:
         variables = {name: scope.variable(name) for name in assigned(states)}
         return Builder(
             self.machine, scope, label, self.path_of, self._child, self._iteration, self._execution_input, self._execution_id,
+            self._execution_start,
             variables=variables,
         )  # fmt: skip
 
     def _execution_input(self) -> Doc:
         self.passed.add("execution_input")
         return Expr("workload.execution_input") if self.is_child else self.root
+
+    def _execution_start(self) -> Doc:
+        self.passed.add("execution_start")
+        return Expr("workload.execution_start" if self.is_child else f"steps.{STARTED}.result.now", type="text")
 
     def _execution_id(self) -> Doc:
         self.passed.add("execution_id")
@@ -179,7 +188,11 @@ class Playbook:
         )  # fmt: skip
         child.translated(definition, pointer)
         payload = {"input": doc.yaml()}
-        values = {"execution_input": self._execution_input, "execution_id": self._execution_id}
+        values = {
+            "execution_input": self._execution_input,
+            "execution_id": self._execution_id,
+            "execution_start": self._execution_start,
+        }
         payload |= {key: values[key]().yaml() for key in sorted(child.passed)}
         return {"kind": "playbook", "path": path, "payload": payload}
 
@@ -199,6 +212,13 @@ class Playbook:
             step = self.named[f"{notes.pointer.rpartition('/States/')[0]}/{name}"]
             self.into.places[flow.notes[each].pointer] = (self.machine.path, f"{step}.{unit.tasks[0].get('name', unit.name)}")
         return tasks, Expr("result")
+
+
+def _started(first: str) -> dict[str, Any]:
+    now = Computed("")
+    now.add(NOW)
+    (task,) = now.tasks(STARTED)
+    return {"step": task.pop("name"), "tool": task, "next": {"arcs": [{"step": first}]}}
 
 
 def _no_branches(name: str, state: State, unit: Unit, doc: Doc, notes: Notes) -> None:

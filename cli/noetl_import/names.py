@@ -75,6 +75,7 @@ class Names:
     variables: Mapping[str, Doc]
     execution_input: Callable[[], Doc]
     execution_id: Callable[[], Doc]
+    execution_start: Callable[[], Doc]
     item: Mapping[str, Doc] = field(default_factory=dict)
     """`Value` and `Index` of an element of a Map."""
     token: Doc | None = None
@@ -106,6 +107,8 @@ class Names:
                 return applied(self.execution_input(), steps[2:])
             case ["Execution", "Id" | "Name"]:
                 return self.execution_id()
+            case ["Execution", "StartTime"]:
+                return self.execution_start()
             case ["State", "Name"]:
                 return Const(self.state)
             case ["State", "EnteredTime"]:

@@ -29,8 +29,8 @@ class Call:
     result: Callable[[Doc], Doc]
     waits: bool = False
     """True if a callback follows, whose answer is the result."""
-    is_signed: bool = False
-    """True if it is a request whose errors have no names."""
+    origin: str = ""
+    """The origin of its errors: lambda, or signed."""
 
 
 class Arguments:
@@ -80,7 +80,7 @@ def call_of(
             notes.attention(
                 f"the resource {resource} is taken for a Lambda function", f"pass --set {resource[2:-1]}=ARN", "/Resource"
             )
-        return Call("lambda", {"function": resource, "payload": args.yaml()}, lambda ref: ref.get("payload"))
+        return Call("lambda", {"function": resource, "payload": args.yaml()}, lambda ref: ref.get("payload"), origin="lambda")
     raise Unmapped(f"the resource {resource} does not map", BY_HAND, "/Resource")
 
 
@@ -100,7 +100,7 @@ def _integrated(
     sdk = service.startswith("aws-sdk:")
     name = service.removeprefix("aws-sdk:").replace("eventbridge:", "events:").replace("sfn:", "states:")
     if sdk and is_signed(name) and name.partition("dynamodb:")[2] not in ACTIONS and not pattern:
-        return Call("http", request(name, args.yaml(), notes), lambda ref: ref.get("data"), is_signed=True)
+        return Call("http", request(name, args.yaml(), notes), lambda ref: ref.get("data"), origin="signed")
     parameters = Arguments(args, notes, field) if name in SERVICES or name.startswith("dynamodb:") else None
     if parameters is None:
         raise Unmapped(f"the integration {service}{pattern} does not map", BY_HAND, "/Resource")
@@ -139,7 +139,7 @@ def _lambda(args: Arguments) -> Call:
     args.ignore("LogType")
     return Call("lambda", inputs, lambda ref: Obj({
         "ExecutedVersion": ref.get("version"), "Payload": ref.get("payload"), "StatusCode": ref.get("status"),
-    }, hidden=METADATA))  # fmt: skip
+    }, hidden=METADATA), origin="lambda")  # fmt: skip
 
 
 def _messages(kind: str, target: str, key: str, body: str, **more: str) -> Callable[[Arguments], Call]:

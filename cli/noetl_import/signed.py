@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from noetl_import.findings import Notes
@@ -45,13 +45,3 @@ def request(name: str, body: Any, notes: Notes) -> dict[str, Any]:
         "json": body,
         "auth": {"type": "aws", "service": service, "region": "${AWS_REGION}", "credential": "aws_keys"},
     }
-
-
-def note_names(names: Iterable[str], notes: Notes) -> None:
-    """Note names of errors that a signed request does not have: its code is the status of the response."""
-    if own := [name for name in names if not name.startswith("States.")]:
-        notes.attention(
-            f"the error {own[0]} is not told apart: the code of a failed request is its status",
-            "compare outcome.error.details.body, which names the error, in the rule or the arc",
-            "/Resource",
-        )

@@ -14,7 +14,6 @@ from noetl_import.jsonpath import keys_of
 from noetl_import.maps import items_of, reader_task
 from noetl_import.names import Computed, Machine, Names
 from noetl_import.services import call_of
-from noetl_import.signed import note_names
 from noetl_import.units import Exit, Scope, Unit
 from noetl_import.values import Const, Doc, Expr, Obj, stored, with_member
 
@@ -22,7 +21,6 @@ State = Mapping[str, Any]
 Nested = Callable[[str, State, Doc, Notes, Names], tuple[list[dict[str, Any]], Doc]]
 """Returns the tasks of one iteration of a Map, and the document that each results in."""
 TIMES: Final = (("Seconds", "duration"), ("SecondsPath", "duration"), ("Timestamp", "until"), ("TimestampPath", "until"))
-NESTED: Final = frozenset({"Parallel", "Map"})
 LONGEST_S: Final = 31_622_400
 """The longest timeout of a callback, in seconds."""
 
@@ -40,6 +38,7 @@ class Builder:
     iteration: Nested
     execution_input: Callable[[], Doc]
     execution_id: Callable[[], Doc]
+    execution_start: Callable[[], Doc]
     item: Mapping[str, Doc] = field(default_factory=dict)
     variables: Mapping[str, Doc] = field(default_factory=dict)
 
@@ -47,9 +46,7 @@ class Builder:
         """Return the unit of a state; one that fails, with the reason, if a piece of it does not map."""
         name = self.label(state_name)
         before, after = (Computed(self.scope.result(f"{name}_{kind}").text()) for kind in ("values", "results"))
-        names = Names(
-            doc, self.machine, state_name, notes, before, self.variables, self.execution_input, self.execution_id, self.item
-        )  # fmt: skip
+        names = self._names(state_name, doc, notes, before)
         try:
             unit = getattr(self, f"_{state['Type'].lower()}")(name, state, names, after)
         except Unmapped as error:
@@ -59,6 +56,10 @@ class Builder:
         unit.before[:0] = before.tasks(f"{name}_values")
         unit.after += after.tasks(f"{name}_results")
         return unit
+
+    def _names(self, state: str, doc: Doc, notes: Notes, computed: Computed) -> Names:
+        values = self.execution_input, self.execution_id, self.execution_start
+        return Names(doc, self.machine, state, notes, computed, self.variables, *values, self.item)
 
     def _unsupported(self, name: str, state: State, error: Unmapped) -> Unit:
         task = _failing({"kind": "unsupported", "message": f"{error.message}: {error.remedy}"})
@@ -111,11 +112,11 @@ class Builder:
         writes = self._writes(state, state, names.of(names.doc, result=result, computed=after or names.computed), result)
         return Exit(state.get("Next"), output, writes=writes)
 
-    def _catches(self, name: str, state: State, names: Names, kind: str = "") -> list[Exit]:
+    def _catches(self, name: str, state: State, names: Names, origin: str) -> list[Exit]:
         found = list[Exit]()
         for catcher in state.get("Catch", ()):
-            error, place = error_output(self.scope.error, kind), f"{name}_error"
-            condition_ = matches(catcher["ErrorEquals"], self.scope.error, nested=state["Type"] in NESTED)
+            error, place = error_output(self.scope.error, origin), f"{name}_error"
+            condition_ = matches(catcher["ErrorEquals"], self.scope.error, origin)
             kept = self.scope.stored(place)
             kept_parts = Obj({key: kept.get(key) for key in ("Error", "Cause")}, whole=kept)
             doc, direct = (self._caught(catcher, state, names, each) for each in (kept_parts, error))
@@ -201,11 +202,9 @@ class Builder:
         args = self._input(state, inside)
         field_ = "/Arguments" if self._language(state) == "JSONata" else "/Parameters"
         call = call_of(resource, args, names.notes, field_, self.path_of, names.computed)
-        if call.is_signed:
-            blocks = [*state.get("Retry", ()), *state.get("Catch", ())]
-            note_names([name for block in blocks for name in block["ErrorEquals"]], names.notes)
         task: dict[str, Any] = {"kind": call.kind, **call.inputs}
-        unit = Unit(name, [], [task], result=self.scope.result(name), rules=retry_rules(state.get("Retry", []), names.notes))
+        unit = Unit(name, [], [task], result=self.scope.result(name))
+        unit.rules = retry_rules(state.get("Retry", []), names.notes, call.origin)
         timeout = self._seconds(state, "TimeoutSeconds", names)
         heartbeat = self._seconds(state, "HeartbeatSeconds", names)
         if call.waits:
@@ -225,8 +224,10 @@ class Builder:
             )
         assert unit.result is not None
         result = unit.result if call.waits else call.result(unit.result)
-        kind = "lambda" if call.kind == "lambda" and not call.waits else ""
-        unit.exits = [*self._catches(name, state, names, kind), self._ok(state, names, result, after)]
+        unit.exits = [
+            *self._catches(name, state, names, "" if call.waits else call.origin),
+            self._ok(state, names, result, after),
+        ]
         return unit
 
     def _seconds(self, state: State, key: str, names: Names) -> Any:
@@ -260,9 +261,7 @@ class Builder:
     def joined(self, unit: Unit, state_name: str, state: State, doc: Doc, notes: Notes, results: Doc) -> Exit:
         """Return the exit of a Parallel state whose branches resulted in `results`."""
         after = Computed(self.scope.result(f"{unit.name}_results").text())
-        names = Names(
-            doc, self.machine, state_name, notes, after, self.variables, self.execution_input, self.execution_id, self.item
-        )  # fmt: skip
+        names = self._names(state_name, doc, notes, after)
         exit_ = self._ok(state, names, results, after)
         unit.after = after.tasks(f"{unit.name}_results")
         return exit_
@@ -294,7 +293,7 @@ class Builder:
             language = jsonata if self._language(state) == "JSONata" else intrinsics
             element = language.template(selector, item)
         unit.tasks, _ = self.iteration(names.state, state, element, names.notes, item)
-        unit.exits = [*self._catches(name, state, names), self._ok(state, names, self.scope.result(name), after)]
+        unit.exits = [*self._catches(name, state, names, "map"), self._ok(state, names, self.scope.result(name), after)]
         return unit
 
 

@@ -10,7 +10,8 @@ from typing import Any, Final
 from noetl_import.values import RESERVED, Doc, Expr
 
 TAKEN: Final = RESERVED | {
-    "ctx", "iter", "args", "workload", "steps", "outcome", "event", "keychain", "callback", "trigger", "input", "dict", "range", "list",
+    "ctx", "iter", "args", "workload", "steps", "outcome", "event", "keychain", "callback", "trigger", "input",
+    "dict", "range", "list",
 }  # fmt: skip
 """Names that mean something else in templates."""
 

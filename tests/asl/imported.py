@@ -159,6 +159,8 @@ def _scripted(kind: str, state: Mapping[str, Any], answer: Mapping[str, Any], *,
         code = code if code and service.lower() in SERVICES else answer["error"]
         error: dict[str, Any] = {"kind": KINDS.get(answer["error"], "server_error" if kind in ("lambda", "http") else "unknown")}
         error |= {"code": code, "message": answer.get("cause", "")} if kind != "http" else {}
+        if ":aws-sdk:" in state["Resource"] and kind == "http":
+            return {"error": {"code": 400, "details": {"body": json.dumps({"__type": f"x#{code}"})}}, "http": {"status": 400}}
         if kind == "lambda":
             error["details"] = {"payload": {"errorMessage": answer.get("cause", ""), "errorType": answer["error"]}}
         return {"error": error}

@@ -45,7 +45,7 @@ UNSUPPORTED = [
     (value("$.x[?(@.a =~ /b/)]"), "", "filter"),
     (value("$.x[*].a[*].b"), "", "after [*]"),
     (value("$.x.avg()"), "", "avg()"),
-    (value("$$.Execution.StartTime"), "", "Execution.StartTime"),
+    (value("$$.Execution.RoleArn"), "", "Execution.RoleArn"),
     (value("$$.Task.Token"), "", "Task.Token"),
     (value("$unknown"), "", "$unknown"),
     (value("States.Unknown(1)"), "", "States.Unknown"),
