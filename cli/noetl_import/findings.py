@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Literal
 
 Level = Literal["attention", "unsupported"]
-ATTENTION: Final = "attention"
-UNSUPPORTED: Final = "unsupported"
 
 
 class UnusableDefinition(ValueError):
