@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,13 +31,18 @@ ROOT: Final = "imported/machine"
 
 def run(case: Case) -> tuple[Imported, Outcome]:
     """Return the import of a case's definition, and how the case ends."""
-    imported = import_asl(json.dumps(case.definition), "machine")
+    imported = _imported(json.dumps(case.definition))
     with tempfile.TemporaryDirectory() as folder:
         return imported, _played(case, imported, Path(folder))
 
 
+@cache
+def _imported(text: str) -> Imported:
+    return import_asl(text, "machine")
+
+
 def _played(case: Case, imported: Imported, folder: Path) -> Outcome:
-    documents = {path: yaml.safe_load(text) for path, text in imported.playbooks.items()}
+    documents = {path: yaml.load(text, yaml.CSafeLoader) for path, text in imported.playbooks.items()}
     texts = dict(imported.playbooks)
     tools, acts, places = dict[str, Any](), list[Act](), dict[str, str]()
     for pointer, name, state in task_states(case.definition):

@@ -10,7 +10,7 @@ from noetl_core.dsl.parse import check
 from noetl_migrate.formatting import formatted
 from tests import asl
 from tests.asl import imported
-from tests.asl.cases import Case, read
+from tests.asl.cases import read
 from tests.asl.compare import differences, scrubbed
 from tests.asl.emulator import emulator
 
@@ -26,21 +26,17 @@ SPECIFICATION = {
 """Cases in which the emulator differs from the specification; docs/language/asl.md has the reasons."""
 
 
-def by_definition() -> dict[str, list[Case]]:
-    found: dict[str, list[Case]] = {}
+def test_a_definition_ends_as_its_specification_says() -> None:
+    wrong, texts = {}, set[str]()
     for case in read(CASES):
-        found.setdefault(case.name.partition(":")[0], []).append(case)
-    return found
-
-
-@pytest.mark.parametrize("name", by_definition())
-def test_a_definition_ends_as_its_specification_says(name: str) -> None:
-    cases = by_definition()[name]
-    for case in cases:
         found, ours = imported.run(case)
+        texts |= set(found.playbooks.values())
         ended = {"Error": ours.error} if ours.status == "FAILED" else scrubbed(ours.output)
-        assert (ended, [each for each in found.findings if each.level == "unsupported"]) == (scrubbed(case.expect), []), ours.note
-    for text in found.playbooks.values():
+        unsupported = [each for each in found.findings if each.level == "unsupported"]
+        if ended != scrubbed(case.expect) or unsupported:
+            wrong[case.name] = (ended, case.expect, unsupported, ours.note)
+    assert wrong == {}
+    for text in texts:
         assert [each for each in check(text)[1] if each.severity == "error"] == []
         assert formatted(text) == text
 
