@@ -19,6 +19,7 @@ PACKAGES = (
     "cli/noetl_cli",
     "cli/noetl_lsp",
     "cli/noetl_migrate",
+    "cli/noetl_import",
     "console/noetl_console",
     "infra/noetl_infra",
     "plugins/noetl_quantum/src/noetl_quantum",

@@ -8,5 +8,6 @@ as one object.
 * `pytest_plugin` has the fixture of pytest for tests of playbooks.
 
 Nothing here decides anything about executions: `noetl_core` does. Deploying is in `noetl_infra`, rewriting older dialects in
-`noetl_migrate`. Start-up time matters: a command imports only what it uses, rich only at a terminal, AWS clients only to deploy.
+`noetl_migrate`, the import of state machines in `noetl_import`. Start-up time matters: a command imports only what it uses, rich
+only at a terminal, AWS clients only to deploy.
 """

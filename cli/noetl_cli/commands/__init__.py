@@ -44,6 +44,7 @@ MODULES: Final = {
     "credentials": ("credentials",),
     "triggers": ("triggers",),
     "authoring.migrate": ("migrate",),
+    "authoring.imports": ("import",),
 }
 """The commands of each module, in the order of the help."""
 

@@ -16,6 +16,7 @@ PACKAGES = {
     "noetl_cli": ROOT / "cli/noetl_cli",
     "noetl_lsp": ROOT / "cli/noetl_lsp",
     "noetl_migrate": ROOT / "cli/noetl_migrate",
+    "noetl_import": ROOT / "cli/noetl_import",
     "noetl_console": ROOT / "console/noetl_console",
     "noetl_infra": ROOT / "infra/noetl_infra",
     "noetl_quantum": ROOT / "plugins/noetl_quantum/src/noetl_quantum",

@@ -93,6 +93,7 @@ PACKAGES += [
         "cli/noetl_cli/commands/authoring",
         "cli/noetl_lsp",
         "cli/noetl_migrate",
+        "cli/noetl_import",
         "console/noetl_console",
         "infra/noetl_infra",
     )

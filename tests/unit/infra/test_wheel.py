@@ -17,6 +17,7 @@ PACKAGES = {
     "noetl_cli": "cli/noetl_cli",
     "noetl_lsp": "cli/noetl_lsp",
     "noetl_migrate": "cli/noetl_migrate",
+    "noetl_import": "cli/noetl_import",
     "noetl_console": "console/noetl_console",
     "noetl_infra": "infra/noetl_infra",
 }
