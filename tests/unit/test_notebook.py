@@ -73,7 +73,15 @@ def test_a_notebook_shows_it(tmp_path: Path) -> None:
     import nbformat
 
     (tmp_path / "two.yaml").write_text(TWO)
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("import noetl_core\nnoetl_core.run('two.yaml')")])
+    cell = {"cell_type": "code", "source": "import noetl_core\nnoetl_core.run('two.yaml')", "metadata": {}, "outputs": []}
+    kernel = {"name": "python3", "display_name": "Python"}
+    document = {
+        "nbformat": 4,
+        "nbformat_minor": 5,
+        "metadata": {"kernelspec": kernel},
+        "cells": [{**cell, "id": "a", "execution_count": None}],
+    }
+    notebook = nbformat.from_dict(document)  # type: ignore[no-untyped-call]  # nbformat has no types
     nbclient.NotebookClient(notebook, resources={"metadata": {"path": str(tmp_path)}}).execute()
     shown = notebook.cells[0].outputs[0]["data"]
     assert "Why it failed" in shown["text/html"]

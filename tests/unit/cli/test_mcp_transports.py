@@ -24,6 +24,7 @@ from noetl_cli.mcp import http as transport
 from noetl_cli.mcp.callers import LocalCallers, StackCallers
 from noetl_cli.mcp.executions import Executions
 from noetl_cli.mcp.server import server
+from noetl_cli.mcp.tools import LARGEST
 from tests import commands
 from tests.commands import ENV, Command
 from tests.servers import Handler, serving, url_of
@@ -93,7 +94,7 @@ def test_a_client_calls_over_http_and_strangers_are_refused(local: LocalCallers,
         assert status(**own, Origin="http://evil.example.org") == 403
         assert status(**own, Origin="http://localhost:1") == 403
         assert status(**own, Origin=url.removesuffix("/mcp")) == 200
-        assert status("x" * (transport.LARGEST + 1), **own) == 413
+        assert status("x" * (LARGEST + 1), **own) == 413
         assert status("[" * 100_000, **own) == 400
         serving_command.send_signal(15)
         assert serving_command.wait() == 143
