@@ -12,7 +12,7 @@ import pytest
 
 import noetl_core
 from noetl_core.service.operations.every import Operations
-from tests.unit.cli.test_report import HOSTILE, Page
+from tests.markup import HOSTILE, Page
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: n, path: mine/n }\n"
 TWO = HEAD + (

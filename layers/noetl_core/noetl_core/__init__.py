@@ -31,10 +31,14 @@ from typing import Any
 
 __version__ = "0.1.0"
 __all__ = ["Execution", "View", "__version__", "run"]
-_PLACES = {"Execution": "embedded", "View": "notebook", "run": "embedded"}
+_PLACES = {
+    "Execution": "noetl_core.runtime.embedded",
+    "View": "noetl_core.runtime.notebook",
+    "run": "noetl_core.runtime.embedded",
+}
 
 
 def __getattr__(name: str) -> Any:
     if name in _PLACES:
-        return getattr(import_module(f"noetl_core.runtime.{_PLACES[name]}"), name)
+        return getattr(import_module(_PLACES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -18,32 +19,8 @@ from noetl_cli.mcp.catalog import input_schema
 from noetl_cli.mcp.executions import Executions
 from noetl_cli.mcp.server import server
 from noetl_core.dsl.parse import parse_playbook
+from tests.unit.cli.mcp_playbooks import APPROVAL, FAILS, ORDER, OTHER, REFUND, SLOW
 
-HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\n"
-ORDER = HEAD + (
-    "metadata: { name: order, path: shop/order, description: Status of an order, mcp_tool: find_order }\n"
-    "workload:\n  id: null\n  size: 1\n  bank: https://bank.example.org\n"
-    "  x-schema: { required: [id], properties: { id: { type: string }, size: { type: integer } } }\n"
-    "workflow:\n  - step: find\n    tool: { kind: noop, result: { id: '{{ workload.id }}', text: \"{{ 'ä' * workload.size }}\" } }\n"
-)
-FORM = "schema: { type: object, required: [ok], properties: { ok: { type: boolean } } }"
-REFUND = HEAD + (
-    "metadata: { name: refund, path: shop/refund, mcp_tool: refund }\nworkload: { id: A-1 }\n"
-    "workflow:\n  - step: pay\n    tool: { kind: playbook, path: shop/approval, payload: { id: '{{ workload.id }}' } }\n"
-)
-APPROVAL = HEAD + (
-    "metadata: { name: approval, path: shop/approval }\nworkload: { id: A-1 }\n"
-    f"workflow:\n  - step: ask\n    tool: {{ kind: callback, description: 'Refund {{{{ workload.id }}}}?', timeout: 1d, {FORM} }}\n"
-)
-FAILS = HEAD + (
-    "metadata: { name: fails, path: shop/fails, mcp_tool: fails }\n"
-    "workflow:\n  - step: a\n    tool: { kind: python, code: \"raise ValueError('no stock')\" }\n"
-)
-SLOW = HEAD + (
-    "metadata: { name: slow, path: shop/slow, mcp_tool: slow }\nworkload: { seconds: 1 }\n"
-    "workflow:\n  - step: a\n    tool: [ { kind: wait, duration: '{{ workload.seconds }}' }, { kind: noop, result: done } ]\n"
-)
-OTHER = HEAD + "metadata: { name: other, path: other }\nworkflow:\n  - step: a\n    tool: { kind: noop, result: secret }\n"
 Session = Callable[[Client], Awaitable[None]]
 
 
@@ -282,3 +259,15 @@ def test_a_bug_is_logged_and_the_server_goes_on(local: LocalCallers, monkeypatch
         assert (await called(client, "find_order", id="A"))["status"] == "completed"
 
     session(local, use)
+
+
+def test_the_page_about_tools_shows_them(local: LocalCallers) -> None:
+    page = (Path(__file__).parents[3] / "docs/mcp.md").read_text()
+    (source,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    schema = input_schema(parse_playbook(source))
+    assert schema["properties"] == {"id": {"type": "string", "description": "such as A-1"}}
+    own = Executions(local, wait_s=1, answers=True)._own()
+    rows = dict(re.findall(r"^\| `(noetl_\w+)` \| (.*?) \|", page, re.MULTILINE))
+    assert {name: set(re.findall(r"`(\w+)`", takes)) for name, takes in rows.items()} == {
+        tool.name: set(tool.schema["properties"]) for tool in own
+    }

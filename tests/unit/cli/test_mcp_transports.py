@@ -28,7 +28,7 @@ from noetl_cli.mcp.tools import LARGEST
 from tests import commands
 from tests.commands import ENV, Command
 from tests.servers import Handler, serving, url_of
-from tests.unit.cli.test_mcp import APPROVAL, ORDER, REFUND, SLOW
+from tests.unit.cli.mcp_playbooks import APPROVAL, ORDER, REFUND, SLOW
 
 PATIENCE_S = 30
 
