@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from itertools import count
 from typing import Any, Final, Protocol
 
-import mcp_types as types
+from mcp import types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
 from mcp.server.stdio import stdio_server
@@ -55,7 +55,7 @@ def server(tools: Tools, instructions: str) -> Server[Any]:
             return _result(Answer({"error": refusal.message if isinstance(refusal, Exit) else str(refusal)}, failed=True))
         except MCPError:
             raise
-        except Exception:
+        except Exception:  # a bug: its log has the traceback, and the client is told that there is one
             log.exception("the call of %s failed", params.name[:100])
             return _result(Answer({"error": "the server has a bug; its log has the traceback"}, failed=True))
 
