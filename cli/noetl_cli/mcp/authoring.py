@@ -30,8 +30,6 @@ INSTRUCTIONS: Final = (
 )
 COMMAND_S: Final = 300
 """Seconds after which a command is ended."""
-RUN_S: Final = 60
-"""Seconds that an execution may take, by default."""
 FILE: Final[Schema] = {"type": "string", "description": "A file or folder, relative to the current folder"}
 TEXT: Final[Schema] = {"type": "string"}
 SECONDS: Final[Schema] = {"type": "number", "minimum": 1, "maximum": 250}
@@ -47,7 +45,7 @@ class Authoring:
     """The tools. Executions are kept in `store` while the server runs."""
 
     def __init__(self, store: str) -> None:
-        self._store, self._folder = store, Path.cwd()
+        self._store, self._folder = store, Path.cwd().resolve()
         about = [
             ("validate", "Check a playbook: errors and warnings, with line, column and hint", FILES, self._validate),
             ("test", "Run the tests of playbooks (*.test.yaml), in virtual time, without calling services", TESTS, self._test),
@@ -66,14 +64,12 @@ class Authoring:
         return await self._noetl("validate", "--output", "json", "--", self._path(call))
 
     async def _test(self, call: Call) -> Answer:
-        only = call.arguments.get("only")
-        return await self._noetl(
-            "test", "--output", "json", *(["-k", str(only)] if only else []), "--", self._path(call, default=".")
-        )
+        only = ["-k", str(call.arguments["only"])] if "only" in call.arguments else []
+        return await self._noetl("test", "--output", "json", *only, "--", self._path(call))
 
     async def _run(self, call: Call) -> Answer:
         payload = json.dumps(call.arguments.get("payload", {}))  # never `@file`
-        timeout_s = str(call.arguments.get("timeout_s", RUN_S))
+        timeout_s = str(call.arguments.get("timeout_s", 60))
         options = ("--payload", payload, "--timeout", timeout_s, "--store", self._store, "--output", "json")
         return await self._noetl("run", *options, "--", self._path(call))
 
@@ -94,50 +90,38 @@ class Authoring:
         return Answer({"found": manual.search(str(call.arguments["query"])[:400])})
 
     async def _read(self, call: Call) -> Answer:
-        about = call.arguments
-        return Answer(manual.read(str(about["page"]), about.get("section"), int(about.get("offset", 0))))
+        return Answer(manual.read(**call.arguments))
 
     # --- commands -------------------------------------------------------------------------------------------------------
 
-    def _path(self, call: Call, default: str = "") -> str:
-        """Return the path that a call names. Raises `Exit(2)` if it is outside of the folder."""
-        file = (self._folder / str(call.arguments.get("file") or default)).resolve()
-        if not file.is_relative_to(self._folder.resolve()):
-            raise Exit(USAGE, f"{str(call.arguments['file'])[:200]} is outside of {self._folder}")
-        return str(file.relative_to(self._folder.resolve()))
+    def _path(self, call: Call) -> str:
+        """Return the path that a call names, by default the folder. Raises `Exit(2)` if it is outside of it."""
+        name = str(call.arguments.get("file", "."))
+        file = (self._folder / name).resolve()
+        if not file.is_relative_to(self._folder):
+            raise Exit(USAGE, f"{name[:200]} is outside of {self._folder}")
+        return str(file.relative_to(self._folder))
 
     async def _noetl(self, *arguments: str) -> Answer:
         """Run a command; return its data and its messages."""
         command = [sys.executable, "-P", "-m", "noetl_cli.main", *arguments]  # -P: a json.py of the folder is not imported
+        streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        process = subprocess.Popen(command, cwd=self._folder, **streams, encoding="utf-8", errors="replace")
         try:
             with anyio.fail_after(COMMAND_S):
-                done = await anyio.run_process(
-                    command, cwd=self._folder, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False
-                )
+                out, told = await anyio.to_thread.run_sync(process.communicate, abandon_on_cancel=True)
         except TimeoutError:
             return Answer({"error": f"it did not end within {COMMAND_S} s"}, failed=True)
-        out, told = done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
-        data = {"exit_code": done.returncode, **_data(out)} | ({"messages": told[-PAGE:]} if told else {})
-        return Answer(data, failed=done.returncode != 0)
-
-
-def _data(out: str) -> dict[str, Any]:
-    """Return the data that a command has printed, or the first page of its text if there is much."""
-    if not out.strip():
-        return {}
-    if len(out) > PAGE:
-        return page(out, 0, "output")
-    try:
-        return {"output": json.loads(out)}
-    except ValueError:
-        return {"output": out}
+        finally:
+            process.kill()  # also if the client gives the call up
+        data: dict[str, Any] = {"exit_code": process.returncode}
+        if out:
+            data |= {"output": json.loads(out)} if len(out) <= PAGE else page(out, 0, "output")
+        return Answer(data | ({"messages": told[-PAGE:]} if told else {}), failed=process.returncode != 0)
 
 
 @contextmanager
 def authoring(store: str | None) -> Iterator[Authoring]:
     """Make the tools; without `store`, executions are kept as long as the server runs."""
-    if store is not None:
-        yield Authoring(store)
-        return
     with tempfile.TemporaryDirectory(prefix="noetl-mcp-") as folder:
-        yield Authoring(str(Path(folder) / "runs.db"))
+        yield Authoring(store or f"{folder}/runs.db")

@@ -16,15 +16,16 @@ from noetl_cli.backends.opening import api_url
 from noetl_cli.backends.stack import StackBackend, own_token
 from noetl_cli.errors import UNREACHABLE, USAGE, Exit
 from noetl_console.carrying import Carrier
+from noetl_core.adapters.local.home import private_folder
 from noetl_core.adapters.local.keys import file_key
 from noetl_core.api.request import Answer, Request
 from noetl_core.api.requests import Api
 from noetl_core.runtime.local import LocalWiring
 
 
-class LocalCallers:
-    """The local store. HTTP requests carry a token, made of the key `mcp.key` beside it: other users of this machine reach the
-    port, and the store knows no users."""
+class LocalCallers(Api):
+    """The local store, and its operations, one at a time. HTTP requests carry a token, made of the key `mcp.key` beside it: other
+    users of this machine reach the port, and the store knows no users."""
 
     name = "local"
 
@@ -32,14 +33,18 @@ class LocalCallers:
         if store == IN_MEMORY:
             raise Exit(USAGE, "executions are kept in a file: give --store FILE, or none")
         self._store = store or default_store()
-        Path(self._store).parent.mkdir(parents=True, exist_ok=True)
-        self._api = _Serial(LocalBackend(self._store))
+        private_folder(Path(self._store).parent)
+        self._backend, self._lock = LocalBackend(self._store), threading.Lock()
         self._carrier = Carrier(lambda: LocalWiring(self._store))
         self._key = file_key(Path(self._store).parent / "mcp.key")
 
     def api(self, authorization: str | None) -> Api:
         """Return the operations for a caller; `authorization` is the header of an HTTP request."""
-        return self._api
+        return self
+
+    def call(self, request: Request[Answer]) -> Answer:
+        with self._lock:
+            return self._backend.api.call(request)
 
     def token(self) -> str:
         """Return the token of HTTP requests."""
@@ -55,7 +60,8 @@ class LocalCallers:
 
     def close(self) -> None:
         self._carrier.close()
-        self._api.close()
+        with self._lock:
+            self._backend.close()
 
 
 class StackCallers:
@@ -101,19 +107,3 @@ def bearer(authorization: str | None) -> str:
     """Return the token of the header `Authorization`; empty if it has none."""
     scheme, _, token = (authorization or "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
-
-
-class _Serial(Api):
-    """The operations of the local store, one at a time."""
-
-    def __init__(self, backend: LocalBackend) -> None:
-        self._backend = backend
-        self._lock = threading.Lock()
-
-    def call(self, request: Request[Answer]) -> Answer:
-        with self._lock:
-            return self._backend.api.call(request)
-
-    def close(self) -> None:
-        with self._lock:
-            self._backend.close()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from noetl_cli.errors import say
@@ -91,24 +92,8 @@ def _of_object(defaults: Mapping[str, Any], schema: Mapping[str, Any] | None) ->
 def _of_value(default: Any, schema: Mapping[str, Any] | None) -> dict[str, Any]:
     if isinstance(default, Mapping):
         return _of_object(default, schema)
-    out = dict(schema) if schema is not None else dict(_inferred(default))
-    if default is not None and not any(map(is_template, _scalars(default))):
+    known = type(default) in _TYPES and not is_template(default)  # null, or a template, may be anything
+    out = dict(schema) if schema is not None else {"type": _TYPES[type(default)]} if known else {}
+    if default is not None and not is_template(json.dumps(default)):
         out.setdefault("default", default)
     return out
-
-
-def _inferred(default: Any) -> Iterator[tuple[str, str]]:
-    """Yield the type of a default, unless it may have any: null, or a template."""
-    if type(default) in _TYPES and not is_template(default):
-        yield "type", _TYPES[type(default)]
-
-
-def _scalars(value: Any) -> Iterator[Any]:
-    if isinstance(value, list):
-        for item in value:
-            yield from _scalars(item)
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from _scalars(item)
-    else:
-        yield value

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import anyio
 
 from noetl_cli.display.download import write_json
-from noetl_cli.errors import FAILED, USAGE, Exit
+from noetl_cli.errors import FAILED, Exit
 from noetl_cli.mcp.callers import Callers
 from noetl_cli.mcp.catalog import Catalog, Offered
 from noetl_cli.mcp.tools import OFFSET, Answer, Call, Tool, check, inputs, page
@@ -25,6 +25,7 @@ from noetl_core.values.request_bounds import MAX_PAGE
 
 if TYPE_CHECKING:
     from noetl_core.api.requests import Api
+    from noetl_core.api.shapes.executions import Execution
     from noetl_core.api.shapes.following import Changes
 
 T = TypeVar("T")
@@ -32,13 +33,14 @@ POLL_S: Final = (0.05, 1.0)
 """Seconds between two looks at an execution: the first ones, and the longest."""
 PROGRESS_S: Final = 5.0
 """Seconds after which a waiting client is told that the call goes on, if nothing else happens."""
-MAX_WAIT_S: Final = 600
+LISTED: Final = 50
+"""The most executions of a list."""
 LONGEST: Final = 8 * 1024 * 1024
 """Bytes of the longest result that is read here; `noetl get` downloads longer ones."""
 GENERATIONS: Final = 20
 """The most calls of playbooks by playbooks that are followed to a callback, or back to a tool."""
 ID: Final = {"type": "string", "description": "`execution_id` of an answer"}
-WAIT: Final = {"type": "number", "minimum": 0, "maximum": MAX_WAIT_S, "description": "Seconds to wait for the end"}
+WAIT: Final = {"type": "number", "minimum": 0, "maximum": 600, "description": "Seconds to wait for the end"}
 
 
 class Executions:
@@ -98,16 +100,9 @@ class Executions:
         def find() -> list[dict[str, Any]]:
             api = self._api(call)
             paths = {tool.path: tool.name for tool in self._catalog.offered(api).values()}
-            found = [each for each in api.executions(limit=MAX_PAGE)["executions"] if each["playbook"]["path"] in paths]
-            return [
-                {
-                    "execution_id": each["execution_id"],
-                    "tool": paths[each["playbook"]["path"]],
-                    "status": each["status"],
-                    "started_at": each["started_at"],
-                }
-                for each in found[:50]
-            ]
+            found: list[Any] = [e for e in api.executions(limit=MAX_PAGE)["executions"] if e["playbook"]["path"] in paths]
+            shown = ("execution_id", "status", "started_at")
+            return [{name: e[name] for name in shown} | {"tool": paths[e["playbook"]["path"]]} for e in found[:LISTED]]
 
         return Answer({"executions": await _off_loop(find)})
 
@@ -117,7 +112,7 @@ class Executions:
         def answer() -> str:
             api = self._api(call)
             api.answer_wait(execution_id, wait_id, data=call.arguments["data"])
-            root = self._root(api, execution_id)
+            root = _root(api, execution_id)["execution_id"]
             self._callers.carry(root)  # it carries out what it calls, too
             return root
 
@@ -129,18 +124,16 @@ class Executions:
         self, call: Call, execution_id: str, wait_s: float, *, offset: int = 0, answered: str | None = None
     ) -> Answer:
         """Wait until an execution ends, needs somebody, or `wait_s` is over; return its state."""
-        began, told, pause, last = time.monotonic(), time.monotonic(), POLL_S[0], -1
+        began, told, pause, last = time.monotonic(), 0.0, POLL_S[0], -1
         while True:
             now, questions = await _off_loop(partial(self._look, call, execution_id, answered))
-            late = time.monotonic() - began >= wait_s
-            if now["status"] in STOPPED or questions or late:
+            left = began + wait_s - time.monotonic()
+            if now["status"] in STOPPED or questions or left <= 0:
                 return await _off_loop(partial(self._state, call, now, questions, offset))
             if now["count"] != last or time.monotonic() - told >= PROGRESS_S:
-                if last >= 0:
-                    await call.progress(_progress(now))
-                told = time.monotonic()
-                pause, last = (POLL_S[0], now["count"]) if now["count"] != last else (pause, last)
-            await anyio.sleep(min(pause, max(0.0, began + wait_s - time.monotonic())))
+                await call.progress(_progress(now))
+                told, last = time.monotonic(), now["count"]
+            await anyio.sleep(min(pause, left))
             pause = min(pause * 1.5, POLL_S[1])
 
     def _look(self, call: Call, execution_id: str, answered: str | None) -> tuple[Changes, list[dict[str, Any]]]:
@@ -154,19 +147,17 @@ class Executions:
         if now["status"] == "completed":
             return Answer(out | self._result(self._api(call), now["execution_id"], offset))
         if now["status"] in STOPPED:
-            about = {"error": now["error"]} if now["error"] is not None else {}
-            reason = {"reason": now["reason"]} if now.get("reason") else {}
-            return Answer({**out, **about, **reason}, failed=True)
+            about = {"error": now["error"], "reason": now.get("reason")}
+            return Answer(out | {name: value for name, value in about.items() if value}, failed=True)
         if questions:
             how = "answer it with noetl_answer" if self._answers else "somebody else answers it"
             return Answer({**out, "waiting_for": questions, "next": f"{how}; then noetl_execution has the result"})
         return Answer({**out, "progress": _progress(now), "next": "it goes on: noetl_execution waits for its end"})
 
     def _result(self, api: Api, execution_id: str, offset: int) -> dict[str, Any]:
-        result = api.execution(execution_id)["result"]
         out = _Bounded()
         try:
-            write_json(api, execution_id, result, out)
+            write_json(api, execution_id, api.execution(execution_id)["result"], out)
         except _TooLong:
             return {"note": f"the result has more than {LONGEST:,} bytes: noetl get {execution_id} downloads it"}
         text = out.getvalue().decode()
@@ -185,9 +176,7 @@ class Executions:
 
         def checked() -> str:
             api = self._api(call)
-            if not (execution_id.isascii() and execution_id.isdecimal()):
-                raise Exit(USAGE, f"{execution_id[:40]!r} is no execution's id")
-            root = api.execution(self._root(api, execution_id))
+            root = _root(api, execution_id)
             if root["playbook"]["path"] not in {tool.path for tool in self._catalog.offered(api).values()}:
                 raise Exit(FAILED, f"execution {execution_id} is none of these tools")
             if root["status"] not in STOPPED:
@@ -196,14 +185,14 @@ class Executions:
 
         return await _off_loop(checked)
 
-    def _root(self, api: Api, execution_id: str) -> str:
-        """Return the execution that has called the playbook of this one, directly or indirectly."""
-        for _ in range(GENERATIONS):
-            parent = api.execution(execution_id).get("parent")
-            if parent is None:
-                break
-            execution_id = parent["execution_id"]
-        return execution_id
+
+def _root(api: Api, execution_id: str) -> Execution:
+    """Return the execution that has called the playbook of this one, directly or indirectly."""
+    found = api.execution(execution_id)
+    for _ in range(GENERATIONS):
+        if (parent := found.get("parent")) is not None:
+            found = api.execution(parent["execution_id"])
+    return found
 
 
 def _questions(api: Api, now: Mapping[str, Any], generation: int = 0) -> list[dict[str, Any]]:

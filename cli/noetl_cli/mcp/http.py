@@ -6,6 +6,7 @@ A request is judged by itself: there are no sessions that one caller opens and a
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -21,8 +22,6 @@ from noetl_cli.mcp.tools import LARGEST
 
 HOST: Final = "127.0.0.1"
 PATH: Final = "/mcp"
-GRACE_S: Final = 2
-"""Seconds that open calls have at the end of the process."""
 
 
 def app(offered: Server[Any], port: int, name: str | None, admits: Callable[[str | None], bool]) -> ASGIApp:
@@ -47,21 +46,15 @@ def app(offered: Server[Any], port: int, name: str | None, admits: Callable[[str
     return guarded
 
 
-def listening(port: int) -> Any:
+def listening(port: int) -> socket.socket:
     """Return a socket that listens at `port` of this machine. Raises `Exit(2)`."""
-    import socket
-
-    sock = socket.socket()
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        sock.bind((HOST, port))
+        return socket.create_server((HOST, port))
     except OSError as error:
-        sock.close()
         raise Exit(USAGE, f"port {port} cannot be had: {error.strerror}") from None
-    return sock
 
 
-async def serve(application: ASGIApp, sock: Any) -> None:
+async def serve(application: ASGIApp, sock: socket.socket) -> None:
     """Serve until a signal ends the process."""
-    config = uvicorn.Config(application, log_level="warning", access_log=False, timeout_graceful_shutdown=GRACE_S, lifespan="on")
+    config = uvicorn.Config(application, log_level="warning", access_log=False, timeout_graceful_shutdown=2, lifespan="on")
     await uvicorn.Server(config).serve(sockets=[sock])

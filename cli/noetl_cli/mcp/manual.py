@@ -18,7 +18,6 @@ from noetl_core.values.frozen import frozen
 
 FOUND: Final = 8
 """The most sections that a search finds."""
-EXCERPT: Final = 400
 _HEADING: Final = re.compile(r"^(#{1,3}) (.+)$", re.MULTILINE)
 _WORD: Final = re.compile(r"[a-z0-9_]{2,}")
 _IN_HEADING: Final = 5
@@ -47,13 +46,11 @@ def search(query: str) -> list[dict[str, Any]]:
 
     best = sorted(((score(each), each) for each in known), key=lambda pair: -pair[0])[:FOUND]
     return [
-        {"page": each.page, "section": each.heading, "excerpt": each.text[:EXCERPT].strip()}
-        for points, each in best
-        if points > 0
+        {"page": each.page, "section": each.heading, "excerpt": each.text[:400].strip()} for points, each in best if points > 0
     ]
 
 
-def read(page: str, section: str | None, offset: int) -> dict[str, Any]:
+def read(page: str, section: str | None = None, offset: int = 0) -> dict[str, Any]:
     """Return a page, or one of its sections. Raises `Exit(2)`."""
     if page not in _pages():  # a name is never used as a path
         hint = suggest(page[:100], _pages())

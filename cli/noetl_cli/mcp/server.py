@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Mapping
 from itertools import count
@@ -45,25 +46,22 @@ def server(tools: Tools, instructions: str) -> Server[Any]:
         call = _call(context, params)
         try:
             known = await tools.tools(call.authorization)
-            tool = known.get(params.name)
-            if tool is None:
-                hint = suggest(params.name[:100], known)
-                raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {params.name[:100]}" + (f" ({hint})" if hint else ""))
-            check(call.arguments, tool.schema)
-            return _result(await tool.run(call))
+            if (tool := known.get(params.name)) is not None:
+                check(call.arguments, tool.schema)
+                return _result(await tool.run(call))
         except (Exit, PortError) as refusal:
             return _result(Answer({"error": refusal.message if isinstance(refusal, Exit) else str(refusal)}, failed=True))
-        except MCPError:
-            raise
         except Exception:  # a bug: its log has the traceback, and the client is told that there is one
             log.exception("the call of %s failed", params.name[:100])
             return _result(Answer({"error": "the server has a bug; its log has the traceback"}, failed=True))
+        hint = suggest(params.name[:100], known)
+        raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {params.name[:100]}" + (f" ({hint})" if hint else ""))
 
     return Server(
         "noetl",
         version=__version__,
         instructions=instructions,
-        get_tool_input_schema=_no_headers,
+        get_tool_input_schema=lambda name: None,  # asked before the caller is known: no header repeats an argument
         on_list_tools=list_tools,
         on_call_tool=call_tool,
     )
@@ -88,19 +86,15 @@ def _call(context: Context, params: types.CallToolRequestParams) -> Call:
 
 
 def _shown(tool: Tool) -> types.Tool:
-    hints = types.ToolAnnotations(read_only_hint=True) if tool.reads else types.ToolAnnotations(destructive_hint=True)
+    hints = types.ToolAnnotations(read_only_hint=tool.reads, destructive_hint=not tool.reads)
     return types.Tool(name=tool.name, description=tool.description, input_schema=dict(tool.schema), annotations=hints)
 
 
 def _result(answer: Answer) -> types.CallToolResult:
-    content: list[Any] = [types.TextContent(type="text", text=answer.text)]
-    return types.CallToolResult(content=content, structured_content=dict(answer.data), is_error=answer.failed)
+    text = types.TextContent(type="text", text=json.dumps(answer.data, ensure_ascii=False, default=str))
+    return types.CallToolResult(content=[text], structured_content=dict(answer.data), is_error=answer.failed)
 
 
 def _header(context: Context, name: str) -> str | None:
     """Return a header of the HTTP request; None on standard input."""
     return None if context.request is None else context.request.headers.get(name)
-
-
-def _no_headers(name: str) -> None:
-    """Return that no argument of a tool is repeated in a header, which the SDK asks before it knows the caller."""

@@ -25,10 +25,6 @@ class Answer:
     data: Mapping[str, Any]
     failed: bool = False
 
-    @property
-    def text(self) -> str:
-        return json.dumps(self.data, ensure_ascii=False, default=str)
-
 
 @frozen
 class Call:

@@ -218,7 +218,7 @@ def test_wrong_calls_are_refused_and_the_server_goes_on(local: LocalCallers) -> 
         assert "arguments has no 'id'" in await refused(client, "find_order", size=1)
         assert "arguments.id is integer, not string" in await refused(client, "find_order", id=1)
         assert "'bank', which is not asked for" in await refused(client, "find_order", id="A", bank="https://evil.example.org")
-        assert "is no execution's id" in await refused(client, "noetl_execution", execution_id="../1")
+        assert "no execution ../1" in await refused(client, "noetl_execution", execution_id="../1")
         assert "no execution 12" in await refused(client, "noetl_execution", execution_id="12")
         assert "bytes" in await refused(client, "find_order", id="x" * 7_000_000)
         with pytest.raises(MCPError, match=r'Unknown tool: find_odrer \(did you mean "find_order"') as unknown:
