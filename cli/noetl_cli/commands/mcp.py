@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated
 
@@ -64,6 +65,7 @@ def _serve(offered: LocalCallers | StackCallers, port: int | None, name: str | N
 
     serving = server(Executions(offered, wait_s=wait_s, answers=answers), INSTRUCTIONS)
     if port is None:
+        say("a client is expected on standard input; Ctrl-C ends" if sys.stdin.isatty() else "")
         anyio.run(serve_stdio, serving)
         return
     sock = http.listening(port)

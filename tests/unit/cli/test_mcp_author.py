@@ -136,6 +136,7 @@ def test_pages_are_read_whole_by_section_and_in_parts() -> None:
         assert rest["text"]
         section, _ = await call("manual_read", page="language/playbook.md", section="metadata")
         assert section["text"].startswith("## `metadata`")
+        assert (await call("manual_read", page="docs/language/lint/W515.md#x"))[0]["page"] == "language/lint/W515.md"
         for page_name in ("language/lops.md", "../README.md", "/etc/passwd"):
             found, failed = await call("manual_read", page=page_name)
             assert failed

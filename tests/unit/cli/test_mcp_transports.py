@@ -10,6 +10,7 @@ from contextlib import closing
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import anyio
 import httpx
@@ -25,6 +26,8 @@ from noetl_cli.mcp.callers import LocalCallers, StackCallers
 from noetl_cli.mcp.executions import Executions
 from noetl_cli.mcp.server import server
 from noetl_cli.mcp.tools import LARGEST
+from noetl_console.answering import Asked
+from noetl_console.local import LocalApi
 from tests import commands
 from tests.commands import ENV, Command
 from tests.servers import Handler, serving, url_of
@@ -178,6 +181,29 @@ def test_over_http_the_api_gets_the_tokens_of_callers_and_never_the_servers_own(
                 over_http.api(nobody)
         StackCallers(url_of(stack), http=False).api(None).playbooks()  # who starts the process has its environment
         assert asked[2:] == ["Bearer of-the-server"]
+
+
+def test_the_api_of_a_stack_is_used_as_the_local_store_is(local: LocalCallers, tmp_path: Path) -> None:
+    local.close()
+    with closing(LocalApi(str(tmp_path / ".noetl/runs.db"))) as api:
+
+        class Gateway(Handler):
+            def do_GET(self) -> None:
+                url = urlsplit(self.path)
+                headers = {name.title(): value for name, value in self.headers.items()}
+                given = api.answer(Asked(self.command, url.path, url.query, headers, self.told()))
+                self.say(given.status, given.body, Content_Type="application/json")
+
+            do_POST = do_GET
+
+        with serving(ThreadingHTTPServer(("127.0.0.1", 0), Gateway)) as gateway:
+            callers = StackCallers(url_of(gateway), http=False)
+
+            async def connect() -> None:
+                async with Client(server(Executions(callers, wait_s=20, answers=True), "about")) as client:
+                    await use_all(client)
+
+            anyio.run(connect)
 
 
 def test_requests_without_a_token_reach_no_tool() -> None:
