@@ -32,7 +32,7 @@ from tests.llm_server import llm_server
 from tests.mcp_server import McpServer, mcp_server, text
 from tests.servers import Handler, serving, url_of
 
-TURNS = 8
+TURNS = 16
 """Answers of the model that call a tool of each server, before the one that calls `refund`, where many processes are killed."""
 PATIENCE_S = 60.0
 LATER_S = 0.05
@@ -88,7 +88,7 @@ class Killer:
 
     def plan(self) -> None:
         """Choose the request of the next process that is its last one."""
-        self._requests, self._last = 0, self._chance.randint(1, 4)
+        self._requests, self._last = 0, self._chance.randint(1, 3)
 
     def request(self) -> None:
         with self._lock:
@@ -260,7 +260,7 @@ def test_an_agent_that_is_killed_twenty_times_calls_nothing_under_a_second_key(t
 @pytest.mark.nightly  # the tests of the template refuse a call without kills
 def test_a_refused_call_is_not_made_however_often_the_agent_is_killed(tmp_path: Path) -> None:
     with world(tmp_path, 10) as made:
-        ended = made.run(False)
+        ended = made.run(False, budget={"calls": 2 * TURNS + 1})
         assert (made.killer.killed, made.paid) == (10, [])
         assert ended["result"]["answer"] == 'The end: {"error": "a person has refused it"}'
 
@@ -268,8 +268,8 @@ def test_a_refused_call_is_not_made_however_often_the_agent_is_killed(tmp_path: 
 @pytest.mark.nightly  # the tests of the template use a budget up without kills
 def test_the_budget_is_kept_however_often_the_agent_is_killed(tmp_path: Path) -> None:
     with world(tmp_path, 10, math.inf) as made:
-        ended = made.run(None, budget={"calls": 9})
+        ended = made.run(None, budget={"calls": 25})
         assert made.killer.killed == 10
         assert (ended["status"], ended["error"]["kind"]) == ("failed", "limit")
-        assert ended["ctx"]["calls"] == 8
-        assert (len(made.calls(made.shop)), len(made.calls(made.post))) == (4, 4)
+        assert ended["ctx"]["calls"] == 24
+        assert (len(made.calls(made.shop)), len(made.calls(made.post))) == (12, 12)
