@@ -3,7 +3,7 @@ the one that the command line asks for.
 
 `authoring` has those for authors of playbooks. The others are `run`, `backfill`, `playbooks` (the catalog), `operate` (cancel,
 redrive, signal ...), `inspect` (show, why ...), `history` (events, logs), `views` (timeline, graph ...), `replay` (and diff),
-`limits`, `credentials`, `triggers`, `serve`, `gc`, `stack` (up, status, down), `console`.
+`limits`, `credentials`, `triggers`, `serve`, `gc`, `stack` (up, status, down), `console`, `mcp`.
 
 A command reads its arguments, calls a backend or the engine, and prints. What commands share is in the package above, not
 here.
@@ -41,6 +41,7 @@ MODULES: Final = {
     "limits": ("limits",),
     "stack": ("up", "down", "status"),
     "console": ("console",),
+    "mcp": ("mcp",),
     "credentials": ("credentials",),
     "triggers": ("triggers",),
     "authoring.migrate": ("migrate",),

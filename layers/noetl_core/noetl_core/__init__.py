@@ -22,17 +22,23 @@ Programs that run playbooks need `run`, which returns an `Execution`:
     execution = noetl_core.run("hello.yaml", {"name": "Ada"})
     print(execution.status, execution.result)
 
-Both are loaded at their first use: importing this package loads nothing.
+`View` shows an execution of a store or a stack in a notebook. All are loaded at their first use: importing this package loads
+nothing.
 """
 
 from importlib import import_module
 from typing import Any
 
 __version__ = "0.1.0"
-__all__ = ["Execution", "__version__", "run"]
+__all__ = ["Execution", "View", "__version__", "run"]
+_PLACES = {
+    "Execution": "noetl_core.runtime.embedded",
+    "View": "noetl_core.runtime.notebook",
+    "run": "noetl_core.runtime.embedded",
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("Execution", "run"):
-        return getattr(import_module("noetl_core.runtime.embedded"), name)
+    if name in _PLACES:
+        return getattr(import_module(_PLACES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

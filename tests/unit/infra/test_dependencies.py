@@ -34,6 +34,7 @@ USED_WITHOUT_IMPORT = {
     "cfn-lint": "`make template`",
     "mkdocs-material": "`make docs`",
     "mkdocs-awesome-nav": "`make docs`",
+    "ipykernel": "the kernel of a notebook, which nbclient starts",
     "aws-sam-cli": "`make build`",
     "pytest-cov": "`make coverage`",
     "coverage": "`make coverage`",
@@ -63,6 +64,7 @@ SQL = names(PROJECT["project"]["optional-dependencies"]["sql"])
 """The parsers of SQL that lint uses if they are installed."""
 LSP = names(PROJECT["project"]["optional-dependencies"]["lsp"])
 """The packages that `noetl lsp` alone imports."""
+MCP = names(PROJECT["project"]["optional-dependencies"]["mcp"])
 DEVELOPMENT = names(PROJECT["project"]["optional-dependencies"]["dev"])
 
 
@@ -112,7 +114,7 @@ def _imported(folder: str) -> Mapping[str, str]:
     ("folders", "declared"),
     [
         (["layers/noetl_core/noetl_core", "functions"], (RUNTIME - COMMAND_LINE) | SQL | LOADS_THE_PLUGIN),
-        (["cli"], RUNTIME | LOADS_THE_PLUGIN | LSP),
+        (["cli"], RUNTIME | LOADS_THE_PLUGIN | LSP | MCP),
         (["infra"], RUNTIME | STACK),
         (["tests", "bench"], RUNTIME | STACK | DEVELOPMENT),
     ],
@@ -134,7 +136,8 @@ def test_what_is_declared_is_used() -> None:
     runtime = imported("layers/noetl_core/noetl_core", "functions", "cli", "infra")
     assert RUNTIME - set(runtime) - set(READ_BY_PYTHON) == set()
     assert STACK - set(runtime) - set(USED_WITHOUT_IMPORT) == set()
-    assert DEVELOPMENT - SQL - LSP - set(imported("tests", "bench", "examples")) - set(USED_WITHOUT_IMPORT) == set()
+    assert MCP - set(imported("cli")) == set()
+    assert DEVELOPMENT - SQL - LSP - MCP - set(imported("tests", "bench", "examples")) - set(USED_WITHOUT_IMPORT) == set()
     assert set(imported("layers/noetl_core/noetl_core")) >= SQL
     assert set(imported("cli/noetl_lsp")) >= LSP
     assert not set(imported("layers/noetl_core/noetl_core", "cli/noetl_cli", "cli/noetl_migrate", "infra")) & LSP

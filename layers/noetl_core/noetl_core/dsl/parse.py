@@ -17,6 +17,7 @@ from noetl_core.dsl.fields.playbook import (
     API_VERSIONS,
     EXECUTOR,
     EXECUTOR_FAILURE,
+    MCP_TOOL,
     METADATA,
     PLAYBOOK_PATH,
     ROOT,
@@ -153,6 +154,11 @@ def _playbook(r: Reader, root: Node, text: str) -> Playbook | None:
         r.report("E115", metadata["path"], f'"{path[:60]}" cannot be a playbook path', "names separated by /, like team/flow")
     elif path is not None and (word := mixed_word(path)) is not None:
         r.report("E115", metadata["path"], f'"{path[:60]}" mixes scripts in the word {ascii(word)[:60]}', "letters of one script")
+
+    tool = about.get("mcp_tool")
+    if tool is not None and not MCP_TOOL.match(tool):
+        hint = "a letter, then at most 63 letters, digits, _ and -; not noetl_ at the beginning"
+        r.report("E115", metadata["mcp_tool"], f'"{tool[:80]}" cannot be the name of a tool', hint)
 
     executor, scope = _executor(r, entries.get("executor"))
     workbook = _workbook(r, entries.get("workbook"), scope)
