@@ -190,7 +190,7 @@ def _root(api: Api, execution_id: str) -> Execution:
     """Return the execution that has called the playbook of this one, directly or indirectly."""
     found = api.execution(execution_id)
     for _ in range(GENERATIONS):
-        if (parent := found.get("parent")) is not None:
+        if (parent := found.get("parent")) and "run_id" in parent:
             found = api.execution(parent["execution_id"])
     return found
 

@@ -68,7 +68,7 @@ def test_a_client_calls_over_standard_input_and_output(local: LocalCallers, tmp_
 
 def test_a_client_calls_over_http_and_strangers_are_refused(local: LocalCallers, tmp_path: Path) -> None:
     local.close()
-    with Command("mcp", "--http", "0", cwd=tmp_path) as serving_command:
+    with Command("mcp", "--http", "0", "--name", "mcp.example.org", cwd=tmp_path) as serving_command:
         until = time.monotonic() + PATIENCE_S
         while "Authorization" not in serving_command.stderr:
             assert time.monotonic() < until
@@ -97,6 +97,8 @@ def test_a_client_calls_over_http_and_strangers_are_refused(local: LocalCallers,
         assert status(**own, Origin="http://evil.example.org") == 403
         assert status(**own, Origin="http://localhost:1") == 403
         assert status(**own, Origin=url.removesuffix("/mcp")) == 200
+        assert status(**own, Host="mcp.example.org", Origin="https://mcp.example.org") == 200  # the proxy in front of it
+        assert status(**own, Origin="http://mcp.example.org") == 403
         assert status("x" * (LARGEST + 1), **own) == 413
         assert status("[" * 100_000, **own) == 400
         serving_command.send_signal(15)
@@ -199,9 +201,17 @@ def test_the_api_of_a_stack_is_used_as_the_local_store_is(local: LocalCallers, t
         with serving(ThreadingHTTPServer(("127.0.0.1", 0), Gateway)) as gateway:
             callers = StackCallers(url_of(gateway), http=False)
 
+            callers.api(None).register(APPROVAL.replace("shop/approval", "shop/approval, mcp_tool: approve", 1))
+
             async def connect() -> None:
                 async with Client(server(Executions(callers, wait_s=20, answers=True), "about")) as client:
-                    await use_all(client)
+                    order = (await client.call_tool("find_order", {"id": "A-1"})).structured_content
+                    assert order["result"] == {"id": "A-1", "text": "ä"}
+                    question = (await client.call_tool("approve", {"id": "A-2"})).structured_content["waiting_for"][0]
+                    assert question["question"] == "Refund A-2?"
+                    answer = {"execution_id": question["execution_id"], "wait_id": question["wait_id"], "data": {"ok": True}}
+                    answered = (await client.call_tool("noetl_answer", answer)).structured_content
+                    assert (answered["status"], answered["result"]) == ("completed", {"ok": True})
 
             anyio.run(connect)
 
