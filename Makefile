@@ -32,8 +32,8 @@ down: setup
 	@$(BIN)/noetl down
 
 # All tests, in several processes, and beside them the checks that take long.
-test: setup lint contracts
-	@$(BIN)/python -m tests types template docs
+test: setup
+	@$(BIN)/python -m tests lint contracts types template docs
 
 lint: setup
 	@$(BIN)/ruff format --check --quiet .

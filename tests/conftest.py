@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from collections import Counter
 from collections.abc import Generator, Iterator
 from typing import Any
 
@@ -42,7 +43,16 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark as `nightly` what `one_in` leaves out, before pytest chooses by marks; sort by duration."""
+    cases: Counter[str] = Counter()
+    for item in items:
+        if mark := item.get_closest_marker("one_in"):
+            test = item.nodeid.partition("[")[0]
+            if cases[test] % mark.args[0]:
+                item.add_marker("nightly")
+            cases[test] += 1
     items.sort(key=lambda item: next((n for n, begins in enumerate(FIRST) if item.nodeid.startswith(begins)), len(FIRST)))
 
 

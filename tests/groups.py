@@ -16,8 +16,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "logs": ("tests/golden/", "tests/unit/worker/", "tests/unit/engine/"),
     "language": ("tests/unit/dsl/", "tests/unit/expr/", "tests/unit/lint/", "tests/unit/migrate/"),
     "adapters": ("tests/contract/", "tests/unit/adapters/", "tests/unit/functions/"),
-    "commands": ("tests/unit/cli/",),
-    "conformance": ("tests/conformance/",),
+    "commands": ("tests/unit/cli/", "tests/conformance/"),
 }
 """The beginnings of the node ids of each group. A test is in the group with the longest beginning that fits. Groups start in this
 order: first those that mostly wait, last the short ones, so that no core is idle at the end."""

@@ -17,7 +17,9 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = (
     "layers/noetl_core/noetl_core",
     "cli/noetl_cli",
+    "cli/noetl_lsp",
     "cli/noetl_migrate",
+    "cli/noetl_import",
     "console/noetl_console",
     "infra/noetl_infra",
     "plugins/noetl_quantum/src/noetl_quantum",

@@ -16,7 +16,7 @@ SEED = int(os.environ.get("NOETL_SEED") or 20)
 TIMES = int(os.environ.get("NOETL_TIMES", "0"))
 """The factor by which a property tries more examples than it names, at random (`make properties`); 0: an eighth of them, always
 the same ones."""
-CRASHES_IN = 1 if TIMES else 16
+CRASHES_IN = 1 if TIMES else 32
 """The interval of port calls of an execution at which a process dies. `make properties` tries every call."""
 
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+pytest.register_assert_rewrite("noetl_core.testing.contracts")
+
 if TYPE_CHECKING:
     from noetl_core.dsl.model import Playbook
     from noetl_core.testing import Played

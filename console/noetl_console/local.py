@@ -6,6 +6,7 @@ import json
 import threading
 from base64 import b64encode
 from collections.abc import Mapping
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any
 from urllib.parse import parse_qsl
@@ -17,6 +18,7 @@ from noetl_core.adapters.local.processes import user_name
 from noetl_core.adapters.local.secrets import LocalSecrets
 from noetl_core.api.app import Api
 from noetl_core.api.callers import Rights
+from noetl_core.ports import PortError
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.runtime.local_runner import THREADS
 from noetl_core.service.api_service import Service
@@ -85,7 +87,21 @@ class LocalApi:
         done = [e["execution_id"] for e in body.get("executions", ()) if e["outcome"] == "done"]  # of a batch
         for execution_id in (body.get("execution_id"), *done):
             if execution_id:
-                self._carrier.carry(str(execution_id))
+                self._carrier.carry(self._caller_of(str(execution_id)))
+
+    def _caller_of(self, execution_id: str) -> str:
+        """Return the execution that has called this one, directly or indirectly, and has not ended.
+
+        The thread that carries it out carries out what it calls, too. A second thread would route the end of this one, and keep
+        the command that continues the caller.
+        """
+        control = self._wiring.control
+        with suppress(PortError):  # a log that cannot be read is nobody's caller
+            while (parent := control.load(execution_id).parent) and "run_id" in parent:
+                if control.load(parent["execution_id"]).finished:
+                    break
+                execution_id = parent["execution_id"]
+        return execution_id
 
     def close(self) -> None:
         self._carrier.close()

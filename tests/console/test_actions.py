@@ -29,6 +29,7 @@ def test_an_execution_is_paused_and_resumed(hands: Watched, acted_on: Stored) ->
     status(hands, "waiting")
 
 
+@pytest.mark.nightly
 def test_an_execution_is_cancelled_for_a_reason(hands: Watched, acted_on: Stored) -> None:
     execution = acted_on.start(WAITS)
     hands.open(f"executions/{execution}", ".actions")

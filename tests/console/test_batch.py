@@ -75,6 +75,7 @@ def test_all_of_a_path_are_paused_and_resumed(hands: Watched, acted_on: Stored) 
         assert {status_of(acted_on.wiring.control.load(i)) for i in ids} == {status}
 
 
+@pytest.mark.nightly
 def test_a_row_is_chosen_by_keys(page: Watched, looked_at: Stored) -> None:
     page.open("executions", "tbody tr")
     page.page.keyboard.press("j")

@@ -66,6 +66,7 @@ def test_of_long_ones_it_is_said_what_all_visits_came_to(
     assert barriers(hands.page) == []
 
 
+@pytest.mark.nightly
 def test_an_execution_is_decided_again_by_another_version(page: Watched, looked_at: Stored) -> None:
     page.open(f"compare?a={looked_at.shop}", "#compare-version")
     page.page.get_by_label("or by").select_option("2")
@@ -93,6 +94,7 @@ def test_a_text_to_decide_by_is_edited(page: Watched, looked_at: Stored) -> None
     expect(page.page.get_by_role("region", name="Decided again")).to_contain_text("No difference")
 
 
+@pytest.mark.nightly
 def test_what_is_not_there_is_said(page: Watched, looked_at: Stored) -> None:
     page.open(f"compare?a={looked_at.shop}&b=17", "[role=alert]")
     expect(page.page.get_by_role("alert")).to_contain_text("there is no execution 17")

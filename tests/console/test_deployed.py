@@ -144,6 +144,7 @@ def kept(page: Page) -> str:
     return str(stored) + page.content()
 
 
+@pytest.mark.nightly
 def test_an_api_without_authentication_asks_nobody(s3: Any, wiring: LocalWiring, tab: Page) -> None:
     with deployed(s3, wiring, auth="NONE") as made:
         tab.goto(made.gateway.url)
@@ -227,6 +228,7 @@ def test_a_token_that_ends_is_followed_by_the_next_without_a_word(with_people: D
     assert with_people.people.left == 1
 
 
+@pytest.mark.nightly
 def test_what_the_pool_refuses_is_said_as_text_and_not_tried_again(with_people: Deployed, tab: Page) -> None:
     with_people.people.says = "access_denied"
     tab.goto(with_people.gateway.url)
@@ -236,6 +238,7 @@ def test_what_the_pool_refuses_is_said_as_text_and_not_tried_again(with_people: 
     expect(tab.get_by_role("dialog", name="Sign in")).to_be_visible()
 
 
+@pytest.mark.nightly
 def test_an_answer_to_somebody_elses_sign_in_is_not_taken(with_people: Deployed, tab: Page) -> None:
     tab.goto(f"{with_people.gateway.url}?code=planted&state=guessed")
     expect(tab.get_by_role("alert")).to_have_text("This answer belongs to no sign-in of this tab.")
@@ -281,6 +284,7 @@ def test_every_file_is_published_under_a_version_made_of_what_is_in_it() -> None
     assert version not in {key.partition("/")[0] for key in published(changed)}
 
 
+@pytest.mark.nightly
 def test_the_version_before_stays_for_who_has_it_open_and_older_ones_go(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     s3.create_bucket(Bucket="versions")
 

@@ -25,6 +25,7 @@ def tree(page: Page) -> dict[str, str]:
     return {i.locator("bdi").inner_text(): i.locator(".unseen").inner_text() for i in items}
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.sized
 @pytest.mark.parametrize("view", some(VIEWS, 2))
 def test_each_view_is_shown_without_errors_and_has_no_barriers(page: Watched, looked_at: Stored, view: str) -> None:
@@ -49,6 +50,7 @@ def test_costs_of_a_long_history_say_that_they_are_estimated(
     expect(page.page.get_by_role("region", name="By step")).to_contain_text(said)
 
 
+@pytest.mark.nightly
 def test_the_tree_says_what_the_graph_draws(page: Watched, looked_at: Stored) -> None:
     page.open(f"executions/{looked_at.shop}/graph", "canvas")
     expect(page.page.get_by_role("treeitem")).to_have_count(6)
@@ -113,6 +115,7 @@ def test_the_slider_shows_what_state_says_at_random_positions_of_a_long_history(
     at_random_positions(page, looked_at, looked_at.items, 200)
 
 
+@pytest.mark.nightly
 def test_a_link_to_a_moment_and_a_step_leads_there(page: Watched, looked_at: Stored) -> None:
     (event,) = asked(looked_at, f"executions/{looked_at.shop}/events", "at=10&limit=1")["events"]
     page.open(f"executions/{looked_at.shop}/steps?step=start&at={event['event_id']}&n=10", ".slider .event b")
@@ -131,6 +134,7 @@ def test_events_are_filtered_and_each_is_a_moment(page: Watched, looked_at: Stor
     expect(page.page.locator(".slider .event")).to_contain_text("StepFailed")
 
 
+@pytest.mark.nightly
 def test_a_filter_that_is_typed_survives_a_page_that_is_drawn_again(page: Watched, looked_at: Stored) -> None:
     page.open(f"executions/{looked_at.items}/events", ".virtual .line")
     page.page.get_by_label("Name").fill("StepFailed")

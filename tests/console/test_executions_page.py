@@ -44,6 +44,7 @@ def test_a_status_is_chosen_and_stands_in_the_address(page: Watched) -> None:
     expect(page.page.locator("tbody tr")).to_have_count(0)  # those of before are not of the filter
 
 
+@pytest.mark.nightly
 def test_keys_go_through_the_list_and_are_shown(page: Watched, looked_at: Stored) -> None:
     page.open("executions", "tbody tr")
     page.page.keyboard.press("?")
@@ -68,6 +69,7 @@ def test_keys_go_through_the_list_and_are_shown(page: Watched, looked_at: Stored
     page.page.wait_for_url(f"**/#/executions/{looked_at.items}")
 
 
+@pytest.mark.nightly
 def test_single_keys_can_be_turned_off(page: Watched) -> None:
     page.open("executions", "tbody tr")
     page.page.keyboard.press("?")
@@ -77,6 +79,7 @@ def test_single_keys_can_be_turned_off(page: Watched) -> None:
     expect(page.page.get_by_role("dialog")).to_have_count(0)
 
 
+@pytest.mark.nightly
 def test_the_first_thing_that_tab_reaches_leads_past_the_rail(page: Watched) -> None:
     page.open("executions", "tbody tr")
     page.page.keyboard.press("Tab")

@@ -39,6 +39,7 @@ workflow:
 )
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.sized
 @pytest.mark.parametrize("view", some(VIEWS, 2))
 def test_no_value_becomes_markup(page: Watched, looked_at: Stored, view: str) -> None:
@@ -52,6 +53,7 @@ def test_no_value_becomes_markup(page: Watched, looked_at: Stored, view: str) ->
         expect(page.page.locator(".brief, .overview .failure").first).to_contain_text(IMAGE)
 
 
+@pytest.mark.nightly
 def test_texts_from_right_to_left_stay_in_their_place(page: Watched, looked_at: Stored) -> None:
     page.open(f"executions/{looked_at.hostile}/logs", ".log article")
     for element in page.page.locator(".log pre").all():
@@ -60,6 +62,7 @@ def test_texts_from_right_to_left_stay_in_their_place(page: Watched, looked_at: 
     assert page.page.locator("tbody td:nth-child(7)", has_text="<img").locator("bdi").count() > 0
 
 
+@pytest.mark.nightly
 def test_nothing_is_wider_than_the_page_however_long_it_is(page: Watched, looked_at: Stored) -> None:
     for address in (
         "executions",

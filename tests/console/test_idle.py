@@ -5,7 +5,6 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Request
 
 from tests.console.browser import Watched
 from tests.console.stored import Stored
@@ -24,10 +23,30 @@ PAGES = {
 }
 
 
+COUNT_OPEN = """
+  const ask = window.fetch;
+  window.open_requests = 0;
+  window.fetch = async (...of) => {
+    window.open_requests += 1;
+    try {
+      const answer = await ask(...of);
+      await answer.clone().arrayBuffer();
+      return answer;
+    } finally {
+      window.open_requests -= 1;
+    }
+  };
+"""
+"""Counts the requests that are not answered yet. The page's clock runs far faster than its server."""
+
+
+@pytest.mark.one_in(2)
 @pytest.mark.sized
 @pytest.mark.parametrize("address", some(PAGES, 2))
 def test_an_idle_page_asks_twelve_times_a_minute_at_most(address: str, page: Watched, looked_at: Stored) -> None:
+    page.page.add_init_script(COUNT_OPEN)
     page.page.clock.install()
+    page.page.reload()
     page.open(address.format(waits=looked_at.waits, shop=looked_at.shop), PAGES[address])
     page.page.wait_for_load_state("networkidle")
     run(page, 60)
@@ -39,12 +58,7 @@ def test_an_idle_page_asks_twelve_times_a_minute_at_most(address: str, page: Wat
 
 def run(page: Watched, seconds: int) -> None:
     """Let time pass for the timers of a page, and wait until each request is answered."""
-    pending: set[Request] = set()
-    page.page.on("request", lambda request: pending.add(request))
-    page.page.on("requestfinished", lambda request: pending.discard(request))
-    page.page.on("requestfailed", lambda request: pending.discard(request))
     for _ in range(seconds // 2):
         page.page.clock.run_for(2000)
-        page.page.wait_for_function("() => true")
-        while pending:
-            page.page.wait_for_timeout(5)
+        while page.page.evaluate("window.open_requests"):
+            page.page.wait_for_timeout(2)

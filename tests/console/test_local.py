@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 import pytest
 
@@ -103,3 +105,33 @@ def _ids(value: object) -> Iterator[str]:
     elif isinstance(value, list):
         for each in value:
             yield from _ids(each)
+
+
+def test_the_answer_of_a_called_playbook_wakes_the_thread_of_its_caller(api: LocalApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second thread for the called playbook would keep the command that continues the caller."""
+    head = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: n, path: %s }\nworkflow:\n  - step: a\n    tool: "
+
+    def asked(method: str, path: str, body: object = None) -> Any:
+        sent = b"" if body is None else json.dumps(body).encode()
+        return json.loads(api.answer(Asked(method, path, "", {"Content-Type": "application/json"}, sent)).body)
+
+    asked("POST", "/api/playbooks", {"playbook": head % "called" + "{ kind: callback, timeout: 1d }\n"})
+    text = head % "caller" + "{ kind: playbook, path: called }\n"
+    caller = asked("POST", "/api/executions", {"playbook": text})["execution_id"]
+    until = time.monotonic() + PATIENCE_S
+    while not (waiting := asked("GET", "/api/callbacks")["callbacks"]):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    carried: list[str] = []
+    carry = api._carrier.carry
+
+    def recorded(execution_id: str) -> None:
+        carried.append(execution_id)
+        carry(execution_id)
+
+    monkeypatch.setattr(api._carrier, "carry", recorded)
+    asked("POST", f"/api/executions/{waiting[0]['execution_id']}/callbacks/{waiting[0]['wait_id']}", {"data": 1})
+    assert carried == [caller]
+    while asked("GET", f"/api/executions/{caller}")["status"] != "completed":
+        assert time.monotonic() < until
+        time.sleep(0.05)

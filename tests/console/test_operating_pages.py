@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import expect
 
 from noetl_core.control.admit import register
@@ -29,6 +30,7 @@ def test_a_trigger_is_switched_off_and_on_and_fired(hands: Watched, acted_on: St
     expect(hands.page.locator("tbody tr")).to_contain_text("completed")
 
 
+@pytest.mark.nightly
 def test_a_limit_says_who_holds_its_places_and_lists_say_who_waits(hands: Watched, acted_on: Stored) -> None:
     holder = acted_on.start(LIMITED)
     hands.open("limits", "tbody tr")
@@ -54,6 +56,7 @@ AGAIN = WAITS.replace("demo/waits", "demo/again").replace(
 )
 
 
+@pytest.mark.nightly
 def test_a_count_lists_those_that_were_counted_with_what_they_wait_for(hands: Watched, acted_on: Stored) -> None:
     tries = acted_on.start(AGAIN, labels={"count": "a"})
     waits = acted_on.start(WAITS, labels={"count": "a"})
@@ -85,6 +88,7 @@ STRICT = NIGHTLY.replace("demo/nightly", "demo/strict").replace(
 DAY = "workload:\n  day: ''\n  x-schema: { type: object, properties: { day: { type: string, maxLength: 10 } } }\n"
 
 
+@pytest.mark.nightly
 def test_what_could_not_start_is_tried_again_or_forgotten(hands: Watched, acted_on: Stored) -> None:
     register(acted_on.wiring.control, STRICT.replace("workflow:", f"{DAY}workflow:"))
     hands.open("triggers", "tbody tr")

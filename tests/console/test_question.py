@@ -49,6 +49,7 @@ def telephone(chromium: Browser, request: pytest.FixtureRequest) -> Iterator[Pag
     context.close()
 
 
+@pytest.mark.one_in(2)
 def test_a_question_is_answered_on_a_telephone_with_one_touch(telephone: Page, acted_on: Stored) -> None:
     execution = acted_on.start(APPROVE, {"amount": 91})
     with serving(Served(acted_on)) as server:

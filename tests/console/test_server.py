@@ -50,6 +50,7 @@ def test_without_a_cookie_nothing_is_served(server: Console, api: Recorder, targ
     assert api.asked == []
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "changed",
     [

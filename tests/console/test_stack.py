@@ -70,6 +70,7 @@ def test_the_pages_that_deploying_brought_to_the_bucket_show_the_api_beside_them
     api.close()
 
 
+@pytest.mark.nightly
 def test_pages_are_brought_to_a_bucket_by_hand(stack: Stack, tmp_path: Path) -> None:
     s3, env = client("s3", stack.endpoint), {**ENV, **local_environment(stack.endpoint)}
     s3.create_bucket(Bucket="pages-by-hand")

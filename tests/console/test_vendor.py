@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+from functools import cache
 from hashlib import sha256
 from os.path import normpath
 from pathlib import Path, PurePosixPath
@@ -17,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 LOCK = ROOT / "console/vendor/package-lock.json"
 EDITOR = "vendor/codemirror.js"
 STATIC_IMPORT = r'^import [^"]*"(\.[^"]+)"'
+served = cache(assets)
 DYNAMIC_IMPORT = r'\bimport\("(\.[^"]+)"\)'
 MAX_SCRIPT = 80 * 1024
 """Bytes of script, compressed, that all pages together may need without the editor."""
@@ -41,7 +43,7 @@ def test_each_package_has_a_hash_in_the_lock_and_a_licence() -> None:
 
 def imported(name: str, pattern: str) -> set[str]:
     """Modules that one imports: `STATIC_IMPORT` with it, `DYNAMIC_IMPORT` when something is opened."""
-    named = re.findall(pattern, assets()[name].body.decode(), re.MULTILINE)
+    named = re.findall(pattern, served()[name].body.decode(), re.MULTILINE)
     return {normpath((PurePosixPath(name).parent / each).as_posix()) for each in named}
 
 
@@ -56,16 +58,16 @@ def loaded(name: str) -> set[str]:
 
 def test_all_pages_together_need_little_script() -> None:
     """The first page, and each that is loaded when it is opened, with all that they import; compressed file by file, as a gateway does."""
-    modules = {n for n in assets() if n.endswith(".js")}
+    modules = {n for n in served() if n.endswith(".js")}
     opened = {each for name in modules for each in imported(name, DYNAMIC_IMPORT)} - {EDITOR}
     assert set().union(*(loaded(name) for name in opened), loaded("main.js")) == modules - {EDITOR}
     assert len(opened) > 5
-    size = {n: len(gzip.compress(assets()[n].body, 6)) for n in modules - {EDITOR}}
+    size = {n: len(gzip.compress(served()[n].body, 6)) for n in modules - {EDITOR}}
     assert sum(size.values()) < MAX_SCRIPT, sorted(size.items(), key=lambda each: -each[1])
 
 
 def test_modules_are_sent_without_their_comments_and_are_no_other_for_it() -> None:
-    for name, asset in assets().items():
+    for name, asset in served().items():
         file = STATIC / name
         if file.suffix != ".js" or name.startswith("vendor/"):
             assert asset.body == file.read_bytes()

@@ -25,6 +25,7 @@ def test_a_step_says_why_it_ran_with_what_guards_read(page: Watched, looked_at: 
     expect(why).to_contain_text("not looked at, as one before it fired")
 
 
+@pytest.mark.nightly
 def test_a_step_that_no_token_came_to_says_why_not(page: Watched, looked_at: Stored) -> None:
     page.open(f"executions/{looked_at.items}/graph?step=total", ".why")
     why = page.page.get_by_role("region", name="Why")
@@ -33,6 +34,7 @@ def test_a_step_that_no_token_came_to_says_why_not(page: Watched, looked_at: Sto
     expect(why.locator("dd").first).to_have_text("2")
 
 
+@pytest.mark.nightly
 def test_a_join_says_what_it_merged_and_a_wait_what_it_waits_for(page: Watched, looked_at: Stored) -> None:
     why = page.page.get_by_role("region", name="Why")
     page.open(f"executions/{looked_at.shop}/steps?step=notify", ".why")
@@ -41,6 +43,7 @@ def test_a_join_says_what_it_merged_and_a_wait_what_it_waits_for(page: Watched, 
     expect(why).to_contain_text("waits for the signal go_on")
 
 
+@pytest.mark.nightly
 def test_a_failed_step_says_it_with_the_line_of_its_code(page: Watched, looked_at: Stored) -> None:
     page.open(f"executions/{looked_at.items}/graph?step=check", ".inspector .trace")
     inspector = page.page.get_by_role("complementary", name="Selected")

@@ -47,16 +47,22 @@ from noetl_core.ports import (
     TokenCache,
     TriggerStore,
 )
+from noetl_core.testing.contracts.catalog import LastingGatesContract, LastingIndexContract, PlaybookCatalogContract
+from noetl_core.testing.contracts.clocks import FakeClock
+from noetl_core.testing.contracts.event_store import DurableLogContract
+from noetl_core.testing.contracts.key_values import KeyValuesContract
+from noetl_core.testing.contracts.limits import LimitPlacesContract
+from noetl_core.testing.contracts.rates import RateLimitsContract, RequestRatesContract
+from noetl_core.testing.contracts.stores import (
+    CommandQueueContract,
+    Receive,
+    ResultStoreContract,
+    SealerContract,
+    SecretsContract,
+)
+from noetl_core.testing.contracts.tokens import TokenCacheContract
+from noetl_core.testing.contracts.triggers import TriggerStoreContract
 from noetl_infra.template_file import read_template
-from tests.contract.catalog import LastingGatesContract, LastingIndexContract, PlaybookCatalogContract
-from tests.contract.clocks import FakeClock
-from tests.contract.event_store import DurableLogContract
-from tests.contract.key_values import KeyValuesContract
-from tests.contract.limits import LimitPlacesContract
-from tests.contract.rates import RateLimitsContract, RequestRatesContract
-from tests.contract.stores import CommandQueueContract, Receive, ResultStoreContract, SealerContract, SecretsContract
-from tests.contract.tokens import TokenCacheContract
-from tests.contract.triggers import TriggerStoreContract
 
 TEMPLATE = Path(__file__).parents[2] / "template.yaml"
 REGION = "us-east-1"

@@ -38,15 +38,26 @@ from noetl_core.ports import (
     TokenCache,
     TriggerStore,
 )
-from tests.contract.catalog import ExecutionIndexContract, GatesContract, LastingIndexContract, PlaybookCatalogContract
-from tests.contract.clocks import FakeClock
-from tests.contract.event_store import DurableLogContract, EventStoreContract
-from tests.contract.key_values import KeyValuesContract
-from tests.contract.limits import LimitPlacesContract
-from tests.contract.rates import RateLimitsContract, RequestRatesContract
-from tests.contract.stores import CommandQueueContract, Receive, ResultStoreContract, SealerContract, SecretsContract
-from tests.contract.tokens import TokenCacheContract
-from tests.contract.triggers import TriggerStoreContract
+from noetl_core.testing.contracts.catalog import (
+    ExecutionIndexContract,
+    GatesContract,
+    LastingIndexContract,
+    PlaybookCatalogContract,
+)
+from noetl_core.testing.contracts.clocks import FakeClock
+from noetl_core.testing.contracts.event_store import DurableLogContract, EventStoreContract
+from noetl_core.testing.contracts.key_values import KeyValuesContract
+from noetl_core.testing.contracts.limits import LimitPlacesContract
+from noetl_core.testing.contracts.rates import RateLimitsContract, RequestRatesContract
+from noetl_core.testing.contracts.stores import (
+    CommandQueueContract,
+    Receive,
+    ResultStoreContract,
+    SealerContract,
+    SecretsContract,
+)
+from noetl_core.testing.contracts.tokens import TokenCacheContract
+from noetl_core.testing.contracts.triggers import TriggerStoreContract
 from tests.sim.catalog import SimCatalog, SimIndex
 from tests.sim.limited import SimPlaces, SimRates
 from tests.sim.ports import Faults, SimClock, SimGates, SimQueue, SimResults, SimStore

@@ -50,6 +50,7 @@ def test_slow_commands_hold_up_none_of_those_that_come_with_them(api: Api) -> No
     assert all(end < last for end in ends)
 
 
+@pytest.mark.nightly
 def test_messages_that_do_not_read_fail_alone(stack: Stack, api: Api) -> None:
     sqs, queue = aws(stack, "sqs"), stack.outputs["CommandQueueUrl"]
     for number in range(3):

@@ -168,6 +168,7 @@ def test_a_failure_is_posted_to_an_address(api: Api) -> None:
     assert headers["idempotency-key"] == summary["on_failure"]["execution_id"]
 
 
+@pytest.mark.nightly
 def test_a_failure_is_published_to_a_topic(stack: Stack, api: Api) -> None:
     sns, sqs = aws(stack, "sns"), aws(stack, "sqs")
     topic = sns.create_topic(Name="matrix-failures")["TopicArn"]

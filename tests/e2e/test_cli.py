@@ -41,6 +41,7 @@ def test_run_follow_and_look(noetl: Run) -> None:
     assert "completed" in noetl("watch", execution_id).stdout
 
 
+@pytest.mark.nightly
 def test_result_for_people(noetl: Run) -> None:
     done = noetl("run", str(EXAMPLES / "weather_loop"), "--on", "stack", "--set", "temperature_threshold=99")
     assert done.returncode == 0, done.stderr
@@ -59,6 +60,7 @@ workflow:
 """
 
 
+@pytest.mark.nightly
 def test_progress_of_what_takes_a_moment(noetl: Run, tmp_path: Path) -> None:
     (tmp_path / "slow.yaml").write_text(SLOW)  # longer than a run has to be for a picture
     done = noetl("run", str(tmp_path / "slow.yaml"), "--on", "stack")
@@ -66,6 +68,7 @@ def test_progress_of_what_takes_a_moment(noetl: Run, tmp_path: Path) -> None:
     assert "naps: ok 4/4" in done.stderr
 
 
+@pytest.mark.nightly
 def test_register_and_run_by_path(noetl: Run) -> None:
     assert noetl("register", str(EXAMPLES / "hello" / "playbook.yaml"), "--on", "stack").returncode == 0
     assert "examples/hello" in noetl("playbooks", "--on", "stack").stdout

@@ -12,6 +12,7 @@ from tests.examples_runner import CASES, EXAMPLES
 from tests.properties import some
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.sized
 @pytest.mark.parametrize(("name", "payload", "expected"), some(CASES, 4), ids=lambda v: v if isinstance(v, str) else "")
 def test_an_example_gives_its_result(api: Api, name: str, payload: dict[str, Any], expected: Any) -> None:

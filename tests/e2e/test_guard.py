@@ -24,6 +24,7 @@ def body() -> str:
     return json.dumps({"playbook": PLAYBOOK})
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "headers",
     [

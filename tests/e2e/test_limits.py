@@ -239,6 +239,7 @@ def test_places_are_taken_in_turn_and_shown(api: Api, service: Service) -> None:
     assert api.call("GET", "/api/limits?key=e2e/places")[1]["limits"] == []
 
 
+@pytest.mark.nightly
 def test_the_newest_run_takes_the_place_of_the_oldest(api: Api) -> None:
     first = api.start(NEWEST, {"seconds": 3600})
     eventually(lambda: api.call("GET", "/api/limits?key=e2e/newest")[1]["limits"] != [])

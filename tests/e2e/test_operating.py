@@ -55,6 +55,7 @@ workflow:
 """
 
 
+@pytest.mark.nightly
 def test_what_a_task_writes_is_seen_while_it_runs(api: Api) -> None:
     execution_id = api.start(LONG)
     path, until = f"/api/executions/{execution_id}", time.monotonic() + 60

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import time
 
+import pytest
+
 from noetl_infra.stack import Stack
 from tests.e2e.support import Api, aws
 from tests.examples_runner import EXAMPLES
@@ -93,6 +95,7 @@ workflow:
 """
 
 
+@pytest.mark.nightly
 def test_a_playbook_opens_its_upload_as_rows_bytes_and_a_reference_and_stores_it_elsewhere(stack: Stack, api: Api) -> None:
     """Workers read uploads without any parameter, and do nothing else with them."""
     assert api.call("POST", "/api/playbooks", OPENS)[0] == 201

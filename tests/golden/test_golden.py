@@ -60,6 +60,7 @@ def test_the_fold_goes_on_from_a_snapshot_taken_anywhere(name: str) -> None:
             assert asdict(fold_commits(restore(kept), commits[upto:])) == whole
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.sized
 @pytest.mark.parametrize("name", NAMES)
 def test_every_place_and_state_is_the_same_from_snapshots_as_from_the_beginning(
@@ -85,6 +86,7 @@ def test_every_place_and_state_is_the_same_from_snapshots_as_from_the_beginning(
             assert seen[0] == seen[1]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_readers_take_it(name: str) -> None:
     """Commits as bytes, envelopes, the summary, every view."""
@@ -123,6 +125,7 @@ def test_a_history_that_is_there_is_not_written_over(monkeypatch: pytest.MonkeyP
         record.main(["chain", "--force"])
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", sorted(SCENARIOS))
 def test_what_happens_today_comes_to_the_same(name: str) -> None:
     """The scenario run now ends as its history did: a feature that changed shows here, before users' histories do."""

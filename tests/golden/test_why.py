@@ -24,6 +24,7 @@ def golden(name: str) -> Golden:
     return logs.read(name)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_no_step_is_unexplained(name: str) -> None:
     world = golden(name).world()
@@ -47,6 +48,7 @@ def test_no_step_is_unexplained(name: str) -> None:
                         assert arc["guard"]["holds"] == arc["fired"], (name, step.name, arc)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", NAMES)
 def test_at_a_moment_of_the_past_every_step_is_explained_by_what_was_decided_by_then(name: str) -> None:
     world = golden(name).world()
@@ -70,6 +72,7 @@ def test_at_a_moment_of_the_past_every_step_is_explained_by_what_was_decided_by_
             assert now == why(control, execution_id)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", NAMES)
 def test_parts_of_a_history_tell_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As of a long one, of which some commits are read, and snapshots of which lie between them."""
@@ -94,6 +97,7 @@ def test_parts_of_a_history_tell_the_same(name: str, monkeypatch: pytest.MonkeyP
         assert found == expected, each
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_history_of_which_parts_are_compared_does_not_differ_from_itself(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     control = golden(name).world().controls[0]
@@ -128,6 +132,7 @@ def test_a_history_does_not_differ_from_itself(name: str) -> None:
         assert diff(control, execution_id, execution_id)["differences"] == []
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", [name for name in NAMES if name in SCENARIOS])
 def test_two_plays_of_a_scenario_do_not_differ(name: str) -> None:
     world, one, sources = SCENARIOS[name].play(name, "one")

@@ -17,6 +17,7 @@ def http() -> Iterator[str]:
         yield url
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("kind", modules())
 def test_the_cases_of_a_kind_hold_in_one_process(kind: str, http: str) -> None:
     found = wrong_here(kind, http)

@@ -28,6 +28,7 @@ def found(stack: Stack) -> Iterator[dict[str, Future[dict[str, list[str]]]]]:
         pool.shutdown(cancel_futures=True)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.sized
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_cases_of_a_kind_hold_on_the_stack(kind: str, found: dict[str, Future[dict[str, list[str]]]]) -> None:

@@ -1,7 +1,8 @@
-"""The cases of `mistakes.yaml`, validated and run in this process."""
+"""The cases of `mistakes.yaml` and `by_part.yaml`, validated and run in this process."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,12 +24,18 @@ from noetl_core.views.executions import executions
 from tests.unit.docs.language import DemoService, completed
 
 FILE = Path(__file__).parent / "mistakes.yaml"
+BY_PART = FILE.with_name("by_part.yaml")
 PAGE = Path(__file__).parents[2] / "docs/language/mistakes.md"
 HEAD = """# Mistakes
 
 This page lists mistakes of authors, and the check that finds each of them. It is generated from the playbooks in `tests/mistakes/mistakes.yaml`. The tests validate and run each
 of them. `noetl run` and `noetl register` also report what lint finds. A [strict](playbook.md#strict) execution fails because of such a mistake, unless the table gives the reason why it completes.
 Errors and warnings of `noetl validate` also name the place; [diagnostics](diagnostics.md) explains their codes.
+"""
+SECOND = """
+## By parts of the language
+
+Another hundred mistakes, over all parts of the language and all kinds of tasks. Validation finds each of them at its place, except those for which the table gives the reason.
 """
 _STEP = "workflow: [{ step: work, tool: { kind: noop, result: '{{ workload.customer }}' } }]\n"
 CHILDREN = {
@@ -57,10 +64,14 @@ class Case(NamedTuple):
     code: str = ""
     passes: str = ""
     """For a mistake that lint alone finds: the reason why a strict execution completes."""
+    at: str = ""
+    """The text at the place of the finding."""
+    why: str = ""
+    """For a mistake that is found when it runs: the reason."""
 
 
-def cases() -> list[Case]:
-    return [Case(**entry) for entry in yaml.safe_load(FILE.read_text())]
+def cases(file: Path = FILE) -> list[Case]:
+    return [Case(**entry) for entry in yaml.load(file.read_text(), yaml.CSafeLoader)]
 
 
 @cache
@@ -94,18 +105,23 @@ def outcome(play: str, *, strict: bool) -> tuple[str, str]:
 
 def page() -> str:
     """Return the text of docs/language/mistakes.md."""
-    lines = [HEAD]
+    lines = [HEAD, *_tables(cases()), SECOND, *_tables(cases(BY_PART))]
+    return "".join(lines)
+
+
+def _tables(cases: list[Case]) -> Iterator[str]:
     topic = ""
-    for case in cases():
+    for case in cases:
         if case.topic != topic:
             topic = case.topic
-            lines.append(f"\n## {topic[0].upper()}{topic[1:]}\n\n| mistake | found by | message |\n|---|---|---|\n")
+            yield f"\n## {topic[0].upper()}{topic[1:]}\n\n| mistake | found by | message |\n|---|---|---|\n"
         by = {"validate": "validate", "lint": "validate (lint)", "run": "run", "strict": "strict run"}[case.found_by]
         if case.passes:
             by += f"; a strict run completes: {case.passes}"
         said = " ".join(case.says.split()).replace("|", "\\|")
-        lines.append(f"| {case.mistake} | {by} | {f'{case.code} ' if case.code else ''}{said} |\n")
-    return "".join(lines)
+        if case.why:
+            by += f": {case.why}"
+        yield f"| {case.mistake} | {by} | {f'{case.code} ' if case.code else ''}{said} |\n"
 
 
 if __name__ == "__main__":

@@ -372,6 +372,7 @@ ALL = Faults(seed=0, duplicate=0.3, delay=0.5, lose_answer_of_ask=0.2, late_ask=
 """Faults without those that end a run as lost."""
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.sized
 @pytest.mark.parametrize(
     "broken",

@@ -75,6 +75,7 @@ class Model:
         return free_at
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.sized
 @pytest.mark.parametrize("seed", some(range(5), 3))
 @pytest.mark.parametrize(("count", "seconds", "workers"), [(400, 800.0, 8), (1000, 20.0, 4), (1000, 0.05, 4), (30, 800.0, 50)])

@@ -81,6 +81,7 @@ def test_steps_hold_places_while_they_run_and_joins_wait_for_waiting_steps() -> 
         assert world.state(execution_id).steps["end"].runs == 1, "the join fires once, with all"
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("source", [SHARED.replace("max: 5", "max: 1"), STEPS], ids=["playbook", "steps"])
 @pytest.mark.sized
 def test_a_crash_at_any_port_call_loses_no_place(source: str) -> None:
@@ -97,6 +98,7 @@ def test_a_crash_at_any_port_call_loses_no_place(source: str) -> None:
             assert max(world.places.most_held.values()) == (1 if source is not STEPS else 2)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.sized
 @pytest.mark.parametrize("seed", some(range(12), 3))
 def test_any_mix_of_faults_loses_no_place_and_gives_none_twice(seed: int) -> None:

@@ -185,6 +185,7 @@ def test_a_crash_at_any_port_call_of_a_delivery_is_survived(after: bool) -> None
         run(Faults(crash_at=point, crash_after=after))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.sized
 @pytest.mark.parametrize("seed", some(range(6), 3))
 def test_deliveries_that_come_twice_under_faults_start_one_execution_each(seed: int) -> None:

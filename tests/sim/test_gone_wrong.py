@@ -90,6 +90,7 @@ workflow:
 )
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize(
     ("source", "step", "times"), [(CYCLE, "meet", 6), (SELF, "start", 12)], ids=["join in a cycle", "self-loop"]
@@ -257,6 +258,7 @@ workflow:
 )
 
 
+@pytest.mark.nightly
 def test_a_payload_that_grows_at_every_hop_goes_by_reference_and_no_hop_reads_the_whole_log() -> None:
     world = World()
     world.tool = lambda call: Outcome.ok(call.inputs["args"])

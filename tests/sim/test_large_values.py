@@ -171,6 +171,7 @@ def test_a_value_within_the_limit_is_loaded_whole_when_many_parts_are_read(playb
         assert reads.requests < 20, "rounds of the decision"
 
 
+@pytest.mark.one_in(4)
 @WHERE
 @pytest.mark.parametrize("look", ["steps.start.result.rows[5].id", "steps.start.result.row_count"])
 def test_an_overwritten_object_is_not_read_as_the_old_value(playbook: str, look: str, limits: str) -> None:
@@ -202,6 +203,7 @@ FORGED: dict[str, Any] = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("forged", FORGED)
 @pytest.mark.parametrize("limits", ["within the limits"], indirect=True)
 def test_a_forged_outline_in_an_answer_reads_no_other_object(forged: str, limits: str) -> None:
@@ -275,6 +277,7 @@ HOW = {
 }
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("how", HOW)
 def test_results_of_a_loop_are_read_by_page(how: str, limits: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_tree, "RESULTS_PAGE", 50)

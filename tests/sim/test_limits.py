@@ -55,6 +55,7 @@ QUIET = """
 """
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("body", [REFUSED, ROUTES, QUIET])
 def test_cycles_in_which_nothing_runs_end_too(body: str) -> None:
     world = World()
@@ -65,6 +66,7 @@ def test_cycles_in_which_nothing_runs_end_too(body: str) -> None:
     assert "was scheduled 500 times" in state.failure["message"]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("limit", "value"), [("MAX_EVENTS", 2000), ("MAX_ARCS", 400)])
 def test_a_cycle_in_which_nothing_runs_ends_within_its_decision(limit: str, value: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(f"noetl_core.engine.routing.rules.{limit}", value)
@@ -77,6 +79,7 @@ def test_a_cycle_in_which_nothing_runs_ends_within_its_decision(limit: str, valu
     assert " and judged 400 arcs, the last at step start" in state.failure["message"]
 
 
+@pytest.mark.nightly
 def test_joins_that_wait_for_each_other_do_not_take_quadratic_work() -> None:
     """The last join of the chain comes first in the playbook, and each can be judged only once the one before it has fired."""
 

@@ -74,6 +74,7 @@ def test_two_hundred_starts_a_second_are_refused_and_split_and_every_execution_e
     assert all(lag < 120 for lag in world.stream.lags.values())
 
 
+@pytest.mark.nightly
 def test_a_key_of_the_index_that_takes_a_seventh_of_the_load_delays_and_loses_nothing() -> None:
     world = LimitedWorld(replace(SMALL, log_partitions=8, partition_writes=60), ONE, seed=3, task_s=0.01)
     world.start_many(100, 8)
@@ -84,6 +85,7 @@ def test_a_key_of_the_index_that_takes_a_seventh_of_the_load_delays_and_loses_no
     assert world.tried_again["503: the log or the index refused"] > 0
 
 
+@pytest.mark.nightly
 def test_a_spread_loop_under_the_limits_runs_each_iteration_once() -> None:
     world = LimitedWorld(replace(SMALL, partition_writes=20, split_after_s=99), LOOP, task_s=0.002, whole_every=1)
     world.start_many(1, 1)

@@ -64,6 +64,7 @@ UNNAMED = {(setting, "ctx.missing") for setting in ("duration", "heartbeat", "`t
 """An input like any other: its expression is named."""
 
 
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("wrong", [*WRONG, "0"])
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_a_setting_outside_of_its_range_fails_and_is_named(setting: str, wrong: str) -> None:

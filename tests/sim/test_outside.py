@@ -131,6 +131,7 @@ def test_a_crash_before_or_after_any_port_call_begins_nothing_twice() -> None:
             done(*world_of(Faults(crash_at=point, crash_after=after)), ONE.replace("4000", "200"), 8)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.sized
 @pytest.mark.parametrize(("seed", "spec"), some(product(range(12), ["", ", policy: {exec: local}"]), 7))
 def test_under_any_faults_a_loop_lifts_each_load_once(seed: int, spec: str) -> None:

@@ -25,6 +25,7 @@ def at_every_moment(scene: str, outer: str, inner: str, one_in: int = 1) -> None
         carry_out(Case(scene, outer, inner, at))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.sized
 @pytest.mark.parametrize("outer", ["redrive", "redrive-set", "redrive-from", "redrive-version", "batch-redrive"])
 def test_of_two_redrives_at_once_one_is_refused(outer: str) -> None:
@@ -32,6 +33,7 @@ def test_of_two_redrives_at_once_one_is_refused(outer: str) -> None:
     at_every_moment("ended", outer, "redrive-set")
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.sized
 @pytest.mark.parametrize(("scene", "outer", "inner"), [("live", "pause", "resume"), ("paused", "resume", "pause")])
 def test_a_pause_and_a_resume_leave_parent_gate_and_children_alike(scene: str, outer: str, inner: str) -> None:

@@ -44,6 +44,7 @@ LOOP = (
 )
 
 
+@pytest.mark.nightly
 @pytest.mark.sized
 @pytest.mark.parametrize("exec_", some(["local", "distributed"], 2, 1))
 def test_one_failed_iteration_of_a_thousand_and_only_that_one_and_its_successors_run_again(exec_: str) -> None:
@@ -63,6 +64,7 @@ def test_one_failed_iteration_of_a_thousand_and_only_that_one_and_its_successors
     assert state.steps["start"].loop == {"total": 1000, "succeeded": 1000, "failed": 0}
 
 
+@pytest.mark.nightly
 @pytest.mark.sized
 @pytest.mark.parametrize("exec_", some(["local", "distributed"], 2, 0))
 def test_a_failed_loop_continues_with_failed_and_unstarted_iterations(exec_: str) -> None:
@@ -120,6 +122,7 @@ def test_the_preview_of_a_second_redrive_knows_what_the_first_one_kept(exec_: st
     assert [c.task for c in world.calls[before:]] == ["put", "count"]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.sized
 @pytest.mark.parametrize("seed", some(range(4), 2))
 @pytest.mark.parametrize("exec_", ["local", "distributed"])

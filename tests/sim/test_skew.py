@@ -32,6 +32,7 @@ BUSY = (
 )
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("skew_s", [0, SKEW_S])
 @pytest.mark.parametrize("seed", range(4))
 def test_workers_whose_clocks_are_wrong_by_seconds_do_each_task_once(seed: int, skew_s: int) -> None:

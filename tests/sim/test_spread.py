@@ -79,6 +79,7 @@ def ended(world: World, execution_id: str) -> Counter[tuple[int, ...]]:
     return Counter(tuple(d["path"]) for d in events(world, execution_id, "LoopIterationCompleted"))
 
 
+@pytest.mark.nightly
 @given(
     loop=generated.loops().map(lambda loop: replace(loop, mode="parallel", where="auto")),
     faults=generated.faults,
@@ -177,6 +178,7 @@ def test_a_pause_between_the_hand_over_and_its_routing_holds_the_chunks_back() -
     assert len([c for c in world.calls if c.task == "get"]) == 40
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("n", [2, 30])
 def test_one_iteration_of_a_spread_loop_runs_again_and_only_that(n: int) -> None:
     """In the part that the lead ran, and in a chunk; twice over, and once more on the other side."""

@@ -137,6 +137,7 @@ def test_waiting_takes_the_time_it_takes_and_nothing_else() -> None:
     assert len([c for c in world.calls if c.task == "twice"]) == 4
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.sized
 @pytest.mark.parametrize("seed", some(range(12), 4))
 def test_whatever_happens_on_the_way_the_end_is_the_same(seed: int) -> None:

@@ -99,6 +99,7 @@ def test_a_name_that_is_read_and_not_bound_is_known_with_its_place() -> None:
     assert names_of("from a import *\nx + y").read == names_of("exec('a = 1')\nprint(a)").read == {}
 
 
+@pytest.mark.nightly
 def test_the_programs_of_a_playbook_are_compiled_within_one_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many tasks there are: what is over it is compiled when it runs."""
     compiling: list[int] = []

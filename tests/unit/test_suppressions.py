@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[2]
 FOLDERS = ("layers", "cli", "console", "infra", "functions", "plugins", "bench")
 IGNORED = re.compile(r"# type: ignore(?:\[[\w, -]+\])?(.*)")
 UNCHECKED = re.compile(r"# noqa(?:: [\w, ]*\w)?(.*)")
+BROAD = re.compile(r"except\s*(?::|.*\b(?:Base)?Exception\b)")
 REASON = re.compile(r"\s+(?:#|-)\s+\w")
 
 
@@ -24,6 +25,8 @@ def without_reason(text: str) -> list[int]:
         for turned_off in (IGNORED.search(line), UNCHECKED.search(line))
         if turned_off is not None and not REASON.match(turned_off[1])
     ]
+    if BROAD.search(text) is None:
+        return found
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.ExceptHandler) and (
             node.type is None or ast.unparse(node.type) in ("Exception", "BaseException")

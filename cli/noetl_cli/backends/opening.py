@@ -98,9 +98,9 @@ def backend(on: str | None, store: str | None, execution_id: str | None = None) 
 
 def _stack(url: str | None = None) -> Backend:
     """Return the backend of the API at `url`, by default that of `api_url`."""
-    from noetl_cli.backends.stack import StackBackend  # 6 ms: needed only to query a stack
+    from noetl_cli.backends.stack import StackBackend, own_token  # 6 ms: needed only to query a stack
 
-    return StackBackend(api_url(url))
+    return StackBackend(api_url(url), own_token())
 
 
 def api_url(url: str | None = None) -> str:

@@ -23,14 +23,19 @@ PATIENCE_S = 10.0
 """Seconds without an answer of the stack after which following an accepted execution is given up."""
 
 
+def own_token() -> str | None:
+    """Return the token of this process: that in `NOETL_TOKEN`."""
+    return os.environ.get("NOETL_TOKEN", "").strip() or None
+
+
 class StackBackend:
-    """Access over HTTP, with the token in `NOETL_TOKEN` if it is set."""
+    """Access over HTTP, with a token if there is one."""
 
     new_store = missing_store = ""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, token: str | None = None) -> None:
         self.name = "stack"
-        self.api: Api = _Client(url, token=os.environ.get("NOETL_TOKEN", "").strip() or None)
+        self.api: Api = _Client(url, token=token)
 
     def follow(self, execution_id: str, timeout: float | None, tick: Tick) -> None:
         until = None if timeout is None else time.monotonic() + timeout

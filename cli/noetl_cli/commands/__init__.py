@@ -3,7 +3,7 @@ the one that the command line asks for.
 
 `authoring` has those for authors of playbooks. The others are `run`, `backfill`, `playbooks` (the catalog), `operate` (cancel,
 redrive, signal ...), `inspect` (show, why ...), `history` (events, logs), `views` (timeline, graph ...), `replay` (and diff),
-`limits`, `credentials`, `triggers`, `serve`, `gc`, `stack` (up, status, down), `console`.
+`limits`, `credentials`, `triggers`, `serve`, `gc`, `stack` (up, status, down), `console`, `mcp`.
 
 A command reads its arguments, calls a backend or the engine, and prints. Code that commands share is in the package above, not
 here.
@@ -23,6 +23,7 @@ MODULES: Final = {
     "authoring.new": ("new",),
     "authoring.author": ("validate", "completion", "schema"),
     "authoring.fmt": ("fmt",),
+    "authoring.lsp": ("lsp",),
     "authoring.testing": ("test",),
     "authoring.record": ("record",),
     "inspect": ("ls", "show", "why", "watch", "get"),
@@ -31,6 +32,7 @@ MODULES: Final = {
     "replay": ("replay", "diff"),
     "authoring.rehearse": ("rehearse", "bisect"),
     "authoring.simulate": ("simulate",),
+    "authoring.plan": ("plan",),
     "authoring.dev": ("dev",),
     "authoring.try_task": ("try",),
     "operate": ("resume", "cancel", "redrive", "pause", "signal", "callback"),
@@ -39,9 +41,11 @@ MODULES: Final = {
     "limits": ("limits",),
     "stack": ("up", "down", "status"),
     "console": ("console",),
+    "mcp": ("mcp",),
     "credentials": ("credentials",),
     "triggers": ("triggers",),
     "authoring.migrate": ("migrate",),
+    "authoring.imports": ("import",),
 }
 """The commands of each module, in the order of the help."""
 

@@ -90,13 +90,13 @@ def down() -> None:
 @app.command()
 def status(output_: Output = "text") -> None:
     """Show the running stack. Exit code 3 if the stack does not answer."""
-    from noetl_cli.backends.stack import StackBackend  # 30 ms, with the next: needed only to query a stack
+    from noetl_cli.backends.stack import StackBackend, own_token  # 30 ms, with the next: needed only to query a stack
     from noetl_infra import stack
 
     known = stack.current()
     if known is None or not known.alive:
         raise Exit(UNREACHABLE, stack.absent() if known is None else f"the stack at {known.endpoint} does not answer")
-    api = StackBackend(known.api_url).api
+    api = StackBackend(known.api_url, own_token()).api
     facts = {
         "endpoint": known.endpoint,
         "pid": known.pid,

@@ -100,6 +100,7 @@ def report(
 ) -> None:
     """Write one self-contained HTML page about an execution: to show, to send, to keep."""
     from noetl_cli.display.sources import Sources  # 8 ms, with the next: needed only to report
+    from noetl_core.observe.report import DRAWN
     from noetl_core.observe.report import report as page
 
     with execution(id, on, store) as (where, id):
@@ -117,10 +118,6 @@ def report(
     except OSError as error:
         raise Exit(UNREACHABLE, f"{file}: {error.strerror}") from None
     print(f"{file}: {len(text.encode()):,} bytes")
-
-
-DRAWN = 150
-"""Steps of a graph that is drawn in a report."""
 
 
 @app.command()

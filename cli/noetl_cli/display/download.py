@@ -86,7 +86,7 @@ def _write(api: Api, execution_id: str, value: Any, out: BinaryIO, *, lines: boo
     elif lines and isinstance(value, list):
         _list(api, execution_id, iter(value), out, lines=True)
     else:
-        _json(api, execution_id, value, out)
+        write_json(api, execution_id, value, out)
     if not lines:
         out.write(b"\n")
 
@@ -96,13 +96,13 @@ def _list(api: Api, execution_id: str, items: Iterator[Any], out: BinaryIO, *, l
     for n, item in enumerate(items):
         if n and not lines:
             out.write(b",")
-        _json(api, execution_id, item, out)
+        write_json(api, execution_id, item, out)
         if lines:
             out.write(b"\n")
     out.write(b"" if lines else b"]")
 
 
-def _json(api: Api, execution_id: str, value: Any, out: BinaryIO) -> None:
+def write_json(api: Api, execution_id: str, value: Any, out: BinaryIO) -> None:
     """Write a value as JSON, with its references resolved."""
     if is_reference(value):
         if _is_manifest(value):
@@ -117,7 +117,7 @@ def _json(api: Api, execution_id: str, value: Any, out: BinaryIO) -> None:
         out.write(b"{")
         for n, (key, part) in enumerate(value.items()):
             out.write((b"," if n else b"") + _text(key) + b":")
-            _json(api, execution_id, part, out)
+            write_json(api, execution_id, part, out)
         out.write(b"}")
     elif isinstance(value, list):
         _list(api, execution_id, iter(value), out, lines=False)
@@ -130,7 +130,7 @@ def _object(api: Api, execution_id: str, ref: Mapping[str, Any], out: BinaryIO, 
     if int(ref.get("size") or 0) <= SEARCHED and str(ref.get("format", "json")) == "json":
         body = b"".join(_pieces(api, execution_id, ref))
         if MARK in body:
-            _json(api, execution_id, json.loads(body), out)
+            write_json(api, execution_id, json.loads(body), out)
         else:
             out.write(body)
     else:
@@ -157,7 +157,7 @@ def _pieces(api: Api, execution_id: str, ref: Mapping[str, Any]) -> Iterator[byt
 def whole(api: Api, execution_id: str, value: Any) -> Any:
     """Return a value with its references replaced; a reference to a file that is not JSON stays."""
     out = BytesIO()
-    _json(api, execution_id, value, out)
+    write_json(api, execution_id, value, out)
     return json.loads(out.getvalue())
 
 

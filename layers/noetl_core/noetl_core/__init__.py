@@ -8,7 +8,7 @@
 * `log` reads and writes logs. `playbooks` finds and caches playbook texts.
 * `tools` run the tasks of playbooks. `observe` has the pure part of the views.
 * `adapters` implement the ports on AWS and on one machine; `aws` has the clients of AWS's services. `runtime` connects services
-  and adapters. `testing` tests playbooks in this process; no other package imports it.
+  and adapters. `planning` forecasts executions. `testing` tests playbooks in this process; no other package imports it.
 * `python_code` compiles the program text of tasks, for validation and for the process of a task. It stands alone, because that
   process loads nothing else.
 
@@ -22,17 +22,23 @@ Programs that run playbooks need `run`, which returns an `Execution`:
     execution = noetl_core.run("hello.yaml", {"name": "Ada"})
     print(execution.status, execution.result)
 
-Both are loaded at their first use: importing this package loads nothing.
+`View` shows an execution of a store or a stack in a notebook. All are loaded at their first use: importing this package loads
+nothing.
 """
 
 from importlib import import_module
 from typing import Any
 
 __version__ = "0.1.0"
-__all__ = ["Execution", "__version__", "run"]
+__all__ = ["Execution", "View", "__version__", "run"]
+_PLACES = {
+    "Execution": "noetl_core.runtime.embedded",
+    "View": "noetl_core.runtime.notebook",
+    "run": "noetl_core.runtime.embedded",
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("Execution", "run"):
-        return getattr(import_module("noetl_core.runtime.embedded"), name)
+    if name in _PLACES:
+        return getattr(import_module(_PLACES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

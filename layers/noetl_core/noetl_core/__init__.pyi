@@ -2,5 +2,6 @@
 # inside the package may ask it for the version.
 from noetl_core.runtime.embedded import Execution as Execution
 from noetl_core.runtime.embedded import run as run
+from noetl_core.runtime.notebook import View as View
 
 __version__: str

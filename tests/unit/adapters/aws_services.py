@@ -11,8 +11,8 @@ import pytest
 from noetl_core.adapters.aws.clients import client
 from noetl_core.adapters.aws.events import DynamoEventStore
 from noetl_core.adapters.aws.results import S3ResultStore
+from noetl_core.testing.contracts.clocks import FakeClock
 from tests.contract.aws import environment, make_bucket, make_table
-from tests.contract.clocks import FakeClock
 from tests.mocked import mock_aws
 
 

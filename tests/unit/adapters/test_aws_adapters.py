@@ -27,13 +27,13 @@ from noetl_core.engine.statuses import STATUSES
 from noetl_core.log.codec import decode_events
 from noetl_core.ports import Conflict, NotFound, Unavailable
 from noetl_core.runtime.local import LocalWiring
+from noetl_core.testing.contracts.catalog import head
+from noetl_core.testing.contracts.clocks import START, FakeClock
+from noetl_core.testing.contracts.event_store import CONTROL, NOW_S, RUN, commit
+from noetl_core.testing.contracts.stores import command
+from noetl_core.testing.contracts.triggers import record as trigger
 from noetl_core.values.instants import SECOND
 from tests.contract.aws import make_queue, make_table
-from tests.contract.catalog import head
-from tests.contract.clocks import START, FakeClock
-from tests.contract.event_store import CONTROL, NOW_S, RUN, commit
-from tests.contract.stores import command
-from tests.contract.triggers import record as trigger
 from tests.unit.adapters.aws_services import aws, items, requests, results, store, table, watching
 
 __all__ = ["aws", "results", "store", "table"]
@@ -230,6 +230,7 @@ class TestRequests:
 class TestPartitionsOfTheIndex:
     """More of them than before, over the same table."""
 
+    @pytest.mark.nightly
     def test_heads_of_before_are_listed_and_move_when_they_are_written_again(self) -> None:
         table = make_table("CatalogTable")
         few, many = (DynamoExecutionIndex(table, FakeClock(), partitions=n) for n in (8, 32))

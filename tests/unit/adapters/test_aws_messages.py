@@ -15,9 +15,9 @@ from noetl_core.adapters.aws.queue import SqsCommandQueue
 from noetl_core.adapters.aws.results import S3ResultStore
 from noetl_core.engine.records import Snapshot, StreamId
 from noetl_core.ports import CorruptLog, DeadLetter, Unavailable
+from noetl_core.testing.contracts.event_store import CONTROL, NOW_S, RUN, commit
+from noetl_core.testing.contracts.stores import command
 from tests.contract.aws import make_queue
-from tests.contract.event_store import CONTROL, NOW_S, RUN, commit
-from tests.contract.stores import command
 from tests.unit.adapters.aws_services import aws, items, results, store, table
 
 __all__ = ["aws", "results", "store", "table"]

@@ -7,9 +7,9 @@ import pytest
 from noetl_core.adapters.aws.catalog_table.output import EVERY_S, FIRST_S, KEPT_S, MOST_BYTES, DynamoRunningOutput
 from noetl_core.engine.records import StreamId
 from noetl_core.ports import RunningTask
+from noetl_core.testing.contracts.clocks import START, FakeClock
 from noetl_core.values.instants import to_rfc3339
 from tests.contract.aws import make_table
-from tests.contract.clocks import START, FakeClock
 from tests.unit.adapters.aws_services import aws, refuse, requests, watching
 
 __all__ = ["aws"]

@@ -17,10 +17,10 @@ from noetl_core.adapters.aws.results import S3ResultStore
 from noetl_core.adapters.aws.secrets import RecentSecrets, SecretsManager
 from noetl_core.engine.records import Event, Snapshot
 from noetl_core.ports import CorruptLog, NotFound, TooLarge, Unavailable
+from noetl_core.testing.contracts.clocks import START, FakeClock
+from noetl_core.testing.contracts.event_store import RUN, commit
+from noetl_core.testing.contracts.stores import command
 from tests.contract.aws import make_bucket, make_queue, make_table
-from tests.contract.clocks import START, FakeClock
-from tests.contract.event_store import RUN, commit
-from tests.contract.stores import command
 from tests.unit.adapters.aws_services import aws, refuse, results, store, table, watching
 
 __all__ = ["aws", "results", "store", "table"]

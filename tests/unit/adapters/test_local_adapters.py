@@ -27,17 +27,17 @@ from noetl_core.engine.records import Commit, Event, LoopProgress, Snapshot, Str
 from noetl_core.log.codec import encode_events
 from noetl_core.log.history import stated_aggregates
 from noetl_core.ports import Conflict, CorruptLog, NotFound, Unavailable
-from tests.contract.catalog import head
-from tests.contract.clocks import FakeClock
-from tests.contract.event_store import CONTROL, NOW_S, RUN, commit
-from tests.contract.stores import command
+from noetl_core.testing.contracts.catalog import head
+from noetl_core.testing.contracts.clocks import FakeClock
+from noetl_core.testing.contracts.event_store import CONTROL, NOW_S, RUN, commit
+from noetl_core.testing.contracts.stores import command
 
 WRITE = """
 import sys
 from noetl_core.adapters.local.database import Database
 from noetl_core.adapters.local.events import PACKED_FROM, SqliteEventStore
 from noetl_core.ports import Conflict
-from tests.contract.event_store import RUN, commit
+from noetl_core.testing.contracts.event_store import RUN, commit
 path, writer, n = sys.argv[1], sys.argv[2], int(sys.argv[3])
 store = SqliteEventStore(Database(path))
 won = 0
@@ -374,6 +374,7 @@ gc.freeze()
 """
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("durable", ["process", "power"])
 @pytest.mark.parametrize(("rows", "is_left"), [(20, True), (600, False)])
 def test_a_process_that_ends_leaves_a_short_log_and_copies_a_long_one(

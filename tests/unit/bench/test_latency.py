@@ -143,6 +143,7 @@ def test_every_figure_of_a_service_has_a_source_or_a_range() -> None:
     assert all(price.standing in (PUBLISHED, CITED) and price.source.url for price in TARIFF.values())
 
 
+@pytest.mark.nightly
 def test_the_record_of_a_chain_takes_what_the_model_of_scaling_says() -> None:
     taken = tables.per_step(tables.STREAM)
     assert taken["writes"] == taken["dynamodb_write_units"] == counted.LOG_OF_STEP
@@ -150,6 +151,7 @@ def test_the_record_of_a_chain_takes_what_the_model_of_scaling_says() -> None:
     assert (taken["worker"], taken["router"], taken["ask"]) == (1, 1, 0)
 
 
+@pytest.mark.nightly
 def test_with_asks_a_step_takes_two_writes_one_question_and_no_queue() -> None:
     taken = tables.per_step(tables.ASKS)
     assert taken["writes"] == counted.LOG_OF_STEP - 1
@@ -157,6 +159,7 @@ def test_with_asks_a_step_takes_two_writes_one_question_and_no_queue() -> None:
     assert 0 < taken["router"] < 0.5, "the stream's batches have several boundaries"
 
 
+@pytest.mark.nightly
 def test_a_record_has_every_run_once_and_causes_before_what_they_cause() -> None:
     for asks in (False, True):
         one = record(chain(3), asks=asks)
@@ -171,6 +174,7 @@ def between_marks() -> str:
     return tables.PAGE.read_text().partition(first)[2].partition(last)[0]
 
 
+@pytest.mark.nightly
 def test_the_page_has_the_counts_the_costs_and_the_inputs_of_the_model() -> None:
     text = between_marks()
     for table in (tables.requests(), tables.sizes(), tables.times(), tables.prices()):

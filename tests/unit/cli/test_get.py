@@ -98,6 +98,7 @@ def code_of(done: Any) -> int:
     return int(done.exception.code) if isinstance(done.exception, Exit) else int(done.exit_code)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("step", "value"),
     [
@@ -123,6 +124,7 @@ def test_a_result_is_written_with_what_its_references_lead_to(
     assert sorted(p.name for p in tmp_path.iterdir()) == ["out.json"]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("step", "items"), [("large", list(range(3000))), ("nested", NESTED), ("spread", SPREAD)])
 def test_a_list_is_written_as_lines(get: Any, execution: str, step: str, items: list[Any], tmp_path: Path) -> None:
     assert get(f"{execution}.{step}", "-o", "out.jsonl").exit_code == 0
@@ -170,6 +172,7 @@ def test_only_values_of_the_execution_are_given(local: LocalWiring, execution: s
         objects.page_result(local.control, execution, "no-run", 0)
 
 
+@pytest.mark.nightly
 def test_a_large_object_is_copied_in_constant_memory(local: LocalWiring, store: Path, tmp_path: Path) -> None:
     text = TEXT.split("workflow:")[0].replace('result: { small: 1, rows: "{{ steps.large.result }}" }, ', "")
     text += "workflow: [{ step: big, tool: { kind: store, format: jsonl, data: \"{{ ['y' * 1000000] * 30 }}\" } }]\n"

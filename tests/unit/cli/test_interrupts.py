@@ -84,6 +84,7 @@ def named(said: str) -> str:
     return found[1]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_signal_releases_the_run_and_says_how_to_go_on(folder: Folder, number: int, code: int) -> None:
     ended, said = folder.interrupted(1, number, "run", "nap.yaml")

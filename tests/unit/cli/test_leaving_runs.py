@@ -41,6 +41,7 @@ def test_an_interrupted_run_continues_where_it_was(noetl: Run, tmp_path: Path, h
     assert len(done) == 16, "finished iterations are not run again"
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("command", "ends"), [("pause", "paused"), ("cancel", "cancelled")])
 def test_another_process_may_pause_or_cancel_it(noetl: Run, tmp_path: Path, command: str, ends: str) -> None:
     with Command("run", "slow.yaml", "--output", "json", cwd=tmp_path) as process:

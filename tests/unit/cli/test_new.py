@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,7 @@ def test_there_are_nine_templates() -> None:
     assert NAMES == ["agent", "approval", "children", "etl", "files", "llm", "quality", "schedule", "webhook"]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("template", NAMES)
 def test_a_template_goes_from_new_to_a_green_test(template: str) -> None:
     folder = Path("team/flow")
@@ -99,3 +101,13 @@ def test_the_path_of_the_playbook_is_the_folder(name: str, path: str, empty: Pat
 def test_a_name_that_cannot_be_a_path_is_refused(empty: Path) -> None:
     assert refusal("new", "a b", "--template", "etl").startswith("'a b' cannot be the path of a playbook")
     assert list(empty.iterdir()) == []
+
+
+def test_the_page_about_the_agent_shows_its_playbook() -> None:
+    page = (Path(__file__).parents[3] / "docs/agent.md").read_text()
+    template = " ".join((TEMPLATES / "agent/playbook.yaml").read_text().split())
+    shown = [" ".join(block.split()) for block in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)]
+    assert len(shown) == 5
+    assert [block for block in shown if block not in template and "server: post" not in block] == [
+        block for block in shown if "tool.server" in block
+    ]

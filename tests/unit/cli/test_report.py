@@ -4,36 +4,21 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from html.parser import HTMLParser
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from noetl_core.observe.report import report
 from noetl_core.service.operations.every import Operations
 from tests.golden import logs
 from tests.golden.logs import FOLDER
+from tests.markup import HOSTILE, Page
 from tests.unit.cli.runs import Run
 
-HOSTILE = '<img src=x onerror="alert(1)"></script><script>alert(2)</script>'
 STEPS = 1_000
 LIMIT = 1_000_000
-
-
-class Page(HTMLParser):
-    """Tags and addresses of a page; what is opened is closed, where it must be."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tags: set[str] = set()
-        self.addresses: list[str] = []
-        self.handlers: list[str] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-        self.handlers += [name for name, _ in attrs if name.startswith("on")]
-        self.addresses += [str(value) for name, value in attrs if name in ("src", "href", "action", "data")]
 
 
 def page_of(operations: Operations, execution_id: str) -> str:
@@ -77,6 +62,7 @@ def test_what_values_and_names_say_is_text(noetl: Run, tmp_path: Path) -> None:
     assert noetl("report", "@last", "-o", "nowhere/out.html").returncode == 3
 
 
+@pytest.mark.nightly
 def test_a_thousand_steps_fit_into_a_megabyte(noetl: Run, tmp_path: Path) -> None:
     steps = "".join(
         f"  - {{ step: step_{n}, tool: {{ kind: noop, result: \"{{{{ 'x' * 300 }}}}\" }}, next: {{ arcs: [{{ step: step_{n + 1} }}] }} }}\n"

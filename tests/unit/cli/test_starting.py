@@ -59,6 +59,7 @@ print(len(texts), len(set(texts)), file=sys.stderr)
 """
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "arguments", [("run", "--output", "json"), ("run", "--quiet", "--output", "json"), ("register", "--output", "json")]
 )
@@ -81,6 +82,7 @@ def test_a_file_that_uses_tasks_of_others_is_parsed_with_those_of_the_catalog(tm
     assert "E211" in done.stderr
 
 
+@pytest.mark.nightly
 def test_a_short_write_ahead_log_is_left_to_the_next_command(tmp_path: Path) -> None:
     (tmp_path / "hello.yaml").write_text(HELLO)
     log = tmp_path / ".noetl" / "runs.db-wal"

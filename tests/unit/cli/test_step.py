@@ -26,6 +26,7 @@ workflow:
 """
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("mode", ["parallel", "parallel, policy: { exec: distributed }"])
 def test_failed_iterations_of_a_long_loop_are_found_without_its_whole_log(
     mode: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -79,6 +79,7 @@ def resumed(noetl: Run, said: str) -> dict[str, Any]:
 # --- a disk that is full ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.untraced
 @pytest.mark.parametrize("size", [400_000, 1_000_000])
 def test_a_log_that_finds_no_room_interrupts_the_run_and_resume_goes_on(noetl: Run, size: int) -> None:
@@ -111,6 +112,7 @@ def test_a_store_that_cannot_even_be_made_says_so(noetl: Run) -> None:
 # --- output that goes nowhere -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("playbook", "how", "behind", "code"),
     [
@@ -132,6 +134,7 @@ def test_the_exit_code_tells_what_became_of_run_and_output(shell: Run, playbook:
         assert re.search(r"`noetl show \d+` has its result", done.stderr)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("command", ["ls --output json", "validate large.yaml --format json"])
 def test_commands_that_only_print_fail_where_nothing_can_be_printed(noetl: Run, shell: Run, command: str) -> None:
     noetl("run", "large.yaml")

@@ -109,6 +109,7 @@ def test_without_a_call_only_the_inputs_are_shown(tried: Any) -> None:
     assert json.loads(tried("each/double@2", "--dry").stdout) == {"inputs": {"result": 0}, "undefined": []}
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("place", "code", "message"),
     [
@@ -121,6 +122,16 @@ def test_without_a_call_only_the_inputs_are_shown(tried: Any) -> None:
         ("each/divide@2 --set nonsense", USAGE, "--set 'nonsense': expected ctx.a=value"),
         ("each/divide@2 --set workload=3", USAGE, "--set 'workload=3': expected ctx.a=value"),
         ("each/divide@2 --set .a=3", USAGE, "--set '.a=3': expected ctx.a=value"),
+        (
+            "each/divide@1 --set workload.facter=4",
+            USAGE,
+            'task divide does not read workload.facter (did you mean "workload.factor"?)',
+        ),
+        (
+            "each/divide@1 --set ctx.factor=4",
+            USAGE,
+            "task divide does not read ctx.factor (it reads double, steps.start.result, ",
+        ),
         ("asks", FAILED, "the engine itself runs tasks of kind playbook"),
     ],
 )

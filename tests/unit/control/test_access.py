@@ -107,6 +107,7 @@ def test_the_page_on_access_names_every_right() -> None:
     assert told == RIGHTS
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("method", "path", "body", "right"),
     [

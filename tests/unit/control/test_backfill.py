@@ -153,6 +153,7 @@ def test_hundreds_are_cancelled_in_the_middle_and_go_on(local: LocalWiring, monk
     assert counting.call_count <= asked.parallel, "a loop's chunks read its log once, and not each"
 
 
+@pytest.mark.nightly
 def test_what_cannot_be_run(local: LocalWiring) -> None:
     register(
         local.control, text().replace("team/report", "team/none").replace('schedule: "0 2 * * *", ', 'schedule: "0 2 29 2 *", ')
@@ -222,6 +223,7 @@ def test_times_that_no_schedule_reaches_are_refused(local: LocalWiring, begin: s
         plan(local.control, Backfill("team/report", begin, end))
 
 
+@pytest.mark.nightly
 def test_the_last_year_of_a_rare_schedule_is_no_fault(local: LocalWiring) -> None:
     register(local.control, text().replace("0 2 * * *", "0 0 29 2 *"))
     planned = plan(local.control, Backfill("team/report", "1971-01-01", "8999-12-31"))

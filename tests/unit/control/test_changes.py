@@ -105,6 +105,7 @@ def test_what_a_worker_commits_is_news_before_its_step_ends(monkeypatch: pytest.
     assert found["ended"] and found["status"] == "completed" and found["count"] == len(history)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", WORKFLOWS)
 def test_the_last_events_are_the_end_of_the_history(name: str) -> None:
     local, state = run_text(source(WORKFLOWS[name]))

@@ -101,6 +101,7 @@ def history(
     return histories[request.param]
 
 
+@pytest.mark.one_in(2)
 def test_a_page_begins_at_the_event_with_a_number_or_an_id(history: History) -> None:
     chosen = random.Random(3)
     count = len(history.ids)
@@ -165,6 +166,7 @@ def test_events_of_an_iteration_are_found() -> None:
     history.local.close()
 
 
+@pytest.mark.nightly
 def test_any_place_of_a_long_loop_decodes_a_few_commits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("noetl_core.worker.claiming.journal.MAX_BUFFERED", 100)
     history = History(loop(4_000, "local"))
@@ -220,6 +222,7 @@ def test_any_place_of_a_long_control_stream_reads_a_few_commits(monkeypatch: pyt
     local.close()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("mode", ["local", "distributed"])
 def test_how_far_a_run_of_a_long_loop_was_is_known_from_the_commits_before(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("noetl_core.worker.claiming.journal.MAX_BUFFERED", 20)

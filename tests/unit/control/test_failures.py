@@ -122,6 +122,15 @@ def test_only_the_failure_of_the_root_of_a_family_is_handled(local: LocalWiring)
     )
 
 
+def test_a_caller_sees_the_code_of_the_error_of_a_playbook(local: LocalWiring) -> None:
+    rule = "{ else: { then: { do: fail, error: { kind: not_found, code: NoSuchOrder, message: gone } } } }"
+    text = HEAD % "team/job" + "workflow: [{ step: look, tool: { kind: noop, spec: { policy: { rules: [RULE] } } } }]\n"
+    register(local.control, text.replace("RULE", rule))
+    caller = HEAD % "team/caller" + "workflow: [{ step: call, tool: { kind: playbook, path: team/job } }]\n"
+    error = failed(local, caller)["error"]
+    assert (error["kind"], error["code"], error["message"]) == ("not_found", "NoSuchOrder", "playbook team/job failed: gone")
+
+
 def test_other_ends_are_not_handled_as_failures(local: LocalWiring) -> None:
     source = fails("{ playbook: ops/alert }").replace("{{ 1 / 0 }}", "fine")
     started = local.start(StartRequest(playbook=source))

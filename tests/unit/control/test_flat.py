@@ -68,6 +68,7 @@ def test_a_plain_step_reads_nothing_and_keeps_a_snapshot_now_and_then(steps: int
         assert counts["snapshots"] <= steps // 100
 
 
+@pytest.mark.nightly
 def test_a_router_that_starts_anew_keeps_no_snapshot_before_the_log_has_outgrown_the_last_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -133,6 +134,7 @@ def test_a_large_result_of_a_distributed_loop_can_be_read_where_the_loop_ends() 
         assert state.result == {"value": 200}
 
 
+@pytest.mark.nightly
 def test_more_chunks_write_ctx_than_a_routing_has_rounds() -> None:
     chunks = MAX_ROUNDS + 10
     with _run(_source(_distributed(chunks, 1, set_ctx={"sum": "{{ iter.n }}"}))) as (_, state, _):
@@ -155,6 +157,7 @@ def test_a_page_that_looked_long_enough_says_so_and_goes_on(monkeypatch: pytest.
         assert asked > 2 and cursor is None
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("large", [20_000, core.LARGE_STATE])
 def test_an_execution_whose_state_was_large_ends_with_a_snapshot(large: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Later readers load only the remaining state, not all chunks of its loop."""

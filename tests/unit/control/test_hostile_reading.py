@@ -83,6 +83,7 @@ def statuses(local: LocalWiring, asked: list[tuple[str, dict[str, str]]]) -> dic
     return {f"{path} {given}"[:200]: ask(service, "GET", path, given).status for path, given in asked}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.sized
 @pytest.mark.parametrize("view", some(VIEWS, 3))
 def test_values_that_nothing_has_are_refused_or_find_nothing(stored: tuple[LocalWiring, str], view: str) -> None:

@@ -46,6 +46,7 @@ class Loop:
             page = self.get(status=status, limit=limit, after=page["cursor"])
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("where", ["local", "distributed"])
 def test_every_iteration_is_on_one_page_once(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("noetl_core.worker.claiming.journal.MAX_BUFFERED", 100)
@@ -60,6 +61,7 @@ def test_every_iteration_is_on_one_page_once(where: str, monkeypatch: pytest.Mon
     loop.local.close()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("where", ["local", "distributed"])
 def test_failed_ones_are_found_without_reading_the_others(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("noetl_core.worker.claiming.journal.MAX_BUFFERED", 100)
@@ -83,6 +85,7 @@ def test_failed_ones_are_found_without_reading_the_others(where: str, monkeypatc
     loop.local.close()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("where", ["local", "distributed"])
 def test_one_iteration_has_its_item_and_its_tasks(where: str) -> None:
     loop = Loop(source(900, where, **FAILING))

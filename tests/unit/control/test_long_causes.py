@@ -49,6 +49,7 @@ def get(long: tuple[LocalWiring, str, str], monkeypatch: pytest.MonkeyPatch) -> 
     return Decoded(*long[:2], monkeypatch)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.sized
 @pytest.mark.parametrize(("step", "part"), some(product([None, "start", "a", "b"], [1, 3 / 4]), 3))
 def test_an_answer_reads_no_more_than_its_bound(
@@ -214,6 +215,7 @@ def explained(local: LocalWiring, execution_id: str, monkeypatch: pytest.MonkeyP
     assert partial
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.sized
 @pytest.mark.parametrize("name", some(CASES, 2))
 def test_the_way_back_is_found_across_what_is_not_read(name: str, dense: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,6 +224,7 @@ def test_the_way_back_is_found_across_what_is_not_read(name: str, dense: None, m
     local.close()
 
 
+@pytest.mark.nightly
 def test_it_is_found_across_a_redrive(dense: None, monkeypatch: pytest.MonkeyPatch) -> None:
     local = LocalWiring()
     execution_id = started(local, source(CASES["one loop behind another"]))
@@ -231,6 +234,7 @@ def test_it_is_found_across_a_redrive(dense: None, monkeypatch: pytest.MonkeyPat
     local.close()
 
 
+@pytest.mark.nightly
 def test_compensations_are_found_that_lie_before_many_others(dense: None, monkeypatch: pytest.MonkeyPatch) -> None:
     local = LocalWiring()
     undo = {"compensate": {"kind": "noop"}}
@@ -272,6 +276,7 @@ def test_what_is_not_read_is_said(dense: None, monkeypatch: pytest.MonkeyPatch) 
     local.close()
 
 
+@pytest.mark.nightly
 def test_long_executions_that_end_otherwise_differ_where_they_do(dense: None, monkeypatch: pytest.MonkeyPatch) -> None:
     local = LocalWiring()
     text = source(CASES["one loop behind another"])
@@ -289,6 +294,7 @@ def test_long_executions_that_end_otherwise_differ_where_they_do(dense: None, mo
     local.close()
 
 
+@pytest.mark.nightly
 def test_a_log_without_snapshots_is_read_no_further(dense: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Older versions replaced them: what is far from both ends is not found, and that is said."""
     local = LocalWiring()

@@ -81,6 +81,7 @@ def decoded(monkeypatch: pytest.MonkeyPatch, finished: Any) -> Callable[[list[di
     return lambda workflow: Decoded(monkeypatch, *finished(workflow))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.sized
 @pytest.mark.parametrize("name", [None, "LoopIterationCompleted", "task.processed"])
 @pytest.mark.parametrize("limit", some([300, 1, 1_000], 3))
@@ -104,6 +105,7 @@ def test_an_event_id_is_found_by_position(decoded: Any) -> None:
         assert run.of_runs <= run.shown(found) + 2, "the commit of the event is looked up"
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", ["LoopStarted", "loop.done", "NextEvaluated", "workflow.finished"])
 def test_what_only_the_control_stream_has_is_found_without_run_streams(decoded: Any, name: str) -> None:
     run = decoded(loop(3_000, "local"))
@@ -111,6 +113,7 @@ def test_what_only_the_control_stream_has_is_found_without_run_streams(decoded: 
     assert run.of_runs == 0
 
 
+@pytest.mark.nightly
 def test_a_page_of_what_is_rare_ends_and_says_that_there_is_more(decoded: Any) -> None:
     run = decoded(loop(12_000, "local"))
     found: list[dict[str, Any]] = []
@@ -173,6 +176,7 @@ def closing(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         each.local.close()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.sized
 @pytest.mark.parametrize(
     ("workflow", "limit"),
@@ -186,6 +190,7 @@ def test_all_pages_together_decode_each_commit_once(closing: Any, workflow: list
     assert read.decoded <= read.commits + read.control, "the pages, and the state at the end"
 
 
+@pytest.mark.nightly
 def test_commits_larger_than_what_is_kept_are_read_all_the_same(closing: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decoded_commits, "MAX_EVENTS", 10)
     read = closing(loop(1_000, "local"), 100)

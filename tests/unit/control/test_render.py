@@ -92,6 +92,7 @@ def each(mode: str, where: str, inner: str | None) -> str:
     return source(FIRST, step, {"step": "last", "tool": body("last")[:1]})
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("mode", "where", "inner"),
     [
@@ -219,6 +220,7 @@ def test_an_iteration_that_a_redrive_kept_is_looked_at_before_it(closing: list[R
     assert run.value(asked, step="each", task="fail", iteration="1", at=before)[1::2] == [{"base": 7, "sum": 2}, "error"]
 
 
+@pytest.mark.nightly
 def test_ctx_of_a_late_iteration_is_read_only_where_it_is_asked_for(closing: list[Run], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("noetl_core.worker.claiming.journal.MAX_BUFFERED", 100)
     tasks = {"name": "n", "kind": "noop", "result": 1, "set_ctx": {"sum": "{{ (ctx.sum or 0) + 1 }}"}}

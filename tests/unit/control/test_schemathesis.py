@@ -103,6 +103,7 @@ def generated(schema: Any, method: str, path: str, check: Callable[[Case[Any]], 
     return made
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.sized  # the suite takes every second route, and `test_hostile` the others
 @pytest.mark.parametrize("route", some(routes(), 2), ids=lambda r: f"{r.method} {r.path}")
 def test_every_answer_is_one_that_the_document_promises(schema: Any, there: dict[str, str], route: Any) -> None:

@@ -28,6 +28,7 @@ def summary(local: LocalWiring, execution_id: str, step: str = "map") -> Any:
     return ask(service, "GET", f"/api/executions/{execution_id}/steps/{step}/summary", {})
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("where", ["local", "distributed"])
 def test_a_loop_is_summed_up_without_reading_its_streams(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     local = LocalWiring()
@@ -127,6 +128,7 @@ def test_runs_of_a_step_are_summed_up_with_their_retries_and_errors() -> None:
 RETRY = {"do": "retry", "attempts": 3, "delay": 0}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("where", ["local", "distributed"])
 def test_neighbouring_iterations_together_are_said_without_reading_their_streams(where: str) -> None:
     local = LocalWiring()

@@ -96,6 +96,7 @@ def test_another_put_of_the_same_key_is_another_execution(cloud: Cloud) -> None:
     assert len(started) == 3
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("key", "body", "code", "message"),
     [

@@ -126,6 +126,7 @@ workflow:
 DATA = "steps.first.result.data"
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("task", "arc", "executor", "template", "step"),
     [

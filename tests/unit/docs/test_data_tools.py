@@ -66,6 +66,7 @@ def pages(uri: str) -> Iterator[str]:
         connection.execute("DROP TABLE pages")
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", FOUND)
 def test_what_a_page_shows(name: str, pages: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOETL_HTTP_ALLOW_PRIVATE", "1")

@@ -14,7 +14,9 @@ TESTS = ROOT / "tests"
 PACKAGES = {
     "noetl_core": ROOT / "layers/noetl_core/noetl_core",
     "noetl_cli": ROOT / "cli/noetl_cli",
+    "noetl_lsp": ROOT / "cli/noetl_lsp",
     "noetl_migrate": ROOT / "cli/noetl_migrate",
+    "noetl_import": ROOT / "cli/noetl_import",
     "noetl_console": ROOT / "console/noetl_console",
     "noetl_infra": ROOT / "infra/noetl_infra",
     "noetl_quantum": ROOT / "plugins/noetl_quantum/src/noetl_quantum",
@@ -76,6 +78,7 @@ def test_every_folder_of_tests_stands_in_the_map() -> None:
     assert [name for name in (*folders, *alone) if f"`{name}`" not in text] == []
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("code", "tests"), ROWS, ids=[code for code, _ in ROWS])
 def test_the_tests_of_a_row_are_there_and_import_what_it_names(code: str, tests: list[str]) -> None:
     """Or what imports it."""

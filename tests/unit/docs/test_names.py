@@ -91,7 +91,9 @@ PACKAGES += [
         "cli/noetl_cli",
         "cli/noetl_cli/commands",
         "cli/noetl_cli/commands/authoring",
+        "cli/noetl_lsp",
         "cli/noetl_migrate",
+        "cli/noetl_import",
         "console/noetl_console",
         "infra/noetl_infra",
     )

@@ -21,6 +21,7 @@ EXAMPLES = [example for page in PAGES for example in examples(page) if example.k
 SESSIONS = [page for page in PAGES if "```console" in page.read_text() and page.name not in ON_STACK]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("example", EXAMPLES, ids=str)
 def test_a_playbook_gives_what_the_recipe_says(example: Example) -> None:
     expected = {key: value for key, value in json.loads(example.expected).items() if key != "given"}
@@ -29,6 +30,7 @@ def test_a_playbook_gives_what_the_recipe_says(example: Example) -> None:
         holds(run(example, []), expected)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("page", SESSIONS, ids=lambda page: page.name)
 def test_commands_print_what_the_recipe_shows(page: Path, tmp_path: Path) -> None:
     text = page.read_text()

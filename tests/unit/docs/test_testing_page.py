@@ -58,7 +58,7 @@ def test_each_command_prints_what_the_page_shows(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "noetl_cli.pytest_plugin", "--rootdir", str(tmp_path)]
     alone = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # loading those of this repository takes seconds
     done = subprocess.run(command, cwd=tmp_path, env=alone, capture_output=True, text=True, check=False)
-    assert "3 passed" in done.stdout, done.stdout + done.stderr
+    assert "8 passed" in done.stdout, done.stdout + done.stderr
 
 
 if __name__ == "__main__":

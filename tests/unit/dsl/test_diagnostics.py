@@ -18,6 +18,7 @@ def test_there_are_a_hundred_mistakes_each_with_its_own_name() -> None:
     assert len(set(names)) == len(names)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("text", "code", "hint"), [pytest.param(*rest, id=name) for name, *rest in BROKEN])
 def test_one_mistake_gives_one_error_at_its_place_with_its_remedy(text: str, code: str, hint: str) -> None:
     before, mark, after = text.partition("§")

@@ -15,6 +15,7 @@ from tests.unit.dsl.broken import HEAD, flow
 from tests.unit.dsl.dialect import PLAIN, SCHEMA, again, fails, found, one, ruled, same
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("accepted", "canonical"),
     [
@@ -262,6 +263,7 @@ WRONG = [(of_task, key) for key in ("timeout", "retry", "assert", "spec", "libs"
 WRONG += [(of_step, key) for key in ("timeout", "retry", "assert", "set", "output", "loop", "compensate", "next", "tool")]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("made", "key"), WRONG, ids=lambda part: part if isinstance(part, str) else part.__name__)
 @pytest.mark.parametrize(
     "value", [None, 0, -1, True, "", "x", "{{ x", "{{ x }}", [], [None], [[]], {}, {"a": None}, {"spec": 5}, {"rules": {}}]

@@ -381,6 +381,7 @@ def test_the_response_of_a_step_in_its_arcs(answers: list[tuple[int, Any]], step
 CODE = "kind: python, code: 'result = dict(n=2)'"
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("step", "read", "value"),
     [
@@ -414,6 +415,7 @@ HTTP = "tool: {kind: http, url: http://x}"
 SET = "tool: {kind: noop, result: {n: 4}, set: {ctx.o: '{{ output }}'}}"
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("first", "code", "args", "result"),
     [

@@ -138,6 +138,7 @@ def ran(text: str, payload: Mapping[str, Any], secrets: Stored) -> dict[str, Any
         local.close()
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("file", [f for f in FILES if "x-expect: null" not in f.read_text()], ids=lambda file: file.stem)
 def test_it_runs_to_what_it_says(file: Path, service: str, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOETL_HTTP_ALLOW_PRIVATE", "1")
@@ -155,6 +156,7 @@ def test_it_runs_to_what_it_says(file: Path, service: str, database: str, monkey
         assert (error if key in ("kind", "message") else out)[key] == value
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_it_is_the_same_playbook_in_the_canonical_form(file: Path) -> None:
     text = whole(file)

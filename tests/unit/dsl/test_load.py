@@ -81,6 +81,7 @@ def test_hostile_text_is_refused_with_a_clear_error(text: str, code: str) -> Non
     assert [d.code for d in loaded.diagnostics if d.severity == "error"] == [code]
 
 
+@pytest.mark.nightly
 def test_validation_grows_with_the_steps_and_not_with_their_square() -> None:
     step = (
         "  - step: s{i}\n    tool:\n      - name: fetch\n        kind: http\n        url: '{{{{ workload.api }}}}/items/{i}'\n"

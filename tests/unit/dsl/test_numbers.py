@@ -198,6 +198,7 @@ values: st.SearchStrategy[int | float] = st.one_of(
 )
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.sized
 @pytest.mark.parametrize("place", some(sorted(PLACES), 3), ids=".".join)
 @examples(60)

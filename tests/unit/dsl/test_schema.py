@@ -34,6 +34,25 @@ def test_it_is_a_schema() -> None:
     Draft202012Validator.check_schema(json.loads(render()))
 
 
+def test_it_refers_only_to_definitions_that_it_has() -> None:
+    schema = playbook_schema()
+    below: list[Any] = [schema]
+    found = set()
+    while below:
+        part = below.pop()
+        below.extend(part.values() if isinstance(part, dict) else part if isinstance(part, list) else ())
+        if isinstance(part, dict) and isinstance(part.get("$ref"), str):
+            found.add(part["$ref"])
+    assert found == {f"#/$defs/{name}" for name in schema["$defs"]}
+
+
+def test_the_handler_of_a_failure_is_checked() -> None:
+    text = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: a, path: t/a}\nexecutor: {spec: {on_failure: HANDLER}}\n"
+    text += "workflow: [{step: start, tool: {kind: noop}}]\n"
+    VALIDATOR.validate(plain(text.replace("HANDLER", "{playbook: ops/alert}")))
+    assert not VALIDATOR.is_valid(plain(text.replace("HANDLER", "{playbok: ops/alert}")))
+
+
 @pytest.mark.parametrize("path", sorted(ROOT.glob("examples/*/playbook.yaml")), ids=lambda p: p.parent.name)
 def test_it_accepts_the_examples(path: Path) -> None:
     VALIDATOR.validate(plain(path.read_text()))

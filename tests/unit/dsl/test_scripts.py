@@ -63,6 +63,7 @@ def folder(tmp_path: Path) -> Path:
 # --- files --------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "script",
     [

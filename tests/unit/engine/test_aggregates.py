@@ -70,6 +70,7 @@ def test_a_run_without_iterations_and_retries_states_nothing() -> None:
     assert RunAggregates().stated() is None
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("order", ["up", "down", "random", "every other", "all"])
 def test_however_many_fail_and_how_differently_it_is_bounded_and_complete(order: str) -> None:
     count = 20_000
@@ -117,6 +118,7 @@ def test_chunks_together_are_what_one_run_would_state() -> None:
     assert together == folded([e for pair in events for e in pair])
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("chunk", [1, 7, 100, 5_000])
 def test_cells_count_every_iteration_once_however_the_loop_is_cut(chunk: int) -> None:
     """The chunks of a loop, added one by one, say what one run of all of them says."""

@@ -100,6 +100,7 @@ def test_what_is_kept_says_what_a_mapping_says_whatever_the_order(found: tuple[i
     assert as_stored(kept) == as_stored(other), "what is kept does not say in which order they ended"
 
 
+@pytest.mark.nightly
 def test_of_many_ordinary_chunks_little_is_kept() -> None:
     count = 100 * BLOCK
     kept = empty(count)
@@ -175,6 +176,7 @@ def loop_of(state: State) -> Any:
     return next((run.loop for run in state.runs.values() if run.loop is not None), None)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("seed", range(8))
 def test_a_loop_is_decided_as_its_log_says_in_any_order_of_ends_and_after_redrives(
     seed: int, monkeypatch: pytest.MonkeyPatch

@@ -116,6 +116,7 @@ def test_the_histories_have_effects_of_every_kind() -> None:
     assert not seen & {SaveSnapshot, EndChild}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("events", "kept"), [(SNAPSHOT_EVENTS, True), (SNAPSHOT_EVENTS - 1, False)])
 def test_the_state_is_kept_behind_a_decision_of_thousands_of_events(events: int, kept: bool) -> None:
     loop = "loop: { in: [], iterator: n, spec: { mode: parallel, policy: { exec: distributed } } }"

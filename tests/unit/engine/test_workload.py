@@ -248,6 +248,7 @@ def test_what_the_schema_declares_is_known_and_its_types_are_the_schemas_matter(
 # --- what is meant to cost much ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.nightly
 @pytest.mark.untraced
 def test_defaults_that_double_at_every_link_of_a_chain_are_refused() -> None:
     """As text they would come to 2 ** 48 numbers, and writing them down would exhaust the memory."""
@@ -257,6 +258,7 @@ def test_defaults_that_double_at_every_link_of_a_chain_are_refused() -> None:
     assert refused.value.kind == "limit"
 
 
+@pytest.mark.nightly
 def test_a_list_of_defaults_that_takes_one_a_million_times_is_refused() -> None:
     workload = {"row": "{{ range(10000) | list }}", "all": ["{{ workload.row }}"] * 200}
     with pytest.raises(BadWorkload, match=r"workload\.all.*defaults come to more than"):

@@ -200,12 +200,14 @@ def test_recorded_payloads_have_the_keys_that_their_types_name(name: str) -> Non
     check(logs.read(name).commits)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", sorted(SCENARIOS))
 def test_payloads_of_today_have_the_keys_that_their_types_name(name: str) -> None:
     world, _, _ = SCENARIOS[name].play(name)
     check(commit for stream in world.store.streams.values() for commit in stream)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", GOLDEN)
 def test_envelopes_are_as_their_schema_says(name: str) -> None:
     store = logs.read(name).world().store

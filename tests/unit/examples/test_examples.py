@@ -17,6 +17,7 @@ from tests.examples_runner import CASES, EXAMPLES, run_example
 from tests.flights_truth import assert_is_the_truth
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("name", "payload", "expected"), CASES, ids=lambda v: v if isinstance(v, str) else "")
 def test_an_example_gives_its_result(name: str, payload: dict[str, Any], expected: Any, tmp_path: Path) -> None:
     ended = run_example(name, tmp_path / "log.sqlite", payload)

@@ -52,6 +52,7 @@ def all_pages(api: Any, month: int, run: str) -> tuple[list[dict[str, Any]], lis
         page += 1
 
 
+@pytest.mark.nightly
 def test_the_pages_of_a_month_hold_every_row_once_and_the_sums_of_the_summary(api: Any) -> None:
     rows, faults = all_pages(api, 2, "a")
     month = get(api, "/summary")[1]["months"][1]
@@ -63,6 +64,7 @@ def test_the_pages_of_a_month_hold_every_row_once_and_the_sums_of_the_summary(ap
     assert set(faults) <= {429, 503}
 
 
+@pytest.mark.nightly
 def test_the_summary_counts_the_whole_year(api: Any) -> None:
     summary = get(api, "/summary")[1]
     assert summary["total"] == 336_776 == sum(month["flights"] for month in summary["months"])

@@ -22,6 +22,7 @@ def test_examples_have_tests() -> None:
     assert len(FILES) >= 6
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.parent.name)
 def test_the_tests_of_an_example_are_complete(file: Path) -> None:
     is_complete(file)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from noetl_core.control.admit import StartRequest, admit
 from noetl_core.engine.records import Event, StreamId
 from noetl_core.runtime import control_wiring
-from tests.contract.event_store import commit
+from noetl_core.testing.contracts.event_store import commit
 from tests.unit.functions.conftest import HELLO
 
 

@@ -15,8 +15,8 @@ from noetl_core.engine.records import Event, StreamId
 from noetl_core.engine.routing import rules
 from noetl_core.expr import truthy
 from noetl_core.runtime import control_wiring
+from noetl_core.testing.contracts.event_store import commit
 from tests.contract.aws import bodies
-from tests.contract.event_store import commit
 from tests.unit.control.deaths import POISONED, Died, Kept
 from tests.unit.functions.conftest import HELLO, Context, Function
 from tests.unit.functions.stream import records

@@ -67,6 +67,7 @@ def due() -> list[str]:
     return [one.execution_id for one in control.index.due(control.clock.now())]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "odd",
     [
@@ -113,6 +114,7 @@ def test_what_there_is_no_time_for_is_woken_and_due(router: ModuleType) -> None:
 RECEIVED = {"attributes": {"ApproximateReceiveCount": "1"}, "receiptHandle": "h"}
 
 
+@pytest.mark.nightly
 def test_an_execution_that_decides_for_minutes_ends_at_its_limit_and_the_others_go_on(
     router: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,6 +134,7 @@ def test_an_execution_that_decides_for_minutes_ends_at_its_limit_and_the_others_
     assert due() == [slow]
 
 
+@pytest.mark.nightly
 def test_a_wake_that_decides_for_minutes_comes_again_and_the_next_is_routed(
     router: ModuleType, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -192,6 +195,7 @@ def test_a_wake_that_fails_comes_again_and_says_why_once_with_its_execution(
 TWO = HELLO + "  next: {arcs: [{step: bye}]}\n- step: bye\n  tool: {kind: noop}\n"
 
 
+@pytest.mark.nightly
 def test_the_commands_of_a_batch_leave_in_full_requests(router: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     executions = [ended(TWO) for _ in range(20)]
     monkeypatch.setattr(concurrent_calls, "PULSE_S", 60.0)

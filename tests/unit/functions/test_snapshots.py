@@ -73,6 +73,7 @@ def started(services: Services) -> Restored:
     return restored("admit", request("POST", "/api/executions", {"playbook": PLAYBOOK}), services)
 
 
+@pytest.mark.nightly
 def test_two_environments_of_one_snapshot_draw_nothing_twice(services: Services) -> None:
     both = started(services)
     assert [a for a, b in zip(both.first["drawn"], both.second["drawn"], strict=True) if a == b] == []
@@ -99,6 +100,7 @@ def test_two_workers_of_one_snapshot_are_two_writers_with_names_and_leases_of_th
     assert claimed_by(first) != claimed_by(second)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.sized
 @pytest.mark.parametrize("function", some(["admit", "credentials", "router", "sweeper", "worker"], 2))
 def test_a_snapshot_holds_no_connection_no_client_and_no_credentials(function: str, services: Services) -> None:

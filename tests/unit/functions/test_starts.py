@@ -55,12 +55,14 @@ def said_by(program: str, function: str) -> str:
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.untraced
 @pytest.mark.parametrize("function", ["router", "sweeper", "worker"])
 def test_who_serves_no_requests_loads_nothing_of_the_api(function: str) -> None:
     assert loaded(function) & (API | HEAVY) == set()
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.untraced
 @pytest.mark.parametrize("function", ["admit", "router", "sweeper", "credentials"])
 def test_who_runs_no_tools_loads_nothing_of_the_data_plane(function: str) -> None:

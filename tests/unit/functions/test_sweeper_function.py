@@ -73,6 +73,7 @@ def test_what_there_is_no_time_for_is_handed_to_the_router(function: Function, m
     assert int(asked["Attributes"]["ApproximateNumberOfMessages"]) == done["handed"]
 
 
+@pytest.mark.nightly
 def test_an_execution_that_decides_for_minutes_is_left_to_the_router_and_the_others_are_swept(
     function: Function, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -94,6 +94,7 @@ def payloads() -> list[Any]:
     return sorted(control().load(head.execution_id).payload["n"] for head in heads)
 
 
+@pytest.mark.nightly
 @pytest.mark.sized
 @pytest.mark.parametrize("count", some([12, 40, 200], 3))
 def test_webhooks_delivered_twice_are_one_execution_each(stack: Function, count: int) -> None:
@@ -151,6 +152,7 @@ def everything() -> list[Any]:
     return [*tables, *([o["Key"] for o in bucket] for bucket in buckets)]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -204,6 +206,7 @@ def test_a_body_that_is_no_text_is_taken_as_base64(stack: Function) -> None:
     assert (event["body"], event["encoding"]) == (b64encode(odd).decode(), "base64")
 
 
+@pytest.mark.nightly
 def test_a_large_webhook_goes_by_the_results_bucket_and_reads_the_same(stack: Function) -> None:
     body = json.dumps({"n": 1, "pad": "x" * 600_000})
     assert stack("hooks").handler(request(body), Context())["statusCode"] == 202

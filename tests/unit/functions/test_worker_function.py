@@ -98,6 +98,7 @@ def test_the_commands_of_a_batch_run_at_the_same_time(worker: ModuleType, monkey
     assert ended(executions) == set(executions)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("error", [RuntimeError("broken"), MemoryError(), SystemExit(1)], ids=repr)
 def test_a_command_that_fails_comes_again_alone(
     worker: ModuleType, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: BaseException

@@ -34,6 +34,7 @@ USED_WITHOUT_IMPORT = {
     "cfn-lint": "`make template`",
     "mkdocs-material": "`make docs`",
     "mkdocs-awesome-nav": "`make docs`",
+    "ipykernel": "the kernel of a notebook, which nbclient starts",
     "aws-sam-cli": "`make build`",
     "pytest-cov": "`make coverage`",
     "coverage": "`make coverage`",
@@ -61,6 +62,9 @@ RUNTIME = names(PROJECT["project"]["dependencies"])
 STACK = names(PROJECT["project"]["optional-dependencies"]["stack"])
 SQL = names(PROJECT["project"]["optional-dependencies"]["sql"])
 """The parsers of SQL that lint uses if they are installed."""
+LSP = names(PROJECT["project"]["optional-dependencies"]["lsp"])
+"""The packages that `noetl lsp` alone imports."""
+MCP = names(PROJECT["project"]["optional-dependencies"]["mcp"])
 DEVELOPMENT = names(PROJECT["project"]["optional-dependencies"]["dev"])
 
 
@@ -109,8 +113,8 @@ def _imported(folder: str) -> Mapping[str, str]:
 @pytest.mark.parametrize(
     ("folders", "declared"),
     [
-        (["layers/noetl_core/noetl_core", "functions"], (RUNTIME - COMMAND_LINE) | SQL),
-        (["cli"], RUNTIME | LOADS_THE_PLUGIN),
+        (["layers/noetl_core/noetl_core", "functions"], (RUNTIME - COMMAND_LINE) | SQL | LOADS_THE_PLUGIN),
+        (["cli"], RUNTIME | LOADS_THE_PLUGIN | LSP | MCP),
         (["infra"], RUNTIME | STACK),
         (["tests", "bench"], RUNTIME | STACK | DEVELOPMENT),
     ],
@@ -132,8 +136,11 @@ def test_what_is_declared_is_used() -> None:
     runtime = imported("layers/noetl_core/noetl_core", "functions", "cli", "infra")
     assert RUNTIME - set(runtime) - set(READ_BY_PYTHON) == set()
     assert STACK - set(runtime) - set(USED_WITHOUT_IMPORT) == set()
-    assert DEVELOPMENT - SQL - set(imported("tests", "bench", "examples")) - set(USED_WITHOUT_IMPORT) == set()
+    assert MCP - set(imported("cli")) == set()
+    assert DEVELOPMENT - SQL - LSP - MCP - set(imported("tests", "bench", "examples")) - set(USED_WITHOUT_IMPORT) == set()
     assert set(imported("layers/noetl_core/noetl_core")) >= SQL
+    assert set(imported("cli/noetl_lsp")) >= LSP
+    assert not set(imported("layers/noetl_core/noetl_core", "cli/noetl_cli", "cli/noetl_migrate", "infra")) & LSP
     assert set(USED_WITHOUT_IMPORT) <= STACK | DEVELOPMENT
 
 

@@ -80,6 +80,7 @@ def test_an_environment_that_does_not_start_leaves_the_others_at_work(runtime: A
     assert os.path.isdir(worker._tmpdir), "its code was removed"
 
 
+@pytest.mark.nightly
 def test_what_did_not_start_is_started_by_the_next_invocation(call: Any, broken: Any) -> None:
     broken.touch()
     assert call()["error"]
@@ -87,6 +88,7 @@ def test_what_did_not_start_is_started_by_the_next_invocation(call: Any, broken:
     assert alive(call()["body"])
 
 
+@pytest.mark.nightly
 def test_a_start_that_fails_once_costs_no_invocation(runtime: Any, call: Any, broken: Any) -> None:
     broken.touch()
     real = runtime.kill_workers

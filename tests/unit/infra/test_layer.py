@@ -19,7 +19,8 @@ from tests.unit.infra.handlers import HANDLERS, ROOT, nodes
 
 NAMED = re.compile(r"noetl_core(?:\.\w+)*\.?")
 NOT_FOLLOWED = {
-    ("noetl_core", "noetl_core.runtime.embedded"): "`noetl_core.run` is what programs call; it is loaded when they do"
+    ("noetl_core", "noetl_core.runtime.embedded"): "`noetl_core.run` is what programs call; it is loaded when they do",
+    ("noetl_core", "noetl_core.runtime.notebook"): "`noetl_core.View`, as above",
 }
 
 

@@ -65,11 +65,13 @@ def cold(layer: Path) -> Iterator[Cold]:
         yield Cold(layer, HANDLERS[0].parents[1], sys.executable, services)
 
 
+@pytest.mark.nightly
 def test_the_layer_is_small(layer: Path) -> None:
     """Lambda takes 250 MB, of which further layers want their share."""
     assert size_mb(layer) <= BUDGET_MB
 
 
+@pytest.mark.nightly
 def test_libraries_are_bytecode_and_the_engine_is_both(layer: Path) -> None:
     sources = set(layer.rglob("*.py"))
     engine = layer / "python" / "noetl_core"
@@ -79,6 +81,7 @@ def test_libraries_are_bytecode_and_the_engine_is_both(layer: Path) -> None:
     assert {f.stat().st_mtime for f in layer.rglob("*.pyc")} == {build.WHEN}
 
 
+@pytest.mark.nightly
 def test_an_execution_is_served_by_the_layer_alone(cold: Cold) -> None:
     """Each handler in a process that has nothing else on its path: an execution is started, its step carried out, its end routed."""
     starts = cold.round()
@@ -104,6 +107,7 @@ def test_functions_start_from_the_layer_where_nobody_listens_for_traces(cold: Co
     assert not any("aws_xray_sdk.core" in start.modules for start in starts.values())
 
 
+@pytest.mark.nightly
 def test_every_library_of_the_layer_loads(layer: Path) -> None:
     """Those that no function loads before a task asks for them, too; shared libraries have been cut."""
     ask = (
@@ -117,6 +121,7 @@ def test_every_library_of_the_layer_loads(layer: Path) -> None:
     assert told == "42 binary 16 CSafeLoader\n"
 
 
+@pytest.mark.nightly
 def test_botocore_has_the_services_that_clients_are_made_of(layer: Path) -> None:
     files = [*CORE.rglob("*.py"), *HANDLERS, *(Path(__file__).parents[3] / "plugins").rglob("*.py")]
     asked = {
@@ -160,12 +165,14 @@ for service in SERVICES:
 """
 
 
+@pytest.mark.nightly
 def test_botocore_makes_every_request_of_its_services_from_what_the_layer_leaves_of_their_descriptions(layer: Path) -> None:
     ask = f"import sys; sys.path[:0] = [{str(layer / 'python')!r}]\nSERVICES = {sorted(build.SERVICES)!r}\n{EVERY_REQUEST}"
     done = subprocess.run([sys.executable, "-S", "-B", "-c", ask], capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("", "")
 
 
+@pytest.mark.nightly
 def test_a_library_that_another_layer_brings_is_read_from_its_source(layer: Path) -> None:
     """Lambda unpacks layers over each other: a later one's source lies beside the bytecode of this one."""
     other = layer / "python" / "six.py"
@@ -177,6 +184,7 @@ def test_a_library_that_another_layer_brings_is_read_from_its_source(layer: Path
         other.unlink()
 
 
+@pytest.mark.nightly
 def test_botocore_finds_the_certificates_of_authorities(layer: Path) -> None:
     ask = (
         f"import sys; sys.path[:0] = [{str(layer / 'python')!r}]\n"
@@ -187,6 +195,7 @@ def test_botocore_finds_the_certificates_of_authorities(layer: Path) -> None:
     assert Path(found).is_relative_to(layer)
 
 
+@pytest.mark.nightly
 def test_functions_start_beside_a_layer_that_brings_awscrt(layer: Path, tmp_path: Path) -> None:
     """botocore takes another of its modules then."""
     crt = tmp_path / "awscrt"

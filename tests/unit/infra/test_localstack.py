@@ -38,6 +38,7 @@ def attributes_read(value: Any, true: Callable[[str], bool]) -> Iterator[str]:
         yield from attributes_read(told, true)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("parameters", CHOICES, ids=lambda p: "+".join(p) or "defaults")
 def test_what_conditions_leave_out_reads_nothing_that_they_leave_out(parameters: Mapping[str, str]) -> None:
     """LocalStack reads the properties of every resource, and only then whether it is to be made; an attribute of one that is not ends the

@@ -301,6 +301,7 @@ def worker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(BaseClient, "_make_api_call", called)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", WAYS)
 def test_a_tool_refuses_each_resource_of_the_stack_before_the_call(kind: str, worker: None, tmp_path: Any) -> None:
     tools = ToolRegistry()

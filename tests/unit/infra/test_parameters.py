@@ -83,6 +83,7 @@ def test_every_parameter_reaches_something() -> None:
     assert unused == set()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("days", declared("RetentionDays")["AllowedValues"])
 def test_results_outlive_every_execution_and_its_log_whatever_the_retention(days: str) -> None:
     rule, _ = of_type("AWS::S3::Bucket", RetentionDays=days)["ResultsBucket"]["LifecycleConfiguration"]["Rules"]
@@ -115,6 +116,7 @@ def test_an_api_whose_parameters_changed_is_deployed_to_its_stage(
     assert deployment(before, now) != deployment(after, now + 60)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("parameters", CHOICES, ids=lambda p: "+".join(p) or "defaults")
 def test_nothing_refers_to_what_does_not_exist(parameters: dict[str, str]) -> None:
     resources = deployed(**parameters)

@@ -79,6 +79,7 @@ def test_a_look_that_fails_is_not_the_last(runtime: Any, monkeypatch: pytest.Mon
     assert looks.acquire(timeout=20) and looks.acquire(timeout=20) and looks.acquire(timeout=20)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("lines", "width"), [(0, 0), (1, 10), (200, 2000)])
 def test_an_invocation_has_all_it_logged_and_waits_for_no_more(
     runtime: Any, monkeypatch: pytest.MonkeyPatch, lines: int, width: int

@@ -71,6 +71,7 @@ def test_the_architectures_and_runtimes_of_samconfig_are_the_templates() -> None
             assert re.fullmatch(rules.get("AllowedPattern", ".*"), value), f"{environment}: {said}"
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of what samcli calls
 @pytest.mark.parametrize("function", ["AdmitFunction", "WorkerFunction", "PythonWorkerFunction"])
 def test_sam_local_finds_the_layer_of_every_function(monkeypatch: pytest.MonkeyPatch, function: str) -> None:

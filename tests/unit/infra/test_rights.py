@@ -113,6 +113,7 @@ def refused(function: str, calls: list[ApiCall], **parameters: str) -> set[ApiCa
     return {one for one in calls if not any(one.allowed_by(statement) for statement in allowed)}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("function", "events"),
     [

@@ -121,6 +121,7 @@ def test_a_function_touches_its_own_tables_prefixes_queues_and_log_and_nothing_e
     assert found.get("ec2") == ({NETWORK, "*"} if function.endswith("WorkerFunction") else None)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("parameters", CHOICES, ids=lambda p: "+".join(p) or "defaults")
 def test_no_role_has_a_wildcard_resource_or_a_policy_that_others_wrote(parameters: dict[str, str]) -> None:
     roles = of_type("AWS::IAM::Role", **parameters)

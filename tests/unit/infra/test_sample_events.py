@@ -127,6 +127,7 @@ def test_an_upload_for_no_playbook_is_moved_aside_and_done_with(cloud: None) -> 
     assert [o["Key"] for o in listed] == [f"rejected/triggers/examples/hello/today.json{end}" for end in ("", ".error.json")]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("body", ["no json", "[]", '{"Records": 5}', '{"Records": [{"s3": {}}]}', '{"Event": "s3:TestEvent"}'])
 def test_a_notification_of_odd_shape_is_reported_and_done_with(cloud: None, body: str) -> None:
     notified = event("upload")

@@ -15,7 +15,9 @@ pytestmark = pytest.mark.xdist_group("wheel")
 PACKAGES = {
     "noetl_core": "layers/noetl_core/noetl_core",
     "noetl_cli": "cli/noetl_cli",
+    "noetl_lsp": "cli/noetl_lsp",
     "noetl_migrate": "cli/noetl_migrate",
+    "noetl_import": "cli/noetl_import",
     "noetl_console": "console/noetl_console",
     "noetl_infra": "infra/noetl_infra",
 }
@@ -67,7 +69,7 @@ def test_its_metadata_are_those_of_the_project(wheel: Path) -> None:
         entry_points = archive.read(f"{folder}/entry_points.txt").decode()
         assert archive.read(f"{folder}/licenses/LICENSE") == (ROOT / "LICENSE").read_bytes()
     assert (told["Name"], told["Version"], told["License-Expression"]) == ("noetl-serverless", noetl_core.__version__, "MIT")
-    assert sorted(told.get_all("Provides-Extra", [])) == ["dev", "sql", "stack"]
+    assert sorted(told.get_all("Provides-Extra", [])) == ["dev", "mcp", "sql", "stack"]
     assert "noetl = noetl_cli.main:main" in entry_points
 
 
@@ -88,6 +90,7 @@ def test_an_empty_folder_and_the_wheel_are_enough_to_run_a_playbook(wheel: Path,
     assert (status.returncode, status.stderr.strip().partition(" (")[0]) == (3, "no stack is up here")
 
 
+@pytest.mark.nightly
 def test_a_program_runs_a_playbook_out_of_the_wheel(wheel: Path, tmp_path: Path) -> None:
     text = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: a, path: a }\nworkflow: [{ step: a, tool: { kind: noop, result: [1] } }]\n"
     code = f"import noetl_core; print(noetl_core.__file__); print(noetl_core.run({text!r}).result)"

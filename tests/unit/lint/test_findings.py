@@ -115,6 +115,7 @@ def test_the_analysis_of_a_thousand_steps_costs_less_than_reading_them() -> None
     assert work < calls_of(lambda: _read(text, "large.yaml"))
 
 
+@pytest.mark.nightly
 def test_its_work_grows_with_the_size_and_not_with_its_square() -> None:
     """Forks that meet, chained: the shape that asks most of the analysis of the net."""
 

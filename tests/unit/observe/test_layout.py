@@ -63,6 +63,7 @@ def touches(node: Any, point: list[float]) -> bool:
     return bool(across and node["y"] - 1 <= y <= node["y"] + node["height"] + 1)
 
 
+@pytest.mark.nightly
 def test_arcs_that_span_a_long_chain_do_not_multiply_the_work() -> None:
     """Each of 10,000 steps has an arc to the last one: places for all of them would be fifty million."""
     steps = 10_000
@@ -127,6 +128,7 @@ def test_a_layout_is_computed_once_for_a_text(monkeypatch: pytest.MonkeyPatch) -
     local.close()
 
 
+@pytest.mark.nightly
 def test_a_process_keeps_the_layouts_that_were_asked_for_last() -> None:
     kept = Layouts()
     made: list[str] = []

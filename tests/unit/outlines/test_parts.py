@@ -127,6 +127,7 @@ def given_by(template: str, scope: Scope) -> Any:
 REF = {"kind": "result_ref", "store": "s3", "key": "1/x.json", "size": 9, "checksum": "c", "outline": "o"}
 
 
+@pytest.mark.nightly
 @examples(600)
 @given(containers, st.integers(1, 60), steps, ends, slices | st.none())
 def test_what_a_template_reads_by_path_is_what_it_reads_of_the_whole(
@@ -164,6 +165,7 @@ def test_whether_a_condition_holds_is_the_same(value: Any, block: int, path: str
     assert outcomes[0] == outcomes[1]
 
 
+@pytest.mark.nightly
 @examples(100)
 @given(
     st.lists(values, min_size=1, max_size=20), st.integers(1, 60), st.sampled_from([b"\n", b"\r\n", b"\n\n"]), st.integers(1, 9)

@@ -16,8 +16,15 @@ from noetl_core.testing.suite import test_files as found_files
 from noetl_core.values.instants import SECOND
 from tests.unit.testing.scenes import FETCH, HEAD
 
+TRIGGERS = """executor:
+  spec:
+    triggers:
+      - { name: nightly, schedule: "0 2 * * *", payload: { day: "{{ trigger.scheduled_at[:10] }}" } }
+      - { name: shipped, event: { source: [shop] }, payload: { order: "{{ trigger.event.detail.id }}" } }
+"""
 FLOW = (
     HEAD
+    + TRIGGERS
     + FETCH
     + """    next: { arcs: [{ step: save, args: { rows: "{{ fetch.data }}" } }] }
   - step: save
@@ -112,6 +119,23 @@ WRONG = {
     "an event that is counted": ("test: a\nexpect: { count: { Zzzz: 0 } }\n", '2:20 test "a": "Zzzz" is not an event'),
     "no playbook": ("test: a\nplaybook: flwo.yaml\n", "2:11 there is no playbook flwo.yaml in {folder} (playbook: its file)"),
     "an outcome": ("test: a\ntools: { fetch: { attempt: 1 } }\n", "2:17 an outcome of fetch has none of ok, error and echo"),
+    "a template of a selector": (
+        'test: a\ntools: { fetch: { error: {}, when: "{{ inputs.page > }}" } }\n',
+        "2:54 template in an outcome of fetch: unexpected 'end of print statement'",
+    ),
+    "a template of an answer": (
+        'test: a\ntools:\n  fetch: [{ ok: { data: ["{{ visit + 1 }" ] } }]\n',
+        "3:40 template in an outcome of fetch: unexpected '}'",
+    ),
+    "a selector without braces": (
+        "test: a\ntools: { fetch: { error: {}, when: visit > 2 } }\n",
+        '2:36 when of an outcome of fetch is text, which is always true (when: "{{ visit > 2 }}")',
+    ),
+    "a trigger": (
+        "test: a\ntrigger: { name: nigthly }\n",
+        '2:18 test "a": "nigthly" is not a trigger of the playbook (did you mean "nightly"?)',
+    ),
+    "a trigger of several": ("test: a\ntrigger: { event: {} }\n", '2:10 test "a": trigger: name or kind is missing'),
     "an error": (
         "test: a\ntools: { fetch: { error: { knid: timeout } } }\n",
         '2:28 unknown key "knid" in the error of fetch (did you mean "kind"?)',
@@ -193,3 +217,28 @@ def test_a_playbook_that_is_called_by_its_file_is_played(tmp_path: Path) -> None
     (tmp_path / "parent.test.yaml").write_text("test: the child answers\nexpect: { result: 7 }\n")
     (case,) = read(tmp_path / "parent.test.yaml")
     assert run_case(case).findings == ()
+
+
+def test_a_case_states_the_trigger_that_starts_it(file: Path) -> None:
+    """The payload is what the playbook's trigger makes of the delivery, and the case may change it."""
+    file.write_text("""test: shipped
+trigger: { name: shipped, event: { detail: { id: 7 } } }
+payload: { more: 1 }
+tools: { fetch: { ok: { data: '{{ workload.order + workload.more }} of {{ workload.by }}' } } }
+expect: { steps: { fetch: { result: { data: "8 of event" } } }, status: waiting }
+---
+test: a delivery without id
+strict: true
+trigger: { name: shipped, event: { detail: {} } }
+expect: { refused: "*detail.id }} is undefined*" }
+---
+test: another source
+trigger: { kind: failure, id: f-1 }
+tools: { fetch: { ok: { data: '{{ workload.by }}' } } }
+expect: { steps: { fetch: { result: { data: failure } } }, status: waiting }
+""")
+    flow = file.parent / "flow.yaml"
+    flow.write_text(
+        FLOW.replace("workflow:", 'workload: { by: "{{ trigger.kind }}" }\nworkflow:').replace("save, args", "ask, args")
+    )
+    assert [run_case(case).findings for case in read(file)] == [(), (), ()]

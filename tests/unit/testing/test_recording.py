@@ -107,6 +107,7 @@ def written(test: Test, folder: Path) -> Path:
     return file
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", CASES)
 def test_a_recorded_test_replays(name: str, tmp_path: Path) -> None:
     workflow, tools, acts = CASES[name]
@@ -150,3 +151,40 @@ def test_tasks_of_children_are_named_by_their_playbook(tmp_path: Path) -> None:
     test = record(recorded(seen, text), "calls", "flow.yaml", WAYS[0], "flow.values")
     assert list(test.document["tools"]) == ["mine/child#fetch.page"]
     assert run_case(read(written(test, tmp_path))[0]).findings == ()
+
+
+@pytest.mark.parametrize("loop", [False, True])
+def test_an_execution_without_its_credential_replays(loop: bool, tmp_path: Path) -> None:
+    flow = KEYS.replace("    tool:", "    loop: { in: [1, 2], iterator: n }\n    tool:") if loop else KEYS
+    (tmp_path / "flow.yaml").write_text(HEAD + flow)
+    seen = play(Scene(tmp_path / "flow.yaml"))
+    assert seen.error is not None and seen.error["message"].startswith('keychain entry "shop": ')
+    test = record(recorded(seen, HEAD + flow), "a", "flow.yaml", Way(), "flow.values")
+    (case,) = read(written(test, tmp_path))
+    assert (run_case(case).findings, "secrets" in test.text) == ((), False)
+
+
+def test_the_trigger_of_an_execution_is_recorded(tmp_path: Path) -> None:
+    flow = (
+        'executor: { spec: { triggers: [{ name: new, event: { source: [shop] }, payload: { n: "{{ trigger.event.n }}" } }] } }\n'
+        'workflow: [{ step: start, tool: { kind: noop, result: "{{ trigger.name }} {{ workload.n }}" } }]\n'
+    )
+    (tmp_path / "flow.yaml").write_text(HEAD + flow)
+    seen = play(Scene(tmp_path / "flow.yaml", trigger={"name": "new", "event": {"n": 5, "text": "{{ no.template }}"}}))
+    assert seen.result == "new 5"
+    (case,) = read(written(record(recorded(seen, HEAD + flow), "a", "flow.yaml", Way(), "flow.values"), tmp_path))
+    assert (run_case(case).findings, (case.scene.trigger or {})["event"]["text"]) == ((), "{{ no.template }}")
+
+
+def test_a_query_over_rows_that_a_template_gives_is_not_scripted(tmp_path: Path) -> None:
+    """So a rehearsal notices a mistake in its SQL."""
+    flow = FETCH + (
+        "    next: { arcs: [{ step: sum }] }\n  - step: sum\n"
+        "    tool: { kind: duckdb, sources: { rows: '{{ fetch.data }}' }, command: SELECT sum(n) AS n FROM rows }\n"
+    )
+    (tmp_path / "flow.yaml").write_text(HEAD + flow)
+    seen = play(Scene(tmp_path / "flow.yaml", tools={"fetch": {"ok": {"data": [{"n": 4}, {"n": 5}]}}}))
+    test = record(recorded(seen, HEAD + flow), "a", "flow.yaml", WAYS[0], "flow.values")
+    (case,) = read(written(test, tmp_path))
+    assert (list(case.scene.tools), run_case(case).findings) == (["fetch.page"], ())
+    assert run_case(case, (HEAD + flow).replace("sum(n)", "max(n)")).findings

@@ -199,9 +199,7 @@ def test_executions_of_two_playbooks_are_not_compared(shop: Any) -> None:
 
 def test_an_execution_that_cannot_be_played_is_counted_as_such(shop: Any, tmp_path: Path) -> None:
     _, run = shop
-    text = BOTH.replace("workflow:", "keychain: [{ name: none, kind: bearer }]\nworkflow:").replace(
-        "kind: noop, result", "name: get, kind: http, auth: none, url"
-    )
+    text = BOTH.replace("workflow:", 'executor: { spec: { result: "{{ execution_id }}" } }\nworkflow:')
     run(text)
     (tmp_path / "both.yaml").write_text(text)
     done = in_process("rehearse", str(tmp_path / "both.yaml"))

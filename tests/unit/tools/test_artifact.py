@@ -121,6 +121,7 @@ def test_a_reference_is_stored_whole_with_what_it_refers_to() -> None:
     local.close()
 
 
+@pytest.mark.nightly
 def test_an_artifact_of_any_size_passes_in_constant_memory(direct: Direct, tmp_path: Path) -> None:
     key = "1/artifacts/big.bytes"
     with direct.results.writer(key) as out:

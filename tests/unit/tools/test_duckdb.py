@@ -81,6 +81,7 @@ def test_wrong_inputs_are_refused(run: Run, inputs: dict[str, Any]) -> None:
     assert kind(run("duckdb", inputs)) == "schema"
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("given", [[], [[]], [[], []], "stored", "several"])
 def test_a_source_without_rows_is_a_table_without_rows(run: Run, given: Any) -> None:
     if isinstance(given, str):
@@ -102,6 +103,7 @@ def test_a_source_without_rows_is_a_table_without_rows(run: Run, given: Any) -> 
         assert refused is not None and refused.kind == "schema" and "t: no rows, and so no columns" in refused.message
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("form", ["json", "jsonl", "csv", "parquet"])
 def test_many_stored_pages_are_one_table(run: Run, form: str) -> None:
     refs = [
@@ -151,6 +153,7 @@ def test_a_missing_object_is_not_found(run: Run) -> None:
     assert kind(run("duckdb", {"sources": {"t": ref}, "command": "SELECT 1"})) == "not_found"
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "command",
     [

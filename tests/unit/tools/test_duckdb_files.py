@@ -102,6 +102,7 @@ def test_a_query_that_gives_a_file_still_reaches_no_other(run: Run) -> None:
 # --- large sources --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("form", ["json", "jsonl", "csv", "parquet"])
 def test_large_and_small_objects_are_one_table_and_never_in_memory(run: Run, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
     monkeypatch.setattr("noetl_core.tools.duckdb.sources.LARGE", 20_000)
@@ -153,11 +154,13 @@ def test_tables_of_large_sources_are_in_a_file(run: Run, monkeypatch: pytest.Mon
     assert run("duckdb", {"sources": {"t": ref}, "command": where}).result["rows"] == [{"file": True}]
 
 
+@pytest.mark.nightly
 def test_what_does_not_fit_into_memory_spills(run: Run) -> None:
     command = "SELECT count(*) AS n FROM (SELECT range AS a, repeat('x', 100) || range AS s FROM range(1500000) ORDER BY s DESC)"
     assert run("duckdb", {"command": command}, spec={"memory_limit": "100MB"}, timeout_s=120).result["rows"] == [{"n": 1_500_000}]
 
 
+@pytest.mark.nightly
 def test_a_full_disk_names_the_remedy(tmp_path: Path) -> None:
     with duckdb.connect(config={"memory_limit": "60MB", **spilling(tmp_path)}) as connection:
         connection.execute("SET max_temp_directory_size = '1MB'")
@@ -194,6 +197,7 @@ def bucket() -> Iterator[str]:
         yield "lake"
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize(
     ("form", "auth"),
     [
@@ -215,6 +219,7 @@ def test_objects_that_fit_a_pattern_are_one_table(run: Run, bucket: str, form: s
     assert outcome.result["rows"] == [{"n": 4, "s": sum(range(4)), "o": "n3"}]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("uri", "expected"),
     [
@@ -312,6 +317,7 @@ def test_tables_and_queries_of_postgres_are_tables(run: Run, there: str) -> None
     )
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("entry", "expected"),
     [
@@ -336,6 +342,7 @@ def test_what_cannot_be_attached(run: Run, there: str, entry: dict[str, Any], ex
         assert connection.execute("SELECT count(*) FROM pilots").fetchone() == (2,)
 
 
+@pytest.mark.nightly
 def test_much_is_attached_in_constant_memory(run: Run, there: str) -> None:
     queries = {"many": "SELECT i, repeat('x', 200) AS t FROM generate_series(1, 200000) i"}
     tracemalloc.start()

@@ -64,6 +64,7 @@ def test_an_attachment_is_a_file(asked: list[dict[str, Any]], attachment: Any, c
     assert (attached["FileName"], attached["RawContent"], attached["ContentType"]) == (attachment["name"], content, content_type)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("inputs", "kind", "told"),
     [

@@ -54,6 +54,7 @@ def test_many_events_go_in_as_few_requests_as_they_fit_in(asked: list[list[dict[
     assert list(map(len, asked)) == [2, 10, 3]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("inputs", "kind", "told"),
     [

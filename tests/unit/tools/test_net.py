@@ -74,6 +74,7 @@ def around(networks: Iterable[str]) -> list[Address]:
     return found
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "policy",
     [

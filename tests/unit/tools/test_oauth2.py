@@ -108,6 +108,7 @@ def test_grants(get: Get, server: OAuthServer, fields: dict[str, Any], sent: dic
     assert server.token_requests == [{**CLIENT, **sent, "authorization": "", "method": "POST"}]
 
 
+@pytest.mark.nightly
 def test_a_thousand_calls_of_many_threads_and_executions_make_one_token_request(server: OAuthServer) -> None:
     tool, tokens = HttpTool(LOCAL), Tokens(LOCAL)
     auth = {"type": "oauth2", "token_url": server.base + "/token", **CLIENT}

@@ -216,6 +216,7 @@ class DataFrame:
 """
 
 
+@pytest.mark.nightly
 def test_the_example_of_the_page_runs(index_here: Path) -> None:
     page = (ROOT / "docs" / "tools" / "python.md").read_text()
     example = next(block for block in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if "requirements" in block)

@@ -233,6 +233,7 @@ def test_parquet_has_the_types_of_the_query(copy: Copy, store: LazyTempResultSto
     assert row == [('a,"b\nü', None, "", b"ab", '{"x": [1]}', 1577934245)]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
 def test_out_and_in_again_is_the_same(copy: Copy, items: Items, form: str) -> None:
     assert copy({"from": ROWS, "into": "items"}).error is None

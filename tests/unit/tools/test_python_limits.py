@@ -87,6 +87,7 @@ result = 1
     assert python("result = 2", execution="forger").result == 2
 
 
+@pytest.mark.nightly
 def test_megabytes_go_into_the_process_and_come_back(python: Python) -> None:
     rows = [{"n": n, "text": "ü" * 40} for n in range(40_000)]
     outcome = python("result = {'n': len(rows), 'back': rows}", timeout_s=60, rows=rows)

@@ -62,6 +62,7 @@ tool.close()
 """
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("on_lambda", [False, True])
 def test_where_the_kernel_refuses_the_filter_network_is_refused_on_lambda(on_lambda: bool) -> None:
     """As in a container whose manager listens to system calls itself: a process has one listener only."""

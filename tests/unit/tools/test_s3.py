@@ -104,6 +104,7 @@ def test_binary_is_a_reference_and_a_copy_of_it_is_the_same(bucket: str) -> None
     assert body(bucket, "b.bin") == content
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("inputs", "kind", "code"),
     [
@@ -145,6 +146,7 @@ def test_a_version_of_an_object(bucket: str) -> None:
     assert Ran({"kind": "s3", "bucket": bucket, "key": "a.txt", "version_id": first}).result["data"] == "1"
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("key", "more", "data", "content", "content_type"),
     [
@@ -210,6 +212,7 @@ def test_a_conditional_write_whose_answer_was_lost_succeeds_when_it_is_repeated(
     assert first.result["etag"] == again.result["etag"]
 
 
+@pytest.mark.nightly
 def test_a_large_object_passes_in_parts_and_in_constant_memory(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """S3 mocked keeps what it is given in this process, so what is counted is what one part takes."""
     content = b"0123456789abcdef" * 65536 * 12  # 12 MB
@@ -241,6 +244,7 @@ def test_an_upload_that_fails_or_is_cancelled_leaves_nothing(bucket: str, monkey
     assert "Uploads" not in client("s3").list_multipart_uploads(Bucket=bucket)
 
 
+@pytest.mark.nightly
 def test_reading_a_large_object_by_reference_holds_a_few_parts_of_it(bucket: str, tmp_path: Any) -> None:
     """The local store writes to a file; the object is mocked in this process, so only what reading adds is counted."""
     put(bucket, "a.bin", b"\0" * (48 * 1024 * 1024))

@@ -36,6 +36,7 @@ def test_patterns_of_keys(pattern: str, fits: list[str], not_: list[str]) -> Non
     assert [key for key in not_ if found(key)] == []
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("inputs", "found"),
     [

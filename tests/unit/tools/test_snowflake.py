@@ -169,6 +169,7 @@ def test_a_user_proves_who_it_is(
         assert isinstance(asked[name], value) if isinstance(value, type) else asked[name] == value
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("auth", "told"),
     [
@@ -231,6 +232,7 @@ def test_a_connection_that_is_not_made_says_whether_to_try_again(error: of.Error
     assert (outcome.error.kind, outcome.error.retryable, outcome.error.code) == (expected, retryable, error.errno)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("number", "state", "expected", "retryable"),
     [
@@ -270,6 +272,7 @@ def test_what_cannot_be_done_says_why(inputs: dict[str, Any], told: str, run: Ru
 # --- as playbooks -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("example", EXAMPLES, ids=str)
 def test_the_example_of_the_page_gives_what_it_says(example: Example, monkeypatch: pytest.MonkeyPatch) -> None:
     import yaml

@@ -40,6 +40,7 @@ FORMS = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("outlined", [True, False], ids=["parts", "whole"])
 def test_what_is_stored_is_read_in_parts(form: str, outlined: bool, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -150,6 +150,7 @@ class Killed(BaseException):
     """The process is gone."""
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("mode", ["append", "replace", "upsert"])
 @pytest.mark.sized
@@ -270,6 +271,7 @@ def test_nothing_replaces_what_is_in_a_duckdb_file(transfer: Transfer, scratch: 
 # --- other targets --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("mode", ["append", "replace", "upsert"])
 def test_into_a_duckdb_file(transfer: Transfer, scratch: Path, mode: str) -> None:
     target = {"kind": "duckdb", "database": "my.db", "table": "items"}
@@ -302,6 +304,7 @@ def objects(bucket: str) -> dict[str, bytes]:
     return {key: s3.get_object(Bucket=bucket, Key=key)["Body"].read() for key in found}
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("form", ["jsonl", "csv", "parquet"])
 def test_into_s3(transfer: Transfer, bucket: str, form: str, tmp_path: Path) -> None:
     target = {"kind": "s3", "uri": f"s3://{bucket}/out/", "format": form}
@@ -337,6 +340,7 @@ def test_a_bucket_that_the_stack_does_not_name_is_refused(
 # --- other sources ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("form", ["jsonl", "csv", "parquet"])
 def test_from_s3(transfer: Transfer, query: Query, bucket: str, form: str) -> None:
     for n, rows in enumerate((ROWS[:33], ROWS[33:])):

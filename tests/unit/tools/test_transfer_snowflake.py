@@ -103,6 +103,7 @@ NAMED = {"columns": {"id": "ID", "name": "NAME"}}
 # --- into each target ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "source",
     [
@@ -153,6 +154,7 @@ def check_typed(described: list[Any], rows: list[Any], *, json_as: str = "JSON")
     assert rows[0][2].timestamp() == 1782892800
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("chunk_rows", [1, 10])
 def test_a_table_of_duckdb_has_the_types_of_the_source(transfer: Transfer, scratch: Path, chunk_rows: int) -> None:
     outcome = transfer({"query": TYPES}, {"kind": "duckdb", "database": "my.db", "table": "typed"}, chunk_rows)
@@ -244,6 +246,7 @@ def test_a_null_character_is_refused_by_postgres_alone(
     assert outcome.error is not None and outcome.error.retryable is False and rows_of(there) == []
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("mode", ["append", "replace"])
 def test_a_query_without_rows_leaves_what_the_mode_says(transfer: Transfer, scratch: Path, mode: str) -> None:
     assert transfer({"query": "SELECT 1.5::number(10, 2) AS n"}, INTO_DUCK, task_run_id="before").error is None
@@ -329,6 +332,7 @@ def test_rows_are_held_by_their_size() -> None:
 # --- refusals -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("source", "expected", "words"),
     [

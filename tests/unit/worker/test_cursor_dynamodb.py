@@ -28,6 +28,7 @@ from .claiming import ClaimingRun, dying_at
 __all__ = ["table"]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("source", SOURCES)
 def test_items_are_claimed_frame_by_frame_until_there_are_none(source: str) -> None:
     nothing = dict.fromkeys(OPEN, "none")
@@ -68,6 +69,7 @@ def test_keys_of_any_type(type_: str, value: Any) -> None:
     assert run.last.data["succeeded"] == 1 and states("others") == {"done": [1]}
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("changed", "kind", "words"),
     [
@@ -117,6 +119,7 @@ def test_a_table_that_is_not_granted_or_is_the_engines_own(monkeypatch: pytest.M
     assert allowed.last.data["succeeded"] == 7
 
 
+@pytest.mark.nightly
 def test_items_are_looked_at_page_by_page() -> None:
     """Those that others have stand in front: pages are read until the frame is full."""
     fill("items", 260)

@@ -36,6 +36,7 @@ from .one_run import echo
 __all__ = ["table"]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.sized
 @pytest.mark.parametrize(
     ("source", "after"),

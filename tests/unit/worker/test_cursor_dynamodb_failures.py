@@ -59,6 +59,7 @@ def test_a_loop_that_fails_gives_back_what_it_did_not_run() -> None:
     assert sorted(other.ran) == [4, 5, 6, 7] and states() == {"done": [1, 2, 3, 4, 5, 6, 7]}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("failed", ["none", {"state": "bad", "todo": None}])
 def test_a_redrive_runs_failed_items_that_nobody_else_has(failed: Any) -> None:
     run = claiming(fail_at(2), failed=failed, policy=BEST_EFFORT)

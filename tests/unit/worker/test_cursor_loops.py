@@ -71,6 +71,7 @@ def test_old_code_does_not_read_a_frame(uri: str, db: psycopg.Connection[Any]) -
     assert {c.v for c in run.commits if any(e.name == "LoopFrameClaimed" for e in c.events)} == {3}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("after", [False, True])
 def test_wherever_a_worker_dies_each_row_is_done_and_none_is_claimed_twice(
     after: bool, uri: str, db: psycopg.Connection[Any]

@@ -89,6 +89,7 @@ def test_what_a_message_is(queue: str) -> None:
     assert message == {"id": message["id"], "body": "no json", "json": None, "attributes": {"color": "red"}, "received": 1}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.sized
 @pytest.mark.parametrize("after", [False, True])
 def test_wherever_a_worker_dies_no_message_is_lost(after: bool, queue: str) -> None:
@@ -189,6 +190,7 @@ def test_an_address_is_of_the_queue_that_the_right_was_asked_for(form: str, queu
     assert left(own) == (13, 0)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("body", ['{"a": 1e999}', '"\\ud800"', '{"a": NaN}', "[" * 90_000, "[" * 500 + "]" * 500])
 def test_what_no_log_takes_is_no_json_of_a_message(body: str) -> None:
     url = client("sqs").create_queue(QueueName="hostile")["QueueUrl"]

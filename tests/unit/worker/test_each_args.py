@@ -26,6 +26,7 @@ def results(body: str, **payload: Any) -> Any:
 SPECS = ["{mode: sequential}", "{mode: parallel}", "{mode: parallel, policy: {exec: distributed}}"]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("spec", SPECS)
 @pytest.mark.parametrize("kind", ["noop", "python"])
 def test_an_arg_named_like_the_iterator_is_the_element(spec: str, kind: str) -> None:

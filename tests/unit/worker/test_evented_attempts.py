@@ -284,6 +284,7 @@ def source(server: Together, items: int, in_flight: int) -> str:
     )
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("no_threads")
 def test_a_loop_of_a_hundred_calls_has_a_hundred_at_the_server() -> None:
     with serving(Together(100)) as server, local() as wiring:

@@ -33,6 +33,7 @@ def left_for_the_collector(source: str) -> int:
         local.close()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "tool",
     ["{kind: noop}", "{kind: noop, result: '{{ workload | length }}'}"],

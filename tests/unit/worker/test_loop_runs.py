@@ -320,6 +320,7 @@ def test_a_pause_between_iterations_keeps_what_is_finished() -> None:
     assert len(run.calls) == 9
 
 
+@pytest.mark.nightly
 def test_many_large_results_go_to_the_store_in_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("noetl_core.worker.loops.results.BIG_PAGE", 4_000)
     total = 2 * RESULTS_PAGE + 10

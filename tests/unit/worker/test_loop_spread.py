@@ -65,6 +65,7 @@ def test_every_item_is_in_exactly_one_chunk(first: int | None) -> None:
     assert all(chunk_of(plan, i) == n for n, one in enumerate(ranges) for i in one)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "block",
     [

@@ -42,6 +42,7 @@ def result(code: str, limit: int, most: int = 1_000_000) -> Any:
         local.close()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("limit", [8192, 64])
 @pytest.mark.parametrize(
     ("code", "gives"),

@@ -159,6 +159,7 @@ def url() -> Iterator[str]:
 LIMITS = (8192, 64)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.sized
 @pytest.mark.parametrize(("name", "limit"), [*(product(STEPS, LIMITS) if TIMES else zip(STEPS, cycle(LIMITS), strict=False))])
 def test_the_pipeline_uses_it_and_nothing_shows_it(

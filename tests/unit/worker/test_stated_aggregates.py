@@ -125,6 +125,7 @@ def test_a_short_loop_states_its_first_iteration_and_its_end() -> None:
     assert stated is not None and sum(stated["us"].values()) == 1
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("dies_at", range(1, 12))
 @pytest.mark.parametrize("takes_s", [0, 0.4, 1.5])
 def test_a_takeover_knows_what_a_killed_worker_has_not_stated(dies_at: int, takes_s: float) -> None:

@@ -122,6 +122,7 @@ def check_log(run: OneRun) -> None:
                 assert live <= limit, "I4"
 
 
+@pytest.mark.nightly
 @examples(60)
 @given(step=steps(), data=st.data())
 def test_a_takeover_at_any_commit_comes_to_the_same_end(step: dict[str, Any], data: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 NAMESPACES = ("args", "ctx", "iter", "workload")
 """Namespaces of bare names: `--set ctx.a=1` counts for a template that reads `a`, too."""
 
+CODE = frozenset({"python"})
+"""Kinds whose program reads namespaces as a whole."""
+
 
 @app.command("try")
 def try_(
@@ -58,9 +61,11 @@ def try_(
         model = _playbook(where, id, playbook)
         task = _task(model, where_)
         try:
-            names = _names(where, id, where_, task, paths_read(task))
+            paths = paths_read(task)
+            names = _names(where, id, where_, task, paths)
             for entry in set_ or ():
                 _put(names, entry)
+                _check_read(entry, task, paths)
             tried = try_task(
                 model,
                 task,
@@ -132,6 +137,20 @@ def _names(where: Backend, id: str, place: From, task: Task, paths: Sequence[tup
                 inner = inner.setdefault(key, {})
             inner[path[-1]] = value
     return names
+
+
+def _check_read(entry: str, task: Task, paths: Sequence[tuple[str, ...]]) -> None:
+    """Refuse `ctx.a=value` if the task does not read it. Raises `Exit(2)`."""
+    from noetl_core.dsl.reading.diagnostics import suggest  # 190 ms, as above
+
+    path = tuple(entry.partition("=")[0].split("."))
+    bare = path[1:] if path[0] in NAMESPACES else path
+    read = [*paths, *((name,) for name in ("args", "ctx", "workload") if task.kind in CODE), ("_attempt",)]
+    if any(each[: len(one)] == one[: len(each)] for each in read for one in (path, bare)):
+        return
+    known = [".".join(each) for each in paths]
+    hint = suggest(".".join(path), known) or (f"it reads {', '.join(known)}" if known else "it reads no names")
+    raise Exit(USAGE, f"--set {entry!r}: task {task.name} does not read {'.'.join(path)} ({hint})")
 
 
 def _put(names: dict[str, Any], entry: str) -> None:

@@ -35,19 +35,20 @@ export function Executions() {
   const list = useData(ask, [JSON.stringify({ ...query, since })], { every: (data) => (cursor || data?.long ? 0 : EVERY_MS) });
   const stats = useGet("executions/stats", { path, label, since }, { every: EVERY_MS * 2 });
   const rows = list.data?.executions ?? [];
-  const [at, setAt] = useState(-1);
+  const [id, setId] = useState(); // of the current row: rows move when executions start
+  const at = rows.findIndex((row) => row.execution_id === id);
   const [chosen, choose] = useState(new Set());
   const [acting, setActing] = useState(null);
   const act = async (ids) => setActing({ ids, Batch: (await import("./batch.js")).Batch }); // no ids: all that fit
-  useEffect(() => (setAt(-1), choose(new Set())), [JSON.stringify(query)]);
+  useEffect(() => (setId(), choose(new Set())), [JSON.stringify(query)]);
   const pick = (id) => choose((before) => (before.has(id) ? new Set([...before].filter((one) => one !== id)) : new Set(before).add(id)));
-  useEffect(() => document.querySelector("tr.current a")?.focus(), [at]);
-  const move = (by) => setAt((i) => Math.max(0, Math.min(rows.length - 1, i + by)));
+  useEffect(() => document.querySelector("tr.current a")?.focus(), [id]);
+  const move = (by) => setId(rows[Math.max(0, Math.min(rows.length - 1, at + by))]?.execution_id);
   useKeys([
     { keys: "j", what: "Next row", run: () => move(1) },
     { keys: "k", what: "Row before", run: () => move(-1) },
-    { keys: "x", what: "Choose the row", run: () => rows[at] && pick(rows[at].execution_id) },
-    { keys: "Enter", what: "Open the row", run: () => rows[at] && go(["executions", rows[at].execution_id]) },
+    { keys: "x", what: "Choose the row", run: () => at >= 0 && pick(id) },
+    { keys: "Enter", what: "Open the row", run: () => at >= 0 && go(["executions", id]) },
   ]);
   const filtered = status || q || path || since || until || label;
 

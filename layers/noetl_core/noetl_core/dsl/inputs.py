@@ -33,7 +33,7 @@ def _schema(r: Reader, node: Node) -> Mapping[str, Any] | None:
     try:
         check_schema(schema, SCHEMA_KEY)
     except BadSchema as wrong:
-        r.report("E128", node, str(wrong))
+        r.report("E128", node.at(wrong.path), str(wrong))
         return None
     if schema.get("type", "object") != "object":
         r.report("E128", node, f"{SCHEMA_KEY}: the workload is an object, not {schema['type']}", "leave type out")

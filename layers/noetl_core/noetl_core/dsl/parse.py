@@ -17,6 +17,7 @@ from noetl_core.dsl.fields.playbook import (
     API_VERSIONS,
     EXECUTOR,
     EXECUTOR_FAILURE,
+    MCP_TOOL,
     METADATA,
     PLAYBOOK_PATH,
     ROOT,
@@ -73,13 +74,21 @@ def check(
 ) -> tuple[Playbook | None, list[Diagnostic]]:
     """Return the model (None if there is any error) and all findings, with those of lint, in the order of the text. `lenient` is
     as for `parse_playbook`; `called` finds the playbooks that this one calls."""
+    playbook, found, _ = examine(text, source, lenient=lenient, called=called)
+    return playbook, found
+
+
+def examine(
+    text: str, source: str = "<string>", *, lenient: bool = False, called: Called | None = None
+) -> tuple[Playbook | None, list[Diagnostic], Reader]:
+    """Like `check`, and return the reader, which has the nodes of the text and its compiled templates."""
     from noetl_core.dsl.lint import lint, without_ignored  # 20 ms: running does not lint
 
     with collection_paused():
         r, playbook = _read(text, source, lenient=lenient)
         if playbook is not None:
             lint(r, playbook, called)
-    return playbook, _ordered(without_ignored(r.diagnostics, text, source))
+    return playbook, _ordered(without_ignored(r.diagnostics, text, source)), r
 
 
 def check_payloads(text: str, called: Called) -> list[Diagnostic]:
@@ -145,6 +154,11 @@ def _playbook(r: Reader, root: Node, text: str) -> Playbook | None:
         r.report("E115", metadata["path"], f'"{path[:60]}" cannot be a playbook path', "names separated by /, like team/flow")
     elif path is not None and (word := mixed_word(path)) is not None:
         r.report("E115", metadata["path"], f'"{path[:60]}" mixes scripts in the word {ascii(word)[:60]}', "letters of one script")
+
+    tool = about.get("mcp_tool")
+    if tool is not None and not MCP_TOOL.match(tool):
+        hint = "a letter, then at most 63 letters, digits, _ and -; not noetl_ at the beginning"
+        r.report("E115", metadata["mcp_tool"], f'"{tool[:80]}" cannot be the name of a tool', hint)
 
     executor, scope = _executor(r, entries.get("executor"))
     workbook = _workbook(r, entries.get("workbook"), scope)

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from noetl_core.dsl.dialect.tasks import OPTION_SPELLINGS
-from noetl_core.dsl.fields import cursor, flow, keychain, playbook, policies, sources, tools, triggers, value_schema
+from noetl_core.dsl.fields import cursor, failures, flow, keychain, playbook, policies, sources, tools, triggers, value_schema
 from noetl_core.dsl.fields.kind import KindSpec
 from noetl_core.dsl.fields.types import Block, Field, another
 from noetl_core.dsl.kinds import COMMON_SPEC, KINDS
@@ -124,6 +124,7 @@ def _parts() -> dict[str, Schema]:
         },
         **{block.name: block_schema(block, kind={"const": kind}) for kind, block in keychain.KEYCHAIN.items()},
         "executor": block_schema(playbook.EXECUTOR),
+        "on_failure": block_schema(failures.ON_FAILURE) | {"anyOf": [{"required": [who]} for who in failures.HANDLERS]},
         "step": block_schema(flow.STEP) | {"anyOf": either},
         "loop": block_schema(flow.LOOP) | {"anyOf": [{"required": ["in"]}, {"required": ["cursor"]}]},
         "cursor": block_schema(cursor.CURSOR),

@@ -40,7 +40,6 @@ def unknown_calls(compiled: Compiled) -> Iterator[TemplateSyntaxError]:
 def _error(what: str, name: str, known: frozenset[str], call: nodes.Call) -> TemplateSyntaxError:
     near = difflib.get_close_matches(name, sorted(known), 1, cutoff=0.6)
     hint = f"did you mean '{near[0]}'?" if near else _ELSEWHERE.get(name, "filters are written value | name")
-    line = call.lineno
-    return TemplateSyntaxError(
-        f"there is no {what} '{name}' ({hint})", int(line), line.column if isinstance(line, Line) else 1, hint
-    )
+    line = call.node.lineno
+    column = line.column if isinstance(line, Line) else 1
+    return TemplateSyntaxError(f"there is no {what} '{name}' ({hint})", int(line), column, hint)

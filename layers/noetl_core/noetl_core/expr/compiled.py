@@ -129,12 +129,20 @@ def _compile(source: str) -> Compiled:
         if "{%" in source:
             _ = compiled.root  # code generation may still refuse statements, which must be reported here
     except JinjaSyntaxError as error:
-        raise _syntax_error(error.message or "not a template", error.lineno) from None
+        message = error.message or "not a template"
+        hint = next((hint for sign, hint in _OPERATORS.items() if sign in message), None)
+        raise _syntax_error(message + (f" ({hint})" if hint else ""), error.lineno, hint) from None
     except (RecursionError, MemoryError):
         raise LimitExceeded("the template nests too deeply") from None
     return compiled
 
 
+_OPERATORS: Final = {
+    "unexpected char '&'": "write and",
+    "unexpected char '!'": "write not",
+    "unexpected char '?'": "write a if condition else b",
+}
+"""Signs of other languages in messages of Jinja2, with what to write here."""
 _compile_small = lru_cache(maxsize=8192)(_compile)
 _compile_large = lru_cache(maxsize=64)(_compile)
 

@@ -6,6 +6,7 @@ It is made from answers of the API, so it shows only what its reader may see. Ev
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
@@ -22,6 +23,8 @@ CELL, BLOCK = 120, 4_000
 ROWS: Final = 1_000
 """Maximum number of runs in the timeline."""
 FACTS: Final = 200
+DRAWN: Final = 150
+"""Maximum number of steps of a graph that is drawn in a report."""
 RUNS: Final = ("run", "undo")
 MARKS: Final = {"ok": "✓", "completed": "✓", "error": "✗", "failed": "✗", "running": "▶", "waiting": "◷", "skipped": "–"}
 """Symbols beside the colour of a status, for readers who cannot distinguish colours."""
@@ -69,6 +72,23 @@ def report(
         '<meta name="viewport" content="width=device-width">'
         f"<title>{escape(title)}</title><style>{STYLE}</style></head><body>\n" + "\n".join(parts) + "\n</body></html>\n"
     )
+
+
+NOTEBOOK_STYLE: Final = """
+.noetl h1 { font-size: 1.2em; } .noetl h2 { font-size: 1em; }
+.noetl pre { white-space: pre-wrap; max-height: 20em; overflow: auto; }
+.noetl .ok { color: #0b8a62; } .noetl .error { color: #d23b30; } .noetl .wait { color: #a87000; } .noetl .soft { opacity: .7; }
+"""
+
+
+def fragment(execution: Execution, why: Why, drawing: str = "") -> str:
+    """Return a short form of the report, to stand in another page: a notebook.
+
+    Its styles reach nothing outside of it. The drawing is an image, in which no script runs and whose styles stay its own.
+    """
+    image = f'<img alt="graph" src="data:image/svg+xml;base64,{b64encode(drawing.encode()).decode()}">' if drawing else ""
+    parts = [*_head(execution), *_causes(why, ""), image, *_steps(execution, None), *_value("Result", execution["result"])]
+    return f'<div class="noetl"><style>{NOTEBOOK_STYLE}</style>\n' + "\n".join(parts) + "\n</div>"
 
 
 def _head(s: Execution) -> Iterator[str]:
@@ -119,7 +139,8 @@ def _facts(why: Why, playbook: str) -> Iterator[str]:
 
 
 def _steps(s: Execution, cost: Cost | None) -> Iterator[str]:
-    yield "<h2>Steps</h2><table><tr><th>step<th>status<th class=n>runs<th>loop<th>result<th class=n>share of the cost</tr>"
+    yield "<h2>Steps</h2><table><tr><th>step<th>status<th class=n>runs<th>loop<th>result"
+    yield "</tr>" if cost is None else "<th class=n>share of the cost</tr>"
     whole = cost["total"]["cost"] if cost is not None else 0
     for name, step in s["steps"].items():
         loop = step.get("loop")
@@ -128,7 +149,8 @@ def _steps(s: Execution, cost: Cost | None) -> Iterator[str]:
         share = f"{part['cost'] / whole:.0%}" if part is not None and whole else ""
         yield (
             f"<tr><td>{escape(name)}<td>{_status(step['status'])}<td class=n>{step['runs']:,}<td>{escape(counts)}"
-            f"<td>{escape('' if step['result'] is None else _short(step['result'], CELL))}<td class=n>{share}</tr>"
+            f"<td>{escape('' if step['result'] is None else _short(step['result'], CELL))}"
+            + ("</tr>" if cost is None else f"<td class=n>{share}</tr>")
         )
     yield "</table>"
     if whole:

@@ -1,5 +1,5 @@
 """The ports: small protocols through which the engine reaches the outside world. Each has one contract test suite
-(`tests/contract`) that all its adapters pass.
+(`noetl_core.testing.contracts`) that all its adapters pass.
 
 They are in `log`, `queue`, `asks`, `objects`, `catalog`, `triggers`, `deliveries`, `secrets`, `key_values`, `limits`, `marks`,
 `output` and `process`, their errors in `errors`, the time limits of their callers in `deadline`, and changes of items that others

@@ -75,6 +75,13 @@ class Execution:
         expand = Expander(self.id)
         return [dict(envelope) for commit in history(self._wiring.store, self.id) for envelope in expand(commit)]
 
+    def _repr_html_(self) -> str:
+        """Return what notebooks show: the graph, the steps, the causes of a failure, and the result."""
+        from noetl_core.runtime.notebook import html  # 150 ms, with the next: needed only by notebooks
+        from noetl_core.service.operations.every import Operations
+
+        return html(Operations(lambda: self._wiring.control, lambda: b""), self.id)
+
     def __repr__(self) -> str:
         return f"<Execution {self.id} {self.status}>"
 

@@ -258,8 +258,7 @@ class LocalRunner:
                 if now - self._retained >= RETAIN_EVERY_S * SECOND:
                     self._retained = now
                     self.retain()
-            if swept.looked or self._others_acted():
-                self._states.clear()
+            if self._others_acted() or swept.looked:  # the first compares with the states of before the sweep
                 self._news |= self._mine
                 return
         at = self._queue.next_at()
@@ -301,14 +300,15 @@ class LocalRunner:
 
         The effects are carried out here.
         """
-        acted = False
-        for execution_id in list(self._mine):
-            known = self._states.get(execution_id)
-            last = self._store.last(StreamId(execution_id))
-            if known is not None and last is not None and last.seq > known.seq:
-                self._take_up(execution_id)
-                acted = True
-        return acted
+        acted = [each for each in self._mine if self._is_stale(each)]  # before any is loaded: that of a child may load its caller
+        for execution_id in acted:
+            self._take_up(execution_id)
+        return bool(acted)
+
+    def _is_stale(self, execution_id: str) -> bool:
+        known = self._states.get(execution_id)
+        last = self._store.last(StreamId(execution_id))
+        return known is not None and last is not None and last.seq > known.seq
 
     def adopt(self, execution_id: str) -> None:
         """Continue an execution of another process, at the request of a person: route unrouted boundaries, and send the commands

@@ -21,6 +21,9 @@ SHARED: Final[Mapping[str, Key]] = {
     "playbooks": Key("array", "Files of further playbooks that it calls; those in its folder are found without."),
     "payload": Key("object", "The payload of the request, merged over the workload."),
     "ctx": Key("object", "The initial ctx."),
+    "trigger": Key(
+        "object", "The trigger that starts it: name and event, or kind, id, scheduled_at, previous_at, as templates read them."
+    ),
     "secrets": Key("object", "Credentials by name, each a mapping of fields."),
     "strict": Key("boolean", "true: undefined values in templates, and errors that no rule matches, are failures."),
     "now": Key("string", "The instant at which the test begins (ISO 8601); 2026-01-01T00:00:00Z if omitted."),

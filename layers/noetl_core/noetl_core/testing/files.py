@@ -14,18 +14,17 @@ from noetl_core.dsl.kinds import ENGINE_KINDS
 from noetl_core.dsl.model import Playbook, Task
 from noetl_core.dsl.numbers import BadNumber
 from noetl_core.dsl.parse import parse_playbook
-from noetl_core.dsl.reading.diagnostics import suggest_word
-from noetl_core.dsl.reading.load import Node, load
-from noetl_core.events.table import EVENTS
-from noetl_core.expr import is_template
+from noetl_core.dsl.reading.diagnostics import suggest, suggest_word
+from noetl_core.dsl.reading.load import Loaded, Node, load
+from noetl_core.expr import TemplateError, TemplateSyntaxError, compile_text, is_template
 from noetl_core.playbooks.called_files import beside, called, with_libraries
 from noetl_core.runtime.embedded import text_of
 from noetl_core.testing import fields
 from noetl_core.testing.acts import Act, act_of
 from noetl_core.testing.clock import START
-from noetl_core.testing.match import ANY, REST
+from noetl_core.testing.expectations import wrong_names
 from noetl_core.testing.outcomes import ANSWERS, SELECTORS, check
-from noetl_core.testing.play import Scene
+from noetl_core.testing.play import Scene, trigger_of
 from noetl_core.testing.registry import Verbatim, task_names
 from noetl_core.testing.shapes import CannotHappen, completed, normalised
 from noetl_core.tools.base import BadInput
@@ -37,8 +36,6 @@ FILE: Final = "$file"
 """The only key of a mapping whose value is in a file."""
 SELECTED: Final = SELECTORS - {"when"}
 """Selectors of an outcome that are numbers."""
-CALLERS: Final = frozenset({"playbook", "llm"})
-"""Kinds of tasks that may call playbooks."""
 HELD: Final = frozenset({"waiting", "retrying", "running", "paused", "stuck"})
 """Statuses at which a case may end before its execution does."""
 _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
@@ -130,6 +127,8 @@ class _Reader:
         self.problems: list[Problem] = []
         self._names: dict[str, int] = {}
         self._contents: dict[str, Any] = {}
+        self._loaded: Loaded | None = None
+        """The document that is read."""
 
     def report(self, at: Node | tuple[int, int], message: str, hint: str = "") -> None:
         line, col = (at.line, at.col) if isinstance(at, Node) else at
@@ -143,6 +142,7 @@ class _Reader:
                 loaded = load("\n" * begun + part, str(self.file))
                 wrong = [d for d in loaded.diagnostics if d.severity == "error"]
                 self.problems += [Problem(str(self.file), d.line, d.col, d.message, d.hint) for d in wrong]
+                self._loaded = loaded
                 if loaded.root is not None and not wrong:
                     yield loaded.root
             begun += part.count("\n") + 1
@@ -202,10 +202,10 @@ class _Reader:
                 )
         if playbook is None or len(self.problems) > before:
             return None
-        self._steps(expect, models(playbook)[0], what)
-        self._events(expect, what)
-        self._calls(expect.get("calls"), models(playbook), what)
+        for place, message, hint in wrong_names(expect, models(playbook)):
+            self.report(place, f"{what}: {message}", hint)
         status = expect["status"].value if "status" in expect else None
+        trigger = self._trigger(places.get("trigger"), models(playbook)[0], what)
         scene = Scene(
             playbook,
             payload=self._merged("payload", shared, given),
@@ -216,6 +216,7 @@ class _Reader:
             until=status if status in HELD else "",
             now=self._now(places.get("now")),
             strict=bool(places["strict"].value) if "strict" in places else False,
+            trigger=trigger,
             others=[self.file.parent / each.value for each in (places["playbooks"].value if "playbooks" in places else ())],
         )
         expected = {key: self._plain(value) for key, value in expect.items()}
@@ -259,6 +260,16 @@ class _Reader:
             self.report(node, f"now is not an instant: {error}", "write 2026-03-01T09:00:00Z")
             return START
 
+    def _trigger(self, node: Node | None, playbook: Playbook, what: str) -> dict[str, Any] | None:
+        if node is None:
+            return None
+        given = self._plain(node)
+        try:
+            return trigger_of(given, playbook)
+        except LookupError as error:
+            self.report(node.get("name") or node, f"{what}: {error.args[0]}", suggest(str(given.get("name", "")), error.args[1]))
+            return None
+
     def _act(self, node: Node, what: str) -> Act | None:
         before = len(self.problems)
         given = self._keys(node, fields.ACT, f"an act of {what}")
@@ -288,6 +299,15 @@ class _Reader:
                 self.report(tools.key_at(name), f'tools of {what}: no task is called "{name}"', hint or _listed(tasks))
         return found
 
+    def _template(self, node: Node, what: str) -> None:
+        try:
+            compile_text(node.value)
+        except TemplateError as error:
+            at: Node | tuple[int, int] = node
+            if isinstance(error, TemplateSyntaxError) and self._loaded is not None:
+                at = self._loaded.position(node, error.line, error.column)
+            self.report(at, f"template in {what}: {error.message}")
+
     def _script(self, node: Node, name: str, task: Task, what: str) -> None:
         for entry in node.value if node.kind == "list" else [node]:
             before = len(self.problems)
@@ -306,7 +326,15 @@ class _Reader:
             if not ANSWERS & plain.keys():
                 self.report(entry, f"an outcome of {name} has none of ok, error and echo")
                 continue
-            if any(isinstance(each.value, str) and is_template(each.value) for each in entry.scalars()):
+            templates = [each for each in entry.scalars() if is_template(each.value)]
+            for template in templates:
+                self._template(template, f"an outcome of {name}")
+            when = given.get("when")
+            if when is not None and isinstance(when.value, str) and not is_template(when.value):
+                self.report(
+                    when, f"when of an outcome of {name} is text, which is always true", f'when: "{{{{ {when.value} }}}}"'
+                )
+            if templates:
                 continue  # its value is known when it answers
             try:
                 check(plain)
@@ -315,39 +343,6 @@ class _Reader:
                 self.report(entry, f"{name}: {error}")
             except CannotHappen as error:
                 self.report(entry, f"a mock that cannot happen: {name}: {error}")
-
-    def _steps(self, expect: Mapping[str, Node], playbook: Playbook, what: str) -> None:
-        """Check the names of steps and tasks that are expected."""
-        places: list[tuple[Any, tuple[int, int]]] = []
-        if "steps" in expect:
-            places += [(name, expect["steps"].key_at(name)) for name in expect["steps"].value]
-        if "path" in expect:
-            places += [(each.value, (each.line, each.col)) for each in expect["path"].value]
-        for name, place in places:
-            if name not in playbook.by_name and name not in (REST, ANY):
-                self.report(place, f'{what}: "{name}" is not a step', suggest_word(str(name), playbook.by_name))
-
-    def _calls(self, calls: Node | None, playbooks: list[Playbook], what: str) -> None:
-        """Check the names of tasks whose calls are expected, unless the playbook may call others, whose tasks are not known."""
-        if calls is None or any(one.executor.on_failure for one in playbooks):
-            return
-        if any(task.kind in CALLERS for one in playbooks for step in one.steps for task in step.tasks):
-            return
-        tasks = {name: None for one in playbooks for name in task_names(one) if "#" not in name}
-        for name in calls.value.keys() - tasks.keys():
-            self.report(calls.key_at(name), f'{what}: no task is called "{name}"', suggest_word(name, tasks))
-
-    def _events(self, expect: Mapping[str, Node], what: str) -> None:
-        """Check the names of events that are expected: a misspelled one would never occur."""
-        texts: list[tuple[Any, tuple[int, int]]] = []
-        if "count" in expect:
-            texts += [(name, expect["count"].key_at(name)) for name in expect["count"].value]
-        for key in ("events", "never"):
-            texts += [(each.value, (each.line, each.col)) for each in (expect[key].value if key in expect else ())]
-        for text, place in texts:
-            name = text.partition(" ")[0] if isinstance(text, str) else REST
-            if name not in EVENTS and name != REST and ANY not in name:
-                self.report(place, f'{what}: "{name}" is not an event', suggest_word(name, EVENTS))
 
 
 def _content(text: str, name: str) -> Any:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from noetl_core.adapters.local.database import MEMORY
-from noetl_core.control.admit import StartRequest, register
+from noetl_core.control.admit import StartRequest, register, strict_by_default
+from noetl_core.control.catalog.versions import Playbooks
 from noetl_core.control.core import Control
 from noetl_core.dsl.model import Playbook
+from noetl_core.dsl.parse import parse_playbook
 from noetl_core.engine.ids import execution_id_at
+from noetl_core.engine.state import trigger_seen
+from noetl_core.expr import Scope, render
 from noetl_core.playbooks.called_files import called
 from noetl_core.ports import Forbidden, NotFound
 from noetl_core.runtime.embedded import Execution, read_playbook, register_called, text_of
@@ -27,6 +31,9 @@ from noetl_core.testing.shapes import normalised
 from noetl_core.tools.grants import Grant, Token
 from noetl_core.values.instants import SECOND
 from noetl_core.views.executions.executions import status_of, summary
+
+if TYPE_CHECKING:
+    from noetl_core.events.shapes import Triggered
 
 FOREVER_S: Final = 100 * 365 * 86_400.0
 """The longest time of a test, in seconds of virtual time."""
@@ -87,6 +94,8 @@ class Scene:
     until: str = ""
     now: int = START
     strict: bool = False
+    trigger: Mapping[str, Any] | None = None
+    """The trigger that starts it; its payload is below `payload`."""
     others: Sequence[Path] = ()
     """Files of further playbooks that it calls."""
     text: str | None = None
@@ -196,7 +205,10 @@ def _play(
         register_called(wiring, model, file)
     wiring.observe(registry.see)
     root = execution_id_at(scene.now, 1)  # the same each time, because jitter is derived from it
-    wiring.start(StartRequest(playbook=source, payload=scene.payload, ctx=scene.ctx, strict=scene.strict, execution_id=root))
+    start = StartRequest(playbook=source, payload=scene.payload, ctx=scene.ctx, strict=scene.strict, execution_id=root)
+    if scene.trigger is not None:
+        start = _triggered(start, dict(scene.trigger), wiring.control, parse_playbook(source, lenient=True))
+    wiring.start(start)
     operations = Operations(lambda: wiring.control, cursor_key(lambda: wiring.control))
     runner.outside = acts = Acts(scene.acts, operations, runner, root)
     runner.rests = lambda: bool(scene.until) and not acts.left and status_of(runner.state(root)) == scene.until
@@ -206,6 +218,29 @@ def _play(
         wiring.run(root, timeout_s=FOREVER_S)
     wiring.stop()
     return Played(wiring, root, registry, acts)
+
+
+def trigger_of(given: Mapping[str, Any], playbook: Playbook) -> dict[str, Any]:
+    """Return a trigger with its kind and name. Raises `LookupError` with the names of all triggers if it has none of them."""
+    name = given.get("name")
+    known = {trigger.name: trigger for trigger in playbook.executor.triggers}
+    if name is None and "kind" not in given and len(known) == 1:
+        (name,) = known
+    if name in known:
+        return {"kind": known[name].kind, "name": name, "id": "test", **given}
+    if "kind" in given:  # a failure, a backfill, or a trigger of another version
+        return {"name": None, "id": "test", **given}
+    said = "name or kind is missing" if name is None else f'"{name}" is not a trigger of the playbook'
+    raise LookupError(f"trigger: {said}" if name is None else said, known)
+
+
+def _triggered(start: StartRequest, given: Mapping[str, Any], playbooks: Playbooks, playbook: Playbook) -> StartRequest:
+    """Return the start of a trigger, with the payload that the playbook's trigger makes of it."""
+    trigger = cast("Triggered", trigger_of(given, playbook))
+    own = next((each for each in playbook.executor.triggers if each.name == trigger["name"]), None)
+    strict = start.strict or strict_by_default(playbooks, playbook)
+    payload = {} if own is None else render(own.payload, Scope({"trigger": trigger_seen(trigger)}, strict=strict))
+    return replace(start, trigger=trigger, payload={**payload, **start.payload})
 
 
 def _entries(entries: Any) -> Any:

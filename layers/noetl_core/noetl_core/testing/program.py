@@ -24,13 +24,14 @@ def run(
     strict: bool = False,
     now: str | None = None,
     until: str = "",
+    trigger: Mapping[str, Any] | None = None,
 ) -> Played:
     """Play a playbook in virtual time, with scripted tools, and touch nothing outside (docs/testing.md).
 
     `playbook` and `payload` are as in `noetl_core.run`. `tools` has outcomes by the name of the task, `acts` are the acts from
     outside, both in the form of test files; an outcome may be a function, which gets the inputs of the task by name and
     returns its result, or an outcome. `now` is the instant at which it begins (ISO 8601). With `until` it ends as soon as the
-    status is that.
+    status is that. `trigger` has the name and the event of the trigger that starts it.
 
     Raises `AssertionError` for a task that is not scripted and touches the world, a mock that cannot happen, an outcome that
     answers no call, and an act that does not happen; otherwise as `noetl_core.run`.
@@ -45,6 +46,7 @@ def run(
         until=until,
         now=START if now is None else in_microseconds(from_text(now)),
         strict=strict,
+        trigger=trigger,
     )
     played = play(scene)
     if wrong := [*_unanswered(played), *_in_vain(played)]:

@@ -24,6 +24,7 @@ from noetl_core.testing.outcomes import HELPERS
 from noetl_core.testing.registry import Verbatim
 from noetl_core.tools.http.statuses import kind_of
 from noetl_core.values.instants import from_text
+from noetl_core.worker.secrets.keychain import label
 
 LARGE: Final = 2_048
 """Bytes of JSON from which on a value is in a file of its own."""
@@ -51,13 +52,17 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Way:
-    """The extent of a recording: the answers of all tasks, and the times that they took."""
+    """The extent of a recording: the answers of tasks whose inputs may be files outside (`files`), or of all tasks, and the times
+    that they took."""
 
+    files: bool = False
     everything: bool = False
     times: bool = False
 
 
-WAYS: Final = (Way(), Way(times=True), Way(everything=True), Way(everything=True, times=True))
+WAYS: Final = tuple(
+    Way(files, every, times) for files, every in ((False, False), (True, False), (True, True)) for times in (False, True)
+)
 """The alternatives, which are tried until one gives a test that replays."""
 
 
@@ -104,7 +109,9 @@ def record(recorded: Recorded, name: str, playbook: str, way: Way, folder: str) 
             test.document[key] = keep(key, recorded.whole(execution_id, data[key]))
     if data.get("strict") and not root.executor.strict:
         test.document["strict"] = True
-    if secrets := _secrets(root, recorded.source):
+    if data.get("trigger"):
+        test.document["trigger"] = keep("trigger", recorded.whole(execution_id, data["trigger"]))
+    if secrets := _secrets(root, recorded):
         test.document["secrets"] = secrets
     tools = {name: _folded(answers, keep, name) for name, answers in _answers(recorded, way).items()}
     if tools:
@@ -143,13 +150,18 @@ def _expected(recorded: Recorded, keep: _Keeper) -> dict[str, Any]:
     return expect
 
 
-def _secrets(playbook: Playbook, source: str) -> dict[str, Any]:
-    """Return credentials for a test, with the fields that templates read; their values do not matter."""
+def _secrets(playbook: Playbook, recorded: Recorded) -> dict[str, Any]:
+    """Return credentials for a test, with the fields that templates read; their values do not matter. An execution that failed
+    because it had not one of them has a test without it."""
     read: dict[str, dict[str, str]] = {}
-    for name, part in _SECRET.findall(source):
+    errors = [event["data"]["error"] for _, events in recorded.executions for event in events if event["data"].get("error")]
+    missing = {error["message"] for error in errors if isinstance(error, Mapping) and error.get("kind") == "not_found"}
+    for name, part in _SECRET.findall(recorded.source):
         read.setdefault(name, {})[part] = f"test-{part}"
     secrets = {}
     for entry in playbook.keychain:
+        if any(message.startswith(f"{label(entry)}: ") for message in missing):
+            continue
         credential = entry.options.get("credential") or entry.name
         secrets[str(credential)] = read.get(entry.name) or {"token": "test-token"}
     return secrets
@@ -246,7 +258,10 @@ def _is_scripted(task: Task, way: Way) -> bool:
     if task.kind in ENGINE_KINDS:
         return False
     known = KINDS.get(task.kind)
-    return way.everything or known is None or not known.inside({**task.spec, **task.inputs})
+    given = {**task.spec, **task.inputs}
+    if not way.files and isinstance(given.get("sources"), Mapping):  # rows, or files: known when it runs
+        given["sources"] = {name: source for name, source in given["sources"].items() if not is_template(source)}
+    return way.everything or known is None or not known.inside(given)
 
 
 def _entry(task: Task, event: Event, recorded: Recorded, way: Way) -> dict[str, Any]:

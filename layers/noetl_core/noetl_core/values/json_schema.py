@@ -59,24 +59,29 @@ _SHAPES: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
 
 
 class BadSchema(ValueError):
-    """The schema uses something outside the subset. Who acts: the author."""
+    """The schema uses something outside the subset. `path` leads to it in the schema. Who acts: the author."""
+
+    def __init__(self, message: str, path: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.path = path
 
 
-def check_schema(schema: Any, where: str = "schema", depth: int = 0) -> None:
-    """Raise `BadSchema` for a schema that `problems` cannot apply."""
-    if not isinstance(schema, Mapping) or depth > MAX_DEPTH:
-        raise BadSchema(f"{where} must be a mapping, nested {MAX_DEPTH} deep at most")
+def check_schema(schema: Any, where: str = "schema", path: tuple[str, ...] = ()) -> None:
+    """Raise `BadSchema` for a schema that `problems` cannot apply. `path` leads to it in a schema around it."""
+    if not isinstance(schema, Mapping) or len(path) > 2 * MAX_DEPTH:
+        raise BadSchema(f"{where} must be a mapping, nested {MAX_DEPTH} deep at most", path)
     unknown = sorted(set(schema) - KEYWORDS)
     if unknown:
-        raise BadSchema(f"{where}: keyword {unknown[0]!r} is not supported; there are {', '.join(sorted(KEYWORDS))}")
+        supported = ", ".join(sorted(KEYWORDS))
+        raise BadSchema(f"{where}: keyword {unknown[0]!r} is not supported; there are {supported}", (*path, str(unknown[0])))
     for keyword, value in schema.items():
         wanted = _SHAPES.get(keyword)
         if wanted is not None and not wanted[1](value):
-            raise BadSchema(f"{where}: {keyword} is {wanted[0]}, not {value!r:.80}")
+            raise BadSchema(f"{where}: {keyword} is {wanted[0]}, not {value!r:.80}", (*path, keyword))
     for name, part in schema.get("properties", {}).items():
-        check_schema(part, f"{where}.{name}", depth + 1)
+        check_schema(part, f"{where}.{name}", (*path, "properties", name))
     if "items" in schema:
-        check_schema(schema["items"], f"{where}[]", depth + 1)
+        check_schema(schema["items"], f"{where}[]", (*path, "items"))
 
 
 def problems(value: Any, schema: Mapping[str, Any], where: str = "the answer") -> list[str]:

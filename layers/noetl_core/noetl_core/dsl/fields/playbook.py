@@ -28,6 +28,8 @@ from noetl_core.dsl.numbers import LIFETIME, LIMITS, TIMEOUT
 
 API_VERSIONS: Final = ("noetl.io/v2", "noetl.io/v10")
 PLAYBOOK_PATH: Final = re.compile(r"/*[\w][\w.\-]*(/[\w][\w.\-]*)*\Z")
+MCP_TOOL: Final = re.compile(r"(?!noetl_)[A-Za-z][A-Za-z0-9_-]{0,63}\Z")
+"""Names that models accept for a function; those that begin with `noetl_` are the server's own."""
 _WORD: Final = re.compile(r"[^\W\d_]+")
 _TOGETHER: Final = frozenset({"LATIN", "CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO"})
 """Scripts that are written in one word, and whose letters do not look alike."""
@@ -37,7 +39,7 @@ _LIMITS: Final = Limits()
 METADATA: Final = Block(
     "metadata",
     "The name and path of the playbook. Keys of your own are allowed.",
-    "playbook.md#root-sections",
+    "playbook.md#metadata",
     Field("name", Text(), "The name of the playbook, for readers.", required=True, label="metadata.name"),
     Field(
         "path",
@@ -45,6 +47,20 @@ METADATA: Final = Block(
         "Its path in the catalog, words separated by `/`; a leading `/` is ignored. Other playbooks call it by this path.",
         required=True,
         label="metadata.path",
+    ),
+    Field(
+        "description",
+        Anything("text"),
+        "What the playbook does, for readers, and for models that choose between tools.",
+        link="playbook.md#metadata",
+    ),
+    Field(
+        "mcp_tool",
+        Text(MCP_TOOL),
+        "The name under which `noetl mcp` offers the playbook as a tool.",
+        otherwise="it is no tool",
+        link="playbook.md#metadata",
+        label="metadata.mcp_tool",
     ),
     open=True,
 )

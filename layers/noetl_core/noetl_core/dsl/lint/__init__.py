@@ -5,7 +5,7 @@ the playbook. `graph` has the algorithms, `guards` decides about conditions with
 with the facts known about them, `context` is shared by the rules, `ignore` reads the comments of authors. The rules are in
 `reach`,
 `tokens`, `admission`, `pipelines`, `rules`, `shared_limits`, `names` (with `results`, `unused`, and `typed` over the `shapes` of
-values), `programs`, `urls`, `sql` (with `sql_text`), `children`, `keychain` and `secrets`.
+values), `programs`, `urls`, `sql` (with `sql_text`), `foreign`, `children`, `keychain` and `secrets`.
 
 Every code has a page, docs/language/lint/<code>.md, whose examples are its tests. A rule reports nothing when it
 is in doubt. Errors (E1xx to E3xx) are found in `dsl.parse` and the modules it uses.
@@ -16,8 +16,9 @@ from __future__ import annotations
 from contextlib import suppress
 
 from noetl_core.dsl.lint.admission import admissions
-from noetl_core.dsl.lint.children import Called, children
+from noetl_core.dsl.lint.children import Called, children, trigger_payloads
 from noetl_core.dsl.lint.context import Lint
+from noetl_core.dsl.lint.foreign import foreign
 from noetl_core.dsl.lint.graph import OverBudget
 from noetl_core.dsl.lint.guards import Guards
 from noetl_core.dsl.lint.ignore import without_ignored
@@ -57,6 +58,8 @@ def lint(r: Reader, playbook: Playbook, called: Called | None = None) -> None:
     programs(context)
     urls(context)
     statements(context)
+    trigger_payloads(context)
+    foreign(context)
     if called is not None:
         children(context, called)
     secrets(context)

@@ -31,6 +31,14 @@ def children(lint: Lint, called: Called) -> None:
             _payload(lint, task, payload, child)
 
 
+def trigger_payloads(lint: Lint) -> None:
+    """W532 for keys of the payload of a trigger that the workload does not declare."""
+    for trigger in lint.playbook.executor.triggers:
+        payload = lint.at(trigger.path).get("payload")
+        if trigger.version is None and payload is not None and isinstance(payload.value, dict):
+            _unknown(lint, payload, lint.playbook, "the workload")
+
+
 def child_of(path: Any, version: Any, called: Called) -> Playbook | None:
     """Return the playbook that a task calls by a path and a version that are not templates; None where it is not known."""
     if not isinstance(path, str) or is_template(path) or is_template(version):
@@ -42,17 +50,26 @@ def child_of(path: Any, version: Any, called: Called) -> Playbook | None:
         return None
 
 
+def _unknown(lint: Lint, payload: Node, playbook: Playbook, name: str) -> None:
+    """Report the keys of a payload that the workload does not declare."""
+    known = frozenset(playbook.workload) | frozenset((playbook.inputs or {}).get("properties") or {})
+    for key in payload.value if playbook.workload else ():
+        if key not in known | GIVEN_BY_TRIGGERS:
+            hint = suggest(key, known) or f"its workload has {', '.join(sorted(playbook.workload))}"
+            lint.report("W532", (payload, key), f"{name} has no input {key}", hint)
+
+
 def _payload(lint: Lint, task: Node, payload: Node | None, child: Playbook) -> None:
     schema: Mapping[str, Any] = child.inputs or {}
     properties: Mapping[str, Any] = schema.get("properties") or {}
     known = frozenset(child.workload) | frozenset(properties) | GIVEN_BY_TRIGGERS
     given: Mapping[str, Node] = payload.value if payload is not None else {}
+    if payload is not None:
+        _unknown(lint, payload, child, child.path)
     for key, value in given.items():
         if key not in known:
-            if child.workload and payload is not None:
-                hint = suggest(key, known - GIVEN_BY_TRIGGERS) or f"its workload has {', '.join(sorted(child.workload))}"
-                lint.report("W532", (payload, key), f"{child.path} has no input {key}", hint)
-        elif key in properties and not referenced(plain := value.plain()) and not is_template(plain):
+            continue
+        if key in properties and not referenced(plain := value.plain()) and not is_template(plain):
             for problem in problems(plain, properties[key], key)[:1]:
                 lint.report("W532", value, f"{child.path} refuses this payload: {problem}", "its x-schema says what it takes")
     for key in schema.get("required") or ():

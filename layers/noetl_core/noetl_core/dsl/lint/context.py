@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from noetl_core.dsl.lint.guards import Guards
@@ -59,10 +60,15 @@ class Lint:
     def report(self, code: str, where: Node | tuple[Node, str], message: str, hint: str = "") -> None:
         self.r.report(code, where, message, hint)
 
-    def report_read(self, code: str, node: Node, read: Read, message: str, hint: str) -> None:
-        """Report a finding at the place in a template where a name is read."""
+    def report_read(self, code: str, node: Node, read: Read, message: str, hint: str, name: str = "") -> None:
+        """Report a finding at the place in a template where a name is read. A template that the dialect has rewritten stands
+        otherwise in the file: there the field `name` is searched in its line."""
         if node.rewritten:
-            self.report(code, node, message, hint)
+            end = self.r.loaded.text.find("\n", node.start)
+            line = self.r.loaded.text[node.start : end if end >= 0 else None]
+            found = re.search(rf"(?<=\.){re.escape(name)}\b", line) if name else None
+            at = (node.line, node.col) if found is None else (node.line, node.col + found.start())
+            self.r.report_at(code, at, node.path, message, hint)
         else:
             self.r.report_at(code, self.r.loaded.position(node, read.line, read.column), node.path, message, hint)
 

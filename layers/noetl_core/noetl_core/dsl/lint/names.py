@@ -41,6 +41,9 @@ ENVIRONMENT: Final = words("env environ secrets secret")
 EVENT_ATTRIBUTES: Final = words("name status result error loop step run_id")
 OUTPUT: Final = words("status data result error")
 TRIGGER_FIELDS: Final = words("kind name id scheduled_at previous_at event")
+ERROR_ATTRIBUTES: Final = words("kind message retryable code details")
+_WORDS: Final = {"null": "none", "nil": "none", "undefined": "is defined"}
+"""Words of other languages, with what to write here."""
 ITER_ALWAYS: Final = words("index parent")
 
 
@@ -82,8 +85,17 @@ class Names:
 
 def names(lint: Lint, called: Called | None = None) -> None:
     """Report W515 for every name that nothing binds, and W516 for every workload key that nothing reads."""
-    playbook = lint.playbook
-    compiled = lint.r.compiled
+    bound = bound_names(lint, called)
+    for place, scope in places(bound):
+        _check(bound, place, scope)
+    for scalar in default_scalars(lint.root):
+        _check_scalar(bound, scalar, Scope(READABLE, "workload", frozenset()))
+    unused(lint, bound.workload, bound.suggest)
+
+
+def bound_names(lint: Lint, called: Called | None = None) -> Names:
+    """Return the names that a valid playbook binds, with the shapes of their values."""
+    playbook, compiled = lint.playbook, lint.r.compiled
     shapes = Shapes(
         lint,
         lambda text, env: shape_of(compiled[text], env) if text in compiled else None,
@@ -104,19 +116,20 @@ def names(lint: Lint, called: Called | None = None) -> None:
     for step in playbook.steps:
         for arc in step.router.arcs if step.router is not None else ():
             bound.arc_args.setdefault(arc.step, set()).update(arc.args)
-    inside: set[Scope] = set()
-    for step, node in zip(playbook.steps, lint.step_nodes(), strict=True):
+    return bound
+
+
+def places(bound: Names) -> Iterator[tuple[Node, Scope]]:
+    """Yield every part of the playbook whose templates are evaluated, with its scope."""
+    lint, inside = bound.lint, set[Scope]()
+    for step, node in zip(lint.playbook.steps, lint.step_nodes(), strict=True):
         for place, scope in _places(bound, step, node):
-            _check(bound, place, scope)
+            yield place, scope
             if scope.where == "a task":
                 inside.add(scope)
-    for place, scope in _shared_places(bound, inside):
-        _check(bound, place, scope)
-    if (credentials := lint.root.get("keychain")) is not None:
-        _check(bound, credentials, Scope(KEYCHAIN, "the keychain", frozenset()))
-    for scalar in default_scalars(lint.root):
-        _check_scalar(bound, scalar, Scope(READABLE, "workload", frozenset()))
-    unused(lint, bound.workload, bound.suggest)
+    yield from _shared_places(bound, inside)
+    if (entries := lint.root.get("keychain")) is not None:
+        yield entries, Scope(KEYCHAIN, "the keychain", frozenset())
 
 
 def _heads(*keys: str) -> frozenset[str]:
@@ -293,7 +306,7 @@ def _check_scalar(bound: Names, scalar: Node, scope: Scope) -> None:
     if not reported and scalar.value in lint.r.compiled:
         env = bound.shapes.roots if scope.env is None else scope.env
         for miss in misspelt(lint.r.compiled[scalar.value], env, bound.close):
-            lint.report_read("W515", scalar, miss.read, miss.message, miss.hint)
+            lint.report_read("W515", scalar, miss.read, miss.message, miss.hint, miss.name)
 
 
 def _judge(bound: Names, scope: Scope, path: tuple[str, ...]) -> tuple[str, str] | None:
@@ -318,6 +331,11 @@ def _judge(bound: Names, scope: Scope, path: tuple[str, ...]) -> tuple[str, str]
         return f'nothing binds "{root}" in {scope.where}', NO_ENVIRONMENT
     if root in WORKER or root in ("outcome", "event"):
         return f"{root} means nothing in {scope.where}", _elsewhere(root)
+    if root in _WORDS:
+        return f'nothing binds "{root}" in {scope.where}', f"write {_WORDS[root]}"
+    if root == "error" and path[1:2] and path[1] in ERROR_ATTRIBUTES and scope.roots & {"outcome", "event"}:
+        owner = "outcome" if "outcome" in scope.roots else "event"
+        return f'nothing binds "error" in {scope.where}', f"write {owner}.{'.'.join(path)}"
     near = bound.suggest(root, _binding(bound, scope) | scope.roots | scope.tasks)
     if not near and not bound.declares_inputs:
         return None
@@ -362,6 +380,8 @@ def _below(bound: Names, scope: Scope, path: tuple[str, ...]) -> tuple[str, str]
         return f"event has no {name}", suggest(name, EVENT_ATTRIBUTES) or it_has(EVENT_ATTRIBUTES)
     if known is None or name in known:
         return None
+    if f"{root}.{name}" in known:
+        return f"nothing binds {root}.{name}", f"set_{root} names the key alone: {name}, not {root}.{name}"
     return f"nothing binds {root}.{name}", bound.suggest(name, known) or hint
 
 

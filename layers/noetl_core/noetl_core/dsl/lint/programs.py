@@ -13,7 +13,7 @@ from noetl_core import python_code
 from noetl_core.dsl.fields.kind import words
 from noetl_core.dsl.lint.context import Lint, task_nodes
 from noetl_core.dsl.model import Step
-from noetl_core.dsl.reading.diagnostics import suggest
+from noetl_core.dsl.reading.diagnostics import close, suggest
 from noetl_core.dsl.reading.load import Node
 from noetl_core.dsl.reading.positions import place_in_code
 from noetl_core.expr import is_template
@@ -128,7 +128,7 @@ def _check(lint: Lint, task: Node, code: Node, given: set[str], *, own: bool) ->
             message = f"code reads {name}, which is not a variable there"
             lint.r.report_at("W524", place_in_code(lint.r.loaded, code, line, column), code.path, message, hint)
         elif own and not _may_have(name, read):
-            near = suggest(name, known | SEEN | _BUILT_IN)
+            near = f"import {name}" if name in sys.stdlib_module_names else suggest(name, known | SEEN | _BUILT_IN)
             message = f"code reads {name}, which it neither has as an argument nor defines"
             hint = near or f"give it as an argument: args: {{ {name}: ... }}"
             lint.r.report_at("W526", place_in_code(lint.r.loaded, code, line, column), code.path, message, hint)
@@ -159,6 +159,12 @@ def _arguments(lint: Lint, task: Node, code: Node, known: set[str]) -> None:
     name = "main" if entry is None else entry.value
     if "def " not in code.value or not isinstance(name, str):
         return
+    uncalled = python_code.uncalled(code.value) if entry is None else None
+    if uncalled is not None:
+        defined, line, column = uncalled
+        message = f"code only defines {defined}, which nothing calls"
+        hint = "call it main, or return its result"
+        lint.r.report_at("W526", place_in_code(lint.r.loaded, code, line, column), code.path, message, hint)
     for parameter, (line, column) in python_code.arguments_of(code.value, name).items():
         if parameter not in known | SEEN:
             hint = suggest(parameter, known) or f"give it: args: {{ {parameter}: ... }}, or a default"
@@ -195,7 +201,9 @@ def _importable(module: str) -> bool:
 
 def _no_module(name: str) -> tuple[str, str]:
     """Return message and hint."""
-    return f"code imports {name}, which the playbook does not require", f'executor.spec.python: {{ requirements: ["{name}"] }}'
+    near = close(name, sys.stdlib_module_names)
+    hint = f'did you mean "{near}"?' if near else f'executor.spec.python: {{ requirements: ["{name}"] }}'
+    return f"code imports {name}, which the playbook does not require", hint
 
 
 def _is_meant(code: str, at: int) -> bool:

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from jinja2 import nodes
+
 from noetl_core.dsl.fields.kind import words
 from noetl_core.dsl.kinds import KINDS
 from noetl_core.dsl.lint.context import Lint
-from noetl_core.dsl.lint.guards import UNDEFINED, UNKNOWN, Facts
+from noetl_core.dsl.lint.guards import UNDEFINED, UNKNOWN, Facts, path_of
 from noetl_core.dsl.lint.pipelines import ERROR, OK
 from noetl_core.dsl.model import Task, TaskPolicy
 
@@ -64,6 +66,8 @@ _FREE: Final = words("playbook callback workbook")
 """Kinds of tasks whose errors may have kinds that other systems chose."""
 
 
+STATUSES: Final = (("outcome", "http", "status"), ("outcome", "result", "status"))
+"""Paths that are numbers."""
 _HINT: Final = "outcome.status is ok or error; outcome.error is there after an error only, and its kinds are listed in results.md"
 
 
@@ -81,6 +85,7 @@ def policies(lint: Lint) -> None:
         own = place[: len(task.path)] == task.path
         _unmatched(lint, task, policy, _owner(lint, task, place, own=own), own=own)
         _dead(lint, task, policy)
+        _numbers(lint, task, policy)
 
 
 def _tasks(lint: Lint) -> Iterator[Task]:
@@ -110,6 +115,19 @@ def _unmatched(lint: Lint, task: Task, policy: TaskPolicy, owner: str, *, own: b
             place = lint.at(policy.rules[0].path[:-2])
             lint.report("W402", (place, "rules"), message, "add an else rule, or on_unmatched: fail")
             return
+
+
+def _numbers(lint: Lint, task: Task, policy: TaskPolicy) -> None:
+    """W525 for the status of a response that is compared with text."""
+    for rule in policy.rules:
+        compiled = lint.r.compiled.get(rule.when) if isinstance(rule.when, str) else None
+        for compared in compiled.template.find_all(nodes.Compare) if compiled is not None and task.kind == "http" else ():
+            one = compared.ops[0].expr
+            if path_of(compared.expr) in STATUSES and isinstance(one, nodes.Const) and isinstance(one.value, str):
+                message = (
+                    f"this condition compares a number with text: {'.'.join(path_of(compared.expr) or ())} with '{one.value}'"
+                )
+                lint.report("W525", lint.at(rule.path, "when"), message, f"write {one.value} without quotes")
 
 
 def _dead(lint: Lint, task: Task, policy: TaskPolicy) -> None:

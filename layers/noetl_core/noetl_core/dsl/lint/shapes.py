@@ -158,13 +158,16 @@ class Shapes:
         self._value_of, self._within_each_other = evaluate, 0
         self._known: dict[object, Shape | None] = {}
         steps = {step.name: self._of(("step", step.name), partial(self._step, step)) for step in self._playbook.steps}
-        self._written = frozenset(name for name, *_ in self._writes())
+        self._writers: dict[str, list[tuple[Any, Callable[[], Env] | None]]] = {}
+        for name, value, env in self._writes():
+            self._writers.setdefault(name, []).append((value, env))
+        self._reduced = frozenset(key for step in self._playbook.steps if step.loop for key in (*step.set_ctx, *_ctx_of(step)))
         self._tasks = {task.path: task for step in self._playbook.steps for task in (*step.tasks, *step.compensate)}
         self.roots: Env = _Bare(
             {
                 "workload": self._of("workload", self._workload),
                 "steps": once(lambda: Shape({name: self._of_step(one) for name, one in steps.items()})),
-                "ctx": once(lambda: Shape({name: self._of(("ctx", name), partial(self._ctx, name)) for name in self._written})),
+                "ctx": once(lambda: Shape({name: self._of(("ctx", name), partial(self._ctx, name)) for name in self._writers})),
             }
         )
         """The names that all templates read."""
@@ -292,10 +295,8 @@ class Shapes:
 
     def _ctx(self, name: str) -> Shape | None:
         """Return the shape of a value of ctx, if every write of it has one. Loops may reduce their writes."""
-        if any(step.loop is not None and name in {*step.set_ctx, *_ctx_of(step)} for step in self._playbook.steps):
-            return None
-        every = [None if env is None else self._read(value, env) for written, value, env in self._writes() if written == name]
-        return joined(every)
+        writes = () if name in self._reduced else self._writers[name]
+        return joined([None if env is None else self._read(value, env) for value, env in writes])
 
     def _of_step(self, result: Lazy) -> Lazy:
         return once(lambda: Shape({"result": result}))

@@ -34,15 +34,18 @@ _BY_ATTRIBUTE: Final[Mapping[str, int]] = {
     "max": -1,
 }
 """Filters that read an attribute of the elements, and the place of its name among the arguments; -1: only by name."""
+OF_LISTS: Final = frozenset({"data", "results", "stats"})
+"""Names that the list of a loop's results has."""
 _MAY_MISS: Final = frozenset({"default", "d"})
 _ASKS: Final = frozenset({"defined", "undefined", "none"})
 
 
 @frozen
 class Misspelt:
-    """A read of a field that the value does not have: the place of its name in the template, a message and a hint."""
+    """A read of a field that the value does not have: its place in the template, its name, a message and a hint."""
 
     read: Read
+    name: str
     message: str
     hint: str
 
@@ -128,6 +131,11 @@ class Evaluation:
         self, node: nodes.Getattr | nodes.Getitem, name: str, bound: Mapping[str, Shape | None], soft: bool
     ) -> Shape | None:
         base = self.value(node.node, bound, soft)
+        if base is not None and base.fields is None and name not in METHODS | OF_LISTS:
+            element = base.each()
+            if element is not None and element.has(name):
+                message = f"{_text(node.node)} is a list, which has no {name}"
+                self._report(node.node, soft, name, message, f"an element has it: [0].{name}")
         if base is None or base.fields is None:
             return None
         if name in METHODS and name not in base.fields:
@@ -140,6 +148,14 @@ class Evaluation:
         if soft or self._near is None or base.fields is None:
             return
         known = views.names(frozenset(base.fields)) - ALWAYS
+        near = self._near(name, known)
+        if base.closed or near:
+            hint = f'did you mean "{near}"?' if near else it_has(known)
+            self._report(node, soft, name, f"{_text(node)} has no {name}", hint)
+
+    def _report(self, node: nodes.Node, soft: bool, name: str, message: str, hint: str) -> None:
+        if soft or self._near is None:
+            return
         root = node
         while isinstance(root, nodes.Getattr | nodes.Getitem | nodes.Filter):
             if root.node is None:
@@ -150,12 +166,9 @@ class Evaluation:
             return
         if not isinstance(root, nodes.Name) or text in NAMESPACES:
             return
-        near = self._near(name, known)
-        if not (base.closed or near):
-            return
         line = root.lineno
         read = Read((root.name,), int(line), line.column if isinstance(line, Line) else 1)
-        self.found.append(Misspelt(read, f"{text} has no {name}", f'did you mean "{near}"?' if near else it_has(known)))
+        self.found.append(Misspelt(read, name, message, hint))
 
     def _filtered(self, node: nodes.Filter, bound: Mapping[str, Shape | None], soft: bool) -> Shape | None:
         soft = soft or node.name in _MAY_MISS

@@ -1,4 +1,4 @@
-"""Literal URLs of `http` tasks that cannot be asked (W528)."""
+"""Literal URLs of `http` and `s3` tasks that cannot be asked (W528)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ _FIXED: Final = re.compile(r"[^{]*")
 
 
 def urls(lint: Lint) -> None:
-    """Report W528 for every literal beginning of a URL that is not `http://` or `https://` with a host."""
+    """Report W528 for every literal beginning of a URL that is not `http://` or `https://` with a host, and for every literal
+    address in S3 without `s3://`, or without a key where the action needs one."""
     for task in lint.kinds("http"):
         for key in ("url", "endpoint"):
             url = task.get(key)
@@ -21,6 +22,16 @@ def urls(lint: Lint) -> None:
                 wrong = _wrong(url.value)
                 if wrong is not None:
                     lint.report("W528", url, *wrong)
+
+    for task in lint.kinds("s3"):
+        uri, action = task.get("uri"), task.get("action")
+        if uri is None or not isinstance(uri.value, str) or "{{" in uri.value or "{%" in uri.value:
+            continue
+        scheme, sign, rest = uri.value.partition("://")
+        if not sign:
+            lint.report("W528", uri, f'uri "{uri.value[:60]}" has no scheme', f"s3://{uri.value[:60].lstrip('/')}")
+        elif scheme == "s3" and not rest.partition("/")[2] and (action is None or action.value != "list"):
+            lint.report("W528", uri, "this address names no object", f"{uri.value[:60].rstrip('/')}/key")
 
 
 def _wrong(url: str) -> tuple[str, str] | None:

@@ -104,6 +104,7 @@ CODES: Final[dict[str, str]] = {
     "W531": "a template in SQL",
     "W532": "a payload that the called playbook does not take",
     "W533": "a part of a response that is read in two ways",
+    "W534": "syntax of another language",
 }
 """Every code with its subject."""
 
@@ -206,6 +207,7 @@ _SAID_ELSEWHERE: dict[str, tuple[str, ...]] = {
     "credential": ("auth",),
     "credentials": ("auth",),
     "download": ("get",),
+    "for_each": ("loop",),
     "foreach": ("loop",),
     "insert": ("append",),
     "merge": ("upsert",),
@@ -220,8 +222,10 @@ _SAID_ELSEWHERE: dict[str, tuple[str, ...]] = {
     "querystring": ("params",),
     "read": ("get",),
     "remove": ("delete",),
+    "retries": ("attempts",),
     "save": ("put",),
     "set": ("put",),
+    "topic": ("queue",),
     "truncate": ("replace",),
     "type": ("kind",),
     "update": ("put",),
@@ -231,6 +235,8 @@ _SAID_ELSEWHERE: dict[str, tuple[str, ...]] = {
 """Names in other tools and languages -> their names here; the first that is known at the word's place is suggested."""
 
 
+_ORDER = frozenset({"after", "depends_on", "depends", "needs", "requires"})
+"""Keys with which other systems order steps."""
 _OF_TASKS = frozenset({"kind", "url", "method", "headers", "code", "command", "query", "script", "auth", "credential", "action"})
 """Keys of tasks that are written beside `tool`."""
 
@@ -244,6 +250,8 @@ def suggest_word(word: str, known: Iterable[str]) -> str:
             if word != "kind"
             else "it belongs to the task: tool: { kind: ... }"
         )
+    if word in _ORDER and "next" in words:
+        return "order is written in the step before: next: { arcs: [{ step: ... }] }"
     meant = next((name for name in _SAID_ELSEWHERE.get(word, ()) if name in words), None)
     return f'did you mean "{meant}"?' if meant else suggest(word, words)
 

@@ -7,7 +7,7 @@ so neither nesting nor aliases can exhaust the stack or the memory.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import field
 from typing import Any, Final, Literal
 
@@ -72,6 +72,13 @@ class Node:
     def get(self, key: str) -> Node | None:
         """Return an entry of a mapping; None if there is none, or if this is not a mapping."""
         return self.value.get(key) if isinstance(self.value, dict) else None
+
+    def at(self, path: Iterable[str]) -> Node:
+        """Return what a path of keys leads to, as far as it exists."""
+        node = self
+        for key in path:
+            node = node.get(key) or node
+        return node
 
     def key_at(self, key: str) -> tuple[int, int]:
         """Return where `key` is written, or the position of the mapping when the key was merged in."""

@@ -147,7 +147,8 @@ def _tool(r: Reader, node: Node | None, scope: TaskScope) -> tuple[Task, ...]:
         if not node.value:
             r.report("E112", node, f'tool of step "{scope.step}" is an empty list', "leave it out, or add a task")
         return pipeline(r, node, scope)
-    r.report("E112", node, f'tool of step "{scope.step}" must be a list of tasks or one tool, not {r.word(node)}')
+    key = "tool" if "tool" in node.path else "compensate"
+    r.report("E112", node, f'{key} of step "{scope.step}" must be a list of tasks or one tool, not {r.word(node)}')
     return ()
 
 
@@ -181,6 +182,9 @@ def _join(r: Reader, node: Node | None, what: str) -> Join | None:
             r.missing(node, "count", f"join of {what} has no count", "join: all, any or {count: n}")
             return None
         return Join("count", given.get("count") or 1)
+    if type(node.value) is int:
+        r.report("E113", node, f"join of {what} cannot be a number", f"join: {{ count: {node.value} }}")
+        return None
     mode = r.choice(node, ("all", "any"), f"join of {what}")
     return None if mode is None else Join(mode)
 

@@ -275,7 +275,7 @@ def _check_action(r: Reader, node: Node, known: KindSpec, entries: Mapping[str, 
         return
     given = {known.aliases.get(k, k): k for k in entries}
     for group in action.needs:
-        if not group & given.keys():
+        if not group & given.keys() and not any(group <= other for other in known.required):
             wanted = sorted(group)
             r.missing(node, wanted[0], f"{what} has no {' or '.join(wanted)}, which {word} needs", f"add {wanted[0]}")
     for name in sorted(known.of_actions & given.keys() - action.inputs):

@@ -4,13 +4,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
+from noetl_core.dsl.fields.kind import words
 from noetl_core.dsl.fields.kinds.data import SOURCE, SOURCES, TARGET, TARGETS
 from noetl_core.dsl.fields.types import Block
 from noetl_core.dsl.reading.diagnostics import suggest_word
 from noetl_core.dsl.reading.load import Node
 from noetl_core.dsl.reading.reader import Reader
 from noetl_core.expr import is_template
+
+_NEEDED: Final[Mapping[str, frozenset[str]]] = {
+    "rows": words("rows"),
+    "postgres": words("query table"),
+    "duckdb": words("command table"),
+    "http": words("url"),
+    "s3": words("uri"),
+    "snowflake": words("query table"),
+}
+"""The inputs of a source or a target, of which it needs at least one."""
 
 
 def check_transfer(r: Reader, node: Node, entries: Mapping[str, Node], what: str, *, extensions: bool) -> None:
@@ -47,6 +59,10 @@ def _check_side(
             r.report("E118", kind or node, f"{word!r:.60} is not a kind of {name} ({what})", hint)
         return
     takes = kinds[word] | {"kind"}
+    needed = _NEEDED[word] & kinds[word]
+    if not needed & node.value.keys() and node.value.keys() <= takes:
+        names = sorted(needed)
+        r.missing(node, names[0], f"{name} of {what} has no {' or '.join(names)}", f"add {names[0]}")
     for key in node.value:
         if key in side.keys - takes:
             message = f"{name} of {what} has {key}, which means nothing to kind {word}"

@@ -116,14 +116,14 @@ class Keychain(Strict, Mapping[str, Any]):
         try:
             return resolve(entry)
         except NotFound as missing:
-            raise NoCredential(f"{_label(entry)}: {missing}") from None
+            raise NoCredential(f"{label(entry)}: {missing}") from None
         except Forbidden as refused:
-            raise CredentialRefused(f"{_label(entry)}: {refused}") from None
+            raise CredentialRefused(f"{label(entry)}: {refused}") from None
         except BadInput as wrong:
             said = str(wrong)
-            raise CredentialFailed(said if _label(entry) in said else f"{_label(entry)}: {said}", "schema") from None
+            raise CredentialFailed(said if label(entry) in said else f"{label(entry)}: {said}", "schema") from None
         except TokenRefused as unobtained:
-            raise CredentialFailed(f"{_label(entry)}: {unobtained.error.message}", _kind(unobtained)) from None
+            raise CredentialFailed(f"{label(entry)}: {unobtained.error.message}", _kind(unobtained)) from None
 
     def _credential(self, entry: KeychainEntry) -> Mapping[str, Any]:
         """Return an entry in the form of a stored credential, `{type, data}`."""
@@ -135,7 +135,7 @@ class Keychain(Strict, Mapping[str, Any]):
         grant = self._grant_fields(entry, options)
         if grant is None:
             return {"type": "bearer", "data": self._token_of(entry, options)}
-        grant_of(grant, _label(entry), "local")  # reports mistakes here, where the entry is named
+        grant_of(grant, label(entry), "local")  # reports mistakes here, where the entry is named
         return {"type": "oauth2", "data": grant}
 
     def _fields(self, entry: KeychainEntry) -> Mapping[str, Any]:
@@ -158,7 +158,7 @@ class Keychain(Strict, Mapping[str, Any]):
         assert self._secrets is not None
         name = options.get("credential", entry.name)
         if not isinstance(name, str) or not name:
-            raise BadInput(f"`credential` of {_label(entry)} must be the name of a stored credential")
+            raise BadInput(f"`credential` of {label(entry)} must be the name of a stored credential")
         return self._secrets.get(name)
 
     def _secret(self, entry: KeychainEntry, options: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -171,7 +171,7 @@ class Keychain(Strict, Mapping[str, Any]):
         if field is None:
             return fields
         if field not in fields:
-            raise BadInput(f"{_label(entry)}: its secret has no field {str(field)[:80]!r}: it has {', '.join(sorted(fields))}")
+            raise BadInput(f"{label(entry)}: its secret has no field {str(field)[:80]!r}: it has {', '.join(sorted(fields))}")
         return {str(field): fields[field], "value": fields[field]}
 
     def _grant_fields(self, entry: KeychainEntry, options: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -198,7 +198,7 @@ class Keychain(Strict, Mapping[str, Any]):
         fields = {"token": options["token"]} if "token" in options else dict(flat(self._stored(entry, options)))
         token = fields.get("token") or fields.get("access_token")
         if not token:
-            raise BadInput(f"{_label(entry)}: its credential has no field `token`: it has {', '.join(sorted(fields))}")
+            raise BadInput(f"{label(entry)}: its credential has no field `token`: it has {', '.join(sorted(fields))}")
         return {**fields, "token": token, "access_token": token}
 
     def _token(self, entry: KeychainEntry, options: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -206,9 +206,9 @@ class Keychain(Strict, Mapping[str, Any]):
         fields = self._grant_fields(entry, options)
         if fields is None:
             return self._token_of(entry, options)
-        grant: Grant = grant_of(fields, _label(entry), "local")
+        grant: Grant = grant_of(fields, label(entry), "local")
         if self._tokens is None:
-            raise BadInput(f"{_label(entry)}: this worker requests no tokens")
+            raise BadInput(f"{label(entry)}: this worker requests no tokens")
         try:
             token = self._tokens.wait(grant)
         except TokenRefused as refused:
@@ -240,13 +240,14 @@ class _EarlierEntries(Strict, Mapping[str, Any]):
         return len(self._above)
 
 
-def _label(entry: KeychainEntry) -> str:
+def label(entry: KeychainEntry) -> str:
+    """Return the name of an entry in messages, with which the error of a missing credential begins."""
     return f'keychain entry "{entry.name}"'
 
 
 def _mapping(entry: KeychainEntry, value: Any) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise BadInput(f"{_label(entry)} must be a mapping of names to values, not {type(value).__name__}")
+        raise BadInput(f"{label(entry)} must be a mapping of names to values, not {type(value).__name__}")
     return value
 
 

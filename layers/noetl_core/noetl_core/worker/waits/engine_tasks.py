@@ -178,7 +178,8 @@ def outcome_of(wait: Wait, mail: Mail, resolve: Callable[[Any], Any]) -> Outcome
     said = str(error.get("kind"))
     kind: Any = "cancelled" if data["status"] == "cancelled" else said if said in ERROR_KINDS else "unknown"
     message = f"playbook {wait['path']} {data['status']}: {error.get('message', 'no reason given')}"
-    return Outcome.failed(kind, message, retryable=bool(error.get("retryable", False)), details={"execution_id": wait["child"]})
+    retryable, details = bool(error.get("retryable", False)), {"execution_id": wait["child"]}
+    return Outcome.failed(kind, message, retryable=retryable, code=error.get("code"), details=details)
 
 
 def _part_of(result: Any, wait: Wait, resolve: Callable[[Any], Any]) -> Outcome:

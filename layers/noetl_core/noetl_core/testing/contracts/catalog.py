@@ -21,7 +21,7 @@ from noetl_core.ports import (
     PlaybookCatalog,
     PlaybookVersion,
 )
-from tests.contract.clocks import SECOND, START, FakeClock
+from noetl_core.testing.contracts.clocks import SECOND, START, FakeClock
 
 TEXT = "apiVersion: noetl.io/v2\nkind: Playbook # größer\n"
 

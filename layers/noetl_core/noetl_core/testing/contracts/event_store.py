@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 
 from noetl_core.engine.records import Commit, Event, LoopProgress, Snapshot, StreamId, Tally
 from noetl_core.ports import Conflict, CorruptLog, EventStore, NewerLog
-from tests.contract.clocks import SECOND, START, FakeClock
+from noetl_core.testing.contracts.clocks import SECOND, START, FakeClock
 
 CONTROL = StreamId("4242")
 RUN = StreamId("4242", "r0123456789abcdef01234567")
@@ -145,8 +146,6 @@ class EventStoreContract:
     @pytest.fixture
     def large(self) -> str:
         """A megabyte that does not compress well."""
-        import random
-
         return random.Random(7).randbytes(512 * 1024).hex()
 
     def test_many_commits_over_many_pages(self, store: EventStore) -> None:

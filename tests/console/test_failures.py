@@ -1,0 +1,66 @@
+"""The first screen of an execution that failed shows the cause, without a click. `NOETL_SCREENSHOTS=docs/console` takes the pictures
+of docs/console.md again."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from playwright.sync_api import expect
+
+from noetl_core.control.admit import register
+from tests.console.browser import Watched
+from tests.console.failures import CHILD, FAILURES, Failure
+from tests.console.stored import Stored
+
+PAGE = Path(__file__).parents[2] / "docs/console.md"
+
+
+class Refuses(BaseHTTPRequestHandler):
+    """`/secret` wants another token; everything else is under maintenance."""
+
+    def do_GET(self) -> None:
+        status, body = (401, b'{"error": "token expired"}') if self.path == "/secret" else (503, b'{"error": "until 18:00"}')
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Print nothing."""
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Refuses) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_port
+        server.shutdown()
+
+
+@pytest.mark.one_in(5)
+@pytest.mark.parametrize("failure", FAILURES, ids=lambda failure: failure.name)
+def test_the_first_screen_shows_the_cause(failure: Failure, port: int, hands: Watched, acted_on: Stored, tmp_path: Path) -> None:
+    register(acted_on.wiring.control, CHILD)
+    execution = acted_on.start(failure.source.replace("{port}", str(port)))
+    acted_on.wiring.run(execution, timeout_s=20)  # one waits for its child
+    hands.page.set_viewport_size({"width": 1000, "height": 530})
+    hands.open(f"executions/{execution}", ".overview")
+    cause = hands.page.locator(".overview > *", has_text=re.compile(re.escape(failure.cause))).first
+    expect(cause).to_be_in_viewport()
+    hands.page.wait_for_load_state("networkidle")
+    folder = Path(os.environ.get("NOETL_SCREENSHOTS", tmp_path)) / "failures"
+    folder.mkdir(parents=True, exist_ok=True)
+    hands.page.locator(".overview").screenshot(path=folder / f"{failure.name}.png")
+
+
+def test_the_page_shows_each() -> None:
+    shown = re.findall(r"!\[[^]]+\]\(console/failures/([\w-]+)\.png\)", PAGE.read_text())
+    assert shown == [failure.name for failure in FAILURES]
+    assert {f.stem for f in (PAGE.parent / "console/failures").iterdir()} == set(shown)
