@@ -69,7 +69,7 @@ def test_its_metadata_are_those_of_the_project(wheel: Path) -> None:
         entry_points = archive.read(f"{folder}/entry_points.txt").decode()
         assert archive.read(f"{folder}/licenses/LICENSE") == (ROOT / "LICENSE").read_bytes()
     assert (told["Name"], told["Version"], told["License-Expression"]) == ("noetl-serverless", noetl_core.__version__, "MIT")
-    assert sorted(told.get_all("Provides-Extra", [])) == ["dev", "mcp", "sql", "stack"]
+    assert sorted(told.get_all("Provides-Extra", [])) == ["dev", "lsp", "mcp", "sql", "stack"]
     assert "noetl = noetl_cli.main:main" in entry_points
 
 
