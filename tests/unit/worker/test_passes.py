@@ -268,7 +268,7 @@ def test_until_an_instant_and_until_the_past() -> None:
         {"duration": "{{ -1 }}"},
         {"duration": "{{ 'soon' }}"},
         {"duration": "{{ 'nan' }}"},
-        {"until": "never"},
+        {"until": "{{ 'never' }}"},
         {"duration": "{{ '400d' }}"},
     ],
 )
@@ -339,7 +339,7 @@ def test_a_callback_gives_what_it_was_answered_or_a_timeout() -> None:
 
 
 def test_a_schema_that_would_not_be_understood_is_refused_before_anybody_is_asked() -> None:
-    run = OneRun({"tool": {"kind": "callback", "schema": {"allOf": []}}})
+    run = OneRun({"tool": {"kind": "callback", "schema": "{{ workload.form }}"}}, workload={"form": {"allOf": []}})
     assert run.handle().kind == "done"
     assert run.last.data["error"]["kind"] == "schema"
 
