@@ -9,7 +9,7 @@ UV := $(shell command -v uv 2>/dev/null || echo $(BIN)/uv)
 # Without it every process of the suite compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup run test docs lint types contracts template unit e2e bench latency gigabyte peers idle rate scaling up down clean dist braket coverage soak scale load conformance matrix properties pairs kills fuzz nightly layer build sam-local audit
+.PHONY: setup run test docs lint types types-product contracts template unit e2e bench latency gigabyte peers idle rate scaling up down clean dist braket coverage soak scale load conformance matrix properties pairs kills fuzz nightly layer build sam-local audit
 
 setup: $(VENV)/.synced
 
@@ -33,7 +33,7 @@ down: setup
 
 # All tests, in several processes, and beside them the checks that take long.
 test: setup
-	@$(BIN)/python -m tests lint contracts types template docs
+	@$(BIN)/python -m tests lint contracts types-product template docs
 
 lint: setup
 	@$(BIN)/ruff format --check --quiet .
@@ -42,6 +42,10 @@ lint: setup
 
 types: setup
 	@$(BIN)/mypy
+
+# Without the tests, whose types take almost as long again: `make nightly` checks them
+types-product: setup
+	@$(BIN)/mypy layers/noetl_core/layer.py layers/noetl_core/noetl_core cli console/noetl_console infra/noetl_infra functions $(wildcard plugins/*/src)
 
 contracts: setup
 	@$(BIN)/lint-imports
@@ -93,8 +97,8 @@ properties: setup
 	@echo "make properties SEED=$(or $(SEED),$(NEW_SEED))"
 	@NOETL_TIMES=$(or $(TIMES),20) $(BIN)/pytest -o faulthandler_timeout=0 -n 2 -m 'hypothesis or sized' --hypothesis-seed=$(or $(SEED),$(NEW_SEED))
 
-# Costly tests, each beside a quicker one of the same promise
-nightly: setup
+# Costly tests, each beside a quicker one of the same promise, and the types of all tests
+nightly: setup types
 	@$(BIN)/pytest -o faulthandler_timeout=0 -n 2 --dist loadfile -m nightly
 
 # Any operation inside any other, at every port call, in the simulator: some twenty minutes. SEED is printed, and repeats one exploration;

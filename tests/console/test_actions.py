@@ -41,6 +41,7 @@ def test_an_execution_is_cancelled_for_a_reason(hands: Watched, acted_on: Stored
     assert acted_on.wiring.control.load(execution).cancelled_for == "not needed"
 
 
+@pytest.mark.nightly
 def test_a_signal_is_sent_and_the_execution_goes_on_to_its_end(hands: Watched, acted_on: Stored) -> None:
     """Nobody else carries it out: the console does."""
     execution = acted_on.start(WAITS)
@@ -89,6 +90,7 @@ def test_an_answer_that_does_not_fit_says_what_is_wrong(hands: Watched, acted_on
     expect(hands.page.locator(".brief")).to_contain_text("nobody may spend that")
 
 
+@pytest.mark.nightly
 def test_a_redrive_shows_what_would_run_before_it_does(hands: Watched, acted_on: Stored) -> None:
     execution = acted_on.start(ITEMS, {"count": 700})
     hands.open(f"executions/{execution}", ".actions")

@@ -20,6 +20,7 @@ def test_the_part_of_a_loop_that_is_looked_at_stays(page: Watched, looked_at: St
     expect(page.page.locator(".heat button").nth(40)).to_have_attribute("aria-current", "true")
 
 
+@pytest.mark.nightly
 def test_the_inbox_begins_with_the_first_question(page: Watched, looked_at: Stored) -> None:
     page.open("inbox", "li.card")
     page.page.get_by_label("Why").wait_for()

@@ -85,6 +85,7 @@ def test_a_row_is_chosen_by_keys(page: Watched, looked_at: Stored) -> None:
     expect(page.page.get_by_role("button", name="Act on 6 chosen…")).to_be_visible()
 
 
+@pytest.mark.nightly
 def test_labels_are_shown_filter_the_list_and_are_given_at_the_start(hands: Watched, acted_on: Stored) -> None:
     hands.open("executions", "tbody tr")
     row = hands.page.locator("tbody tr", has=hands.page.locator(f"[title='{acted_on.small}']"))

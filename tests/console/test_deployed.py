@@ -164,6 +164,7 @@ def test_the_picture_of_signing_in_can_be_taken(with_people: Deployed, chromium:
     context.close()
 
 
+@pytest.mark.nightly
 def test_a_token_that_is_pasted_lets_in_and_is_kept_nowhere(with_tokens: Deployed, tab: Page) -> None:
     good = with_tokens.let()
     tab.goto(f"{with_tokens.gateway.url}#/executions?status=waiting")

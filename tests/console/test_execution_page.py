@@ -125,6 +125,7 @@ def test_a_link_to_a_moment_and_a_step_leads_there(page: Watched, looked_at: Sto
     expect(page.page.locator(".head .chip")).to_have_text("completed")
 
 
+@pytest.mark.nightly
 def test_events_are_filtered_and_each_is_a_moment(page: Watched, looked_at: Stored) -> None:
     page.open(f"executions/{looked_at.items}/events", ".virtual .line")
     page.page.get_by_label("Name").fill("StepFailed")
@@ -167,6 +168,7 @@ def test_logs_show_what_tasks_wrote(page: Watched, looked_at: Stored) -> None:
     expect(page.page.locator(".empty")).to_contain_text("No line fits")
 
 
+@pytest.mark.nightly
 def test_a_template_is_rendered(page: Watched, looked_at: Stored) -> None:
     page.open(f"executions/{looked_at.shop}/ctx", "#template")
     page.page.get_by_role("textbox", name="Template").fill("{{ ctx.last * 100 }}")
@@ -184,6 +186,7 @@ workflow:
 )
 
 
+@pytest.mark.nightly
 def test_attempts_are_apart_and_a_parked_token_is_one(hands: Watched, acted_on: Stored) -> None:
     execution = acted_on.start(TRIES)
     hands.open(f"executions/{execution}/timeline", ".lane")

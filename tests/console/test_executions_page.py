@@ -97,6 +97,7 @@ def test_it_has_no_barriers_in_light_and_in_dark(page: Watched) -> None:
     assert barriers(page.page) == []
 
 
+@pytest.mark.nightly
 def test_warnings_are_counted_in_the_list_and_named_on_the_page(page: Watched, looked_at: Stored) -> None:
     page.open("executions", "tbody tr")
     warned = page.page.locator("tbody tr", has_text="warning").first

@@ -44,7 +44,7 @@ def port() -> Iterator[int]:
         server.shutdown()
 
 
-@pytest.mark.one_in(5)
+@pytest.mark.one_in(10)
 @pytest.mark.parametrize("failure", FAILURES, ids=lambda failure: failure.name)
 def test_the_first_screen_shows_the_cause(failure: Failure, port: int, hands: Watched, acted_on: Stored, tmp_path: Path) -> None:
     register(acted_on.wiring.control, CHILD)

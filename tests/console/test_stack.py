@@ -54,6 +54,7 @@ def test_a_playbook_is_started_followed_answered_and_looked_at(stack: Stack, chr
     api.close()
 
 
+@pytest.mark.nightly
 def test_the_pages_that_deploying_brought_to_the_bucket_show_the_api_beside_them(stack: Stack, chromium: Browser) -> None:
     """The bucket, its files and the API are the stack's; the gateway is of this process, because MiniStack has no integrations with S3."""
     Client(stack.api_url).register(SHOP)

@@ -38,6 +38,7 @@ class TestDynamoPlaybookCatalog(DynamoPlaybookCatalogContract):
     pass
 
 
+@pytest.mark.nightly  # on moto at each commit
 class TestDynamoExecutionIndex(DynamoExecutionIndexContract):
     pass
 

@@ -38,6 +38,7 @@ def test_a_task_imports_what_the_stack_was_given(stack: Stack, tmp_path: Path) -
     assert (code, "42" in said) == (0, True), said
 
 
+@pytest.mark.nightly
 def test_a_task_sees_nothing_of_the_machine_that_the_stack_runs_on(stack: Stack, tmp_path: Path) -> None:
     for module in ("numpy", "ministack", "noetl_sample"):
         code, said = on_stack(stack, tmp_path, f"import {module}")

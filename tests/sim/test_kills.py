@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.sim.kills import kill_runs
 
 
+@pytest.mark.nightly
 def test_runs_whose_processes_are_killed_end_as_if_they_were_not() -> None:
     tally = kill_runs(4, first_seed=7)
     assert sum(tally.kills.values()) >= 4

@@ -186,6 +186,7 @@ def test_a_cancel_stops_the_work_through_a_crash_at_any_point() -> None:
             assert tool.crane.lowered or not tool.crane.lifted
 
 
+@pytest.mark.nightly
 def test_a_cancel_at_any_moment_leaves_no_work_in_progress() -> None:
     steps = 0
     while True:

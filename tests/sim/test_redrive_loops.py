@@ -249,6 +249,7 @@ def test_with_the_stream_off_a_redrive_completes_by_the_sweeper_alone() -> None:
     _redriven_under(Faults(), stream_on=False)
 
 
+@pytest.mark.nightly
 @pytest.mark.sized
 @pytest.mark.parametrize("exec_", some(["local", "distributed"], 2, 1))
 def test_failed_iterations_of_a_completed_execution_run_again_by_default(exec_: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -95,6 +96,7 @@ def outcome(values: list[Any], limit: int) -> tuple[str, list[Any]]:
         local.close()
 
 
+@pytest.mark.nightly
 @given(st.lists(data, min_size=1, max_size=6))
 @examples(25)
 def test_a_run_gives_the_same_whatever_the_size_of_its_values(values: list[Any]) -> None:

@@ -138,6 +138,7 @@ def test_a_loop_with_explicit_exec_is_not_handed_over(where: str, rule: SpreadRu
     assert [("first" in d["plan"], "done" in d) for d in sliced] == ([] if where == "local" else [(False, False)])
 
 
+@pytest.mark.nightly
 @pytest.mark.sized
 def test_every_crash_point_of_the_hand_over_leads_to_the_same_end() -> None:
     whole = World(spread=AT_ONCE)

@@ -171,6 +171,7 @@ def test_what_somebody_has_fired_before_its_time_is_not_said_to_be_skipped() -> 
     assert {f.result for f in world.triggers.firings(PATH, "schedule", 0, 10)} == {"started"}
 
 
+@pytest.mark.nightly
 def test_executions_that_must_not_overlap_do_not_whatever_crashes() -> None:
     for seed in range(1, 16):
         for overlap in ("skip", "queue", "cancel"):

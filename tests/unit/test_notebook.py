@@ -62,6 +62,7 @@ def test_styles_reach_nothing_outside() -> None:
     assert all(rule.strip().startswith(".noetl ") for rule in re.findall(r"([^{}]+)\{", style))
 
 
+@pytest.mark.nightly
 def test_importing_and_running_loads_nothing_of_it() -> None:
     code = "import sys, noetl_core; noetl_core.run; print([m for m in sys.modules if 'notebook' in m or 'observe.report' in m])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

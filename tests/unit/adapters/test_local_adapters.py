@@ -60,6 +60,7 @@ def process(*arguments: object) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root, env=env)
 
 
+@pytest.mark.nightly
 def test_several_processes_share_a_file(tmp_path: Path) -> None:
     path = tmp_path / "log.sqlite"
     writers = [process(path, name, 300) for name in ("a", "b", "c")]

@@ -71,6 +71,7 @@ def test_the_summary_counts_the_whole_year(api: Any) -> None:
     assert [month["month"] for month in summary["months"]] == list(range(1, 13))
 
 
+@pytest.mark.nightly
 def test_a_faulty_page_fails_once_per_run_and_says_when_to_come_back(api: Any) -> None:
     server = import_module("server")
     faulty = {kind: next((m, p) for m in range(1, 13) for p in range(1, 13) if server.fault(m, p) == kind) for kind in (429, 503)}

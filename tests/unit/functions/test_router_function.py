@@ -253,6 +253,7 @@ def test_an_execution_that_blocks_is_left_behind_and_woken(router: ModuleType, m
     assert due() == [stuck]
 
 
+@pytest.mark.nightly
 @pytest.mark.sized
 @pytest.mark.parametrize("seed", some(range(3), 3))
 def test_executions_that_run_out_of_time_anywhere_leave_nothing_locked_and_nothing_lost(

@@ -71,6 +71,7 @@ def alive(process: int) -> bool:
     return True
 
 
+@pytest.mark.nightly
 def test_an_environment_that_does_not_start_leaves_the_others_at_work(runtime: Any, call: Any, broken: Any) -> None:
     worker, process = leased(runtime, call)
     broken.touch()

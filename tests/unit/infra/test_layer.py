@@ -66,6 +66,7 @@ def packed() -> set[str]:
     return {module_of(CORE.parent / name.removeprefix("python/")) for name in names if name.endswith(".py")}
 
 
+@pytest.mark.nightly
 def test_the_layer_holds_the_modules_that_functions_import_and_no_others() -> None:
     """The remedy for a difference: put the module on the list of layers/noetl_core/exclude.txt, or take it off there."""
     assert len(HANDLERS) == 7

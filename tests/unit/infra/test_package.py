@@ -41,6 +41,7 @@ def test_a_function_is_its_handler(name: str) -> None:
     assert names(function(f"functions/{name}/").body) == ["app.py"]
 
 
+@pytest.mark.nightly
 def test_the_thin_layer_is_the_core_with_the_bytecode_of_each_module() -> None:
     inside = set(names(layer(dependencies=False).body))
     assert "python/noetl_core/runtime/control_wiring.py" in inside
@@ -174,6 +175,7 @@ def test_tools_share_the_packages_that_the_core_layer_has(tmp_path: Path, monkey
         tools("noetl-parts==1.0")
 
 
+@pytest.mark.nightly
 def test_a_folder_of_tools_becomes_a_layer_for_another_platform() -> None:
     inside = names(tools(str(ROOT / "tests" / "conformance" / "scripted_tool"), Platform("3.12", "aarch64")).body)
     assert "python/noetl_scripted.py" in inside or any(n.startswith("python/noetl_scripted") for n in inside)

@@ -147,6 +147,7 @@ def test_a_net_made_to_cost_much_is_left_alone() -> None:
     assert work(1500) < 4 * work(500)
 
 
+@pytest.mark.nightly
 @examples(25)
 @given(playbooks())
 def test_every_valid_playbook_is_linted_without_a_stumble(playbook: Playbook) -> None:

@@ -209,6 +209,7 @@ def sorted_tasks(value: Any, place: str) -> Any:
     return [sorted_tasks(item, place) for item in value] if isinstance(value, list) else value
 
 
+@pytest.mark.nightly
 @pytest.mark.sized
 def test_playbooks_of_the_documents_and_of_the_conformance_cases_are_kept() -> None:
     pages = sorted((ROOT / "docs").rglob("*.md"))

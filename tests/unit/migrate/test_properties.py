@@ -193,6 +193,7 @@ def comments(text: str) -> list[str]:
     return sorted(re.findall(r"# (?:above \d+|beside \d+|the end)", text))
 
 
+@pytest.mark.nightly
 @examples(80)
 @given(text=LEGACY)
 def test_what_comes_out_is_valid_has_every_comment_once_and_stays_as_it_is(text: str) -> None:

@@ -160,6 +160,7 @@ def test_a_container_that_runs_too_long_is_stopped(slow: Any) -> None:
     assert [task.desired_status for task in started(slow)] == ["STOPPED"]
 
 
+@pytest.mark.nightly
 def test_in_a_loop_no_more_run_than_may(slow: Any) -> None:
     source = playbook({"kind": "container", **TASK, "poll": 1, "timeout": 120}).replace(
         "    tool:\n", "    loop: {in: [1, 2, 3], iterator: i, spec: {mode: parallel, max_in_flight: 2}}\n    tool:\n"

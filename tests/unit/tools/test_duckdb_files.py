@@ -299,6 +299,7 @@ def there(uri: str) -> Iterator[str]:
         connection.execute("DROP TABLE pilots; DROP SCHEMA other CASCADE")
 
 
+@pytest.mark.nightly
 def test_tables_and_queries_of_postgres_are_tables(run: Run, there: str) -> None:
     attach = {
         "pg": {"auth": there, "tables": ["pilots", "other.empty"], "queries": {"one": "SELECT count(*) AS n FROM pilots; "}}

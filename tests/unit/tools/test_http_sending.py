@@ -79,6 +79,7 @@ def test_a_stored_value_is_sent_as_the_value_that_it_is(send: Http, store: LazyT
     assert [body for *_, body in server.requests] == [b"text of a result", b'{"a":1}']
 
 
+@pytest.mark.nightly
 def test_a_large_stored_body_is_sent_in_constant_memory(send: Http, store: LazyTempResultStore, server: Server) -> None:
     with store.writer("1/large.json") as out:
         for _ in range(64):
@@ -149,6 +150,7 @@ def parts_of(request: tuple[str, str, dict[str, str], bytes]) -> list[tuple[Any,
     return found
 
 
+@pytest.mark.nightly
 def test_a_large_file_is_sent_in_constant_memory(send: Http, store: LazyTempResultStore, server: Server) -> None:
     with store.writer("1/large.bin") as out:
         for _ in range(64):

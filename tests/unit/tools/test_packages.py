@@ -78,6 +78,7 @@ def test_what_is_installed_beside_the_engine_is_not_seen() -> None:
     assert run("import noetl_core").error["message"].startswith("ModuleNotFoundError: No module named 'noetl_core'")
 
 
+@pytest.mark.nightly
 def test_what_the_engine_brings_is_seen_and_a_requirement_comes_before_it(index_here: Path) -> None:
     code = "import httpx, importlib.metadata as m\\nresult = [httpx.__version__, m.version('httpx')]"
     assert len(set(run(code).result)) == 1

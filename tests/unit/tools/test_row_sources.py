@@ -41,6 +41,7 @@ def test_files_of_several_formats_are_one_source(run: Run, store: LazyTempResult
     assert run("duckdb", {"database": "d.db", "command": COUNT}).result["rows"] == COUNTED
 
 
+@pytest.mark.nightly
 def test_files_that_a_loop_wrote_are_one_source() -> None:
     """With results that are kept in pages."""
     local, state = run_text(f"""

@@ -326,6 +326,7 @@ def test_a_chain_of_calls_uses_one_connection_from_step_to_step_and_from_run_to_
         assert (server.asked, server.connections) == (6, 1)
 
 
+@pytest.mark.nightly
 def test_a_process_that_made_calls_ends_without_a_word() -> None:
     program = (
         "import sys, threading\n"

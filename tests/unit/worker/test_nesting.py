@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from noetl_core.control.admit import StartRequest
 from noetl_core.log.stored_values import Values
 from noetl_core.runtime.local import LocalWiring
@@ -11,6 +13,7 @@ from tests.e2e.ledger import ledger
 from tests.nesting import PLAYBOOK, check
 
 
+@pytest.mark.nightly
 def test_three_loops_and_pages_in_one_process(tmp_path: Path) -> None:
     local = LocalWiring(tmp_path / "store.db")
     try:
