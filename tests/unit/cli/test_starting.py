@@ -98,14 +98,14 @@ def test_a_short_write_ahead_log_is_left_to_the_next_command(tmp_path: Path) -> 
     assert listed.stdout.count('"completed"') == 2
 
 
-GROUPS = ["playbooks", "credentials", "triggers"]
-"""Commands with commands of their own."""
+GROUPS = {"playbooks": "playbooks", "credentials": "credentials", "triggers": "triggers", "authoring.imports": "import"}
+"""Modules of commands with commands of their own; the help lists them last."""
 
 
 def test_each_command_is_found_in_its_module() -> None:
     command = typer.main.get_command(load())
     assert isinstance(command, click.Group)
-    listed = [*(n for m, names in MODULES.items() if m not in GROUPS for n in names), *GROUPS]
+    listed = [*(n for m, names in MODULES.items() if m not in GROUPS for n in names), *GROUPS.values()]
     remedy = "MODULES (noetl_cli/commands/__init__.py) has the commands of each module, in the order of their definition"
     assert set(command.commands) ^ set(listed) == set(), remedy
     assert list(command.commands) == listed, remedy
