@@ -7,16 +7,16 @@ from collections.abc import Mapping
 STACK, CONSOLE = "stack", "console"
 GROUPS: Mapping[str, tuple[str, ...]] = {
     STACK: ("tests/e2e/", "tests/conformance/test_stack.py", "tests/matrix/test_stack.py", "tests/console/test_stack.py"),
-    CONSOLE: ("tests/console/",),
     "tools": ("tests/unit/tools/", "tests/matrix/"),
+    CONSOLE: ("tests/console/",),
+    "commands": ("tests/unit/cli/", "tests/conformance/"),
     "rest": ("tests/",),
-    "simulator": ("tests/sim/",),
     "control": ("tests/unit/control/", "tests/unit/api/", "tests/unit/client/", "tests/unit/observe/"),
-    "infrastructure": ("tests/unit/infra/", "tests/unit/bench/"),
+    "adapters": ("tests/contract/", "tests/unit/adapters/", "tests/unit/functions/"),
     "logs": ("tests/golden/", "tests/unit/worker/", "tests/unit/engine/"),
     "language": ("tests/unit/dsl/", "tests/unit/expr/", "tests/unit/lint/", "tests/unit/migrate/"),
-    "adapters": ("tests/contract/", "tests/unit/adapters/", "tests/unit/functions/"),
-    "commands": ("tests/unit/cli/", "tests/conformance/"),
+    "simulator": ("tests/sim/",),
+    "infrastructure": ("tests/unit/infra/", "tests/unit/bench/"),
 }
 """The beginnings of the node ids of each group. A test is in the group with the longest beginning that fits. Groups start in this
 order: first those that mostly wait, last the short ones, so that no core is idle at the end."""
