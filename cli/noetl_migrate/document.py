@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from noetl_core.dsl.fields.playbook import API_VERSIONS, OLD_VERSIONS
 from noetl_core.dsl.parse import check
 from noetl_core.dsl.reading.diagnostics import MIGRATE, Diagnostic
 from noetl_core.dsl.reading.load import load
@@ -89,10 +90,20 @@ def _field(c: Context, text: str) -> str:
     document = read(text)
     if loaded.root is None or document is None:
         return text
-    if not from_the_field(c, loaded, document.root) or c.refused:
+    changed = _current_version(document.root)
+    if not (from_the_field(c, loaded, document.root) or changed) or c.refused:
         return text
     write_out_aliases(document.root)
     return _with_comments(c, document, text)
+
+
+def _current_version(root: Map) -> bool:
+    """Replace the version of an older dialect. Returns whether there was one."""
+    entry = root.entry("apiVersion")
+    if entry is None or not isinstance(entry.value, Scalar) or entry.value.value not in OLD_VERSIONS:
+        return False
+    entry.value, entry.raw, root.changed = Scalar(API_VERSIONS[0]), None, True
+    return True
 
 
 def _sorted(c: Context) -> tuple[Diagnostic, ...]:

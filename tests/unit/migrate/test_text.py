@@ -245,3 +245,12 @@ def test_comments_of_rewritten_entries_stand_above_what_they_became() -> None:
     assert lines[at["the default"] + 1].strip() == "next:"
     assert lines[-1] == "# foot"
     assert any(line.endswith("# and its name") for line in lines)
+
+
+@pytest.mark.parametrize("version", ["noetl.io/v1", '"noetl.io/v1alpha1"'])
+def test_the_version_of_an_older_dialect_is_replaced(version: str) -> None:
+    text = HEAD.replace("noetl.io/v2", version + "   # as it was", 1) + "workflow: [{ step: a, tool: { kind: noop } }]\n"
+    migrated = migrate(text)
+    assert (migrated.changed, migrated.diagnostics) == (True, ())
+    assert migrated.text == text.replace(version, "noetl.io/v2", 1)
+    assert not migrate(migrated.text).changed

@@ -19,6 +19,7 @@ from noetl_core.dsl.fields.playbook import (
     EXECUTOR_FAILURE,
     MCP_TOOL,
     METADATA,
+    OLD_VERSIONS,
     PLAYBOOK_PATH,
     ROOT,
     WORKBOOK,
@@ -188,7 +189,7 @@ def _playbook(r: Reader, root: Node, text: str) -> Playbook | None:
 def _version(r: Reader, entries: dict[str, Node]) -> None:
     version, kind = entries.get("apiVersion"), entries.get("kind")
     if version is not None and version.value not in API_VERSIONS:
-        hint = MIGRATE if version.value in ("noetl.io/v1", "noetl.io/v1alpha1") else suggest(str(version.value), API_VERSIONS)
+        hint = MIGRATE if version.value in OLD_VERSIONS else suggest(str(version.value), API_VERSIONS)
         r.report("E125", version, f'apiVersion "{version.value}" is not supported', hint or f"apiVersion: {API_VERSIONS[0]}")
     if kind is not None and kind.value != "Playbook":
         r.report("E125", kind, f'kind "{kind.value}" is not Playbook', "kind: Playbook")

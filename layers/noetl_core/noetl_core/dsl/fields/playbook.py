@@ -27,6 +27,8 @@ from noetl_core.dsl.model import Executor, Limits
 from noetl_core.dsl.numbers import LIFETIME, LIMITS, TIMEOUT
 
 API_VERSIONS: Final = ("noetl.io/v2", "noetl.io/v10")
+OLD_VERSIONS: Final = ("noetl.io/v1", "noetl.io/v1alpha1")
+"""Versions of older dialects, which `noetl migrate` replaces."""
 PLAYBOOK_PATH: Final = re.compile(r"/*[\w][\w.\-]*(/[\w][\w.\-]*)*\Z")
 MCP_TOOL: Final = re.compile(r"(?!noetl_)[A-Za-z][A-Za-z0-9_-]{0,63}\Z")
 """Names that models accept for a function; those that begin with `noetl_` are the server's own."""
