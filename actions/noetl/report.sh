@@ -11,6 +11,9 @@ echo "validate: $(word "$VALIDATED"), test: $(word "$TESTED")"
 if [ "$VALIDATED" != 0 ]; then
   printf '\n```text\n%s\n```\n' "$(noetl validate --strict "$PLAYBOOKS" || true)"
 fi
+if [ "$TESTED" != 0 ]; then
+  printf '\n```text\n%s\n```\n' "$(noetl test "$PLAYBOOKS" 2>&1 || true)"
+fi
 if [ -z "${BASE:-}" ]; then exit 0; fi
 
 git cat-file -e "$BASE^{commit}" 2> /dev/null || git fetch --quiet --depth=1 origin "$BASE"

@@ -111,6 +111,10 @@ def test_a_pull_request_gets_findings_test_results_and_a_report(tmp_path: Path) 
     assert "<testcase" in (folder / "junit.xml").read_text() and "<failure" in (folder / "junit.xml").read_text()
     report = (folder / "noetl.md").read_text()
     assert files["GITHUB_STEP_SUMMARY"].read_text() == report
+    assert (
+        "\nFAILED playbooks/orders.test.yaml:1 orders are counted\n  playbooks/orders.test.yaml:3: result is 3, expected 2\n"
+        in report
+    )
     assert "validate: passed, test: failed" in report and "<code>playbooks/orders.yaml</code>" in report
     for line in (
         "+ step check",

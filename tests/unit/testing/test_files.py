@@ -88,6 +88,7 @@ WRONG = {
     "two names": ("test: a\n---\ntest: a\n", '3:7 test "a" exists already (line 1) (rename one)'),
     "nothing": ("# later\n", "1:1 the file has no tests (begin with test: NAME)"),
     "YAML": ("test: [\n", "2:1 did not find expected node content (check the indentation and the quotes above this line)"),
+    "a task without its step": ("test: a\ntools: { page: { ok: { data: [] } } }\n", '2:10 tools of test "a": no task is called "page" (did you mean "fetch.page"?)'),
     "a task": ("test: a\ntools: { fetch.pgae: { ok: {} } }\n", '2:10 tools of test "a": no task is called "fetch.pgae" (did you mean "fetch.page"?)'),
     "a task of the engine": (
         "test: a\ntools: { ask.yes: { ok: {} } }\n",

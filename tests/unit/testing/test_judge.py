@@ -98,6 +98,16 @@ def test_a_failure_says_where_the_execution_failed(file: Path) -> None:
     assert finding.text == "status is failed, expected completed: server_error in fetch.page: HTTP 503"
 
 
+def test_a_failed_case_shows_warnings(file: Path) -> None:
+    fetch = FETCH.replace("orders }", "orders, spec: { policy: { rules: [{ else: { then: { do: continue } } }] } } }")
+    (file.parent / "flow.yaml").write_text(HEAD + fetch)
+    case = "test: {}\ntools: {{ fetch: {{ http: {{ status: 404 }} }} }}\nexpect: {{ {} }}\n---\n"
+    file.write_text(case.format("a", "result: 1") + case.format("b", "result: 1, warnings: 1") + case.format("c", "warnings: 1"))
+    failed, stated, passed = ([finding.text for finding in run_case(each).findings] for each in read(file))
+    assert failed == ["result is null, expected 1", "warning: fetch/page failed, and its policy let it pass: not_found: HTTP 404"]
+    assert (stated, passed) == (failed[:1], [])
+
+
 def test_a_refused_start_may_be_expected(file: Path) -> None:
     (file.parent / "flow.yaml").write_text(
         FLOW.replace("workflow:", "workload: { n: 1, x-schema: { properties: { n: { type: integer } } } }\nworkflow:", 1)

@@ -18,7 +18,7 @@ def lsp(
 ) -> None:
     """Serve editors by the Language Server Protocol: findings, completion, hover, definitions, renaming, formatting.
 
-    Needs `pip install 'noetl-serverless[lsp]'`. docs/editors.md explains the set-up of editors.
+    Needs the extra `lsp` of `noetl-serverless`. docs/editors.md explains the set-up of editors.
     """
     if find_spec("pygls") is None:
         raise Exit(USAGE, "noetl lsp needs a package that is not installed: pip install 'noetl-serverless[lsp]'")

@@ -149,7 +149,7 @@ def _cases(options: TestOptions) -> list[Case]:
     if wrong:
         raise Exit(USAGE, "\n".join(dict.fromkeys(wrong)))
     if not files:
-        raise Exit(USAGE, f"there is no test file here (NAME{SUFFIX}); `noetl record ID` writes one")
+        raise Exit(USAGE, f"there is no test file here (NAME{SUFFIX}): see docs/testing.md; `noetl record ID` writes one")
     words = [word.strip().lower() for word in re.split(r"\|", options.only or "")]
     chosen = [case for case in cases if any(word in case.id.lower() for word in words)]
     if not chosen:

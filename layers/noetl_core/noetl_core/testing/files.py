@@ -295,6 +295,8 @@ class _Reader:
                     continue
                 engine = next((t for t in _engine_tasks(models(playbook)) if t == name), None)
                 hint = "the engine carries it out: script the tasks of the child, or use acts" if engine else ""
+                within = [each for each in tasks if each.endswith(f".{name}") and "#" not in each]
+                hint = hint or (f'did you mean "{within[0]}"?' if len(within) == 1 else "")
                 hint = hint or suggest_word(name, {each: None for each in tasks if "#" not in each})
                 self.report(tools.key_at(name), f'tools of {what}: no task is called "{name}"', hint or _listed(tasks))
         return found

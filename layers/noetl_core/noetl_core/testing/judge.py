@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from noetl_core.dsl.reading.load import Node
+from noetl_core.observe import sentences
 from noetl_core.testing import match
 from noetl_core.testing.files import Case
 from noetl_core.testing.play import Played
@@ -16,6 +17,8 @@ from noetl_core.values.frozen import frozen
 _STEPS: Final = re.compile(r"\.([^.\[\]\s]+)|\[(\d+)\]")
 SHOWN: Final = 12
 """The last events that are shown of a history that differs."""
+WARNINGS: Final = 3
+"""The warnings that are shown of a failed case."""
 
 
 @frozen
@@ -35,8 +38,16 @@ def judge(case: Case, played: Played) -> list[Finding]:
         ]
     ended = list(_ended(case, played))
     if ended:  # as above
-        return [*ended, *_path(case, played), *_acts(played)]
-    return [*_compared(case, played), *_path(case, played), *_unused(case, played), *_acts(played)]
+        return [*ended, *_path(case, played), *_acts(played), *_warnings(case, played)]
+    found = [*_compared(case, played), *_path(case, played), *_unused(case, played), *_acts(played)]
+    return [*found, *_warnings(case, played)] if found else []
+
+
+def _warnings(case: Case, played: Played) -> Iterator[Finding]:
+    """Yield the warnings of a failed case, which often are the cause of its differences."""
+    if "warnings" not in case.expect:
+        for group in played.warnings[:WARNINGS]:
+            yield Finding(case.line, f"warning: {sentences.warning(group)}")
 
 
 def judge_refusal(case: Case, message: str) -> list[Finding]:
