@@ -126,6 +126,6 @@ def test_a_pull_request_gets_findings_test_results_and_a_report(tmp_path: Path) 
         assert f"\n{line}\n" in report, report
     assert re.search(r"^cost: \$0\.0000\d+ to \$", report, re.MULTILINE) and "\nassumes:\n" in report
     calls = files["CALLS"].read_text().splitlines()
-    assert calls[0] == "pip install --quiet noetl-serverless[sql]"
+    assert calls[0] == f"pip install --quiet {ACTION.parent}/../..[sql]"
     assert calls[1].startswith("gh api --silent repos/mine/shop/code-scanning/sarifs -f commit_sha=5e -f ref=refs/pull/7/merge")
     assert calls[2] == "gh pr comment 7 --repo mine/shop --edit-last --create-if-none --body-file noetl.md"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from noetl_core.testing import registry
 from noetl_core.testing.files import read
 from noetl_core.testing.suite import run_case
 from tests.unit.testing.scenes import FETCH, HEAD
@@ -138,3 +139,15 @@ def test_notifications_of_failures_succeed_and_cursors_are_named(file: Path) -> 
     file.write_text("test: cursor\n")
     (finding,) = run_case(read(file)[0]).findings
     assert finding.text.endswith("loops with a cursor cannot be tested: their source cannot be scripted")
+
+
+def test_a_jump_that_does_not_end_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand visits take seconds, as many as an execution may make take minutes."""
+    assert registry.MOST_VISITS == 1_000
+    monkeypatch.setattr(registry, "MOST_VISITS", 5)
+    again = "spec: { policy: { rules: [{ else: { then: { do: jump, to: page } } }] } }"
+    (tmp_path / "playbook.yaml").write_text(HEAD + FETCH.replace("orders }", f"orders, {again} }}"))
+    (tmp_path / "a.test.yaml").write_text("test: endless\ntools: { fetch.page: { ok: {} } }\n")
+    (case,) = read(tmp_path / "a.test.yaml")
+    (finding,) = run_case(case).findings
+    assert (finding.line, finding.text) == (2, "task fetch.page: it is visited more than 5 times: does the jump to it end?")

@@ -59,16 +59,17 @@ class Script:
 
 @dataclass(frozen=True)
 class Unanswered:
-    """A call that no entry answers, or only one that cannot happen."""
+    """A call that no entry answers, or only one that cannot happen, or one too many (`answered`)."""
 
     task: str
     kind: str
     why: str
+    answered: bool = False
 
     @property
     def remedy(self) -> str:
         """Return the lines of the test file that would answer; empty if none would."""
-        if self.task.rpartition("cursor.")[1]:
+        if self.answered or self.task.rpartition("cursor.")[1]:
             return ""
         return f"tools:\n  {self.task}: {ANSWERS.get(self.kind, '{ok: null}')}"
 
@@ -98,6 +99,10 @@ def names_of(playbook: Playbook, step: str, task: Task) -> Iterator[str]:
         yield name
     if len(playbook.by_name[step].tasks) == 1 and not playbook.by_name[step].compensate:
         yield step
+
+
+MOST_VISITS: Final = 1_000
+"""The most visits of a task by jumps in a test. A pager that never ends would take minutes to come to `max_task_visits`."""
 
 
 def task_names(playbook: Playbook) -> dict[str, Task]:
@@ -192,6 +197,10 @@ class _ScriptedTool:
         if len(registry.calls) >= registry.limit:
             raise TestIsOver
         name, script = registry.script_of(call)
+        if call.visit > MOST_VISITS:
+            why = f"it is visited more than {MOST_VISITS:,} times: does the jump to it end?"
+            registry.unanswered.append(Unanswered(name, self.kind, why, answered=True))
+            raise TestIsOver
         inputs = registry.scrubber.value(dict(call.inputs))
         scripted = script is not None
         place = (call.attempt, call.visit, call.path, call.execution_id)
