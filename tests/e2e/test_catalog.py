@@ -98,7 +98,8 @@ def test_tags_are_listed_and_a_deleted_playbook_starts_nothing(api: Api, noetl: 
     assert noetl("playbooks", "undelete", path, "--on", "stack").returncode == 0
     assert told(noetl("run", path, "--on", "stack", "--output", "json"))["result"] == "done"
     shown = told(noetl("playbooks", "show", path, "--on", "stack", "--output", "json"))
-    assert [change["what"] for change in shown["changes"]] == ["undeleted", "deleted", "tags: none -> nightly, team:data"]
+    tagged = "tags: none -> nightly, team:data"
+    assert [change["what"] for change in shown["changes"]] == ["undeleted", "deleted", tagged, "registered version 1"]
 
 
 def test_executions_are_found_by_what_they_are_about(api: Api, noetl: Run) -> None:
