@@ -14,7 +14,7 @@ from noetl_import.values import FILTERED, Doc, Expr, Obj, View, operand
 INLINE_AT_ONCE: Final = 40
 """Iterations that an inline Map runs at the same time if it has no limit."""
 DISTRIBUTED_AT_ONCE: Final = 1000
-"""Those of a distributed Map, which AWS bounds by 10,000."""
+"""Iterations that a distributed Map runs at the same time if it has no limit; AWS allows 10,000."""
 FORMATS: Final = {"CSV": "csv", "JSON": "json", "JSONL": "jsonl"}
 ITEM: Final = Expr("iter.item")
 
@@ -26,7 +26,7 @@ def processor_of(state: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def items_of(state: Mapping[str, Any], names: Names, language: str, read: Doc) -> tuple[dict[str, Any], Doc]:
     """Return the loop of a Map state, and the document of one item. `read` is the result of the task of its reader."""
-    items, element = _read_items(state, read, names) if "ItemReader" in state else _given_items(state, names, language)
+    items, element = _read_items(state, read, names) if "ItemReader" in state else _items_of(state, names, language)
     loop: dict[str, Any] = {"in": items.yaml(), "iterator": "item"}
     if "ItemBatcher" in state:
         loop["in"], element = _batched(state["ItemBatcher"], items, names, language)
@@ -41,7 +41,7 @@ def items_of(state: Mapping[str, Any], names: Names, language: str, read: Doc) -
     return loop, element
 
 
-def _given_items(state: Mapping[str, Any], names: Names, language: str) -> tuple[Doc, Doc]:
+def _items_of(state: Mapping[str, Any], names: Names, language: str) -> tuple[Doc, Doc]:
     if language == "JSONata":
         items = jsonata.template(state["Items"], names) if "Items" in state else names.doc
     else:

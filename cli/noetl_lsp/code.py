@@ -19,7 +19,7 @@ def program_names(at: At) -> Iterator[Name]:
     if at.in_code != "python":
         return
     for key in (*_ARGUMENTS, "libs"):
-        for name, value in _given(at, key).items():
+        for name, value in _mapping(at, key).items():
             yield _about(at, key, name, value)
 
 
@@ -34,7 +34,7 @@ def program_name(at: At, name: str) -> tuple[Name, Span] | None:
     return None
 
 
-def _given(at: At, key: str) -> dict[str, Part]:
+def _mapping(at: At, key: str) -> dict[str, Part]:
     node = at.tree.at((*at.spot.path[:-1], key))
     return node.value if node is not None and isinstance(node.value, dict) else {}
 

@@ -50,17 +50,17 @@ def completions(text: str, offset: int, model: Model | None, keys: Keys) -> list
     if at.expression is not None:
         names = Place(text, offset, at.spot.path, model).names(at.expression)
         span = (at.chunk.start + at.expression.start, word_end(text, offset))
-        return _named(names, span)
+        return _items(names, span)
     span = _word(text, offset)
     if at.in_code:
         span = (word_start(text, offset), word_end(text, offset))
-        return _named(program_names(at), span) if text[span[0] - 1 : span[0]] != "." else []
+        return _items(program_names(at), span) if text[span[0] - 1 : span[0]] != "." else []
     if at.spot.role == "key":
         return [*_keys(text, at, span, keys), *_values(text, offset, at, span, keys, model)]
     return list(_values(text, offset, at, span, keys, model))
 
 
-def _named(names: Iterator[Name], span: Span) -> list[Item]:
+def _items(names: Iterator[Name], span: Span) -> list[Item]:
     found: dict[str, Item] = {}
     for rank, name in enumerate(names):
         if name.name not in found and rank < MOST:

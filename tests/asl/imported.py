@@ -47,7 +47,7 @@ def _played(case: Case, imported: Imported, folder: Path) -> Outcome:
     tools, acts, places = dict[str, Any](), list[Act](), dict[str, str]()
     for pointer, name, state in task_states(case.definition):
         path, place = imported.places[pointer]
-        task, named = _task(documents[path], place), _named(path, place)
+        task, named = _task(documents[path], place), _test_name(path, place)
         answers = case.answers.get(name, [{"return": {}}])
         if ".waitForTaskToken" in state["Resource"]:
             tools[named] = {"ok": _sent(task["kind"]), "optional": True}
@@ -60,14 +60,14 @@ def _played(case: Case, imported: Imported, folder: Path) -> Outcome:
             places[name] = named
         elif task["kind"] == "playbook":
             texts[task["path"]] = STUB.format(path=task["path"])
-            tools[_named(task["path"], "run")] = _Answers("lambda", state, answers, stub=True)
-            places[name] = _named(task["path"], "run")
+            tools[_test_name(task["path"], "run")] = _Answers("lambda", state, answers, stub=True)
+            places[name] = _test_name(task["path"], "run")
         elif task["kind"] != "noop":
             tools[named] = _Answers(task["kind"], state, answers)
             places[name] = named
     for objects in case.objects.values():
         tools |= {
-            _named(path, step["step"]): {"ok": {"data": _rows(step["tool"], objects), "objects": []}}
+            _test_name(path, step["step"]): {"ok": {"data": _rows(step["tool"], objects), "objects": []}}
             for path, step in _readers(documents)
         }
     files = []
@@ -114,7 +114,7 @@ def _outcome(played: Played, places: Mapping[str, str]) -> Outcome:
     return Outcome(status, played.result, str(name) if error else "", calls, notes)
 
 
-def _named(path: str, place: str) -> str:
+def _test_name(path: str, place: str) -> str:
     """Return the name of a task in tests."""
     return place if path == ROOT else f"{path}#{place if '.' in place else f'{place}.{place}_task'}"
 

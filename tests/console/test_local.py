@@ -111,15 +111,15 @@ def test_the_answer_of_a_called_playbook_wakes_the_thread_of_its_caller(api: Loc
     """A second thread for the called playbook would keep the command that continues the caller."""
     head = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: n, path: %s }\nworkflow:\n  - step: a\n    tool: "
 
-    def asked(method: str, path: str, body: object = None) -> Any:
+    def request(method: str, path: str, body: object = None) -> Any:
         sent = b"" if body is None else json.dumps(body).encode()
         return json.loads(api.answer(Asked(method, path, "", {"Content-Type": "application/json"}, sent)).body)
 
-    asked("POST", "/api/playbooks", {"playbook": head % "called" + "{ kind: callback, timeout: 1d }\n"})
+    request("POST", "/api/playbooks", {"playbook": head % "called" + "{ kind: callback, timeout: 1d }\n"})
     text = head % "caller" + "{ kind: playbook, path: called }\n"
-    caller = asked("POST", "/api/executions", {"playbook": text})["execution_id"]
+    caller = request("POST", "/api/executions", {"playbook": text})["execution_id"]
     until = time.monotonic() + PATIENCE_S
-    while not (waiting := asked("GET", "/api/callbacks")["callbacks"]):
+    while not (waiting := request("GET", "/api/callbacks")["callbacks"]):
         assert time.monotonic() < until
         time.sleep(0.05)
     carried: list[str] = []
@@ -130,8 +130,8 @@ def test_the_answer_of_a_called_playbook_wakes_the_thread_of_its_caller(api: Loc
         carry(execution_id)
 
     monkeypatch.setattr(api._carrier, "carry", recorded)
-    asked("POST", f"/api/executions/{waiting[0]['execution_id']}/callbacks/{waiting[0]['wait_id']}", {"data": 1})
+    request("POST", f"/api/executions/{waiting[0]['execution_id']}/callbacks/{waiting[0]['wait_id']}", {"data": 1})
     assert carried == [caller]
-    while asked("GET", f"/api/executions/{caller}")["status"] != "completed":
+    while request("GET", f"/api/executions/{caller}")["status"] != "completed":
         assert time.monotonic() < until
         time.sleep(0.05)

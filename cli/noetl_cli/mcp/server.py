@@ -40,7 +40,7 @@ def server(tools: Tools, instructions: str) -> Server[Any]:
             known = await tools.tools(_header(context, "authorization"))
         except Exit as refusal:
             raise MCPError(types.INTERNAL_ERROR, refusal.message) from None
-        return types.ListToolsResult(tools=[_shown(tool) for tool in known.values()])
+        return types.ListToolsResult(tools=[_described(tool) for tool in known.values()])
 
     async def call_tool(context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         call = _call(context, params)
@@ -85,7 +85,7 @@ def _call(context: Context, params: types.CallToolRequestParams) -> Call:
     return Call(params.arguments or {}, _header(context, "authorization"), key, progress)
 
 
-def _shown(tool: Tool) -> types.Tool:
+def _described(tool: Tool) -> types.Tool:
     hints = types.ToolAnnotations(read_only_hint=tool.reads, destructive_hint=not tool.reads)
     return types.Tool(name=tool.name, description=tool.description, input_schema=dict(tool.schema), annotations=hints)
 

@@ -90,7 +90,7 @@ def forecast(playbook: Playbook, past: Sequence[PastRun], payload: Mapping[str, 
         seen = [run.steps[name] for run in past if name in run.steps]
         if seen:
             steps.append(_of_runs(step, seen, len(past)))
-            assumes += _of_past(step, seen, len(past), _given(step, workload, payload))
+            assumes += _of_past(step, seen, len(past), _payload_iterations(step, workload, payload))
         else:
             structural = of_step(step, workload)
             least[name] = structural
@@ -149,7 +149,7 @@ def _count(number: int, what: str) -> str:
     return f"{number} {what if number == 1 else 'retries' if what == 'retry' else what + 's'}"
 
 
-def _given(step: Step, workload: Mapping[str, Any], payload: Mapping[str, Any] | None) -> int | None:
+def _payload_iterations(step: Step, workload: Mapping[str, Any], payload: Mapping[str, Any] | None) -> int | None:
     """Return the iterations of a loop over what the payload gives."""
     return None if step.loop is None or not payload else iterations_of(step.loop, workload, frozenset(payload))
 
@@ -173,7 +173,7 @@ def _of_past_runs(
 ) -> tuple[Range, Range]:
     """Return the time and the cost of past executions, without steps that were removed, with those that are new, and with the
     iterations that the payload gives."""
-    given = {step.name: n for step in playbook.steps if (n := _given(step, workload, payload)) is not None}
+    given = {step.name: n for step in playbook.steps if (n := _payload_iterations(step, workload, payload)) is not None}
     times, costs = [], []
     for run in past:
         time, price = run.seconds, run.cost

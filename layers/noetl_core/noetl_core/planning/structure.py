@@ -116,11 +116,11 @@ def reached(playbook: Playbook) -> tuple[dict[str, bool], list[str]]:
     queue, shortest = [playbook.entry_step], None
     while queue:
         name = queue.pop(0)
-        arcs = _arcs(playbook.by_name[name])
+        arcs, router = _arcs(playbook.by_name[name]), playbook.by_name[name].router
         if shortest is None and (not arcs or all(arc.when is not None for arc in arcs)):
             shortest = ways[name]
         for number, arc in enumerate(arcs):
-            every = playbook.by_name[name].router.mode == "inclusive"  # type: ignore[union-attr]  # it has arcs
+            every = router is not None and router.mode == "inclusive"
             certain = found[name] and arc.when is None and (every or number == 0)
             if arc.step not in found:
                 queue.append(arc.step)

@@ -3,9 +3,8 @@
 `lint` examines a valid playbook; `without_ignored` removes what the author has silenced. Pure, and nearly linear in the size of
 the playbook. `graph` has the algorithms, `guards` decides about conditions without running them, `net` has the steps and arcs
 with the facts known about them, `context` is shared by the rules, `ignore` reads the comments of authors. The rules are in
-`reach`,
-`tokens`, `admission`, `pipelines`, `rules`, `shared_limits`, `names` (with `results`, `unused`, and `typed` over the `shapes` of
-values), `programs`, `urls`, `sql` (with `sql_text`), `foreign`, `children`, `keychain` and `secrets`.
+`reach`, `tokens`, `admission`, `pipelines`, `rules`, `shared_limits`, `names` (with `results`, `unused`, and `typed` over the
+`shapes` of values), `programs`, `urls`, `sql` (with `sql_text`), `foreign`, `children` and `secrets`.
 
 Every code has a page, docs/language/lint/<code>.md, whose examples are its tests. A rule reports nothing when it
 is in doubt. Errors (E1xx to E3xx) are found in `dsl.parse` and the modules it uses.
@@ -22,7 +21,6 @@ from noetl_core.dsl.lint.foreign import foreign
 from noetl_core.dsl.lint.graph import OverBudget
 from noetl_core.dsl.lint.guards import Guards
 from noetl_core.dsl.lint.ignore import without_ignored
-from noetl_core.dsl.lint.keychain import keychain
 from noetl_core.dsl.lint.names import names
 from noetl_core.dsl.lint.net import Net
 from noetl_core.dsl.lint.pipelines import pipelines
@@ -33,6 +31,7 @@ from noetl_core.dsl.lint.secrets import secrets
 from noetl_core.dsl.lint.shared_limits import loops
 from noetl_core.dsl.lint.sql import statements
 from noetl_core.dsl.lint.tokens import growth, joins, meetings
+from noetl_core.dsl.lint.unused import unused_credentials
 from noetl_core.dsl.lint.urls import urls
 from noetl_core.dsl.model import Playbook
 from noetl_core.dsl.reading.reader import Reader
@@ -63,7 +62,7 @@ def lint(r: Reader, playbook: Playbook, called: Called | None = None) -> None:
     if called is not None:
         children(context, called)
     secrets(context)
-    keychain(context)
+    unused_credentials(context)
 
 
 def payloads(r: Reader, playbook: Playbook, called: Called) -> None:

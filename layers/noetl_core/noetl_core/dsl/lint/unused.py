@@ -1,10 +1,11 @@
-"""Workload keys that nothing reads."""
+"""Workload keys and credentials that nothing reads (W516, W522)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+from noetl_core.dsl.keychain_uses import entries_used
 from noetl_core.dsl.lint.context import Lint
 from noetl_core.dsl.lint.programs import keys_read
 from noetl_core.dsl.reading.load import Node
@@ -41,3 +42,14 @@ def _shared(node: Node) -> bool:
         return True
     children: Any = node.value.values() if isinstance(node.value, dict) else node.value if isinstance(node.value, list) else ()
     return any(_shared(child) for child in children)
+
+
+def unused_credentials(lint: Lint) -> None:
+    """Report entries that no template reads and no task names: they are not looked up, and may be missing or misspelt."""
+    used = entries_used(lint.playbook)
+    node = lint.root.get("keychain")
+    for entry in node.value if node is not None and isinstance(node.value, list) else []:
+        name = entry.get("name")
+        if name is not None and name.value not in used:
+            hint = f"read keychain.{name.value}, name it in auth, or remove it"
+            lint.report("W522", name, f'nothing uses the credential "{name.value}"', hint)
