@@ -80,7 +80,7 @@ workflow:
       - {{ name: asks, kind: llm, url: "{{{{ workload.url }}}}/v1", model: "{{{{ keychain.api.token }}}}", prompt: "{{{{ keychain.api.token }}}}", auth: {{ type: bearer, token: "{{{{ keychain.api.token }}}}" }}, spec: {ERROR} }}
       - {{ name: stored, kind: llm, url: "{{{{ workload.url }}}}/refuse", model: m, messages: [{{ role: user, content: "{{{{ keychain.api.token }}}}" }}], auth: api, schema: {{ type: object }}, spec: {ERROR} }}
       - {{ name: nowhere, kind: llm, url: "{{{{ keychain.api.token }}}}", model: m, prompt: hm, spec: {ERROR} }}
-      - {{ name: badly, kind: llm, url: "{{{{ workload.url }}}}", model: m, prompt: hm, options: {{ "{{{{ keychain.api.token }}}}": 1, stream: 1 }}, schema: {{ "{{{{ keychain.api.token }}}}": 1 }}, spec: {ERROR} }}
+      - {{ name: badly, kind: llm, url: "{{{{ workload.url }}}}", model: m, prompt: hm, options: {{ "{{{{ keychain.api.token }}}}": 1, stream: 1 }}, schema: "{{{{ {{keychain.api.token: 1}} }}}}", spec: {ERROR} }}
   - step: mcp
     tool:
       - {{ name: calls, kind: mcp, url: "{{{{ workload.url }}}}/mcp", tool: "{{{{ keychain.api.token }}}}", arguments: {{ a: "{{{{ keychain.api.token }}}}" }}, auth: {{ type: bearer, token: "{{{{ keychain.api.token }}}}" }}, spec: {ERROR} }}
