@@ -29,7 +29,7 @@ from noetl_console.server import Console
 from noetl_core.control.admit import StartRequest
 from noetl_core.runtime.local import LocalWiring
 
-FIRST_PAINT_S, SCRIPT_KB, GRAPH_S, FRAMES, HEAT_S, SEEK_S = 1.0, 80.0, 1.5, 30.0, 0.2, 0.3
+FIRST_PAINT_S, SCRIPT_KB, GRAPH_S, FRAMES, HEAT_S, SEEK_S = 1.0, 112.0, 1.5, 30.0, 0.2, 0.3
 ACROSS = 20
 """Steps side by side in the graph."""
 PANNED_S = 3.0
