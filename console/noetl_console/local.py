@@ -22,7 +22,7 @@ from noetl_core.ports import PortError
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.runtime.local_runner import THREADS
 from noetl_core.service.api_service import Service
-from noetl_core.service.operations.every import cursor_key
+from noetl_core.service.operations.base import cursor_key
 
 ACCEPTED = 202
 AT_ONCE = 8

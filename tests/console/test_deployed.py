@@ -25,7 +25,7 @@ from noetl_core.api.app import Api
 from noetl_core.api.callers import Rights
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.service.api_service import Service
-from noetl_core.service.operations.every import cursor_key
+from noetl_core.service.operations.base import cursor_key
 from tests.console.barriers import barriers
 from tests.console.browser import PATIENCE_MS
 from tests.console.gateway import POOL, Gateway, People, Pool, token

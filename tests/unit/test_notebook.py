@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import noetl_core
-from noetl_core.service.operations.every import Operations
+from noetl_core.service.operations.base import Operations
 from tests.markup import HOSTILE, Page
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: n, path: mine/n }\n"

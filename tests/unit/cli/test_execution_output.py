@@ -21,7 +21,7 @@ import pytest
 
 from noetl_cli.display.execution_output import print_execution
 from noetl_core.engine.outcome import Outcome
-from noetl_core.service.operations.every import Operations
+from noetl_core.service.operations.base import Operations
 from noetl_core.tools.base import ToolCall
 from tests.commands import PATIENCE_S, Command, run
 from tests.servers import Handler, serving, url_of

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from noetl_core.observe.report import report
-from noetl_core.service.operations.every import Operations
+from noetl_core.service.operations.base import Operations
 from tests.golden import logs
 from tests.golden.logs import FOLDER
 from tests.markup import HOSTILE, Page

@@ -14,7 +14,7 @@ from noetl_core.api.app import Api as Served
 from noetl_core.control.admit import StartRequest
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.service.api_service import Service
-from noetl_core.service.operations.every import cursor_key
+from noetl_core.service.operations.base import cursor_key
 from tests.commands import in_process
 from tests.served import served
 

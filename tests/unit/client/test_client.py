@@ -18,7 +18,7 @@ from noetl_core.client import Api, Client, Refused, TokenInTheClear, Unreachable
 from noetl_core.ports import RefusedDelivery
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.service.api_service import Service
-from noetl_core.service.operations.every import cursor_key
+from noetl_core.service.operations.base import cursor_key
 from tests.served import served
 from tests.waiting import run_until_it_waits
 

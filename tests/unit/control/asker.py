@@ -10,7 +10,7 @@ from noetl_core.adapters.local.secrets import LocalSecrets
 from noetl_core.control.admit import StartRequest
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.service.api_service import Service
-from noetl_core.service.operations.every import cursor_key
+from noetl_core.service.operations.base import cursor_key
 from tests import asking
 from tests.asking import Answer
 from tests.waiting import run_until_it_waits

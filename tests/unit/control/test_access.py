@@ -18,7 +18,7 @@ from noetl_core.control.triggers.uploads import take_upload
 from noetl_core.ports import Upload
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.service.api_service import Service
-from noetl_core.service.operations.every import cursor_key
+from noetl_core.service.operations.base import cursor_key
 from noetl_core.views.executions import executions
 from tests import asking
 from tests.asking import Answer, routes

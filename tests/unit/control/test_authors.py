@@ -22,7 +22,7 @@ from noetl_core.events.event import Event
 from noetl_core.ports import Upload
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.service.api_service import Service
-from noetl_core.service.operations.every import cursor_key
+from noetl_core.service.operations.base import cursor_key
 from tests import asking
 from tests.asking import Answer
 

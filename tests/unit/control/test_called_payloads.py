@@ -8,7 +8,7 @@ import pytest
 
 from noetl_core.control.catalog.versions import set_alias
 from noetl_core.runtime.local import LocalWiring
-from noetl_core.service.operations.every import Operations
+from noetl_core.service.operations.base import Operations
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{ name: p, path: {path} }}\n"
 CHILD = (

@@ -15,7 +15,7 @@ from noetl_core.engine.redrive.plan import Redrive
 from noetl_core.engine.workload import BadWorkload
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.service.api_service import Service
-from noetl_core.service.operations.every import cursor_key
+from noetl_core.service.operations.base import cursor_key
 from noetl_core.views.executions import executions
 from noetl_core.views.explain.replay import replay
 from tests.asking import ask

@@ -21,7 +21,7 @@ from noetl_core.api.app import Api
 from noetl_core.api.document import document
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.service.api_service import Service
-from noetl_core.service.operations.every import cursor_key
+from noetl_core.service.operations.base import cursor_key
 from tests.asking import routes
 from tests.properties import some
 from tests.served import wsgi

@@ -104,6 +104,13 @@ def test_lint_warns_and_accepts(text: str, code: str) -> None:
     assert [d.code for d in found] == [code]
 
 
+@pytest.mark.parametrize("beside", ["attempts: 3", "to: b", "scope: loop", "error: {message: x}"])
+def test_what_stands_beside_an_unknown_directive_is_not_judged_by_it(beside: str) -> None:
+    rule = f"{{else: {{then: {{do: reity, {beside}}}}}}}"
+    _, found = check(flow(f"step: a\ntool: {{kind: noop, spec: {{policy: {{rules: [{rule}]}}}}}}"))
+    assert {d.code for d in found} - {"E202"} == {"E113"}  # E202: there is no task "b"
+
+
 def test_a_template_over_its_budget_is_an_error_at_its_place() -> None:
     _, found = check(flow("step: a\ntool: {kind: noop, result: '{{ " + "1 + " * 50_000 + "1 }}'}"))
     assert [(d.code, d.line, d.col) for d in found] == [("E302", 6, 32)]

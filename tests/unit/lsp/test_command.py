@@ -35,19 +35,22 @@ def test_the_process_serves_an_editor_and_ends_with_it(tmp_path: Path) -> None:
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path
     ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        assert process.stderr is not None
-        client = Client(process.stdin, process.stdout)
-        assert client.initialize()["serverInfo"] == {"name": "noetl", "version": __version__}
-        client.open(ORDERS.replace("do: retry", "do: rety"))
-        assert [one["code"] for one in client.found()] == ["E113"]
-        found = client.at("hover", ORDERS.index("do: retry") + 1, ORDERS)
-        assert "(file://" in found["contents"]["value"]
-        client.ask("shutdown", None)
-        client.notify("exit", None)
-        assert process.wait(30) == 0
-        assert process.stderr.read() == b""
+        try:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            assert process.stderr is not None
+            client = Client(process.stdin, process.stdout)
+            assert client.initialize()["serverInfo"] == {"name": "noetl", "version": __version__}
+            client.open(ORDERS.replace("do: retry", "do: rety"))
+            assert [one["code"] for one in client.found()] == ["E113"]
+            found = client.at("hover", ORDERS.index("do: retry") + 1, ORDERS)
+            assert "(file://" in found["contents"]["value"]
+            client.ask("shutdown", None)
+            client.notify("exit", None)
+            assert process.wait(30) == 0
+            assert process.stderr.read() == b""
+        finally:
+            process.kill()
 
 
 def test_the_extension_has_the_files_that_it_names_and_pinned_packages() -> None:

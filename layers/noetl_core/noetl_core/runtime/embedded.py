@@ -78,7 +78,7 @@ class Execution:
     def _repr_html_(self) -> str:
         """Return what notebooks show: the graph, the steps, the causes of a failure, and the result."""
         from noetl_core.runtime.notebook import html  # 150 ms, with the next: needed only by notebooks
-        from noetl_core.service.operations.every import Operations
+        from noetl_core.service.operations.base import Operations
 
         return html(Operations(lambda: self._wiring.control, lambda: b""), self.id)
 

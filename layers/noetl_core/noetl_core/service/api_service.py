@@ -10,7 +10,7 @@ from noetl_core.api.app import Api
 from noetl_core.api.callers import Rights
 from noetl_core.control.core import Control
 from noetl_core.service.answering import Service as Service
-from noetl_core.service.operations.every import cursor_key
+from noetl_core.service.operations.base import cursor_key
 
 
 def api_of(control: Callable[[], Control]) -> Api:

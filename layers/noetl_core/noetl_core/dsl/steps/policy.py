@@ -126,24 +126,25 @@ def then(r: Reader, node: Node, what: str, jumps: list[tuple[Node, str]]) -> The
     place = f"then of {what}"
     given = r.read(node, THEN, place)
     do: Do = given.filled("do")
+    known = given.get("do") is not None or "do" not in given
     set_iter, set_ctx = written(r, node, place)
     to = given.get("to")
     if do == "jump" and "to" not in given:
         r.missing(node, "to", f"{place} jumps nowhere", "name the task: to: <task>")
-    elif do != "jump" and "to" in given:
+    elif known and do != "jump" and "to" in given:
         r.report("E114", (node, "to"), f'to in {place} goes with do: jump, not with "{do}"', "write do: jump")
     elif to is not None:
         jumps.append((given.nodes["to"], to))
-    if do != "retry" and "do" in given:
+    if do != "retry" and given.get("do") is not None:
         for key in _RETRY_ONLY:
             if key in given:
                 r.report("W408", (node, key), f'"{key}" in {place} has no effect beside do: {do}', "it goes with do: retry")
     scope: Scope = given.filled("scope")
-    if scope == "loop" and do != "break":
+    if known and scope == "loop" and do != "break":
         r.report("E114", (node, "scope"), f"scope in {place} goes with do: break", "write do: break")
     error = given.node("error")
     if error is not None:
-        if do != "fail":
+        if known and do != "fail":
             r.report("W408", (node, "error"), f'"error" in {place} has no effect beside do: {do}', "it goes with do: fail")
         if isinstance(error.value, dict):
             r.read(error, ERROR, place)
