@@ -240,6 +240,7 @@ def _unknown(
 ) -> Iterator[tuple[tuple[str, ...], bool, str]]:
     parts = schema.get("properties") or {}
     names = [*known, *(name for name in parts if name not in known)]
+    shown = ", ".join(map(_shown, names[:LISTED]))
     for key, value in given.items():
         if key in known or key in parts:
             inner, below = known.get(key), parts.get(key) or {}
@@ -247,7 +248,7 @@ def _unknown(
                 yield from _unknown(inner if isinstance(inner, Mapping) else {}, value, below, (*path, key), nearest)
         elif schema.get("additionalProperties") is not True and (path or key not in GIVEN_BY_TRIGGERS):
             near = nearest(key, names)
-            hint = f'did you mean "{near}"?' if near else f"it has {', '.join(map(_shown, names[:LISTED]))}"
+            hint = f'did you mean "{near}"?' if near else f"it has {shown}"
             yield (*path, key), bool(near), f'{dotted(path)} has no "{_shown(key)}" ({hint})'
 
 
