@@ -64,7 +64,7 @@ class Replay(TypedDict):
 
 class Span(TypedDict):
     """A span of time: of a run, an attempt, a wait, a task, an iteration. `parent` is the index of the enclosing span. Some
-    kinds of spans have more keys."""
+    kinds of spans have more keys. `critical`: a run of the critical path, of which each run was opened by the end of the one before."""
 
     id: int
     parent: int | None
@@ -83,6 +83,7 @@ class Span(TypedDict):
     worker: NotRequired[str | None]
     takeover: NotRequired[Any]
     waits: NotRequired[list[dict[str, Any]]]
+    critical: NotRequired[bool]
 
 
 class Rows(TypedDict):
@@ -113,6 +114,7 @@ class Timeline(TypedDict):
 
     execution_id: str
     status: str
+    started_at: str
     duration_ms: float
     lanes: int
     omitted: int
