@@ -77,7 +77,12 @@ FORKED: list[dict[str, Any]] = [
         "tool": {"kind": "wait", "seconds": 0.05},
         "next": {"arcs": [{"step": "end"}]},
     },
-    {"step": "end", "spec": {"join": "all"}, "tool": {"kind": "noop"}, "next": {"arcs": [{"step": "lone", "when": "{{ false }}"}]}},
+    {
+        "step": "end",
+        "spec": {"join": "all"},
+        "tool": {"kind": "noop"},
+        "next": {"arcs": [{"step": "lone", "when": "{{ false }}"}]},
+    },
     {"step": "lone", "tool": {"kind": "noop"}},
 ]
 

@@ -129,9 +129,8 @@ class JoinCount(TypedDict):
     count: int
 
 
-class Node(TypedDict):
-    """A step; `status` is null if the execution has not reached it. `tokens` wait for it. With a layout, `x` and `y` are its
-    top left corner."""
+class GraphStep(TypedDict):
+    """A step; `status` is null if the execution has not reached it. `tokens` wait for it."""
 
     step: str
     entry: bool
@@ -144,6 +143,13 @@ class Node(TypedDict):
     cursor: NotRequired[str]
     counts: NotRequired[LoopCounts]
     tokens: NotRequired[int]
+
+
+class Node(GraphStep):
+    """A step, or `branches` that are folded, with their `steps`. With a layout, `x` and `y` are its top left corner."""
+
+    branches: NotRequired[int]
+    steps: NotRequired[list[GraphStep]]
     x: NotRequired[float]
     y: NotRequired[float]
     width: NotRequired[float]
@@ -152,7 +158,7 @@ class Node(TypedDict):
 
 class Edge(TypedDict):
     """An arc, and how often it fired; with a layout the `points` that its curve goes through, from border to border, and the
-    middle of its `label`. `back`: it leads upwards."""
+    middle of its `label`. `back`: it leads upwards. `of`: the arcs that it stands for, by step and number, if branches are folded."""
 
     source: str
     target: str
@@ -162,6 +168,7 @@ class Edge(TypedDict):
     points: NotRequired[list[list[float]]]
     label: NotRequired[list[float]]
     back: NotRequired[bool]
+    of: NotRequired[list[list[Any]]]
 
 
 class Layout(TypedDict):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import replace
 from typing import Any, Final
 
 from noetl_core.observe.drawing.graph import Edge, Graph, Node
@@ -17,7 +16,7 @@ LONGEST: Final = 40
 KEPT: Final = 3
 """Maximum number of failed branches of a step that stay unfolded, and of open ones."""
 PREFIX: Final = "+"
-"""Names of nodes that stand for branches begin with this, which no step's name does; the step that they leave follows."""
+"""Names of nodes that stand for branches begin with this; the step that they leave follows."""
 ORDER: Final = ("error", "running", "waiting", "ok", "skipped")
 """Statuses: branches have the first that one of their steps has."""
 Branch = tuple[str, ...]
@@ -47,6 +46,8 @@ def folded(graph: Graph, unfold: Collection[str] = ()) -> Graph:
             hidden = [*_hidden(branches, nodes)]
             if len(hidden) >= BRANCHES:
                 name = PREFIX + fork.step + ("" if number == 0 else f" {number + 1}")
+                while name in nodes:
+                    name = PREFIX + name
                 folds[name] = tuple(hidden)
                 gone |= {step: name for branch in hidden for step in branch}
     return _drawn(graph, nodes, folds, gone) if folds else graph
@@ -135,17 +136,3 @@ def _node(name: str, branches: tuple[Branch, ...], nodes: dict[str, Node]) -> No
 
 def _data(node: Node) -> dict[str, Any]:
     return {"step": node.step, "entry": node.entry, "status": node.status, "runs": node.runs, **node.facts}
-
-
-def label_of(node: Node) -> str:
-    """Return the name of a node as it is drawn."""
-    branches = node.facts.get("branches")
-    return node.step if branches is None else f"{branches} branches of {node.step.removeprefix(PREFIX)}"
-
-
-def with_names(graph: Graph) -> Graph:
-    """Return the graph with nodes named as they are drawn, for drawings as text."""
-    names = {node.step: label_of(node) for node in graph.nodes}
-    nodes = tuple(replace(node, step=names[node.step]) for node in graph.nodes)
-    edges = tuple(replace(e, source=names[e.source], target=names[e.target]) for e in graph.edges)
-    return Graph(graph.title, nodes, edges)

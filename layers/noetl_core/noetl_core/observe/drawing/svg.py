@@ -65,12 +65,12 @@ def _step(number: int, box: Box) -> str:
     middle = box.x + box.width / 2
     place = f"x='{box.x:.1f}' y='{box.y:.1f}' width='{box.width:.1f}' height='{box.height:.1f}'"
     kind = f"step {node.status}" if node.status in FILL else "step"
-    title = escape("\n".join((node.step, *node.lines)))
+    title = escape("\n".join((node.label, *node.lines)))
     out = [
         f"<g id='step-{number}' class='{kind}' data-step='{escape(node.step, quote=True)}'><title>{title}</title>",
         f"<a href='#step-{number}'><rect {place} rx='8' stroke-width='{2.5 if node.entry else 1.2}'/>",
     ]
-    for row, text in enumerate((node.step, *node.lines)):
+    for row, text in enumerate((node.label, *node.lines)):
         y = box.y + PADDING / 2 + LINE_HEIGHT * (row + 0.75)
         name = " class='name'" if row == 0 else ""
         mark = f"{MARKS[node.status]} " if row and node.status in MARKS and text.partition(",")[0] == node.status else ""
