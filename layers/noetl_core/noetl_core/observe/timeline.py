@@ -129,7 +129,7 @@ class Timeline:
                 self._begin(("attempt", run), Span("attempt", "attempt", at, step, run, facts=facts))
             case "StepSuspended":
                 self._end(("attempt", run), at, "suspended")
-                keys = ("kind", "task", "signal", "child", "at", "limit")
+                keys = ("kind", "task", "signal", "child", "path", "at", "limit")
                 waits = [{key: value for key, value in wait.items() if key in keys} for wait in e["data"]["waits"]]
                 name = ", ".join(sorted({_name_of(wait) for wait in e["data"]["waits"]})) or "wait"
                 self._begin(("wait", run), Span("wait", name, at, step, run, facts={"waits": waits[:20]}))

@@ -64,7 +64,7 @@ class Replay(TypedDict):
 
 class Span(TypedDict):
     """A span of time: of a run, an attempt, a wait, a task, an iteration. `parent` is the index of the enclosing span. Some
-    kinds of spans have more keys. `critical`: a run of the critical path, of which each run was opened by the end of the one before."""
+    kinds of spans have more keys. `critical`: a run of the critical path, where the end of each run opened the next."""
 
     id: int
     parent: int | None
@@ -158,7 +158,7 @@ class Node(GraphStep):
 
 class Edge(TypedDict):
     """An arc, and how often it fired; with a layout the `points` that its curve goes through, from border to border, and the
-    middle of its `label`. `back`: it leads upwards. `of`: the arcs that it stands for, by step and number, if branches are folded."""
+    middle of its `label`. `back`: it leads upwards. `of`: the arcs of folded branches that it stands for, by step and number."""
 
     source: str
     target: str
