@@ -58,7 +58,7 @@ def busy(wiring: LocalWiring, **payload: Any) -> str:
     return _over(wiring, BUSY, payload)
 
 
-def fans(steps: int = 200, failing: int = 137) -> str:
+def fans(steps: int = 200, failing: str = "check_5_7") -> str:
     """Return a playbook of some `steps` steps: fans of 12 branches of two steps, one after the other; one step fails."""
     found: list[dict[str, Any]] = []
     fan = 0
@@ -67,7 +67,8 @@ def fans(steps: int = 200, failing: int = 137) -> str:
         found.append({"step": f"fan_{fan}", "tool": {"kind": "noop"}, "next": {"spec": {"mode": "inclusive"}, "arcs": [{"step": f"load_{fan}_{n}"} for n in range(12)]}})  # fmt: skip
         for n in range(12):
             found.append({"step": f"load_{fan}_{n}", "tool": {"kind": "noop"}, "next": {"arcs": [{"step": f"check_{fan}_{n}"}]}})
-            found.append({"step": f"check_{fan}_{n}", "tool": {"kind": "noop", "result": f"{{{{ 1 / {int(len(found) != failing)} }}}}"}, "next": {"arcs": [{"step": f"merge_{fan}"}]}})  # fmt: skip
+            name = f"check_{fan}_{n}"
+            found.append({"step": name, "tool": {"kind": "noop", "result": f"{{{{ 1 / {int(name != failing)} }}}}"}, "next": {"arcs": [{"step": f"merge_{fan}"}]}})  # fmt: skip
         merge: dict[str, Any] = {"step": f"merge_{fan}", "spec": {"join": "all"}, "tool": {"kind": "noop"}}
         found.append(merge | ({"next": {"arcs": [{"step": after}]}} if after else {}))
         fan += 1

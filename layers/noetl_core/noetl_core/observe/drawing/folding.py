@@ -19,19 +19,21 @@ PREFIX: Final = "+"
 """Names of nodes that stand for branches begin with this; the step that they leave follows."""
 ORDER: Final = ("error", "running", "waiting", "ok", "skipped")
 """Statuses: branches have the first that one of their steps has."""
+ALL: Final = "*"
 Branch = tuple[str, ...]
 
 
 def folded(graph: Graph, unfold: Collection[str] = ()) -> Graph:
     """Return the graph with its parallel branches folded; failed and open ones are kept.
 
-    `unfold` names steps whose branches are all kept, or steps in branches that are kept.
+    `unfold` names steps whose branches are all kept, or steps in branches that are kept; `ALL` keeps all.
     """
-    if len(graph.nodes) < LARGE:
+    if len(graph.nodes) < LARGE or ALL in unfold:
         return graph
     into, ahead = _neighbours(graph)
     nodes = {node.step: node for node in graph.nodes}
     folds: dict[str, tuple[Branch, ...]] = {}
+    forks: dict[str, str] = {}
     gone: dict[str, str] = {}
     for fork in graph.nodes:
         if fork.step in gone or fork.step in unfold:
@@ -48,9 +50,9 @@ def folded(graph: Graph, unfold: Collection[str] = ()) -> Graph:
                 name = PREFIX + fork.step + ("" if number == 0 else f" {number + 1}")
                 while name in nodes:
                     name = PREFIX + name
-                folds[name] = tuple(hidden)
+                folds[name], forks[name] = tuple(hidden), fork.step
                 gone |= {step: name for branch in hidden for step in branch}
-    return _drawn(graph, nodes, folds, gone) if folds else graph
+    return _drawn(graph, nodes, folds, forks, gone) if folds else graph
 
 
 def _neighbours(graph: Graph) -> tuple[dict[str, set[str]], dict[str, list[str]]]:
@@ -101,7 +103,9 @@ def _hidden(branches: list[Branch], nodes: dict[str, Node]) -> Iterator[Branch]:
             yield branch
 
 
-def _drawn(graph: Graph, nodes: dict[str, Node], folds: dict[str, tuple[Branch, ...]], gone: dict[str, str]) -> Graph:
+def _drawn(
+    graph: Graph, nodes: dict[str, Node], folds: dict[str, tuple[Branch, ...]], forks: dict[str, str], gone: dict[str, str]
+) -> Graph:
     drawn, done = [], set()
     for node in graph.nodes:
         name = gone.get(node.step)
@@ -109,7 +113,7 @@ def _drawn(graph: Graph, nodes: dict[str, Node], folds: dict[str, tuple[Branch, 
             drawn.append(node)
         elif name not in done:
             done.add(name)
-            drawn.append(_node(name, folds[name], nodes))
+            drawn.append(_node(name, forks[name], folds[name], nodes))
     edges: dict[tuple[str, str], Edge] = {}
     out = []
     for edge in graph.edges:
@@ -124,13 +128,13 @@ def _drawn(graph: Graph, nodes: dict[str, Node], folds: dict[str, tuple[Branch, 
     return Graph(graph.title, tuple(drawn), (*out, *edges.values()))
 
 
-def _node(name: str, branches: tuple[Branch, ...], nodes: dict[str, Node]) -> Node:
+def _node(name: str, fork: str, branches: tuple[Branch, ...], nodes: dict[str, Node]) -> Node:
     """Return the node that stands for branches."""
     steps = [nodes[step] for branch in branches for step in branch]
     status = _status([node.step for node in steps], nodes)
     failed = sum(node.status == "error" for node in steps)
     lines = [f"{len(steps)} steps", *([status] if status else []), *([f"{failed} failed"] if failed else [])]
-    facts: dict[str, Any] = {"kinds": [], "tasks": 0, "branches": len(branches), "steps": [_data(node) for node in steps]}
+    facts: dict[str, Any] = {"kinds": [], "tasks": 0, "branches": len(branches), "fork": fork, "steps": [_data(node) for node in steps]}
     return Node(name, lines=tuple(lines), status=status, runs=sum(node.runs for node in steps), facts=facts)
 
 
