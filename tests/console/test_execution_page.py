@@ -72,7 +72,7 @@ def test_the_tree_says_what_the_graph_draws(page: Watched, looked_at: Stored) ->
 @pytest.mark.nightly
 def test_the_canvas_is_used_by_pointer_and_by_keys(page: Watched, looked_at: Stored) -> None:
     page.open(f"executions/{looked_at.shop}/graph", "canvas")
-    canvas = page.page.locator("canvas")
+    canvas = page.page.locator("canvas[role=img]")
     canvas.focus()
     page.page.keyboard.press("ArrowDown")
     expect(page.page.locator(".inspector h2")).to_have_text("start")

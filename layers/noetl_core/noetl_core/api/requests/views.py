@@ -52,7 +52,9 @@ class GetGraph(Request["views_shapes.Graph | str"]):
     fold: Annotated[
         bool | None, switch("1: fold parallel branches of a large graph, except failed and open ones", "0", "1", "false", "true")
     ] = None
-    unfold: Annotated[str | None, "steps, separated by commas: their branches, or those they are in, are not folded; * for all"] = None
+    unfold: Annotated[
+        str | None, "steps, separated by commas: their branches, or those they are in, are not folded; * for all"
+    ] = None
 
     def content_type(self) -> str:
         return MEDIA[self.format]

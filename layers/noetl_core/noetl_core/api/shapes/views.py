@@ -146,7 +146,8 @@ class GraphStep(TypedDict):
 
 
 class Node(GraphStep):
-    """A step, or `branches` of the step `fork` that are folded, with their `steps`. With a layout, `x` and `y` are its top left corner."""
+    """A step, or `branches` of the step `fork` that are folded, with their `steps`. With a layout, `x` and `y` are
+    its top left corner."""
 
     branches: NotRequired[int]
     fork: NotRequired[str]

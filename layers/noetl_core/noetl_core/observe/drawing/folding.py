@@ -134,7 +134,13 @@ def _node(name: str, fork: str, branches: tuple[Branch, ...], nodes: dict[str, N
     status = _status([node.step for node in steps], nodes)
     failed = sum(node.status == "error" for node in steps)
     lines = [f"{len(steps)} steps", *([status] if status else []), *([f"{failed} failed"] if failed else [])]
-    facts: dict[str, Any] = {"kinds": [], "tasks": 0, "branches": len(branches), "fork": fork, "steps": [_data(node) for node in steps]}
+    facts: dict[str, Any] = {
+        "kinds": [],
+        "tasks": 0,
+        "branches": len(branches),
+        "fork": fork,
+        "steps": [_data(node) for node in steps],
+    }
     return Node(name, lines=tuple(lines), status=status, runs=sum(node.runs for node in steps), facts=facts)
 
 

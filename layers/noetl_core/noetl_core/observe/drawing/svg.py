@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from html import escape
 from itertools import pairwise
 from typing import Final
 
 from noetl_core.observe.drawing.graph import FILL, LINE, MARKS, PLAIN_FILL, PLAIN_LINE, Edge, Graph
 from noetl_core.observe.drawing.layout import CHAR, LINE_HEIGHT, PADDING, Box, Layout, Point
+from noetl_core.values.frozen import frozen
 
 FONT = "text-anchor='middle' font-family='Helvetica,Arial,sans-serif' font-size='13'"
 DARK_FILL: Final = {"ok": "#0c3b2e", "error": "#4a2008", "running": "#0d3350", "waiting": "#3d3208", "skipped": "#303036"}
@@ -109,3 +111,30 @@ def _curve(points: list[Point]) -> str:
         else:
             out += f"L{x2:.1f} {y2:.1f}"
     return out
+
+
+@frozen
+class Drawn:
+    """A step of a drawing: its id, its status (empty: not reached), its name as escaped text, and its place."""
+
+    id: str
+    status: str
+    name: str
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+_STEP = re.compile(
+    r"<g id='(step-\d+)' class='step ?(\w*)' data-step='([^']*)'>.*?"
+    r"<rect x='([\d.]+)' y='([\d.]+)' width='([\d.]+)' height='([\d.]+)'",
+    re.DOTALL,
+)
+
+
+def steps_of(drawing: str) -> Iterator[Drawn]:
+    """Yield the steps of a drawing that `svg` made."""
+    for found in _STEP.finditer(drawing):
+        name, status, step, *place = found.groups()
+        yield Drawn(name, status, step, *map(float, place))

@@ -94,11 +94,11 @@ def _placed(control: Control, digest: str, drawn: Graph) -> dict[str, Any]:
     from noetl_core.observe.drawing.graph import graph_of  # 3 ms, as below
     from noetl_core.observe.drawing.layout import placed, places_of, with_lines_of, with_room  # 2 ms, as below
 
-    whole = graph_of(control.playbook(digest))
-    if len(drawn.nodes) == len(whole.nodes):
-        return placed(drawn, control.layouts(digest, lambda: places_of(with_room(whole), NAME)))
+    if not any("branches" in node.facts for node in drawn.nodes):
+        return placed(drawn, control.layouts(digest, lambda: places_of(with_room(graph_of(control.playbook(digest))), NAME)))
     steps = "\n".join([node.step for node in drawn.nodes])  # the others are folded
     key = f"{digest} {blake2b(steps.encode(), digest_size=16).hexdigest()}"
+    whole = graph_of(control.playbook(digest))
     return placed(drawn, control.layouts(key, lambda: places_of(with_room(with_lines_of(drawn, whole)), NAME)))
 
 
