@@ -9,16 +9,16 @@ from typing import Any, cast
 
 from noetl_core.events.envelope import Envelope
 from noetl_core.events.table import LIMITS, ends_run
-from noetl_core.observe.causes_of_runs import CausesOfRuns
+from noetl_core.observe.critical_path import CriticalPath
 from noetl_core.values.instants import from_text
 
 RUNS = frozenset({"run", "chunk", "undo"})
 """Spans that have a lane of their own; the others are in the lane of their run."""
 
-OF_CAUSES = frozenset(
+OF_PATH = frozenset(
     {"TokenEnqueued", "BoundaryRouted", "StepScheduled", "LoopChunkScheduled", "WorkflowFinished", "ExecutionRedriven"}
 )
-"""Events that tell which run opened which."""
+"""Events of the critical path."""
 
 
 @dataclass(slots=True)
@@ -48,7 +48,7 @@ class Timeline:
         self.status = "running"
         self.began: float | None = None
         self.ended: float | None = None
-        self.causes = CausesOfRuns()
+        self.path = CriticalPath()
         self._left = limit
         self._open: dict[tuple[Any, ...], int] = {}
         self._awaited: dict[str, int] = {}
@@ -59,8 +59,8 @@ class Timeline:
             at = from_text(e["timestamp"]).timestamp()
             self.began = at if self.began is None else self.began
             name, run = e["name"], e.get("step_run_id")
-            if name in OF_CAUSES:
-                self._cause(e, run)
+            if name in OF_PATH:
+                self._follow(e, run)
             if name in LIMITS:
                 self._apply_limit(e, at)
             elif name in ("WorkflowFinished", "ExecutionRedriven"):
@@ -68,20 +68,20 @@ class Timeline:
             elif run:
                 self._apply(e, run, at)
 
-    def _cause(self, e: Mapping[str, Any], run: str | None) -> None:
+    def _follow(self, e: Mapping[str, Any], run: str | None) -> None:
         data = e["data"]
-        self.causes.begin(e["event_id"].rpartition(".")[0])
+        self.path.begin(e["event_id"].rpartition(".")[0])
         match e["name"]:
             case "TokenEnqueued":
-                self.causes.enqueued(data["token"], run or data.get("event", {}).get("run_id"))
+                self.path.enqueued(data["token"], run or data.get("event", {}).get("run_id"))
             case "WorkflowFinished":
-                self.causes.finished()
+                self.path.finished()
             case "ExecutionRedriven":
-                self.causes.reopened()
+                self.path.reopened()
             case "BoundaryRouted":
-                self.causes.routed(e["step_run_id"])
+                self.path.routed(e["step_run_id"])
             case _:
-                self.causes.opened(e["step_run_id"], data.get("tokens", ()), e.get("parent_id"))
+                self.path.opened(e["step_run_id"], data.get("tokens", ()), e.get("parent_id"))
 
     def _apply_to_execution(self, e: Envelope, at: float) -> None:
         match e["name"]:
@@ -211,7 +211,7 @@ class Timeline:
     def as_dict(self, now: float) -> dict[str, Any]:
         """Return `{status, began_at, duration_ms, lanes, omitted, spans: [...]}`; offsets are milliseconds from the beginning."""
         began = self.began or now
-        lanes, critical = self._lanes(now), self.causes.critical()
+        lanes, critical = self._lanes(now), self.path.runs()
         return {
             "status": self.status,
             "duration_ms": _ms((self.ended or now) - began),

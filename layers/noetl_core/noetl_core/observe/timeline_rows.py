@@ -14,7 +14,7 @@ from noetl_core.engine.records import Commit, control_events
 from noetl_core.engine.state import Run, State
 from noetl_core.events.event import closes_run
 from noetl_core.events.table import LIMITS
-from noetl_core.observe.causes_of_runs import CausesOfRuns
+from noetl_core.observe.critical_path import CriticalPath
 from noetl_core.observe.timeline import Span, Timeline
 from noetl_core.values.instants import SECOND
 
@@ -61,11 +61,11 @@ class Rows:
     """Rows of runs of which only the end was observed. Their beginning is not known."""
     places: list[tuple[str, Any, int]] = field(default_factory=list)
     """Events of limits: name, data, instant."""
-    causes: CausesOfRuns = field(default_factory=CausesOfRuns)
+    path: CriticalPath = field(default_factory=CriticalPath)
 
     def observe(self, commits: Iterable[Commit]) -> None:
         for commit in commits:
-            self.causes.begin(commit.seq)
+            self.path.begin(commit.seq)
             for event in control_events(commit):
                 self.began = event.ts if self.began is None else self.began
                 data: Any = event.data
@@ -73,15 +73,15 @@ class Rows:
                     facts = {"chunk": data["chunk"]} if "chunk" in data else {}
                     kind, parent = OPENS[event.name], data.get("parent")
                     self.rows[data["run"]] = Row(data["run"], data["step"], kind, event.ts, parent=parent, facts=facts)
-                    self.causes.opened(data["run"], data.get("tokens", ()), parent)
+                    self.path.opened(data["run"], data.get("tokens", ()), parent)
                 elif event.name == "WorkflowFinished":
                     self.status, self.ended = data["status"], event.ts
-                    self.causes.finished()
+                    self.path.finished()
                 elif event.name == "ExecutionRedriven":
                     self.status, self.ended = "running", None
-                    self.causes.reopened()
+                    self.path.reopened()
                 elif event.name == "TokenEnqueued":
-                    self.causes.enqueued(data["token"], data.get("run"))
+                    self.path.enqueued(data["token"], data.get("run"))
                 elif event.name in LIMITS:
                     self.places.append((event.name, data, event.ts))
                 else:
@@ -89,7 +89,7 @@ class Rows:
 
     def _progress(self, event: Any, data: Any) -> None:
         if event.name == "BoundaryRouted":
-            self.causes.routed(data["run"])
+            self.path.routed(data["run"])
         row = self.rows.get(data.get("run"))
         if row is None:
             if not closes_run(event):
@@ -148,7 +148,7 @@ def cells_of(state: State) -> dict[str, Any]:
 def timeline_of(rows: Rows, selected: Iterable[Row], limit: int) -> Timeline:
     """Return a timeline of these runs; up to `limit` spans of details may be added."""
     line = Timeline(limit)
-    line.causes = rows.causes
+    line.path = rows.path
     line.status, line.began = rows.status, None if rows.began is None else rows.began / SECOND
     line.ended = None if rows.ended is None else rows.ended / SECOND
     selected = list(selected)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
-class CausesOfRuns:
-    """Folds control commits. A run is caused by the run whose boundary was routed in the commit that opened it."""
+class CriticalPath:
+    """Folds control commits into that path. A run is caused by the run whose boundary was routed in the commit that opened it."""
 
     parents: dict[str, str] = field(default_factory=dict)
     causes: dict[str, str] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class CausesOfRuns:
     def reopened(self) -> None:
         self.last = None
 
-    def critical(self) -> set[str]:
+    def runs(self) -> set[str]:
         """Return the runs of the critical path; none before the end."""
         path: set[str] = set()
         parents: set[str] = set()
