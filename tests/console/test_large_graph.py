@@ -53,7 +53,7 @@ def seen(page: Page, api: LocalApi, execution_id: str, step: str) -> bool:
     """Return whether a step is wholly on the canvas, in the layout that the address asks for."""
     unfold = "".join(re.findall("unfold=([^&]*)", page.url))
     query = f"layout=1&fold=1&unfold={unfold}"
-    graph: Any = loads(api.answer(Asked("GET", f"/api/executions/{execution_id}/graph", query)).body)
+    graph: Any = loads(api.answer(Asked("GET", f"/api/executions/{execution_id}/graph", query)).body.decode())
     (node,) = (node for node in graph["nodes"] if node["step"] == step)
     canvas = page.locator(".sheet canvas[role=img]")
     x, y, k = map(float, (canvas.get_attribute("data-drawn") or "").split())

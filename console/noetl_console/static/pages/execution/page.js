@@ -73,7 +73,7 @@ export function Execution({ parts }) {
     <${Head} run=${run} />
     ${changes.error ? html`<${Refused} error=${changes.error} again=${changes.look} />` : null}
     ${tab === "overview" ? null : html`<${Brief} run=${run} />`}
-    <div class="bar"><nav class="tabs" aria-label="Views">${names.map((name) => html`<a href=${href(["executions", id, name], query)} onPointerEnter=${() => load(name)} aria-current=${name === tab ? "page" : undefined}>${VIEWS[name][0]}</a>`)}</nav></div>
+    <div class="bar"><nav class="tabs" aria-label="Views">${names.map((name) => html`<a href=${href(["executions", id, name], query)} onPointerEnter=${() => load(name).catch(() => {})} aria-current=${name === tab ? "page" : undefined}>${VIEWS[name][0]}</a>`)}</nav></div>
     <${Slider} head=${head} moment=${moment} />
     ${moment.error ? html`<${Refused} error=${moment.error} again=${moment.now} />` : null}
     <div class="split">

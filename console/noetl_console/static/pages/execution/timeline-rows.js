@@ -34,7 +34,7 @@ function finish(row, loop) {
   const spans = withDelays(row.spans.sort((a, b) => a.offset_ms - b.offset_ms));
   const tasks = spans.some((s) => s.kind === "task"); // then they are what was at work
   const first = spans.find((s) => s.kind === "attempt");
-  const parts = spans.filter((s) => !tasks || s.kind !== "attempt").map((s) => ({ from: s.offset_ms, took: s.duration_ms, look: s.kind === "queued" ? "queued" : WAITS.has(s.kind) ? "wait" : tone(s.kind === "task" ? s.status : row.status) }));
+  const parts = spans.filter((s) => !tasks || s.kind !== "attempt").map((s) => ({ from: s.offset_ms, took: s.duration_ms, look: s.kind === "queued" ? "queued" : WAITS.has(s.kind) ? "wait" : tone(worked(s)) }));
   if (first && !spans.some((s) => s.kind === "queued") && first.offset_ms > row.from) parts.unshift({ from: row.from, took: first.offset_ms - row.from, look: "queued" });
   row.parts = parts.length ? [{ from: row.from, took: row.took, look: "whole" }, ...parts] : [{ from: row.from, took: row.took, look: WAITS.has(row.kind) ? "wait" : tone(row.status) }];
   const shown = spans.filter((s) => WAITS.has(s.kind) || s.kind === (tasks ? "task" : "attempt"));
@@ -64,11 +64,14 @@ function withDelays(spans) {
   return out;
 }
 
+/** How a span at work ended: one that was suspended to wait did not fail. */
+const worked = (s) => (s.duration_ms === null ? "running" : ["suspended", "released"].includes(s.status) ? "ok" : s.status);
+
 /** An attempt or a wait as a row; of a wait for executions that were called a row for each. */
 function detail(row, s, level) {
   const one = { key: `${row.key}/${s.id}`, level, own: row.own, step: row.step, status: s.status, from: s.offset_ms, took: s.duration_ms, below: [] };
   const bar = (look) => [{ from: one.from, took: one.took, look }];
-  if (!WAITS.has(s.kind)) return [{ ...one, name: s.kind === "task" ? (s.attempt > 1 ? `${s.name}, attempt ${s.attempt}` : s.name) : "at work", words: s.attempt > 1 ? `attempt ${s.attempt}` : "", parts: bar(tone(s.status)) }];
+  if (!WAITS.has(s.kind)) return [{ ...one, status: worked(s), name: s.kind === "task" ? (s.attempt > 1 ? `${s.name}, attempt ${s.attempt}` : s.name) : "at work", words: s.attempt > 1 ? `attempt ${s.attempt}` : "", parts: bar(tone(worked(s))) }];
   const waiting = { ...one, status: s.duration_ms === null ? "waiting" : "waited", parts: bar("wait"), words: "" };
   const calls = (s.waits ?? []).filter((w) => w.child);
   if (!calls.length) return [{ ...waiting, name: s.kind === "limit" ? s.name : s.waits?.[0] ? `waits for ${waitWords(s.waits[0])}` : s.name }];
@@ -77,12 +80,13 @@ function detail(row, s, level) {
 
 const rest = (row, level, count, what) => ({ key: `${row.key}/rest-${what}`, level, own: row.own, step: row.step, name: `${number(count)} more ${what}`, rest: what, words: "", from: row.from, took: 0, parts: [], below: [] });
 
-/** Rows of the iterations of a loop: all of them in one, then those that failed and the slowest by themselves. */
-export function iterationRows({ page, failed }, { began, row, level }) {
-  const at = (text) => Date.parse(text) - began;
-  const all = page.iterations.filter((i) => i.started_at).map((i) => ({ ...i, from: at(i.started_at), took: i.duration_ms ?? null })).sort((a, b) => a.from - b.from);
-  const bad = (page.more ? failed.iterations.map((i) => ({ ...i, from: at(i.started_at ?? i.ended_at), took: i.duration_ms ?? 0 })) : all.filter((i) => i.status === "error")).slice(0, APART);
-  const slow = all.filter((i) => i.status === "ok" && i.took !== null).sort((a, b) => b.took - a.took).slice(0, APART);
+/** Rows of the iterations of a loop: all of them in one, then those that failed and the slowest by themselves, which of a long loop are
+ * asked for apart. */
+export function iterationRows({ page, failed = page.iterations, slow = page.iterations }, { began, row, level }) {
+  const timed = (list) => list.filter((i) => i.started_at).map((i) => ({ ...i, from: Date.parse(i.started_at) - began, took: i.duration_ms ?? null })).sort((a, b) => a.from - b.from);
+  const all = timed(page.iterations);
+  const bad = timed(failed).filter((i) => i.status === "error").slice(0, APART);
+  const slowest = timed(slow).filter((i) => i.status === "ok").sort((a, b) => b.took - a.took).slice(0, APART);
   const parts = [];
   for (const i of all) {
     const before = parts.at(-1);
@@ -93,11 +97,11 @@ export function iterationRows({ page, failed }, { began, row, level }) {
   for (const part of parts) part.took = part.took === Infinity ? null : part.took;
   parts.push(...all.filter((i) => i.status === "error").map((i) => ({ from: i.from, took: i.took, look: "bad" })));
   const one = { level, own: row.own, step: row.step, below: [] };
-  const group = { ...one, key: `${row.key}/all`, name: plural(page.total, "iteration"), rest: "iterations", status: bad.length ? "error" : "ok", from: all[0]?.from ?? row.from, took: null, parts, words: page.more ? `the first ${number(all.length)} are drawn` : "" };
+  const group = { ...one, key: `${row.key}/all`, name: page.more ? `first ${number(all.length)} of ${number(page.total)} iterations` : plural(page.total, "iteration"), rest: "iterations", status: bad.length ? "error" : "ok", from: all[0]?.from ?? row.from, took: null, parts, words: "" };
   const last = Math.max(...all.map((i) => i.from + (i.took ?? 0)), group.from);
   group.took = all.some((i) => i.took === null) ? null : last - group.from;
   const apart = (i, words) => ({ ...one, key: `${row.key}/${i.path.join(".")}`, name: `@${iteration(i.path)} ${words}`, iteration: iteration(i.path), status: i.status, from: i.from, took: i.took, parts: [{ from: i.from, took: i.took, look: tone(i.status) }], words: [i.attempts > 1 ? plural(i.attempts, "attempt") : "", i.error ? `${i.error.kind}: ${oneLine(i.error.message, 120)}` : ""].filter(Boolean).join(", ") });
-  return [group, ...bad.map((i) => apart(i, "failed")), ...slow.map((i) => apart(i, "slow"))];
+  return [group, ...bad.map((i) => apart(i, "failed")), ...slowest.map((i) => apart(i, "slow"))];
 }
 
 /** `{list, asks}`: the rows that are seen, with those below a row where it is unfolded (`open`, by keys); and the rows that have to be

@@ -16,11 +16,13 @@ import { idle, scaleOf, ticks } from "./timescale.js";
 const ROWS = 1000;
 const CHILD_ROWS = 200;
 const PAGE = 1000; // iterations that are drawn
+const BUCKETS = 256; // parts of a longer loop, of which the slowest iterations of SLOWEST are asked for
+const SLOWEST = 5;
 const HEIGHT = 26;
 const APART = 110; // pixels between ticks
 const DRAGGED = 5; // pixels from which on it is no click
 const CLOSEST = 1e-5; // of all the time
-const LEGEND = [["queued", "queued"], ["ok", "at work"], ["wait", "waiting"], ["bad", "failed"], ["critical", "critical path"]];
+const LEGEND = [["queued", "queued"], ["ok", "worked"], ["run", "at work"], ["wait", "waiting"], ["bad", "failed"], ["critical", "critical path"]];
 
 export function Timeline({ run }) {
   const { query } = route.value;
@@ -174,7 +176,11 @@ function useBelow(run, data) {
     if (ask.child) return get(atRun(ask.child, "timeline"), { rows: CHILD_ROWS });
     const path = atRun(run.id, "steps", ask.iterations, "iterations");
     const page = await get(path, { limit: PAGE });
-    return { page, failed: page.more ? await get(path, { status: "error", limit: 5 }) : null };
+    if (!page.more) return { page };
+    const [failed, { buckets }] = await Promise.all([get(path, { status: "error", limit: SLOWEST }), get(atRun(run.id, "steps", ask.iterations, "summary"), { buckets: BUCKETS })]);
+    const parts = [...(buckets?.cells ?? [])].sort((a, b) => b[4] - a[4]).slice(0, SLOWEST);
+    const slow = await Promise.all(parts.map(([n]) => get(path, { from: n * buckets.width, limit: Math.min(PAGE, buckets.width) })));
+    return { page, failed: failed.iterations, slow: slow.flatMap((s) => s.iterations) };
   };
   const look = (asks) => {
     for (const row of asks) {
