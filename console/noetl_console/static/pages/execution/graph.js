@@ -127,7 +127,8 @@ function ordered(graph) {
       const [step, level] = stack.pop();
       if (met.has(step) || !nodes.has(step)) continue;
       met.add(step);
-      for (const node of nodes.get(step).steps ?? [nodes.get(step)]) found.push({ node, level });
+      const folded = nodes.get(step).steps;
+      for (const node of folded ?? [nodes.get(step)]) found.push({ node, level: folded ? level + 1 : level });
       const targets = next.get(step) ?? [];
       for (let i = targets.length - 1; i >= 0; i--) stack.push([targets[i], targets.length > 1 ? level + 1 : level]);
     }
