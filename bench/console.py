@@ -183,7 +183,7 @@ def panned(page: Page, *, far: bool) -> float:
     else:
         for _ in range(12):
             page.get_by_role("button", name="Farther").click()
-    box = page.locator("canvas").bounding_box()
+    box = page.locator("canvas[role=img]").bounding_box()
     assert box is not None
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
     page.evaluate(

@@ -72,7 +72,7 @@ def test_the_tree_says_what_the_graph_draws(page: Watched, looked_at: Stored) ->
 @pytest.mark.nightly
 def test_the_canvas_is_used_by_pointer_and_by_keys(page: Watched, looked_at: Stored) -> None:
     page.open(f"executions/{looked_at.shop}/graph", "canvas")
-    canvas = page.page.locator("canvas")
+    canvas = page.page.locator("canvas[role=img]")
     canvas.focus()
     page.page.keyboard.press("ArrowDown")
     expect(page.page.locator(".inspector h2")).to_have_text("start")
@@ -190,8 +190,9 @@ workflow:
 def test_attempts_are_apart_and_a_parked_token_is_one(hands: Watched, acted_on: Stored) -> None:
     execution = acted_on.start(TRIES)
     hands.open(f"executions/{execution}/timeline", ".lane")
-    expect(hands.page.locator(".lane i.bad")).to_have_count(3)
-    expect(hands.page.locator(".lane")).to_have_attribute("aria-label", re.compile("3 attempts"))
+    run = hands.page.get_by_role("treeitem", name=re.compile("3 attempts"))
+    expect(run.locator(".lane i.bad")).to_have_count(3)
+    expect(hands.page.get_by_role("treeitem", name=re.compile("^call"))).to_have_count(3)
 
     def parked(route: Route) -> None:
         answer = route.fetch()

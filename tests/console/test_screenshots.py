@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
+from tests.console import charts
 from tests.console.browser import watched
 from tests.console.stored import Stored
 from tests.properties import some
@@ -54,7 +55,24 @@ def test_each_picture_of_the_page_can_be_taken(name: str, chromium: Browser, loo
         hands.page.screenshot(path=folder / f"{name}.png")
 
 
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", ["timeline", "graph"])
+def test_a_picture_of_much_can_be_taken(name: str, chromium: Browser, looked_at: Stored, tmp_path: Path) -> None:
+    folder = Path(os.environ.get("NOETL_SCREENSHOTS", tmp_path)) / "large"
+    execution = charts.busy(looked_at.wiring) if name == "timeline" else charts.fanned(looked_at.wiring)
+    with watched(chromium, looked_at.server, width=1200, height=820) as hands:
+        hands.open(f"executions/{execution}/{name}", "[role=treeitem]")
+        for row in ("fetch", "parcel", "calls", "prices") if name == "timeline" else ():
+            hands.page.get_by_role("treeitem", name=re.compile(f"^{row}")).first.locator(".twist").click()
+        hands.page.wait_for_timeout(200)
+        hands.page.wait_for_load_state("networkidle")
+        folder.mkdir(parents=True, exist_ok=True)
+        hands.page.screenshot(path=folder / f"{name}.png")
+
+
 def test_the_page_shows_all_of_them() -> None:
-    shown = set(re.findall(r"!\[[^]]+\]\(console/([\w-]+)\.png\)", PAGE.read_text()))
+    text = PAGE.read_text()
+    assert re.findall(r"!\[[^]]+\]\(console/large/([\w-]+)\.png\)", text) == ["timeline", "graph"]
+    shown = set(re.findall(r"!\[[^]]+\]\(console/([\w-]+)\.png\)", text))
     assert shown == {*PICTURES, "sign-in"}  # which test_deployed.py takes
     assert {f.stem for f in (ROOT / "docs/console").iterdir() if f.is_file()} == shown

@@ -105,7 +105,7 @@ def report(
 
     with execution(id, on, store) as (where, id):
         summary, why = where.api.execution(id), where.api.why(id)
-        drawing = where.api.drawing(id, "svg") if len(summary["steps"]) <= DRAWN else ""
+        drawing = where.api.drawing(id, "svg", fold=True) if len(summary["steps"]) <= DRAWN else ""
         playbook = summary["playbook"]
         name = Sources().name(playbook["path"], playbook["digest"], playbook["version"])
         text = page(summary, why, where.api.timeline(id, 1), where.api.cost(id), drawing, name)

@@ -10,20 +10,24 @@ from typing import Any
 
 import pytest
 
+from noetl_core.control.admit import StartRequest
 from noetl_core.observe.report import report
+from noetl_core.runtime.local import LocalWiring
 from noetl_core.service.operations.base import Operations
+from tests.console.charts import fans
 from tests.golden import logs
 from tests.golden.logs import FOLDER
 from tests.markup import HOSTILE, Page
 from tests.unit.cli.runs import Run
 
 STEPS = 1_000
+ONE = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: one, path: t/one }\nworkflow:\n  - { step: one, tool: { kind: noop } }\n"
 LIMIT = 1_000_000
 
 
 def page_of(operations: Operations, execution_id: str) -> str:
     summary: Any = operations.execution(execution_id)
-    drawing = operations.drawing(execution_id, "svg")
+    drawing = operations.drawing(execution_id, "svg", fold=True)
     return report(
         summary,
         operations.why(execution_id),
@@ -60,6 +64,29 @@ def test_what_values_and_names_say_is_text(noetl: Run, tmp_path: Path) -> None:
     assert "&lt;img src=x" in text
     assert Page(text).tags.isdisjoint({"script", "img"})
     assert noetl("report", "@last", "-o", "nowhere/out.html").returncode == 3
+
+
+def test_a_large_graph_is_folded_and_begins_at_the_step_that_failed() -> None:
+    local = LocalWiring()
+    execution_id = local.start(StartRequest(playbook=fans())).execution_id
+    assert local.run(execution_id)
+    text = page_of(Operations(lambda: local.control, lambda: b""), execution_id)
+    local.close()
+    assert text.count("12 branches</text>") == 7 and "11 branches</text>" in text and ">load_2_4</text>" not in text
+    (failed,) = re.findall(r"<g id='(step-\d+)' class='step error' data-step='check_5_7'>", text)
+    assert f'<p><a class="error" href="#{failed}">✗ check_5_7</a></p>' in text
+    assert '<i class="begin"' in text and f'<a href="#{failed}" tabindex="-1"><title>check_5_7</title>' in text
+    assert len(text.encode()) < LIMIT / 4
+    assert Page(text).tags.isdisjoint({"script", "img"})
+
+
+def test_a_small_graph_needs_no_map() -> None:
+    local = LocalWiring()
+    execution_id = local.start(StartRequest(playbook=ONE)).execution_id
+    assert local.run(execution_id)
+    text = page_of(Operations(lambda: local.control, lambda: b""), execution_id)
+    local.close()
+    assert "<figure" in text and 'class="map"' not in text and '<i class="begin"' not in text
 
 
 @pytest.mark.nightly

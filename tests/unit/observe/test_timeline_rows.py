@@ -64,6 +64,43 @@ def test_failed_and_slow_runs_are_kept(get: Any) -> None:
     assert {"run", "attempt", "task"} <= {s["kind"] for s in whole["spans"] if s["step"] == "slow"}
 
 
+FORKED: list[dict[str, Any]] = [
+    {
+        "step": "start",
+        "tool": {"kind": "noop"},
+        "next": {"spec": {"mode": "inclusive"}, "arcs": [{"step": "fast"}, {"step": "parts"}]},
+    },
+    {"step": "fast", "tool": {"kind": "noop"}, "next": {"arcs": [{"step": "end"}]}},
+    {
+        "step": "parts",
+        "loop": {"in": [1, 2], "iterator": "i", "spec": {"mode": "parallel", "policy": {"exec": "distributed"}}},
+        "tool": {"kind": "wait", "seconds": 0.05},
+        "next": {"arcs": [{"step": "end"}]},
+    },
+    {
+        "step": "end",
+        "spec": {"join": "all"},
+        "tool": {"kind": "noop"},
+        "next": {"arcs": [{"step": "lone", "when": "{{ false }}"}]},
+    },
+    {"step": "lone", "tool": {"kind": "noop"}},
+]
+
+
+@pytest.mark.parametrize("query", [{}, {"rows": "100"}], ids=["whole", "rows"])
+def test_each_run_of_the_critical_path_was_opened_by_the_end_of_the_one_before(query: dict[str, str]) -> None:
+    local = LocalWiring()
+    execution_id = local.start(StartRequest(playbook=source(FORKED))).execution_id
+    assert local.run(execution_id)
+    service = Service(lambda: local.control, lambda: b"key")
+    line = ask(service, "GET", f"/api/executions/{execution_id}/timeline", query).body
+    critical = [span for span in line["spans"] if span.get("critical")]
+    assert [span["step"] for span in critical if span["kind"] == "run"] == ["start", "parts", "end"]
+    assert any(span["kind"] == "chunk" for span in critical)
+    assert line["started_at"] == ask(service, "GET", f"/api/executions/{execution_id}").body["started_at"]
+    local.close()
+
+
 def test_runs_of_a_step_and_of_a_time(get: Any) -> None:
     assert runs(get(rows="100", step="a")) == ["a", "a"]
     assert runs(get(rows="100", end="0")) == ["start"]

@@ -4,8 +4,10 @@ import { colors } from "../core/theme.js";
 import { tone } from "./status.js";
 
 const NAMES = ["ground", "surface", "text", "text-soft", "line", "line-strong", "edge", "accent", "accent-soft", "ok", "bad", "run", "wait", "hold", "idle", "wait-soft", "on-accent"];
-const WORDS = 0.38; // scale from which on names can be read
+export const WORDS = 0.38; // scale from which on names can be read
 const BOXES = 0.12; // scale below which a step is a dot of its colour
+const MAP = { width: 190, height: 260, least: 20, room: 300 }; // pixels of the map, and those that the graph must have beside it
+const STACK = [8, 4]; // how far the boxes behind folded branches stand out
 const MARKS = { ok: "✓", bad: "✕", run: "▶", wait: "◷", hold: "‖", idle: "" };
 
 export class Picture {
@@ -30,6 +32,7 @@ export class Picture {
   /** Take the colours of the style sheets. */
   repaint() {
     this.colors = colors(...NAMES);
+    this.small = null;
   }
 
   node(step) {
@@ -83,6 +86,39 @@ export class Picture {
     this.#edges(pen, view.scale, seen);
     if (view.scale < BOXES) this.#dots(pen, view.scale, seen);
     else this.#boxes(pen, view.scale, seen);
+  }
+
+  /** Draw all of it small on `canvas`, with what `view` shows of it in a frame; `size` is that of the canvas that it shows it on. Returns the
+   * scale: 0, where all of it is seen anyway, or too little. */
+  map(canvas, view, size) {
+    const [width, height] = [size.width / view.scale, size.height / view.scale];
+    const all = size.width < MAP.room || (view.x <= 0 && view.y <= 0 && view.x + width >= this.size.width && view.y + height >= this.size.height);
+    canvas.hidden = all;
+    if (all) return 0;
+    const ratio = devicePixelRatio || 1;
+    const scale = Math.min(Math.min(MAP.width, size.width * 0.3) / this.size.width, Math.min(MAP.height, size.height * 0.45) / this.size.height);
+    const [across, down] = [Math.max(MAP.least, Math.round(this.size.width * scale)), Math.max(MAP.least, Math.round(this.size.height * scale))];
+    const key = `${across} ${down} ${this.selected}`;
+    if (this.small?.key !== key) {
+      this.small = document.createElement("canvas");
+      this.small.key = key;
+      [this.small.width, this.small.height] = [across * ratio, down * ratio];
+      [canvas.style.width, canvas.style.height] = [`${across}px`, `${down}px`];
+      const pen = this.small.getContext("2d");
+      pen.fillStyle = this.colors.surface;
+      pen.fillRect(0, 0, this.small.width, this.small.height);
+      pen.setTransform(scale * ratio, 0, 0, scale * ratio, 0, 0);
+      this.#dots(pen, scale, { left: 0, top: 0, right: Infinity, bottom: Infinity });
+    }
+    if (canvas.width !== this.small.width || canvas.height !== this.small.height) [canvas.width, canvas.height] = [this.small.width, this.small.height];
+    const pen = canvas.getContext("2d");
+    pen.setTransform(1, 0, 0, 1, 0, 0);
+    pen.drawImage(this.small, 0, 0);
+    pen.setTransform(scale * ratio, 0, 0, scale * ratio, 0, 0);
+    pen.lineWidth = 2 / scale;
+    pen.strokeStyle = this.colors.accent;
+    pen.strokeRect(Math.max(0, view.x), Math.max(0, view.y), Math.min(width, this.size.width - view.x), Math.min(height, this.size.height - view.y));
+    return scale;
   }
 
   #edges(pen, scale, seen) {
@@ -160,6 +196,15 @@ export class Picture {
   #box(pen, n, scale) {
     const chosen = n.step === this.selected;
     const color = n.status ? this.colors[tone(n.status)] : this.colors["line-strong"];
+    pen.lineWidth = 1.2;
+    for (const by of n.branches ? STACK : []) {
+      pen.beginPath();
+      pen.roundRect(n.x + by, n.y + by, n.width, n.height, 6);
+      pen.fillStyle = this.colors.surface;
+      pen.fill();
+      pen.strokeStyle = color;
+      pen.stroke();
+    }
     pen.beginPath();
     pen.roundRect(n.x, n.y, n.width, n.height, 6);
     pen.fillStyle = chosen ? this.colors["accent-soft"] : this.colors.surface;
@@ -178,9 +223,9 @@ export class Picture {
     pen.fillStyle = this.colors.text;
     pen.font = "600 12.5px system-ui, sans-serif";
     const two = below(n);
-    pen.fillText(cut(n.step, 28), left, n.y + (two ? n.height / 2 - 2 : n.height / 2 + 4), n.width - 18);
+    pen.fillText(cut(n.branches ? `${number(n.branches)} branches` : n.step, 28), left, n.y + (two ? n.height / 2 - 2 : n.height / 2 + 4), n.width - 18);
     if (two) {
-      pen.fillStyle = n.counts?.failed ? this.colors.bad : this.colors["text-soft"];
+      pen.fillStyle = n.failed || n.counts?.failed ? this.colors.bad : this.colors["text-soft"];
       pen.font = "11px system-ui, sans-serif";
       pen.fillText(two, left, n.y + n.height / 2 + 13, n.width - 34);
     }
@@ -208,6 +253,7 @@ const cut = (text, length) => (text.length > length ? `${text.slice(0, length - 
 
 /** The second line of a step. */
 function below(n) {
+  if (n.branches) return `${number(n.steps.length)} steps${n.failed ? `  ${number(n.failed)} failed` : ""}`;
   if (n.counts?.total) return `${number(n.counts.succeeded + n.counts.failed)}/${number(n.counts.total)}${n.counts.failed ? `  ${number(n.counts.failed)} failed` : ""}`;
   const kinds = cut([...new Set(n.kinds)].join(", "), 20);
   return `${kinds}${n.loop ? `  loop` : ""}${n.join ? "  join" : ""}${n.runs > 1 ? `  ×${number(n.runs)}` : ""}`;

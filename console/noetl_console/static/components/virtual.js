@@ -5,8 +5,8 @@ const AROUND = 12;
 const HIGHEST = 16_000_000; // pixels: beyond this browsers no longer place elements exactly
 
 /** `count` rows of `height` pixels, each made by `row(i, style)`. `shown(first, last)` is told which are seen; `current` is scrolled to when
- * it changes. Further attributes go to the element that scrolls. */
-export function Virtual({ count, height, row, shown, current = -1, ...rest }) {
+ * it changes, below the `under` pixels that something covers. `children` lie behind the rows. Further attributes go to the element that scrolls. */
+export function Virtual({ count, height, row, shown, current = -1, under = 0, children, ...rest }) {
   const element = useRef(null);
   const [seen, setSeen] = useState({ top: 0, size: 600 });
   const whole = Math.min(count * height, HIGHEST);
@@ -29,11 +29,11 @@ export function Virtual({ count, height, row, shown, current = -1, ...rest }) {
     const e = element.current;
     if (current < 0 || !e) return;
     const at = current * height;
-    if (at < e.scrollTop * stretch || at + height > e.scrollTop * stretch + e.clientHeight) e.scrollTop = (at - e.clientHeight / 2) / stretch;
+    if (at - under < e.scrollTop * stretch || at + height > e.scrollTop * stretch + e.clientHeight) e.scrollTop = (at - e.clientHeight / 2) / stretch;
   }, [current]);
   useEffect(() => shown?.(first, last), [first, last, count]);
 
   const rows = [];
   for (let i = first; i <= last; i++) rows.push(row(i, { top: `${i * height - (offset - seen.top)}px`, height: `${height}px` }));
-  return html`<div class="virtual" ref=${element} onScroll=${look} ...${rest}><div class="whole" role="presentation" style=${{ height: `${whole}px` }}>${rows}</div></div>`;
+  return html`<div class="virtual" ref=${element} onScroll=${look} ...${rest}><div class="whole" role="presentation" style=${{ height: `${whole}px` }}>${children}${rows}</div></div>`;
 }

@@ -12,6 +12,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 from noetl_core.observe.counts import iterations
+from noetl_core.observe.drawing.svg import Drawn, steps_of
 
 if TYPE_CHECKING:
     from noetl_core.api.shapes.executions import Execution
@@ -23,8 +24,14 @@ CELL, BLOCK = 120, 4_000
 ROWS: Final = 1_000
 """Maximum number of runs in the timeline."""
 FACTS: Final = 200
-DRAWN: Final = 150
+DRAWN: Final = 400
 """Maximum number of steps of a graph that is drawn in a report."""
+NAMED: Final = 20
+"""Maximum number of failed and open steps with a link to their place in the graph."""
+MAP_FROM: Final = 0.3
+"""The scale of the map from which on a graph needs none."""
+MAP: Final = (150, 300)
+"""Maximum width and height of the small map of a graph, in pixels."""
 RUNS: Final = ("run", "undo")
 MARKS: Final = {"ok": "✓", "completed": "✓", "error": "✗", "failed": "✗", "running": "▶", "waiting": "◷", "skipped": "–"}
 """Symbols beside the colour of a status, for readers who cannot distinguish colours."""
@@ -47,7 +54,14 @@ pre { background: var(--band); padding: .7rem; overflow: auto; white-space: pre-
 .wait { color: var(--wait); } ul { padding-left: 1.2rem; margin: .3rem 0; }
 .lane { position: relative; height: .8rem; background: var(--band); min-width: 18rem; }
 .lane i { position: absolute; top: 0; bottom: 0; min-width: 2px; background: currentColor; }
-figure { margin: 0; overflow: auto; } figure svg { max-width: none; }
+.graph { position: relative; } figure { margin: 0; overflow: auto; max-height: 80vh; border: 1px solid var(--line); }
+figure > div { position: relative; width: max-content; } .beside { padding-left: 170px; }
+figure svg { max-width: none; display: block; }
+.begin { position: absolute; width: 1px; height: 1px; scroll-initial-target: nearest; }
+.map { position: absolute; left: 1rem; bottom: 1rem; background: var(--page); border: 1px solid var(--soft); }
+.map rect { fill: var(--soft); } .map .ok { fill: var(--ok); } .map .error { fill: var(--error); }
+.map .running { fill: var(--busy); } .map .waiting { fill: var(--wait); }
+@media print { .map { display: none; } figure { max-height: none; } }
 """
 
 
@@ -59,7 +73,7 @@ def report(
         *_head(execution),
         *_causes(why, playbook),
         *_facts(why, playbook),
-        *([f"<h2>Graph</h2><figure>{drawing}</figure>"] if drawing else []),
+        *(_graph(drawing) if drawing else ()),
         *_steps(execution, cost),
         *(_timeline(timeline) if timeline is not None else ()),
         *_value("Result", execution["result"]),
@@ -136,6 +150,38 @@ def _facts(why: Why, playbook: str) -> Iterator[str]:
         for fact in why["facts"][:FACTS]:
             yield f'<li style="margin-left:{fact["depth"]}rem">{escape(_place(fact, playbook))} {escape(fact["text"])}</li>'
         yield "</ul>"
+
+
+def _graph(drawing: str) -> Iterator[str]:
+    """Yield the graph, with links to its failed and open steps; if it is large, it begins at the first of these, beside a map."""
+    yield "<h2>Graph</h2>"
+    steps = list(steps_of(drawing))
+    order = ("error", "running", "waiting")
+    named = sorted((s for s in steps if s.status in order), key=lambda s: order.index(s.status))
+    if named:
+        links = (f'<a class="{_class(s.status)}" href="#{s.id}">{MARKS[s.status]} {s.name}</a>' for s in named[:NAMED])
+        yield f"<p>{', '.join(links)}{f' and {len(named) - NAMED:,} more' if len(named) > NAMED else ''}</p>"
+    small = _map(steps)
+    if small and named:
+        place = f"left:{max(named[0].x - 100, 0):.0f}px;top:{max(named[0].y - 200, 0):.0f}px"
+        drawing = f'<i class="begin" style="{place}"></i>{drawing}'
+    yield '<div class="graph"><figure tabindex="0" aria-label="Graph">'
+    yield f"<div{' class=beside' if small else ''}>{drawing}</div></figure>{small}</div>"
+
+
+def _map(steps: Sequence[Drawn]) -> str:
+    """Return the graph as a small map, whose boxes link to the steps; empty if the graph is small."""
+    wide, tall = max(s.x + s.width for s in steps), max(s.y + s.height for s in steps)
+    scale = min(MAP[0] / wide, MAP[1] / tall)
+    if scale > MAP_FROM:
+        return ""
+    boxes = (
+        f'<a href="#{s.id}" tabindex="-1"><title>{s.name}</title><rect class="{s.status}" x="{s.x:.0f}" y="{s.y:.0f}"'
+        f' width="{s.width:.0f}" height="{s.height:.0f}"/></a>'
+        for s in steps
+    )
+    size = f'width="{wide * scale:.0f}" height="{tall * scale:.0f}" viewBox="0 0 {wide:.0f} {tall:.0f}"'
+    return f'<svg class="map" {size} aria-hidden="true">{"".join(boxes)}</svg>'
 
 
 def _steps(s: Execution, cost: Cost | None) -> Iterator[str]:

@@ -9,10 +9,16 @@ from typing import Any, cast
 
 from noetl_core.events.envelope import Envelope
 from noetl_core.events.table import LIMITS, ends_run
+from noetl_core.observe.critical_path import CriticalPath
 from noetl_core.values.instants import from_text
 
 RUNS = frozenset({"run", "chunk", "undo"})
 """Spans that have a lane of their own; the others are in the lane of their run."""
+
+OF_PATH = frozenset(
+    {"TokenEnqueued", "BoundaryRouted", "StepScheduled", "LoopChunkScheduled", "WorkflowFinished", "ExecutionRedriven"}
+)
+"""Events of the critical path."""
 
 
 @dataclass(slots=True)
@@ -42,6 +48,7 @@ class Timeline:
         self.status = "running"
         self.began: float | None = None
         self.ended: float | None = None
+        self.path = CriticalPath()
         self._left = limit
         self._open: dict[tuple[Any, ...], int] = {}
         self._awaited: dict[str, int] = {}
@@ -52,12 +59,29 @@ class Timeline:
             at = from_text(e["timestamp"]).timestamp()
             self.began = at if self.began is None else self.began
             name, run = e["name"], e.get("step_run_id")
+            if name in OF_PATH:
+                self._follow(e, run)
             if name in LIMITS:
                 self._apply_limit(e, at)
             elif name in ("WorkflowFinished", "ExecutionRedriven"):
                 self._apply_to_execution(e, at)
             elif run:
                 self._apply(e, run, at)
+
+    def _follow(self, e: Mapping[str, Any], run: str | None) -> None:
+        data = e["data"]
+        self.path.begin(e["event_id"].rpartition(".")[0])
+        match e["name"]:
+            case "TokenEnqueued":
+                self.path.enqueued(data["token"], run or data.get("event", {}).get("run_id"))
+            case "WorkflowFinished":
+                self.path.finished()
+            case "ExecutionRedriven":
+                self.path.reopened()
+            case "BoundaryRouted":
+                self.path.routed(e["step_run_id"])
+            case _:
+                self.path.opened(e["step_run_id"], data.get("tokens", ()), e.get("parent_id"))
 
     def _apply_to_execution(self, e: Envelope, at: float) -> None:
         match e["name"]:
@@ -105,7 +129,7 @@ class Timeline:
                 self._begin(("attempt", run), Span("attempt", "attempt", at, step, run, facts=facts))
             case "StepSuspended":
                 self._end(("attempt", run), at, "suspended")
-                keys = ("kind", "task", "signal", "child", "at", "limit")
+                keys = ("kind", "task", "signal", "child", "path", "at", "limit")
                 waits = [{key: value for key, value in wait.items() if key in keys} for wait in e["data"]["waits"]]
                 name = ", ".join(sorted({_name_of(wait) for wait in e["data"]["waits"]})) or "wait"
                 self._begin(("wait", run), Span("wait", name, at, step, run, facts={"waits": waits[:20]}))
@@ -187,7 +211,7 @@ class Timeline:
     def as_dict(self, now: float) -> dict[str, Any]:
         """Return `{status, began_at, duration_ms, lanes, omitted, spans: [...]}`; offsets are milliseconds from the beginning."""
         began = self.began or now
-        lanes = self._lanes(now)
+        lanes, critical = self._lanes(now), self.path.runs()
         return {
             "status": self.status,
             "duration_ms": _ms((self.ended or now) - began),
@@ -206,6 +230,7 @@ class Timeline:
                     "offset_ms": _ms(s.began - began),
                     "duration_ms": None if s.ended is None else _ms(s.ended - s.began),
                     **s.facts,
+                    **({"critical": True} if s.kind in RUNS and s.run in critical else {}),
                 }
                 for place, s in enumerate(self.spans)
             ],

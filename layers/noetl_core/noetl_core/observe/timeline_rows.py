@@ -14,6 +14,7 @@ from noetl_core.engine.records import Commit, control_events
 from noetl_core.engine.state import Run, State
 from noetl_core.events.event import closes_run
 from noetl_core.events.table import LIMITS
+from noetl_core.observe.critical_path import CriticalPath
 from noetl_core.observe.timeline import Span, Timeline
 from noetl_core.values.instants import SECOND
 
@@ -60,9 +61,11 @@ class Rows:
     """Rows of runs of which only the end was observed. Their beginning is not known."""
     places: list[tuple[str, Any, int]] = field(default_factory=list)
     """Events of limits: name, data, instant."""
+    path: CriticalPath = field(default_factory=CriticalPath)
 
     def observe(self, commits: Iterable[Commit]) -> None:
         for commit in commits:
+            self.path.begin(commit.seq)
             for event in control_events(commit):
                 self.began = event.ts if self.began is None else self.began
                 data: Any = event.data
@@ -70,16 +73,23 @@ class Rows:
                     facts = {"chunk": data["chunk"]} if "chunk" in data else {}
                     kind, parent = OPENS[event.name], data.get("parent")
                     self.rows[data["run"]] = Row(data["run"], data["step"], kind, event.ts, parent=parent, facts=facts)
+                    self.path.opened(data["run"], data.get("tokens", ()), parent)
                 elif event.name == "WorkflowFinished":
                     self.status, self.ended = data["status"], event.ts
+                    self.path.finished()
                 elif event.name == "ExecutionRedriven":
                     self.status, self.ended = "running", None
+                    self.path.reopened()
+                elif event.name == "TokenEnqueued":
+                    self.path.enqueued(data["token"], data.get("run"))
                 elif event.name in LIMITS:
                     self.places.append((event.name, data, event.ts))
                 else:
                     self._progress(event, data)
 
     def _progress(self, event: Any, data: Any) -> None:
+        if event.name == "BoundaryRouted":
+            self.path.routed(data["run"])
         row = self.rows.get(data.get("run"))
         if row is None:
             if not closes_run(event):
@@ -138,6 +148,7 @@ def cells_of(state: State) -> dict[str, Any]:
 def timeline_of(rows: Rows, selected: Iterable[Row], limit: int) -> Timeline:
     """Return a timeline of these runs; up to `limit` spans of details may be added."""
     line = Timeline(limit)
+    line.path = rows.path
     line.status, line.began = rows.status, None if rows.began is None else rows.began / SECOND
     line.ended = None if rows.ended is None else rows.ended / SECOND
     selected = list(selected)

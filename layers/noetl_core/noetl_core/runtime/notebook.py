@@ -26,5 +26,5 @@ def html(api: Api, execution_id: str) -> str:
     from noetl_core.observe.report import DRAWN, fragment  # 10 ms: needed only by notebooks
 
     summary = api.execution(execution_id)
-    drawing = api.drawing(execution_id, "svg") if len(summary["steps"]) <= DRAWN else ""
+    drawing = api.drawing(execution_id, "svg", fold=True) if len(summary["steps"]) <= DRAWN else ""
     return fragment(summary, api.why(execution_id), drawing)

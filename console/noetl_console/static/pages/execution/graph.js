@@ -1,8 +1,9 @@
 // The graph of an execution, now or then, with the same as a tree beside it.
-import { html, useMemo, useState } from "../../vendor/preact.js";
+import { html, useEffect, useMemo, useRef, useState } from "../../vendor/preact.js";
 import { atRun } from "../../core/api.js";
 import { number } from "../../core/format.js";
 import { useGet } from "../../core/poll.js";
+import { put, route } from "../../core/router.js";
 import { Search } from "../../components/fields.js";
 import { GraphView } from "../../components/graph-view.js";
 import { Icon } from "../../components/icons.js";
@@ -11,11 +12,14 @@ import { iconOf, tone } from "../../components/status.js";
 import { Virtual } from "../../components/virtual.js";
 
 const ROW = 26;
+const BEGIN = ["error", "running", "waiting"]; // statuses of steps that the graph opens on
+const STATUSES = [...BEGIN, "ok", "skipped"]; // folded branches have the first of these that a step of theirs has
 
 export function Graph({ run }) {
   const { id, moment, steps, head } = run;
   // The layout once for each version of the playbook; then what each moment was like, or what the changes say of now.
-  const layout = useGet(atRun(id, "graph"), { layout: 1 }, { deps: [head.epoch] });
+  const { unfold = "" } = route.value.query;
+  const layout = useGet(atRun(id, "graph"), { layout: 1, fold: 1, unfold }, { deps: [head.epoch] });
   const graph = useMemo(() => {
     if (!layout.data) return null;
     if (!moment.at) return asNow(layout.data, steps);
@@ -24,42 +28,69 @@ export function Graph({ run }) {
   const [before, setBefore] = useState(null);
   if (graph && graph !== before) setBefore(graph); // while another moment is asked for, the one of before stays
   const shown = graph ?? before;
+  const [gone, setGone] = useState(0);
+  const beside = useRef(null); // the step whose branches were unfolded
+  const more = (step) => put({ unfold: [...unfold.split(",").filter(Boolean), step].join() });
+  useEffect(() => {
+    const folded = run.step && layout.data?.nodes.some((n) => n.steps?.some((s) => s.step === run.step));
+    if (folded && !unfold.split(",").includes(run.step)) more(run.step);
+  }, [layout.data, run.step]);
   const wait = pending({ ...layout, data: shown }, "Drawing");
   if (wait) return wait;
+  const total = shown.nodes.reduce((sum, n) => sum + (n.steps?.length ?? 1), 0);
+  const begin = beside.current ?? run.step ?? BEGIN.map((s) => shown.nodes.find((n) => n.status === s)?.step).find(Boolean);
+  const folds = shown.nodes.some((n) => n.branches);
   return html`<div class="graph" data-at=${graph ? (moment.position ?? "now") : ""}>
-    <${Outline} graph=${shown} selected=${run.step} select=${run.select} />
+    <${Outline} graph=${shown} selected=${run.step} select=${run.select} found=${() => { beside.current = null; setGone((n) => n + 1); }} />
     <${GraphView} graph=${shown} selected=${run.step} select=${run.select} enter=${(step) => run.open(steps[step]?.loop ? "iterations" : "events", { step })}
-      label=${`Graph of ${number(shown.nodes.length)} steps; the tree of steps says the same`} />
+      unfold=${(node) => { beside.current = node.fork; more(node.fork); }} begin=${begin} gone=${gone} label=${`Graph of ${number(total)} steps; the tree of steps says the same`}>
+      ${folds ? html`<button class="button plain" onClick=${() => put({ unfold: "*" })}>Unfold all</button>` : null}${unfold ? html`<button class="button plain" onClick=${() => { beside.current = null; put({ unfold: "" }); }}>Fold branches</button>` : null}<//>
   </div>`;
 }
 
 /** The layout with what the steps are like now. */
 function asNow(layout, steps) {
-  const nodes = layout.nodes.map((node) => {
+  const state = (node) => {
     const now = steps[node.step];
     return now ? { ...node, status: now.status ?? null, runs: now.visits, tokens: now.tokens, counts: now.loop ?? node.counts } : node;
-  });
-  const edges = layout.edges.map((edge) => ({ ...edge, fired: steps[edge.source]?.arcs?.[edge.arc] ?? 0 }));
-  return { ...layout, nodes, edges };
+  };
+  return withStates(layout, state, (source, arc) => steps[source]?.arcs?.[arc] ?? 0);
 }
 
 /** The layout with what the steps were like then. */
 function asOf(layout, then) {
   const states = new Map(then.nodes.map((n) => [n.step, n]));
-  const fired = new Map(then.edges.map((e) => [`${e.source} ${e.arc} ${e.target}`, e.fired]));
-  const nodes = layout.nodes.map((node) => {
+  const fired = new Map(then.edges.map((e) => [`${e.source} ${e.arc}`, e.fired]));
+  const state = (node) => {
     const { status = null, runs = 0, tokens = 0, counts } = states.get(node.step) ?? {};
     return { ...node, status, runs, tokens, counts };
-  });
-  return { ...layout, nodes, edges: layout.edges.map((e) => ({ ...e, fired: fired.get(`${e.source} ${e.arc} ${e.target}`) ?? 0 })) };
+  };
+  return withStates(layout, state, (source, arc) => fired.get(`${source} ${arc}`) ?? 0);
 }
 
-export function Outline({ graph, selected, select }) {
+/** The layout with states: `state(step)`, and `fired(step, arc)`; folded branches have those of their steps. */
+function withStates(layout, state, fired) {
+  const nodes = layout.nodes.map((node) => {
+    if (!node.steps) return state(node);
+    const steps = node.steps.map(state);
+    const sum = (of) => steps.reduce((n, s) => n + of(s), 0);
+    return { ...node, steps, status: STATUSES.find((s) => steps.some((n) => n.status === s)) ?? null, runs: sum((s) => s.runs), tokens: sum((s) => s.tokens ?? 0), failed: sum((s) => Number(s.status === "error")) };
+  });
+  const edges = layout.edges.map((e) => ({ ...e, fired: (e.of ?? [[e.source, e.arc]]).reduce((n, [source, arc]) => n + fired(source, arc), 0) }));
+  return { ...layout, nodes, edges };
+}
+
+/** The steps as a tree, and the search for one: Enter selects it, and `found` is told. */
+export function Outline({ graph, selected, select, found }) {
   const [wanted, setWanted] = useState("");
   const tree = useMemo(() => ordered(graph), [graph]);
   const rows = useMemo(() => (wanted ? tree.filter(({ node }) => node.step.toLowerCase().includes(wanted.toLowerCase())) : tree), [tree, wanted]);
   const current = rows.findIndex(({ node }) => node.step === selected);
   const key = (event) => {
+    if (event.key === "Enter" && rows.length) {
+      if (current < 0) select(rows[0].node.step);
+      found?.();
+    }
     const by = { ArrowDown: 1, ArrowUp: -1, PageDown: 15, PageUp: -15 }[event.key];
     if (!by || !rows.length) return;
     event.preventDefault();
@@ -73,7 +104,7 @@ export function Outline({ graph, selected, select }) {
       <span class="cut" title=${node.step}><bdi>${node.step}</bdi></span>${words ? html`<span class=${node.counts?.failed ? "tone-bad" : "soft"}>${words}</span>` : null}</div>`;
   };
   return html`<div class="outline">
-    <div class="find"><${Search} id="find-step" label="Find a step" placeholder="${number(graph.nodes.length)} steps…" value=${wanted} onInput=${(e) => setWanted(e.currentTarget.value)} /></div>
+    <div class="find"><${Search} id="find-step" label="Find a step" placeholder="${number(tree.length)} steps…" value=${wanted} onKeyDown=${key} onInput=${(e) => setWanted(e.currentTarget.value)} /></div>
     <${Virtual} count=${rows.length} height=${ROW} row=${row} current=${current} role="tree" aria-label="Steps" tabindex="0" aria-activedescendant=${current < 0 ? undefined : `step-${current}`} onKeyDown=${key} />
   </div>`;
 }
@@ -96,7 +127,8 @@ function ordered(graph) {
       const [step, level] = stack.pop();
       if (met.has(step) || !nodes.has(step)) continue;
       met.add(step);
-      found.push({ node: nodes.get(step), level });
+      const folded = nodes.get(step).steps;
+      for (const node of folded ?? [nodes.get(step)]) found.push({ node, level: folded ? level + 1 : level });
       const targets = next.get(step) ?? [];
       for (let i = targets.length - 1; i >= 0; i--) stack.push([targets[i], targets.length > 1 ? level + 1 : level]);
     }

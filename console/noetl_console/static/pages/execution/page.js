@@ -1,5 +1,5 @@
 // One execution. The address has what is selected (`step`, `i`) and the time cursor (`at`); all parts of the page stand on these.
-import { html, useEffect, useMemo } from "../../vendor/preact.js";
+import { html, useEffect, useMemo, useState } from "../../vendor/preact.js";
 import { atRun, get } from "../../core/api.js";
 import { dateTime, duration, shortId, waitWords } from "../../core/format.js";
 import { useKeys } from "../../core/keys.js";
@@ -8,24 +8,41 @@ import { go, href, put, route } from "../../core/router.js";
 import { bdi, Busy, Copy, Label, Refused, When } from "../../components/parts.js";
 import { Status } from "../../components/status.js";
 import { Actions } from "./actions.js";
-import { Cost } from "./cost.js";
-import { Ctx } from "./ctx.js";
-import { Events } from "./events.js";
 import { useChanges } from "./follow.js";
-import { Graph } from "./graph.js";
-import { Inspector } from "./inspector.js";
-import { Iterations } from "./iterations.js";
-import { Logs } from "./logs.js";
 import { Overview } from "./overview.js";
 import { Slider, useMoment } from "./moment.js";
-import { Steps } from "./steps.js";
-import { Timeline } from "./timeline.js";
-import { Decisions } from "./why.js";
 
-const VIEWS = { overview: [Overview, "Overview"], graph: [Graph, "Graph"], timeline: [Timeline, "Timeline"], steps: [Steps, "Steps"], iterations: [Iterations, "Iterations"], events: [Events, "Events"], logs: [Logs, "Logs"], ctx: [Ctx, "Ctx"], cost: [Cost, "Cost"], decisions: [Decisions, "Decisions"] };
+// Views by their names: what they are called, and where they are. All but the first are loaded when they are opened.
+const VIEWS = {
+  overview: ["Overview", () => Overview],
+  graph: ["Graph", async () => (await import("./graph.js")).Graph],
+  timeline: ["Timeline", async () => (await import("./timeline.js")).Timeline],
+  steps: ["Steps", async () => (await import("./steps.js")).Steps],
+  iterations: ["Iterations", async () => (await import("./iterations.js")).Iterations],
+  events: ["Events", async () => (await import("./events.js")).Events],
+  logs: ["Logs", async () => (await import("./logs.js")).Logs],
+  ctx: ["Ctx", async () => (await import("./ctx.js")).Ctx],
+  cost: ["Cost", async () => (await import("./cost.js")).Cost],
+  decisions: ["Decisions", async () => (await import("./decisions.js")).Decisions],
+};
+const loaded = {};
+const load = async (name) => (loaded[name] ??= await (name === "inspector" ? import("./inspector.js").then((m) => m.Inspector) : VIEWS[name][1]()));
+const asked = (name) => (VIEWS[name] ? name : "overview");
+load(asked(route.peek().parts[2])).catch(() => {}); // with the data of its execution, not after them
+
+/** A view, as soon as it is loaded. */
+function Loaded({ name, run }) {
+  const [error, set] = useState(null);
+  const look = () => load(name).then(() => set(false), set);
+  useEffect(() => void (loaded[name] || look()), [name]);
+  const View = loaded[name];
+  if (View) return html`<${View} key=${run.id} run=${run} />`;
+  return error ? html`<${Refused} error=${error} again=${look} />` : html`<${Busy} />`;
+}
 
 export function Execution({ parts }) {
-  const [, id, tab = "overview"] = parts;
+  const [, id] = parts;
+  const tab = asked(parts[2]);
   const { query } = route.value;
   const changes = useChanges(id);
   const moment = useMoment(id, query.at, query.n ? Number(query.n) : undefined);
@@ -39,7 +56,7 @@ export function Execution({ parts }) {
   const select = (step, more = {}) => put({ step, i: "", ...more });
   const open = (view, more = {}) => go(["executions", id, view], { ...route.peek().query, ...more });
   useKeys([
-    ...names.map((name, i) => ({ keys: i ? String(i) : "o", what: `Show ${VIEWS[name][1].toLowerCase()}`, run: () => open(name) })),
+    ...names.map((name, i) => ({ keys: i ? String(i) : "o", what: `Show ${VIEWS[name][0].toLowerCase()}`, run: () => open(name) })),
     { keys: "Escape", what: "Select nothing", run: () => (route.peek().query.i ? put({ i: "" }) : put({ step: "" })) },
   ]);
   useEffect(() => {
@@ -52,17 +69,16 @@ export function Execution({ parts }) {
   );
 
   if (!head) return html`<div class="page">${changes.error ? html`<${Refused} error=${changes.error} again=${changes.look} />` : html`<${Busy} what="Reading the execution" />`}</div>`;
-  const [View, words] = VIEWS[tab] ?? VIEWS.overview;
   return html`<div class="page full execution">
     <${Head} run=${run} />
     ${changes.error ? html`<${Refused} error=${changes.error} again=${changes.look} />` : null}
-    ${View === Overview ? null : html`<${Brief} run=${run} />`}
-    <div class="bar"><nav class="tabs" aria-label="Views">${names.map((name) => html`<a href=${href(["executions", id, name], query)} aria-current=${VIEWS[name][0] === View ? "page" : undefined}>${VIEWS[name][1]}</a>`)}</nav></div>
+    ${tab === "overview" ? null : html`<${Brief} run=${run} />`}
+    <div class="bar"><nav class="tabs" aria-label="Views">${names.map((name) => html`<a href=${href(["executions", id, name], query)} onPointerEnter=${() => load(name).catch(() => {})} aria-current=${name === tab ? "page" : undefined}>${VIEWS[name][0]}</a>`)}</nav></div>
     <${Slider} head=${head} moment=${moment} />
     ${moment.error ? html`<${Refused} error=${moment.error} again=${moment.now} />` : null}
     <div class="split">
-      <section class="view" aria-label=${words}><${View} key=${id} run=${run} /></section>
-      ${run.step ? html`<${Inspector} run=${run} />` : null}
+      <section class="view" aria-label=${VIEWS[tab][0]}><${Loaded} key=${tab} name=${tab} run=${run} /></section>
+      ${run.step ? html`<${Loaded} name="inspector" run=${run} />` : null}
     </div>
   </div>`;
 }

@@ -49,6 +49,12 @@ class GetGraph(Request["views_shapes.Graph | str"]):
         bool | None, switch("1: include the positions of steps and arcs (json only)", "0", "1", "false", "true")
     ] = None
     at: Annotated[str | None, "the id of an event: the graph just after it (json only)"] = None
+    fold: Annotated[
+        bool | None, switch("1: fold parallel branches of a large graph, except failed and open ones", "0", "1", "false", "true")
+    ] = None
+    unfold: Annotated[
+        str | None, "steps, separated by commas: their branches, or those they are in, are not folded; * for all"
+    ] = None
 
     def content_type(self) -> str:
         return MEDIA[self.format]
@@ -177,9 +183,9 @@ class ViewsApi(Caller):
         """Return steps and arcs, now or just after the event `at`; with `layout`, also their positions."""
         return cast("views_shapes.Graph", self.call(GetGraph(execution_id, layout=layout, at=at)))
 
-    def drawing(self, execution_id: str, form: Drawn) -> str:
-        """Return the graph as text in that format."""
-        return cast("str", self.call(GetGraph(execution_id, format=form)))
+    def drawing(self, execution_id: str, form: Drawn, *, fold: bool | None = None) -> str:
+        """Return the graph as text in that format; with `fold`, parallel branches of a large one are folded."""
+        return cast("str", self.call(GetGraph(execution_id, format=form, fold=fold)))
 
     def replay(self, execution_id: str, *, after: str | None = None, playbook: str | None = None) -> views_shapes.Replay:
         """Repeat every control decision, with the same or another playbook."""

@@ -64,7 +64,7 @@ class Replay(TypedDict):
 
 class Span(TypedDict):
     """A span of time: of a run, an attempt, a wait, a task, an iteration. `parent` is the index of the enclosing span. Some
-    kinds of spans have more keys."""
+    kinds of spans have more keys. `critical`: a run of the critical path, where the end of each run opened the next."""
 
     id: int
     parent: int | None
@@ -83,6 +83,7 @@ class Span(TypedDict):
     worker: NotRequired[str | None]
     takeover: NotRequired[Any]
     waits: NotRequired[list[dict[str, Any]]]
+    critical: NotRequired[bool]
 
 
 class Rows(TypedDict):
@@ -113,6 +114,7 @@ class Timeline(TypedDict):
 
     execution_id: str
     status: str
+    started_at: str
     duration_ms: float
     lanes: int
     omitted: int
@@ -127,9 +129,8 @@ class JoinCount(TypedDict):
     count: int
 
 
-class Node(TypedDict):
-    """A step; `status` is null if the execution has not reached it. `tokens` wait for it. With a layout, `x` and `y` are its
-    top left corner."""
+class GraphStep(TypedDict):
+    """A step; `status` is null if the execution has not reached it. `tokens` wait for it."""
 
     step: str
     entry: bool
@@ -142,6 +143,15 @@ class Node(TypedDict):
     cursor: NotRequired[str]
     counts: NotRequired[LoopCounts]
     tokens: NotRequired[int]
+
+
+class Node(GraphStep):
+    """A step, or `branches` of the step `fork` that are folded, with their `steps`. With a layout, `x` and `y` are
+    its top left corner."""
+
+    branches: NotRequired[int]
+    fork: NotRequired[str]
+    steps: NotRequired[list[GraphStep]]
     x: NotRequired[float]
     y: NotRequired[float]
     width: NotRequired[float]
@@ -150,7 +160,7 @@ class Node(TypedDict):
 
 class Edge(TypedDict):
     """An arc, and how often it fired; with a layout the `points` that its curve goes through, from border to border, and the
-    middle of its `label`. `back`: it leads upwards."""
+    middle of its `label`. `back`: it leads upwards. `of`: the arcs of folded branches that it stands for, by step and number."""
 
     source: str
     target: str
@@ -160,6 +170,7 @@ class Edge(TypedDict):
     points: NotRequired[list[list[float]]]
     label: NotRequired[list[float]]
     back: NotRequired[bool]
+    of: NotRequired[list[list[Any]]]
 
 
 class Layout(TypedDict):

@@ -1,2 +1,2 @@
-"""Draws the graph of a playbook: `graph` is the graph as data, Mermaid and DOT; `layout` places its parts (`layouts` caches
-that), in `columns` if it is tall; `svg` draws it. Nothing here reads a log."""
+"""Draws the graph of a playbook: `graph` is the graph as data, Mermaid and DOT; `folding` folds its parallel branches; `layout`
+places its parts (`layouts` caches that); `svg` draws it. Nothing here reads a log."""

@@ -43,6 +43,12 @@ class Node:
     runs: int = 0
     facts: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def label(self) -> str:
+        """Return the name that is drawn: of a step, or the number of the branches that the node stands for."""
+        branches = self.facts.get("branches")
+        return self.step if branches is None else f"{branches} branches"
+
 
 @frozen
 class Edge:
@@ -55,6 +61,8 @@ class Edge:
     fired: int | None = None
     otherwise: bool = False
     """True if it has no condition and is the last alternative of an exclusive router."""
+    of: tuple[tuple[str, int], ...] = ()
+    """The arcs that it stands for, by step and number, if branches are folded."""
 
     @property
     def condition(self) -> str:
@@ -81,7 +89,9 @@ class Graph:
             "title": self.title,
             "nodes": [{"step": n.step, "entry": n.entry, "status": n.status, "runs": n.runs, **n.facts} for n in self.nodes],
             "edges": [
-                {"source": e.source, "target": e.target, "arc": e.arc, "when": e.when, "fired": e.fired} for e in self.edges
+                {"source": e.source, "target": e.target, "arc": e.arc, "when": e.when, "fired": e.fired}
+                | ({"of": [*map(list, e.of)]} if e.of else {})
+                for e in self.edges
             ],
         }
 
@@ -146,7 +156,7 @@ def mermaid(graph: Graph) -> str:
     ids = {n.step: f"s{i}" for i, n in enumerate(graph.nodes)}
     out = ["flowchart TD"]
     for node in graph.nodes:
-        text = "<br/>".join(_escape(t) for t in (node.step, *node.lines))
+        text = "<br/>".join(_escape(t) for t in (node.label, *node.lines))
         shape = ('(["', '"])') if node.entry else ('["', '"]')
         out.append(f"  {ids[node.step]}{shape[0]}{text}{shape[1]}")
     for edge in graph.edges:
@@ -167,7 +177,7 @@ def dot(graph: Graph) -> str:
         '  node [shape=box, style="rounded,filled", fillcolor=white, fontname=Helvetica];',
     ]
     for node in graph.nodes:
-        facts = [f"label={_quoted(chr(10).join((node.step, *node.lines)))}"]
+        facts = [f"label={_quoted(chr(10).join((node.label, *node.lines)))}"]
         if node.status:
             facts += [f'fillcolor="{FILL[node.status]}"', f'color="{LINE[node.status]}"']
         if node.entry:

@@ -233,7 +233,7 @@ def _backward(graph: Graph) -> set[int]:
 
 
 def _box(node: Node, layer: int, most: int | None) -> Box:
-    wide = max(len(text[:most]) for text in (node.step, *node.lines))
+    wide = max(len(text[:most]) for text in (node.label, *node.lines))
     return Box(layer, max(NARROWEST, wide * CHAR + 2 * PADDING), (1 + len(node.lines)) * LINE_HEIGHT + PADDING, node)
 
 
@@ -277,3 +277,9 @@ def with_room(graph: Graph) -> Graph:
     """Return the graph of a playbook with the widest texts of its boxes and arcs, so that no step moves when it runs."""
     nodes = [replace(n, lines=(*n.lines, WIDEST_STATUS, *([WIDEST_COUNTS] if "loop" in n.facts else []))) for n in graph.nodes]
     return replace(graph, nodes=tuple(nodes), edges=tuple([replace(e, fired=WIDEST_FIRED) for e in graph.edges]))
+
+
+def with_lines_of(graph: Graph, whole: Graph) -> Graph:
+    """Return a folded graph whose steps have the texts of the playbook alone, for a layout that does not depend on progress."""
+    lines = {node.step: node.lines for node in whole.nodes}
+    return replace(graph, nodes=tuple([replace(node, lines=lines.get(node.step, node.lines[:1])) for node in graph.nodes]))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from html import escape
 from itertools import pairwise
 from typing import Final
 
 from noetl_core.observe.drawing.graph import FILL, LINE, MARKS, PLAIN_FILL, PLAIN_LINE, Edge, Graph
 from noetl_core.observe.drawing.layout import CHAR, LINE_HEIGHT, PADDING, Box, Layout, Point
+from noetl_core.values.frozen import frozen
 
 FONT = "text-anchor='middle' font-family='Helvetica,Arial,sans-serif' font-size='13'"
 DARK_FILL: Final = {"ok": "#0c3b2e", "error": "#4a2008", "running": "#0d3350", "waiting": "#3d3208", "skipped": "#303036"}
@@ -65,12 +67,12 @@ def _step(number: int, box: Box) -> str:
     middle = box.x + box.width / 2
     place = f"x='{box.x:.1f}' y='{box.y:.1f}' width='{box.width:.1f}' height='{box.height:.1f}'"
     kind = f"step {node.status}" if node.status in FILL else "step"
-    title = escape("\n".join((node.step, *node.lines)))
+    title = escape("\n".join((node.label, *node.lines)))
     out = [
         f"<g id='step-{number}' class='{kind}' data-step='{escape(node.step, quote=True)}'><title>{title}</title>",
         f"<a href='#step-{number}'><rect {place} rx='8' stroke-width='{2.5 if node.entry else 1.2}'/>",
     ]
-    for row, text in enumerate((node.step, *node.lines)):
+    for row, text in enumerate((node.label, *node.lines)):
         y = box.y + PADDING / 2 + LINE_HEIGHT * (row + 0.75)
         name = " class='name'" if row == 0 else ""
         mark = f"{MARKS[node.status]} " if row and node.status in MARKS and text.partition(",")[0] == node.status else ""
@@ -109,3 +111,30 @@ def _curve(points: list[Point]) -> str:
         else:
             out += f"L{x2:.1f} {y2:.1f}"
     return out
+
+
+@frozen
+class Drawn:
+    """A step of a drawing: its id, its status (empty: not reached), its name as escaped text, and its place."""
+
+    id: str
+    status: str
+    name: str
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+_STEP = re.compile(
+    r"<g id='(step-\d+)' class='step ?(\w*)' data-step='([^']*)'>.*?"
+    r"<rect x='([\d.]+)' y='([\d.]+)' width='([\d.]+)' height='([\d.]+)'",
+    re.DOTALL,
+)
+
+
+def steps_of(drawing: str) -> Iterator[Drawn]:
+    """Yield the steps of a drawing that `svg` made."""
+    for found in _STEP.finditer(drawing):
+        name, status, step, *place = found.groups()
+        yield Drawn(name, status, step, *map(float, place))

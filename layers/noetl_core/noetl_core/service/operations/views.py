@@ -49,10 +49,17 @@ def get_timeline(on: Operations, request: GetTimeline) -> Timeline:
 @GetGraph.answered
 def get_graph(on: Operations, request: GetGraph) -> Graph | str:
     if request.format == "json":
-        return answers.graph(on.control(), request.execution_id, layout=bool(request.layout), at=request.at)
+        return answers.graph(
+            on.control(), request.execution_id, layout=bool(request.layout), at=request.at, unfold=_unfold(request)
+        )
     if request.layout or request.at is not None:
         raise BadRequest("layout and at require format=json", "query.format")
-    return answers.drawing(on.control(), request.execution_id, request.format)
+    return answers.drawing(on.control(), request.execution_id, request.format, _unfold(request))
+
+
+def _unfold(request: GetGraph) -> list[str] | None:
+    """Return the steps whose branches stay unfolded; None if none are folded."""
+    return (request.unfold or "").split(",") if request.fold else None
 
 
 @GetCost.answered

@@ -6,6 +6,8 @@ Each takes the control plane and returns the answer of the API.
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, cast
 
 from noetl_core.api.refused import BadRequest
@@ -64,12 +66,14 @@ def replayed(control: Control, execution_id: str, after: str | None = None, sour
     return cast("view_shapes.Replay", found)
 
 
-def graph(control: Control, execution_id: str, *, layout: bool = False, at: str | None = None) -> view_shapes.Graph:
+def graph(
+    control: Control, execution_id: str, *, layout: bool = False, at: str | None = None, unfold: Collection[str] | None = None
+) -> view_shapes.Graph:
     """Return the playbook's steps and arcs with their progress in this execution, now or just after the event `at`; with
-    `layout`, also with their coordinates.
+    `layout`, also with their coordinates. With `unfold`, parallel branches are folded, except those.
     """
     with collection_paused():
-        status, digest, drawn = _graph(control, execution_id, at)
+        status, digest, drawn = _graph(control, execution_id, at, unfold)
         view = _placed(control, digest, drawn) if layout else drawn.as_dict()
     return cast("view_shapes.Graph", {"execution_id": execution_id, "status": status, **view})
 
@@ -88,17 +92,21 @@ def playbook_graph(control: Control, source: str, *, layout: bool = False) -> vi
 def _placed(control: Control, digest: str, drawn: Graph) -> dict[str, Any]:
     """Return a graph with coordinates. They depend on the playbook alone, not on progress."""
     from noetl_core.observe.drawing.graph import graph_of  # 3 ms, as below
-    from noetl_core.observe.drawing.layout import placed, places_of, with_room  # 2 ms, as below
+    from noetl_core.observe.drawing.layout import placed, places_of, with_lines_of, with_room  # 2 ms, as below
 
-    places = control.layouts(digest, lambda: places_of(with_room(graph_of(control.playbook(digest))), NAME))
-    return placed(drawn, places)
+    if not any("branches" in node.facts for node in drawn.nodes):
+        return placed(drawn, control.layouts(digest, lambda: places_of(with_room(graph_of(control.playbook(digest))), NAME)))
+    steps = "\n".join([node.step for node in drawn.nodes])  # the others are folded
+    key = f"{digest} {blake2b(steps.encode(), digest_size=16).hexdigest()}"
+    whole = graph_of(control.playbook(digest))
+    return placed(drawn, control.layouts(key, lambda: places_of(with_room(with_lines_of(drawn, whole)), NAME)))
 
 
-def drawing(control: Control, execution_id: str, form: Drawn) -> str:
+def drawing(control: Control, execution_id: str, form: Drawn, unfold: Collection[str] | None = None) -> str:
     """Return the graph as text in the format `form`."""
     from noetl_core.observe.drawing.graph import dot, mermaid  # 3 ms, as above
 
-    _, _, drawn = _graph(control, execution_id)
+    _, _, drawn = _graph(control, execution_id, None, unfold)
     if form == "svg":
         from noetl_core.observe.drawing.svg import svg  # 3 ms, as above
 
@@ -106,11 +114,13 @@ def drawing(control: Control, execution_id: str, form: Drawn) -> str:
     return mermaid(drawn) if form == "mermaid" else dot(drawn)
 
 
-def _graph(control: Control, execution_id: str, at: str | None = None) -> tuple[str, str, Graph]:
+def _graph(control: Control, execution_id: str, at: str | None, unfold: Collection[str] | None) -> tuple[str, str, Graph]:
+    from noetl_core.observe.drawing.folding import folded  # 1 ms, as above
     from noetl_core.observe.drawing.graph import graph_of  # 3 ms, as above
 
     state, _ = executions.state_just_after(control, execution_id, at)
-    return executions.status_of(state), state.digest, graph_of(control.playbook(state.digest), state)
+    drawn = graph_of(control.playbook(state.digest), state)
+    return executions.status_of(state), state.digest, drawn if unfold is None else folded(drawn, unfold)
 
 
 def logs(

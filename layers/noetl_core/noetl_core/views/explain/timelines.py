@@ -15,7 +15,7 @@ from noetl_core.engine.records import Commit, StreamId, envelopes_of
 from noetl_core.engine.state import State
 from noetl_core.log.concurrent_reads import at_once
 from noetl_core.log.history import commits_of, counted
-from noetl_core.values.instants import SECOND, from_text, in_microseconds
+from noetl_core.values.instants import SECOND, from_text, in_microseconds, to_rfc3339
 from noetl_core.values.request_bounds import MAX_RUNS
 from noetl_core.views.executions import executions
 from noetl_core.views.reading.cursor import Position, envelopes, history
@@ -88,7 +88,8 @@ def _whole(control: Control, state: State, limit: int) -> view_shapes.Timeline:
 
 
 def _timeline_view(control: Control, state: State, line: Timeline, **more: Any) -> view_shapes.Timeline:
-    found = {"execution_id": state.execution_id, **line.as_dict(control.clock.now() / SECOND), **more}
+    began = to_rfc3339(state.started_at)
+    found = {"execution_id": state.execution_id, "started_at": began, **line.as_dict(control.clock.now() / SECOND), **more}
     return cast("view_shapes.Timeline", found)
 
 

@@ -1,0 +1,89 @@
+"""Playbooks whose executions fill a timeline and a graph."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from noetl_core.control.admit import StartRequest, register
+from noetl_core.runtime.local import LocalWiring
+from tests.console.stored import HEAD
+
+CHILD = (
+    HEAD
+    + """metadata: { name: parcel, path: demo/parcel }
+workflow:
+  - step: weigh
+    tool: { kind: noop }
+    next: { arcs: [{ step: label }] }
+  - step: label
+    tool: { kind: wait, seconds: 0.1 }
+"""
+)
+BUSY = (
+    HEAD
+    + """metadata: { name: busy, path: demo/busy }
+workload: { items: 200 }
+workflow:
+  - step: fetch
+    tool:
+      kind: python
+      args: { attempt: "{{ _attempt }}" }
+      code: "if attempt < 3: raise ValueError('not yet')"
+      spec: { policy: { rules: [{ when: "{{ outcome.status == 'error' }}", then: { do: retry, attempts: 3, delay: 0.1 } }] } }
+    next: { spec: { mode: inclusive }, arcs: [{ step: prices }, { step: parcel }, { step: quick }] }
+  - step: prices
+    loop: { in: "{{ range(workload['items']) | list }}", iterator: n, spec: { policy: { failure: { mode: best_effort } } } }
+    tool: { kind: noop, result: "{{ 1 / (0 if iter.n in [17, 99] else 1) }}" }
+    next: { arcs: [{ step: total }] }
+  - step: parcel
+    tool: { kind: playbook, path: demo/parcel }
+    next: { arcs: [{ step: pause }] }
+  - step: pause
+    tool: { kind: wait, seconds: 3 }
+    next: { arcs: [{ step: total }] }
+  - step: quick
+    tool: { kind: noop }
+  - step: total
+    spec: { join: all }
+    tool: { kind: python, code: "raise ValueError('two prices are missing')" }
+"""
+)
+
+
+def busy(wiring: LocalWiring, **payload: Any) -> str:
+    """Carry out an execution with attempts, a long wait, iterations and a called playbook; return its id."""
+    register(wiring.control, CHILD)
+    return _over(wiring, BUSY, payload)
+
+
+def fans(steps: int = 200, failing: str = "check_5_7") -> str:
+    """Return a playbook of some `steps` steps: fans of 12 branches of two steps, one after the other; one step fails."""
+    found: list[dict[str, Any]] = []
+    fan = 0
+    while len(found) < steps:
+        after = f"fan_{fan + 1}" if len(found) + 26 < steps else None
+        found.append({"step": f"fan_{fan}", "tool": {"kind": "noop"}, "next": {"spec": {"mode": "inclusive"}, "arcs": [{"step": f"load_{fan}_{n}"} for n in range(12)]}})  # fmt: skip
+        for n in range(12):
+            found.append({"step": f"load_{fan}_{n}", "tool": {"kind": "noop"}, "next": {"arcs": [{"step": f"check_{fan}_{n}"}]}})
+            name = f"check_{fan}_{n}"
+            found.append({"step": name, "tool": {"kind": "noop", "result": f"{{{{ 1 / {int(name != failing)} }}}}"}, "next": {"arcs": [{"step": f"merge_{fan}"}]}})  # fmt: skip
+        merge: dict[str, Any] = {"step": f"merge_{fan}", "spec": {"join": "all"}, "tool": {"kind": "noop"}}
+        found.append(merge | ({"next": {"arcs": [{"step": after}]}} if after else {}))
+        fan += 1
+    for step in found:
+        for arc in step.get("next", {}).get("arcs", []):
+            arc.update({"when": "{{ event.name != 'step.failed' }}"} if arc["step"].startswith("merge") else {})
+    return HEAD + yaml.safe_dump({"metadata": {"name": "fans", "path": "demo/fans"}, "workflow": found}, sort_keys=False)
+
+
+def fanned(wiring: LocalWiring, steps: int = 200) -> str:
+    """Carry it out; return its id."""
+    return _over(wiring, fans(steps), {})
+
+
+def _over(wiring: LocalWiring, source: str, payload: dict[str, Any]) -> str:
+    execution_id = wiring.start(StartRequest(playbook=source, payload=payload)).execution_id
+    assert wiring.run(execution_id)
+    return execution_id
