@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Route, expect
 
+from noetl_console.answering import Asked
 from noetl_core.control.admit import register
 from noetl_core.control.triggers.operate import fire
 from tests.console.answers import asked
@@ -119,18 +119,17 @@ def test_a_cause_is_another_version_else_another_answer_to_the_same_arguments(pa
     assert barriers(page.page) == []
 
 
-def decided(stored: Stored, approved: bool) -> str:
-    execution = stored.start(APPROVE.replace("demo/approve", "demo/decide"))
-    (wait,) = asked(stored, "callbacks", "path=demo/decide")["callbacks"]
+def decided(stored: Stored, approved: bool, path: str = "demo/decide") -> str:
+    """Answer the question of an execution of its own, and return its id when it has ended."""
+    execution = stored.start(APPROVE.replace("demo/approve", path))
+    (wait,) = (w for w in asked(stored, "callbacks", f"path={path}")["callbacks"] if w["execution_id"] == execution)
     body = json.dumps({"data": {"approved": approved}})
     stored.server.api.answer(post(f"/api/executions/{execution}/callbacks/{wait['wait_id']}", body))
     assert stored.wiring.run(execution, timeout_s=20)
     return execution
 
 
-def post(path: str, body: str) -> Any:
-    from noetl_console.answering import Asked
-
+def post(path: str, body: str) -> Asked:
     return Asked("POST", path, "", {"content-type": "application/json"}, body.encode())
 
 
@@ -221,14 +220,14 @@ def test_these_pages_fit_in_both_themes_without_barriers(width: int, dark: bool,
     fire(control, "demo/berlin", "schedule", at="2026-01-05T01:00:00Z")
     register(control, SHOP)
     shops = [acted_on.start(SHOP), acted_on.start(SHOP, {"orders": [1]})]
-    decided(acted_on, True)
-    acted_on.start(APPROVE.replace("demo/approve", "demo/decide"))
+    decided(acted_on, True, "demo/fit")
+    acted_on.start(APPROVE.replace("demo/approve", "demo/fit"))
     colours = acted_on.start(COLOURS)
     pages = {
         "triggers?open=demo/berlin/schedule": ".strip",
         "playbooks/demo%2Fshop": ".trend svg",
         f"compare?a={shops[0]}&b={shops[1]}": ".causes",
-        "inbox?path=demo/decide": ".past table",
+        "inbox?path=demo/fit": ".past table",
         f"executions/{colours}/logs": ".log article",
         "executions?order=longest": "tbody tr",
     }

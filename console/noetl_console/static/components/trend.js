@@ -9,20 +9,20 @@ const SLICES = 30;
 const WIDE = 240;
 const HIGH = 32;
 
-/** Of the newest executions of `path`: bars by time, those that failed within them; lines of the median and of 95 of 100. */
+/** Of the newest executions of `path`: bars by time, those that failed within them; marks at the median and at 95 of 100. */
 export function Trend({ path }) {
   const found = useGet("executions", { path, limit: NEWEST });
   const of = useMemo(() => found.data && trend(found.data.executions), [found.data]);
   if (!of?.ended) return null;
   const all = found.data.cursor ? `of the newest ${number(found.data.executions.length)}, ` : "";
-  const words = `${all}${number(of.ended)} ended since ${ago(of.since)}, ${number(of.failed)} failed, half took at most ${duration(of.p50)} (p50), 95 of 100 at most ${duration(of.p95)} (p95)`;
+  const words = `${all}${number(of.ended)} ended, the oldest began ${ago(of.since)}, ${number(of.failed)} failed, half took at most ${duration(of.p50)} (p50), 95 of 100 at most ${duration(of.p95)} (p95)`;
   const most = Math.max(...of.slices.map((s) => s.count));
   const x = (i) => (i * WIDE) / SLICES;
   const bar = (i, count, look) => (count ? html`<rect class=${look} x=${x(i)} y=${HIGH - (HIGH * count) / most} width=${WIDE / SLICES - 1} height=${(HIGH * count) / most} />` : null);
-  const line = (key) => html`<polyline class=${key} points=${of.slices.flatMap((s, i) => (s.count ? [`${x(i) + WIDE / SLICES / 2},${HIGH - 1 - ((HIGH - 2) * s[key]) / of.longest}`] : [])).join(" ")} />`;
+  const marks = (key) => html`<path class=${key} d=${of.slices.map((s, i) => (s.count ? `M${x(i)} ${HIGH - 1 - ((HIGH - 2) * s[key]) / of.longest}h${WIDE / SLICES - 1}` : "")).join("")} />`;
   return html`<section class="trend" aria-label="Trend">
-    <svg role="img" aria-label=${words} viewBox=${`0 0 ${WIDE} ${HIGH}`} width=${WIDE} height=${HIGH}>${of.slices.map((s, i) => [bar(i, s.count, "count"), bar(i, s.failed, "failed")])}${line("p95")}${line("p50")}</svg>
-    <span class="soft">${all}<b>${number(of.ended)}</b> ended since ${ago(of.since)}</span><span class=${of.failed ? "tone-bad" : "soft"}><b>${number(of.failed)}</b> failed</span>
+    <svg role="img" aria-label=${words} viewBox=${`0 0 ${WIDE} ${HIGH}`} width=${WIDE} height=${HIGH}>${of.slices.map((s, i) => [bar(i, s.count, "count"), bar(i, s.failed, "failed")])}${marks("p95")}${marks("p50")}</svg>
+    <span class="soft">${all}<b>${number(of.ended)}</b> ended, the oldest began ${ago(of.since)}</span><span class=${of.failed ? "tone-bad" : "soft"}><b>${number(of.failed)}</b> failed</span>
     <span class="soft"><i class="p50"></i> p50 <b>${duration(of.p50)}</b></span><span class="soft"><i class="p95"></i> p95 <b>${duration(of.p95)}</b></span></section>`;
 }
 
