@@ -1,10 +1,11 @@
-"""What the past tells on pages: firings of schedules, the trend of a playbook, causes of a difference, earlier answers; and lists
-that are ordered, filtered and kept."""
+"""Pages about the past: firings of schedules, the trend of a playbook, causes of a difference, earlier answers; and lists that are
+ordered, filtered and kept."""
 
 from __future__ import annotations
 
 import json
 import re
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Route, expect
@@ -47,7 +48,6 @@ def test_a_schedule_has_its_next_ten_firings_in_both_zones_and_its_past_as_a_str
     expect(bars.last).to_have_accessible_name(re.compile("Now|running|completed"))
     expect(bars.first).to_have_accessible_name(re.compile(r"completed, took .*, started .* d.* late"))
     expect(opened).to_contain_text("2 firings, 1 late")
-    assert barriers(hands.page) == []
     bars.first.press("Enter")
     hands.page.wait_for_url(f"**/#/executions/{late['execution_id']}")
 
@@ -57,7 +57,6 @@ def test_the_page_of_a_playbook_has_its_trend(page: Watched, looked_at: Stored) 
     trend = page.page.get_by_role("region", name="Trend")
     expect(trend).to_contain_text(re.compile(r"1 ended.*p50.*p95"))
     expect(trend.get_by_role("img")).to_have_accessible_name(re.compile("1 ended"))
-    assert barriers(page.page) == []
 
 
 def test_two_chosen_rows_are_compared_causes_first(page: Watched, looked_at: Stored) -> None:
@@ -72,10 +71,9 @@ def test_two_chosen_rows_are_compared_causes_first(page: Watched, looked_at: Sto
     expect(causes.locator("li")).to_have_count(1)
     first = page.page.locator("main section.card").first
     expect(first).to_have_attribute("aria-label", "Causes")
-    assert barriers(page.page) == []
 
 
-ANSWERS = {
+ANSWERS: dict[str, Any] = {
     "a": {
         "execution_id": "1",
         "status": "completed",
@@ -101,6 +99,7 @@ ANSWERS = {
 }
 
 
+@pytest.mark.nightly
 def test_a_cause_is_another_version_else_another_answer_to_the_same_arguments(page: Watched) -> None:
     answers = [ANSWERS, {**ANSWERS, "b": {**ANSWERS["b"], "playbook": ANSWERS["a"]["playbook"]}}]
 
@@ -116,7 +115,6 @@ def test_a_cause_is_another_version_else_another_answer_to_the_same_arguments(pa
     expect(page.page.get_by_role("group", name="Times").locator("tbody tr")).to_have_count(1)
     page.page.get_by_text("2 others took about as long").press("Enter")
     expect(page.page.get_by_text("1 step is alike")).to_be_visible()
-    assert barriers(page.page) == []
 
 
 def decided(stored: Stored, approved: bool, path: str = "demo/decide") -> str:
@@ -144,7 +142,6 @@ def test_what_answers_led_to_stands_beside_the_question(hands: Watched, acted_on
         expect(past.locator("tbody tr").first).to_contain_text(re.compile("Approve.*1 completed.*\\$"))
         expect(past.get_by_role("link", name=approved[-8:])).to_be_visible()
         expect(hands.page.locator(".past")).to_contain_text("From the logs of 2 ended executions")
-        assert barriers(hands.page) == []
 
 
 def test_logs_have_colours_without_markup_and_are_downloaded_as_shown(hands: Watched, acted_on: Stored) -> None:
@@ -155,7 +152,6 @@ def test_logs_have_colours_without_markup_and_are_downloaded_as_shown(hands: Wat
     expect(log.locator(".c1.bold")).to_have_text("red <b>")
     expect(log.locator(".c2")).to_have_text("green")
     expect(log.locator(".under")).to_have_text("end")
-    assert barriers(hands.page) == []
     hands.page.get_by_label("Search").fill("red <b> plain")
     hands.page.keyboard.press("Enter")
     expect(log).to_have_text("red <b> plain green")
@@ -191,7 +187,6 @@ def test_the_list_is_ordered_filtered_and_kept(hands: Watched, acted_on: Stored)
     hands.page.keyboard.press("Escape")
     hands.open("executions", "tbody tr")
     hands.page.get_by_role("button", name="More…").click()
-    assert barriers(hands.page) == []
     dialog.get_by_role("link", name="Old orders").press("Enter")
     hands.page.wait_for_url(re.compile("path=demo%2Forder.*until=2020"))
     expect(dialog).to_have_count(0)
@@ -237,3 +232,6 @@ def test_these_pages_fit_in_both_themes_without_barriers(width: int, dark: bool,
             hands.page.wait_for_load_state("networkidle")
             assert hands.page.evaluate(BEYOND) == [], address
             assert barriers(hands.page) == [], address
+        hands.page.get_by_role("button", name="More…").click()
+        expect(hands.page.get_by_role("dialog")).to_be_visible()
+        assert barriers(hands.page) == []

@@ -1,4 +1,4 @@
-"""What each answer to a question led to in past executions, as the API tells it."""
+"""Outcomes of earlier answers to a question, as the API tells them."""
 
 from __future__ import annotations
 

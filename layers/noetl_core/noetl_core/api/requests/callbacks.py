@@ -143,7 +143,7 @@ class ListWaiting(Request["following_shapes.WaitingCallbacks"]):
 
 
 class ListPastAnswers(Request["following_shapes.PastAnswers"]):
-    """What each answer to a waiting callback led to in past executions of the playbook."""
+    """Outcomes of earlier answers to a waiting callback, in past executions of the playbook."""
 
     http = Http("GET", f"{EXECUTION}/past-answers", right=READS)
     execution_id: ExecutionId

@@ -72,7 +72,7 @@ class WaitingCallbacks(TypedDict):
 
 
 class LedTo(TypedDict):
-    """What an execution came to after an answer. `cost` is in US dollars."""
+    """The outcome of an execution after an answer. `cost` is in US dollars."""
 
     execution_id: str
     status: ExecutionStatus
@@ -83,7 +83,7 @@ class LedTo(TypedDict):
 
 
 class PastAnswer(TypedDict):
-    """What an answer led to: the executions by their status, the medians of duration and cost, and the newest ones.
+    """Outcomes of an answer: the executions by their status, the medians of duration and cost, and the newest ones.
 
     `words` are those of the button, or name the answer.
     """

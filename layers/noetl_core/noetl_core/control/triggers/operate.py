@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from noetl_core.api.refused import BadRequest
 from noetl_core.control.catalog.registration import set_due
@@ -111,7 +111,7 @@ def _upcoming(record: TriggerRecord) -> list[str]:
 
 
 def _past_firing(control: Control, firing: Firing) -> shapes.PastFiring:
-    view: shapes.PastFiring = {**_firing_view(firing)}
+    view = cast("shapes.PastFiring", _firing_view(firing))
     head = None if firing.execution_id is None else control.index.head(firing.execution_id)
     if head is not None:
         view["execution"] = {

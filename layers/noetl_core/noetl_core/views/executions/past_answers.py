@@ -53,7 +53,8 @@ class Asked:
         if outcome.get("error") is not None:
             return "failed"
         result = outcome.get("result")
-        result = values.reference(result) if is_reference(result) else result
+        if isinstance(result, Mapping) and is_reference(result):
+            result = values.reference(result)
         decided = result.get(self.decision["key"]) if self.decision is not None and isinstance(result, Mapping) else None
         return {True: "yes", False: "no"}.get(decided, "answered") if isinstance(decided, bool) else "answered"
 
