@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from noetl_core.views.executions import past_answers
+from noetl_core.views.explain import past_answers
 from tests.unit.control.api_client import Client, client, refusal
 from tests.waiting import run_until_it_waits
 

@@ -23,7 +23,8 @@ from noetl_core.control import callbacks
 from noetl_core.ports import NotFound
 from noetl_core.service.operations.base import Operations
 from noetl_core.values import answer_forms
-from noetl_core.views.executions import past_answers, waiting_callbacks
+from noetl_core.views.executions import waiting_callbacks
+from noetl_core.views.explain import past_answers
 
 if TYPE_CHECKING:
     from noetl_core.api.shapes.executions import CallbackReply, OpenCallback, OpenCallbacks

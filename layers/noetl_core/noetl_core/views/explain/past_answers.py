@@ -6,7 +6,6 @@ The work is bounded: the newest ended executions are read, and no further ones a
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from statistics import median
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from noetl_core.control.callbacks import callback_waits, form_of
@@ -140,7 +139,12 @@ def _account(question: Asked, answer: str, led_to: list[following_shapes.LedTo])
         "words": question.words(answer),
         "count": len(led_to),
         "statuses": statuses,
-        "duration_ms": median(durations) if durations else None,
-        "cost": median(costs) if costs else None,
+        "duration_ms": _median(durations),
+        "cost": _median(costs),
         "newest": led_to[:NEWEST],
     }
+
+
+def _median(numbers: list[Any]) -> Any:
+    """Return the number in the middle, the greater one of two; None if there is none."""
+    return sorted(numbers)[len(numbers) // 2] if numbers else None
