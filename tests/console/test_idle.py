@@ -20,6 +20,12 @@ PAGES = {
     "inbox": "li.card",
     "triggers": "tbody tr",
     "limits": ".empty",
+    "executions?order=longest": "tbody tr",
+    "inbox?open={approve}": ".past",
+    "executions/{approve}": ".past",
+    "triggers?open=demo/nightly/schedule": ".strip, .card p",
+    "compare?a={shop}&b={small}": ".causes",
+    "playbooks/demo%2Fshop": ".trend",
 }
 
 
@@ -47,7 +53,10 @@ def test_an_idle_page_asks_twelve_times_a_minute_at_most(address: str, page: Wat
     page.page.add_init_script(COUNT_OPEN)
     page.page.clock.install()
     page.page.reload()
-    page.open(address.format(waits=looked_at.waits, shop=looked_at.shop), PAGES[address])
+    page.open(
+        address.format(waits=looked_at.waits, shop=looked_at.shop, small=looked_at.small, approve=looked_at.approve),
+        PAGES[address],
+    )
     page.page.wait_for_load_state("networkidle")
     run(page, 60)
     page.requests.clear()

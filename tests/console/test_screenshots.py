@@ -32,7 +32,7 @@ PICTURES = {
     "again": ("compare?a={shop}&version=2", ".apart", True),
     "batch": ("executions?status=failed", "tbody tr", False),
     "inbox": ("inbox", "li.card", False),
-    "triggers": ("triggers", "tbody tr", False),
+    "triggers": ("triggers?open=demo/nightly/schedule", "h3", False),
     "playbook": ("playbooks/demo%2Fshop", ".graph canvas", False),
     "start": ("playbooks/demo%2Fshop?start=1", "dialog input", True),
 }

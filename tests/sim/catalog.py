@@ -96,16 +96,17 @@ class SimIndex:
         limit: int = 50,
         before: str | None = None,
         where: Mapping[str, str] | None = None,
+        oldest_first: bool = False,
     ) -> Sequence[Head]:
-        newest = sorted(self.all_heads.values(), key=_place, reverse=True)
         return [
             h
-            for h in newest
+            for h in sorted(self.all_heads.values(), key=_place, reverse=not oldest_first)
             if (status is None or h.status == status)
             and (path is None or h.path == path)
             and (since is None or h.started_at >= since)
             and is_found(h, where or {})
-            and (before is None or _place(h) < _place(self.all_heads[before]))
+            and (before is None or (_place(h) > _place(self.all_heads[before])) == oldest_first)
+            and h.execution_id != before
         ][:limit]
 
     def head(self, execution_id: str) -> Head | None:

@@ -145,7 +145,9 @@ def test_triggers_are_listed_switched_and_fired(url: str, local: LocalWiring) ->
     assert api.switch_trigger("docs/scheduled", "schedule", on=False)["enabled"] is False
     fired = api.fire_trigger("docs/scheduled", "schedule", at="2026-11-22T00:00:00Z")
     assert api.fire_trigger("docs/scheduled", "schedule", at="2026-11-22T00:00:00Z") == fired
-    assert api.trigger("docs/scheduled", "schedule")["firings"] == [fired]
+    (past,) = api.trigger("docs/scheduled", "schedule")["firings"]
+    assert past == {**fired, "execution": past["execution"]}
+    assert past["execution"]["status"] == "running"
     local.triggers.refuse(RefusedDelivery("1", "docs/scheduled", "schedule", "schedule", "o", 0, "workload", "why"))
     assert [r["reason"] for r in api.refused(path="docs/scheduled", limit=5)["refused"]] == ["why"]
     assert api.fire_refused("1")["result"] == "started"
@@ -161,6 +163,7 @@ def test_what_waits_is_paused_answered_and_cancelled(url: str, local: LocalWirin
     (open_callback,) = api.callbacks(ids[0])["callbacks"]
     waiting = {c["execution_id"]: c["wait_id"] for c in api.waiting_callbacks()["callbacks"]}
     assert waiting[ids[0]] == open_callback["wait_id"]
+    assert api.past_answers(ids[1], waiting[ids[1]])["answers"] == []
     assert api.wait_heartbeat(ids[1], waiting[ids[1]])["callback"] == "alive"
     assert api.answer_wait(ids[1], waiting[ids[1]], {"ok": True})["callback"] == "answered"
     assert api.pause(ids[0])["status"] == "paused"

@@ -145,5 +145,9 @@ def test_over_the_api(tmp_path: Path) -> None:
     assert (len(page["executions"]), page["executions"][0]["search"]["customer"]) == (1, "acme")
     rest = ask("GET", "executions", search="customer=acme", limit="1", cursor=page["cursor"]).body["executions"]
     assert {page["executions"][0]["execution_id"], rest[0]["execution_id"]} == {ids[0], ids[2]}
+    oldest = ask("GET", "executions", order="oldest", limit="2").body
+    rest = ask("GET", "executions", order="oldest", cursor=oldest["cursor"]).body["executions"]
+    assert [e["execution_id"] for e in oldest["executions"] + rest] == ids
+    assert ask("GET", "executions", order="longest").status == 400
     for wrong in ("acme", "A=1", "=1", "&".join(f"a{n}=1" for n in range(9)), "a=" + "x" * 129):
         assert ask("GET", "executions", search=wrong).status == 400, wrong

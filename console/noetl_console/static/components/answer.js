@@ -3,6 +3,7 @@ import { html, useState } from "../vendor/preact.js";
 import { path, post } from "../core/api.js";
 import { notify } from "../core/notices.js";
 import { initial, JsonField, SchemaField } from "./fields.js";
+import { Later } from "./later.js";
 import { Refused } from "./parts.js";
 
 /** `callback` as the API lists it, of `execution_id`; `done()` is told when it was answered. */
@@ -28,14 +29,14 @@ export function Answer({ callback, execution_id, done }) {
     }
     setBusy(false);
   };
-  return html`<form class="form" onSubmit=${send}>
+  return html`<div class="beside"><form class="form" onSubmit=${send}>
     ${failing ? html`<div class="field"><label for=${`${id}-message`}>Message</label><input id=${`${id}-message`} type="text" value=${message} onInput=${(e) => setMessage(e.currentTarget.value)} /></div>`
       : schema && (schema.properties || schema.type) ? html`<${SchemaField} id=${id} name="" label=${schema.properties ? "" : "Answer"} schema=${decision ? rest(schema, decision.key) : schema} value=${value} change=${setValue} required />`
       : html`<${JsonField} id=${id} label="Answer" hint="JSON; the result of the task" value=${value} change=${setValue} />`}
     ${wrong ? html`<${Refused} error=${wrong} />` : null}
     <div class="filters">${decision && !failing ? html`<button class="button ok" value="yes" disabled=${busy}>${decision.yes}</button><button class="button danger" value="no" disabled=${busy}>${decision.no}</button>` : html`<button class="button primary" disabled=${busy}>${failing ? "Fail the task" : "Answer"}</button>`}
       <button type="button" class="button plain" onClick=${() => setFailing(!failing)}>${failing ? "Answer instead" : "Fail it instead…"}</button></div>
-  </form>`;
+  </form><${Later} load=${async () => (await import("./past.js")).Past} id=${execution_id} wait=${callback.wait_id} /></div>`;
 }
 
 /** `schema` without what the buttons say. */

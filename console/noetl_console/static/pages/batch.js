@@ -58,13 +58,13 @@ export function Batch({ ids, filters, onClose }) {
 
 /** In words, of what. */
 function said(filters) {
-  const parts = ["status", "path", "label", "since", "q"].filter((name) => filters[name]).map((name) => `${name === "q" ? "search" : name} ${filters[name]}`);
+  const parts = ["status", "path", "label", "since", "until", "q", "search"].filter((name) => filters[name]).map((name) => `${{ q: "search", search: "attributes" }[name] ?? name} ${filters[name]}`);
   return html`${bdi(parts.join(", ") || "the whole list", 200)}`;
 }
 
 /** To which executions the action would be done, and which would refuse it: `{would, refused, more}`. */
 async function planned(ids, filters, action, signal) {
-  const chosen = ids ?? (filters.label || filters.q ? await fitting(filters, signal) : null);
+  const chosen = ids ?? (filters.label || filters.q || filters.search ? await fitting(filters, signal) : null);
   const found = { would: [], refused: [], more: (chosen?.length ?? 0) >= MOST };
   const add = ({ executions }) => {
     for (const each of executions) (each.outcome === "would" ? found.would : found.refused).push(each);
@@ -73,8 +73,8 @@ async function planned(ids, filters, action, signal) {
     for (let i = 0; i < chosen.length; i += AT_ONCE) add(await post("executions/batch", { filter: { ids: chosen.slice(i, i + AT_ONCE) }, action, preview: true }, { signal }));
     return found;
   }
-  const { status, path, since } = filters;
-  const filter = { ...(status ? { status } : {}), ...(path ? { path } : {}), ...(since ? { since } : {}), until: new Date().toISOString() };
+  const { status, path, since, until } = filters;
+  const filter = { ...(status ? { status } : {}), ...(path ? { path } : {}), ...(since ? { since } : {}), until: until || new Date().toISOString() };
   for (let cursor = null; found.would.length < MOST; ) {
     const page = await post("executions/batch", { filter, action, preview: true, limit: 100, ...(cursor ? { cursor } : {}) }, { signal });
     add(page);
@@ -85,9 +85,9 @@ async function planned(ids, filters, action, signal) {
 }
 
 /** Ids of executions by filters that a batch does not have. */
-async function fitting({ status, path, since, label, q }, signal) {
+async function fitting(filters, signal) {
   const found = [];
-  for await (const { executions } of pages("executions", { status, path, since, label, q, limit: 100 }, { signal })) {
+  for await (const { executions } of pages("executions", { ...filters, limit: 100 }, { signal })) {
     found.push(...executions.map((e) => e.execution_id));
     if (found.length >= MOST) break;
   }

@@ -6,6 +6,7 @@ import { useData, useGet } from "../core/poll.js";
 import { href, put, route } from "../core/router.js";
 import { Editor } from "../components/editor.js";
 import { Choice } from "../components/fields.js";
+import { Causes } from "./causes.js";
 import { Icon } from "../components/icons.js";
 import { bdi, Busy, Card, Empty, pending, Refused, Table } from "../components/parts.js";
 import { Status } from "../components/status.js";
@@ -55,10 +56,12 @@ function Two({ a, b }) {
   const { differences, durations, more, partial } = found.data;
   const whole = differences.filter((d) => !d.step);
   const steps = grouped(differences.filter((d) => d.step));
-  return html`<${Sides} of=${found.data} />
+  const alike = [...new Set(durations.map((d) => d.step))].filter((step) => !steps.has(step));
+  return html`${differences.length || found.data.a.playbook.digest !== found.data.b.playbook.digest ? html`<${Causes} of=${found.data} />` : null}<${Sides} of=${found.data} />
     ${differences.length ? null : html`<${Card} label="Differences"><div class="inside alike"><span class="tone-ok"><${Icon} name="check" /></span><div><h2>No difference</h2><p class="soft">Status, inputs, arguments, results, errors, ctx and the way taken are alike. How long it took is none.${partial ? " That is of what was compared." : ""}</p></div></div><//>`}
     ${whole.length ? html`<${Apart} title="As a whole" rows=${whole} />` : null}
     ${[...steps].map(([step, rows]) => html`<${Apart} key=${step} title=${step} step=${step} rows=${rows} sides=${found.data} loop=${Boolean(loops.data?.steps[step]?.loop)} />`)}
+    ${alike.length && differences.length ? html`<${Folded} words=${`${plural(alike.length, "step")} ${alike.length === 1 ? "is" : "are"} alike`}><p>${alike.map((step, i) => html`${i ? ", " : ""}${bdi(step, 60)}`)}</p><//>` : null}
     ${more ? html`<p class="soft">There are more differences; these are the first ${number(differences.length)}.</p>` : null}
     ${partial ? html`<${Totals} of=${partial} />` : null}
     <${Durations} of=${durations} />`;
@@ -101,22 +104,34 @@ function Place({ of, loop, sides }) {
 
 const Value = ({ of }) => html`<td class="mono anywhere">${of === "(nothing)" ? html`<span class="soft">nothing</span>` : html`<bdi>${of}</bdi>`}</td>`;
 
-/** How long visits took in both; those that are far apart stand out. */
+/** What is alike, until somebody opens it. */
+const Folded = ({ words, children }) => html`<details class="fold"><summary>${words}</summary>${children}</details>`;
+
+/** How long visits took in both: those that are far apart, or did not end in one; the others are folded. */
 function Durations({ of }) {
   if (!of.length) return null;
+  const far = of.filter((d) => isFar(d));
+  const near = of.filter((d) => !isFar(d));
   const slowest = Math.max(1, ...of.flatMap((d) => [d.a_ms ?? 0, d.b_ms ?? 0]));
-  return html`<${Card} title="Time" more=${html`<span class="soft">of each visit; no difference</span>`}><${Table} label="Times" heads=${["Step", "A", "B", ["B against A", "right"]]}>
-    ${of.map((d) => html`<tr><td>${bdi(d.step, 60)}${d.visit > 1 ? html` <span class="soft">visit ${d.visit}</span>` : null}</td><${Took} ms=${d.a_ms} slowest=${slowest} /><${Took} ms=${d.b_ms} slowest=${slowest} />
-      <td class="right number nowrap">${against(d)}</td></tr>`)}<//><//>`;
+  const table = (rows, label) => html`<${Table} label=${label} heads=${["Step", "A", "B", ["B against A", "right"]]}>
+    ${rows.map((d) => html`<tr><td>${bdi(d.step, 60)}${d.visit > 1 ? html` <span class="soft">visit ${d.visit}</span>` : null}</td><${Took} ms=${d.a_ms} slowest=${slowest} /><${Took} ms=${d.b_ms} slowest=${slowest} />
+      <td class="right number nowrap">${against(d)}</td></tr>`)}<//>`;
+  return html`<${Card} title="Time" more=${html`<span class="soft">of each visit; no difference</span>`}>${far.length ? table(far, "Times") : null}
+    ${near.length ? html`<${Folded} words=${`${plural(near.length, far.length ? "other" : "visit")} took about as long`}>${table(near, "Times that are alike")}<//>` : null}<//>`;
 }
 
 const Took = ({ ms, slowest }) => html`<td class="number nowrap took">${ms === null ? html`<span class="soft">did not end</span>` : html`<i style=${{ width: `${Math.max(1, (100 * ms) / slowest)}px` }}></i> ${duration(ms)}`}</td>`;
 
 function against({ a_ms, b_ms }) {
   if (!a_ms || !b_ms) return "";
-  const times = b_ms / a_ms;
-  const far = Math.max(times, 1 / times) >= FAR && Math.abs(a_ms - b_ms) >= FAR_MS;
-  return far ? html`<b>${times.toPrecision(2)} ×</b>` : html`<span class="soft">${times.toPrecision(2)} ×</span>`;
+  const words = `${(b_ms / a_ms).toPrecision(2)} ×`;
+  return isFar({ a_ms, b_ms }) ? html`<b>${words}</b>` : html`<span class="soft">${words}</span>`;
+}
+
+/** Whether the one took far longer, or did not end. */
+function isFar({ a_ms, b_ms }) {
+  if (a_ms === null || b_ms === null) return a_ms !== b_ms;
+  return Math.max(b_ms / a_ms, a_ms / b_ms) >= FAR && Math.abs(a_ms - b_ms) >= FAR_MS;
 }
 
 /** An execution decided again by another version of its playbook, or by a text that is edited here: up to the first difference. */

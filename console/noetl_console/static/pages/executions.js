@@ -17,14 +17,15 @@ const ALWAYS = new Set(["running", "waiting", "failed", "completed"]);
 
 export function Executions() {
   const { query } = route.value;
-  const { status, q, path, until, label, cursor, hours } = query;
+  const { status, q, path, until, label, search, order, cursor, hours } = query;
   const since = query.since ?? (hours && new Date(Math.floor(Date.now() / 60000 - hours * 60) * 60000).toISOString());
   const [searched, setSearched] = useState(0);
-  const fitting = { status, q, path, since, until, label };
+  const fitting = { status, q, path, since, until, label, search };
   const ask = async (signal) => {
+    if (order === "longest") return (await import("./longest.js")).longest(fitting, signal, setSearched);
     const found = { executions: [], cursor };
     for (let n = 0; ; ) {
-      const page = await get("executions", { ...fitting, cursor: found.cursor, limit: PAGE - found.executions.length }, { signal });
+      const page = await get("executions", { ...fitting, order, cursor: found.cursor, limit: PAGE - found.executions.length }, { signal });
       setSearched((n += page.searched));
       if (!found.executions.length && (!page.cursor || page.executions.length === PAGE)) return page;
       found.executions.push(...page.executions);
@@ -50,15 +51,16 @@ export function Executions() {
     { keys: "x", what: "Choose the row", run: () => at >= 0 && pick(id) },
     { keys: "Enter", what: "Open the row", run: () => at >= 0 && go(["executions", id]) },
   ]);
-  const filtered = status || q || path || since || until || label;
+  const filtered = status || q || path || since || until || label || search;
 
   return html`<div class="page">
     <header class="page-head"><h1>Executions</h1><span class="spring"></span>
-      ${chosen.size ? html`<button class="button" onClick=${() => act([...chosen])}>Act on ${number(chosen.size)} chosen…</button><button class="button plain" onClick=${() => choose(new Set())}>Choose none</button>` : rows.length ? html`<button class="button" onClick=${() => act(null)}>Act on all${filtered ? " that fit" : ""}…</button>` : null}
+      ${chosen.size ? html`<button class="button" onClick=${() => act([...chosen])}>Act on ${number(chosen.size)} chosen…</button>${chosen.size === 2 ? html`<a class="button" href=${href(["compare"], { a: [...chosen][0], b: [...chosen][1] })}>Compare the two</a>` : null}<button class="button plain" onClick=${() => choose(new Set())}>Choose none</button>` : rows.length ? html`<button class="button" onClick=${() => act(null)}>Act on all${filtered ? " that fit" : ""}…</button>` : null}
       <a class="button primary" href=${href(["playbooks"])}>Start…</a></header>
     <${Counts} counts=${stats.data?.counts} status=${status} />
     <${Filters} query=${query} />
     ${q || label ? html`<p class="soft" role="status">Searched ${plural(searched, "execution")}${list.loading ? " so far…" : "."}</p>` : null}
+    ${list.data?.order ? html`<p class="soft">${list.data.order}</p>` : null}
     ${list.error ? html`<${Refused} error=${list.error} again=${list.again} />` : null}
     <${Card} label="List of executions" aria-busy=${list.loading}>
       ${rows.length ? html`<${Rows} rows=${rows} at=${at} chosen=${chosen} pick=${pick} choose=${choose} />` : null}
@@ -70,8 +72,8 @@ export function Executions() {
     <//>
     ${cursor || list.data?.cursor
       ? html`<nav class="filters" aria-label="Pages">
-        ${cursor ? html`<a class="button" href=${href(["executions"], { ...query, cursor: "" })}>Newest</a>` : null}
-        ${list.data?.cursor ? html`<a class="button" href=${href(["executions"], { ...query, cursor: list.data.cursor })}>Older</a>` : null}
+        ${cursor ? html`<a class="button" href=${href(["executions"], { ...query, cursor: "" })}>${order ? "Oldest" : "Newest"}</a>` : null}
+        ${list.data?.cursor ? html`<a class="button" href=${href(["executions"], { ...query, cursor: list.data.cursor })}>${order ? "Newer" : "Older"}</a>` : null}
       </nav>`
       : null}
     ${acting ? html`<${acting.Batch} ids=${acting.ids} filters=${fitting} onClose=${(done) => { setActing(null); if (done) { choose(new Set()); list.again(); stats.again(); } }} />` : null}
@@ -96,13 +98,17 @@ function Filters({ query }) {
     const timer = setTimeout(() => search(typed), 250);
     return () => clearTimeout(timer);
   }, [typed]);
-  const given = ["path", "label", "since", "until"].filter((name) => query[name]);
+  const [More, setMore] = useState(null);
+  const given = ["path", "label", "since", "until", "search"].filter((name) => query[name]);
   return html`<div class="filters" role="search">
     <${Search} id="search" label="Search" placeholder="Id, path, error, label…" value=${typed ?? query.q ?? ""} onInput=${(e) => setTyped(e.currentTarget.value)} onBlur=${() => (typed !== null && search(typed), setTyped(null))} />
     <${Choice} id="status" label="Status" options=${[["", "Every status"], ...SHOWN.map((s) => [s, s])]} value=${query.status ?? ""} change=${(status) => put({ status, cursor: "" }, { replace: false })} />
     <${Choice} id="hours" label="Started" options=${[["", "Any time"], ["1", "Last hour"], ["24", "Last 24 hours"], ["168", "Last 7 days"], ["720", "Last 30 days"]]} value=${query.hours ?? ""} change=${(hours) => put({ hours, since: "", cursor: "" }, { replace: false })} />
+    <${Choice} id="order" label="Order" options=${[["", "Newest first"], ["oldest", "Oldest first"], ["longest", "Longest first"]]} value=${query.order ?? ""} change=${(order) => put({ order, cursor: "" }, { replace: false })} />
     <form onSubmit=${(e) => { e.preventDefault(); put({ label: e.currentTarget.elements.label.value.trim(), cursor: "" }, { replace: false }); }}><label class="unseen" for="label">Label</label>
       <input id="label" type="text" name="label" placeholder="Label, e.g. env:prod" value=${query.label ?? ""} onChange=${(e) => e.currentTarget.form.requestSubmit()} /></form>
+    <button class="button" onClick=${async () => setMore({ View: (await import("./list-filters.js")).ListFilters })}>More…</button>
+    ${More ? html`<${More.View} onClose=${() => setMore(null)} />` : null}
     ${given.map((name) => html`<span class="tag"><span class="cut">${name}: ${query[name]}</span></span><a href=${href(["executions"], { ...query, [name]: "" })}>any ${name}</a>`)}
   </div>`;
 }

@@ -5,6 +5,7 @@ import { dateTime, duration, number, shortId } from "../core/format.js";
 import { notify } from "../core/notices.js";
 import { useGet } from "../core/poll.js";
 import { href, put, route } from "../core/router.js";
+import { Later } from "../components/later.js";
 import { bdi, Busy, Card, Empty, Refused, Table, When } from "../components/parts.js";
 
 const TRIGGERS_MS = 10000;
@@ -29,13 +30,15 @@ export function Triggers() {
   const fired = (done) => (done.execution_id ? `It started ${shortId(done.execution_id)}` : `${done.result}${done.reason ? `: ${done.reason}` : ""}`);
   const rows = found.data?.triggers ?? [];
   const left = refused.data?.refused ?? [];
+  const opened = rows.find((t) => keyOf(t) === route.value.query.open);
   return html`<div class="page">
     <header class="page-head"><h1>Triggers</h1><span class="soft">what starts playbooks by itself</span></header>
     ${[found, refused].map((f) => (f.error ? html`<${Refused} error=${f.error} again=${f.again} />` : null))}
     <${Card} label="List of triggers">${found.loading ? html`<${Busy} />` : !rows.length ? html`<${Empty} title="No playbook starts by itself">A playbook says in <code>executor.spec.triggers</code> what starts it.<//>` : html`<${Table} heads=${["Playbook", "Trigger", "When", "Last", "Next", ["What to do", "unseen"]]}>
-      ${rows.map((t) => html`<tr key=${`${t.path} ${t.name}`}><td><a href=${href(["playbooks", t.path])}>${bdi(t.path, 80)}</a> <span class="soft">v${t.version}</span></td><td>${bdi(t.name, 60)}${t.enabled ? null : html` <span class="chip hold">off</span>`}${t.stopped || t.unreached ? html`<span class="sub tone-bad">${bdi(t.stopped || t.unreached, 200)}</span>` : null}</td>
-        <td class="mono anywhere" title=${t.kind}>${bdi(t.source.cron ? `${t.source.cron} ${t.source.timezone ?? "UTC"}` : t.source, 100)}</td><td>${t.last ? html`<a href=${href(["executions", t.last.execution_id])}><${When} at=${t.last.scheduled_at} /></a>` : null}</td><td class="nowrap" title=${t.next_at ?? ""}>${t.next_at ? dateTime(t.next_at) : null}</td>
+      ${rows.map((t) => html`<tr key=${`${t.path} ${t.name}`}><td><a href=${href(["playbooks", t.path])}>${bdi(t.path, 80)}</a> <span class="soft">v${t.version}</span></td><td><button class="button plain" aria-expanded=${t === opened} onClick=${() => put({ open: t === opened ? "" : keyOf(t) })}>${bdi(t.name, 60)}</button>${t.enabled ? null : html` <span class="chip hold">off</span>`}${t.stopped || t.unreached ? html`<span class="sub tone-bad">${bdi(t.stopped || t.unreached, 200)}</span>` : null}</td>
+        <td class="mono anywhere" title=${t.kind}>${bdi(t.source.cron ? `${t.source.cron} ${t.source.timezone ?? "UTC"}` : t.source, 100)}</td><td>${t.last ? html`<a href=${href(["executions", t.last.execution_id])}><${When} at=${t.last.scheduled_at} /></a>` : null}</td><td title=${t.next_at ?? ""}>${t.next_at ? dateTime(t.next_at) : null}</td>
         <td class="right nowrap"><${Act} busy=${busy} act=${() => act(`${at(t)}/${t.enabled ? "disable" : "enable"}`, (d) => `${d.name} is ${d.enabled ? "on" : "off"}`)} words="Switch ${t.enabled ? "off" : "on"}" /> <${Act} busy=${busy} act=${() => act(`${at(t)}/fire`, fired)} words="Fire now" /></td></tr>`)}<//>`}<//>
+    ${opened ? html`<${Later} key=${keyOf(opened)} load=${async () => (await import("./schedule.js")).Schedule} of=${opened} at=${at(opened)} />` : null}
     ${left.length ? html`<${Card} title="Could not start"><${Table} heads=${["Playbook", "Trigger", "At", "Why", ["What to do", "unseen"]]}>
       ${left.map((r) => html`<tr key=${r.id}><td>${bdi(r.path, 80)}</td><td>${bdi(r.trigger, 60)}</td><td><${When} at=${r.at} /></td><td class="anywhere">${bdi(r.reason, 200)}</td>
         <td class="right nowrap"><${Act} busy=${busy} act=${() => act(`${path("refused", r.id)}/fire`, fired)} words="Try again" /> <${Act} busy=${busy} act=${() => act(path("refused", r.id), () => "Forgotten: nothing will start for it", remove)} words="Forget" /></td></tr>`)}<//><//>` : null}
@@ -43,6 +46,7 @@ export function Triggers() {
 }
 
 const Act = ({ busy, act, words }) => html`<button class="button" disabled=${busy} onClick=${act}>${words}</button>`;
+const keyOf = (t) => `${t.path}/${t.name}`;
 const at = (t) => path("triggers", ...t.path.split("/"), t.name);
 
 /** Limits that executions share: who holds places and who waits; rates, and how far they are reserved. */

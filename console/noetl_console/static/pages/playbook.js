@@ -10,6 +10,7 @@ import { Editor } from "../components/editor.js";
 import { Check, Choice, Field, initial, JsonField, SchemaField, schemaOf } from "../components/fields.js";
 import { GraphView } from "../components/graph-view.js";
 import { pending, Refused } from "../components/parts.js";
+import { Trend } from "../components/trend.js";
 import { Outline } from "./execution/graph.js";
 
 const PAUSE_MS = 300;
@@ -65,6 +66,7 @@ function Text({ playbook, draft, versions, query }) {
       ${draft ? null : html`<button class="button ${edited ? "" : "primary"}" onClick=${() => put({ start: 1 })}>Start…</button>`}
     </header>
     ${wrong ? html`<${Refused} error=${wrong} />` : null}
+    ${draft ? null : html`<${Trend} path=${playbook.path} />`}
     <div class="split halves">
       <section class="view" aria-label="Text"><${Editor} value=${playbook.source} label="Playbook as YAML" height="100%" onChange=${setSource} diagnostics=${checked.diagnostics} />
         ${checked.diagnostics.length ? html`<ul class="box" tabindex="0" aria-label="What was found">${checked.diagnostics.map((d) => html`<li><span class=${d.severity === "error" ? "tone-bad" : "tone-wait"}>${d.line}:${d.col} <b>${d.code}</b></span> ${d.message}${d.hint ? html` <span class="soft">(${d.hint})</span>` : null}</li>`)}</ul>` : null}</section>

@@ -114,9 +114,10 @@ class Heads(Protocol):
         limit: int = 50,
         before: str | None = None,
         where: Mapping[str, str] | None = None,
+        oldest_first: bool = False,
     ) -> Sequence[Head]:
-        """Return heads, newest first; `before` is the execution id after which to continue. `where` are search attributes: the
-        first one selects heads, the others filter them."""
+        """Return heads, newest first unless `oldest_first`; `before` is the execution id after which to continue. `where` are
+        search attributes: the first one selects heads, the others filter them."""
         ...
 
 

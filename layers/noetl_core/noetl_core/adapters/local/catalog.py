@@ -174,7 +174,9 @@ class SqliteExecutionIndex:
         limit: int = 50,
         before: str | None = None,
         where: Mapping[str, str] | None = None,
+        oldest_first: bool = False,
     ) -> Sequence[Head]:
+        goes, order = (">", "ASC") if oldest_first else ("<", "DESC")
         clauses = ["(expires_at=0 OR expires_at>=?)"]
         values: list[Any] = [self._clock.now() // SECOND]
         for name, wanted in (where or {}).items():
@@ -185,10 +187,11 @@ class SqliteExecutionIndex:
                 clauses.append(clause)
                 values.append(value)
         if before is not None:
-            clauses.append("(started_at, execution_id) < (SELECT started_at, execution_id FROM heads WHERE execution_id=?)")
+            place = "(started_at, execution_id)"
+            clauses.append(f"{place} {goes} (SELECT started_at, execution_id FROM heads WHERE execution_id=?)")
             values.append(before)
         rows = self._db.rows(
-            f"SELECT {_HEAD} FROM heads WHERE {' AND '.join(clauses)} ORDER BY started_at DESC, execution_id DESC LIMIT ?",
+            f"SELECT {_HEAD} FROM heads WHERE {' AND '.join(clauses)} ORDER BY started_at {order}, execution_id {order} LIMIT ?",
             (*values, limit),
         )
         return [_head(row) for row in rows]

@@ -142,10 +142,19 @@ class ListWaiting(Request["following_shapes.WaitingCallbacks"]):
     cursor: Cursor = None
 
 
+class ListPastAnswers(Request["following_shapes.PastAnswers"]):
+    """Outcomes of earlier answers to a waiting callback, in past executions of the playbook."""
+
+    http = Http("GET", f"{EXECUTION}/past-answers", right=READS)
+    execution_id: ExecutionId
+    wait_id: Annotated[str, "the `wait_id` of the callback"]
+
+
 class CallbacksApi(Caller):
     """Methods that show and answer callbacks."""
 
     callbacks = Operation(ListCallbacks)
+    past_answers = Operation(ListPastAnswers)
 
     def waiting_callbacks(
         self, *, path: str | None = None, limit: int | None = None, cursor: str | None = None

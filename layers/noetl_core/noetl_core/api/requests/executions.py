@@ -75,7 +75,7 @@ class StartExecution(Request["executions_shapes.Started"]):
 
 
 class ListExecutions(Request["executions_shapes.Executions"]):
-    """Executions, newest first."""
+    """Executions, newest first unless `order` is `oldest`."""
 
     http = Http("GET", "/api/executions", right=READS)
     _: KW_ONLY
@@ -96,6 +96,7 @@ class ListExecutions(Request["executions_shapes.Executions"]):
         "only executions with this id, whose id begins or ends with this text, or that have it in their path, error, labels or"
         " search attributes",
     ] = None
+    order: Annotated[Literal["newest", "oldest"] | None, "by the instant of their start; by default the newest first"] = None
 
 
 class GetExecution(Request["executions_shapes.Execution"]):

@@ -71,6 +71,43 @@ class WaitingCallbacks(TypedDict):
     cursor: str | None
 
 
+class LedTo(TypedDict):
+    """The outcome of an execution after an answer. `cost` is in US dollars."""
+
+    execution_id: str
+    status: ExecutionStatus
+    duration_ms: int | None
+    cost: float | None
+    result: NotRequired[Any]
+    error: NotRequired[str]
+
+
+class PastAnswer(TypedDict):
+    """Outcomes of an answer: the executions by their status, the medians of duration and cost, and the newest ones.
+
+    `words` are those of the button, or name the answer.
+    """
+
+    answer: str
+    words: str
+    count: int
+    statuses: dict[str, int]
+    duration_ms: float | None
+    cost: float | None
+    newest: list[LedTo]
+
+
+class PastAnswers(TypedDict):
+    """Answers to a question in past executions of the playbook: `read` executions were read, `more` are kept."""
+
+    path: str
+    step: str
+    task: str
+    read: int
+    more: bool
+    answers: list[PastAnswer]
+
+
 class StatusCounts(TypedDict):
     """Executions by status; of the running ones, `waiting` and `retrying` are counted separately."""
 

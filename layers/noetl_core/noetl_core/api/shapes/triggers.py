@@ -50,12 +50,26 @@ class Firing(TypedDict):
     refused: NotRequired[str]
 
 
+class StartedExecution(TypedDict):
+    """The execution of an occurrence: its status, its start and its duration, so far if it is in progress."""
+
+    status: str
+    started_at: str
+    duration_ms: int
+
+
+class PastFiring(Firing):
+    """The outcome of an occurrence, and what became of its execution."""
+
+    execution: NotRequired[StartedExecution]
+
+
 class TriggerDetails(Trigger):
     """A trigger with its next occurrences, and the outcome of the last ones, newest first."""
 
     payload: dict[str, Any]
     upcoming: list[str]
-    firings: list[Firing]
+    firings: list[PastFiring]
 
 
 class Triggers(TypedDict):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from noetl_core.api.refused import BadRequest
 from noetl_core.control.catalog.registration import set_due
@@ -23,6 +23,7 @@ from noetl_core.dsl.sources import Uploads
 from noetl_core.engine import ids
 from noetl_core.engine.schedules.occurrences import name_of, next_occurrence, occurrences, previous_occurrence
 from noetl_core.engine.schedules.schedules import ScheduleState, schedule_of, switched_on
+from noetl_core.log.concurrent_reads import at_once
 from noetl_core.ports import Firing, NotFound, RefusedDelivery, TriggerRecord, retry_conflicts
 from noetl_core.values.instants import SECOND, from_text, in_microseconds, to_rfc3339
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from noetl_core.api.shapes import triggers as shapes
 
 SHOWN_FIRINGS: Final = 20
-SHOWN_OCCURRENCES: Final = 5
+SHOWN_OCCURRENCES: Final = 10
 MOST_REFUSED: Final = 100
 MAX_FIRINGS_SEARCHED: Final = 1_000
 """Maximum number of firings, from the newest, searched for one with the same key."""
@@ -98,7 +99,7 @@ def described(control: Control, path: str, name: str) -> shapes.TriggerDetails:
         **as_listed(control, record, deleted_at),
         "payload": dict(record.payload),
         "upcoming": _upcoming(record) if record.kind == Schedule.kind and record.enabled and deleted_at is None else [],
-        "firings": [_firing_view(firing) for firing in firings],
+        "firings": list(at_once(lambda firing: _past_firing(control, firing), firings)),
     }
 
 
@@ -107,6 +108,18 @@ def _upcoming(record: TriggerRecord) -> list[str]:
     if state.next_at is None:
         return []
     return [name_of(at) for at in islice(occurrences(schedule_of(record.source), state.next_at - 1), SHOWN_OCCURRENCES)]
+
+
+def _past_firing(control: Control, firing: Firing) -> shapes.PastFiring:
+    view = cast("shapes.PastFiring", _firing_view(firing))
+    head = None if firing.execution_id is None else control.index.head(firing.execution_id)
+    if head is not None:
+        view["execution"] = {
+            "status": head.status,
+            "started_at": to_rfc3339(head.started_at),
+            "duration_ms": ((head.finished_at or control.clock.now()) - head.started_at) // 1000,
+        }
+    return view
 
 
 def _firing_view(firing: Firing, refused: str | None = None) -> shapes.Firing:

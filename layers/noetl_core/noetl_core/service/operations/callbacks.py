@@ -15,6 +15,7 @@ from noetl_core.api.requests.callbacks import (
     AnswerQuestion,
     AnswerWait,
     ListCallbacks,
+    ListPastAnswers,
     ListWaiting,
     ShowQuestion,
 )
@@ -23,10 +24,11 @@ from noetl_core.ports import NotFound
 from noetl_core.service.operations.base import Operations
 from noetl_core.values import answer_forms
 from noetl_core.views.executions import waiting_callbacks
+from noetl_core.views.explain import past_answers
 
 if TYPE_CHECKING:
     from noetl_core.api.shapes.executions import CallbackReply, OpenCallback, OpenCallbacks
-    from noetl_core.api.shapes.following import WaitingCallbacks
+    from noetl_core.api.shapes.following import PastAnswers, WaitingCallbacks
 
 
 @ListCallbacks.answered
@@ -39,6 +41,11 @@ def list_callbacks(on: Operations, request: ListCallbacks) -> OpenCallbacks:
 def list_waiting(on: Operations, request: ListWaiting) -> WaitingCallbacks:
     limit = waiting_callbacks.SHOWN if request.limit is None else request.limit
     return waiting_callbacks.waiting_callbacks(on.control(), on.cursor_key, path=request.path, limit=limit, cursor=request.cursor)
+
+
+@ListPastAnswers.answered
+def list_past_answers(on: Operations, request: ListPastAnswers) -> PastAnswers:
+    return past_answers.past_answers(on.control(), request.execution_id, request.wait_id)
 
 
 @AnswerCallback.answered

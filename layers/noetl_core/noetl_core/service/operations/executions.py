@@ -81,6 +81,7 @@ def list_executions(on: Operations, request: ListExecutions) -> shapes.Execution
         search=request.search,
         label=request.label,
         text=request.q,
+        oldest_first=request.order == "oldest",
     )
 
 

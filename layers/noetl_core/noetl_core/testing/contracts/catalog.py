@@ -253,6 +253,20 @@ class ExecutionIndexContract:
         assert [h.execution_id for h in index.heads()] == ["10", "3", "2", "1"]
         assert [h.execution_id for h in index.heads(limit=2)] == ["10", "3"]
 
+    def test_heads_oldest_first(self, index: ExecutionIndex) -> None:
+        for n in range(1, 8):
+            index.put_head(head(str(n), status="failed" if n % 2 else "running", search={"customer": "acme"}))
+        pages: list[list[str]] = []
+        before = None
+        while (page := [h.execution_id for h in index.heads(limit=3, before=before, oldest_first=True)]) and len(pages) < 9:
+            pages.append(page)
+            before = page[-1]
+        assert pages == [["1", "2", "3"], ["4", "5", "6"], ["7"]]
+        found = index.heads("failed", since=START + 2 * SECOND, before="3", oldest_first=True)
+        assert [h.execution_id for h in found] == ["5", "7"]
+        found = index.heads(where={"customer": "acme"}, before="5", oldest_first=True)
+        assert [h.execution_id for h in found] == ["6", "7"]
+
     def test_heads_page_by_page(self, index: ExecutionIndex) -> None:
         for n in range(1, 8):
             index.put_head(head(str(n)))

@@ -1,4 +1,4 @@
-"""Lists executions: pages of heads, newest first."""
+"""Lists executions: pages of heads, newest or oldest first."""
 
 from __future__ import annotations
 
@@ -43,6 +43,7 @@ def page(
     search: str | None = None,
     label: str | None = None,
     text: str | None = None,
+    oldest_first: bool = False,
 ) -> Executions:
     """Return a page of heads; those with the status `running` include their activity (`views.executions.activity`).
 
@@ -73,7 +74,8 @@ def page(
         if one is not None:
             heads: Sequence[Head] = [one] if _is_listed(one, control.clock.now(), status, path, first, where) else []
         else:
-            heads = control.index.heads("running" if chosen else status, path, first, limit=most, before=last, where=where)
+            known = "running" if chosen else status
+            heads = control.index.heads(known, path, first, most, last, where, oldest_first=oldest_first)
         fit = [head for head in heads if fits(head)]
         looked = fit[: STATES_READ if chosen else limit - len(entries)]
         activities = doing(

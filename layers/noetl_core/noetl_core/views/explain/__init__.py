@@ -1,4 +1,5 @@
 """Explains executions: `why`, `diff` (over `visits` of steps), `timelines`, `cost`, and `replay`, which repeats every decision.
 
-`answers` has the views that read a complete log. Nothing here decides for an execution.
+`answers` has the views that read a complete log, `past_answers` the outcomes of earlier answers to a question. Nothing here
+decides for an execution.
 """

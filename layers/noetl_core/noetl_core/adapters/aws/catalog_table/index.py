@@ -48,6 +48,7 @@ class _Partition:
     shard: int
     since: str
     newest: str
+    oldest_first: bool
 
     def query(self, values: dict[str, Any]) -> dict[str, Any]:
         index, partition, sort, sorts_by = "heads", "list", "listed_at", ""
@@ -58,6 +59,7 @@ class _Partition:
         bounds = {":from": {"S": sorts_by + self.since}, ":to": {"S": sorts_by + self.newest}}
         return {
             "IndexName": index,
+            "ScanIndexForward": self.oldest_first,
             "KeyConditionExpression": f"#partition = :partition AND {sort} BETWEEN :from AND :to",
             "ExpressionAttributeNames": {"#partition": partition},
             "ExpressionAttributeValues": {":partition": {"S": key}, **bounds, **values},
@@ -146,19 +148,22 @@ class DynamoExecutionIndex(Table):
         limit: int = 50,
         before: str | None = None,
         where: Mapping[str, str] | None = None,
+        oldest_first: bool = False,
     ) -> Sequence[Head]:
-        newest = "~"  # sorts after every digit
+        oldest, newest = f"{since or 0:020d}", "~"  # sorts after every digit
         if before is not None:
             item = self.get_item(f"x#{before}", "head")
             if item is None:
                 return []
-            newest = item["listed_at"]["S"]
+            oldest, newest = (max(oldest, _listed_at(item)), newest) if oldest_first else (oldest, _listed_at(item))
+        end = oldest if oldest_first else newest
         if where:
-            found = self._found(where, f"{since or 0:020d}", newest)
+            found = self._found(where, oldest, newest, oldest_first=oldest_first)
             fits = (h for h in found if (status is None or h.status == status) and (path is None or h.path == path))
             return list(islice(fits, limit))
         statuses = sorted(STATUSES, key=TERMINAL.__contains__) if status is None else (status,)
-        wanted = [_Partition(s, path, shard, f"{since or 0:020d}", newest) for s in statuses for shard in range(self._partitions)]
+        shards = range(self._partitions)
+        wanted = [_Partition(s, path, shard, oldest, newest, oldest_first) for s in statuses for shard in shards]
         size = max(HEADS_PAGE, limit if len(wanted) == self._partitions else limit // 4) + 1
         streams = [self._pages(partition, size) for partition in wanted]
         goes_on = sum(partition.status not in TERMINAL for partition in wanted)
@@ -167,12 +172,12 @@ class DynamoExecutionIndex(Table):
         ) as pool:  # running ones first: an execution that ends meanwhile is found among the ended ones
             first = [*pool.map(next, streams[:goes_on]), *pool.map(next, streams[goes_on:])]
         heads = (_items(page, stream) for page, stream in zip(first, streams, strict=True))
-        listed = heapq.merge(*heads, key=_listed_at, reverse=True)
-        newest_each = (max(same, key=_recency) for at, same in groupby(listed, _listed_at) if at != newest)
+        listed = heapq.merge(*heads, key=_listed_at, reverse=not oldest_first)
+        newest_each = (max(same, key=_recency) for at, same in groupby(listed, _listed_at) if at != end)
         return [_head(item) for item in islice(newest_each, limit)]
 
-    def _found(self, where: Mapping[str, str], since: str, newest: str) -> Iterator[Head]:
-        """Yield the heads with these attributes, newest first: the first attribute finds them, the others filter them."""
+    def _found(self, where: Mapping[str, str], since: str, newest: str, *, oldest_first: bool) -> Iterator[Head]:
+        """Yield the heads with these attributes in their order: the first attribute finds them, the others filter them."""
         name, value = next(iter(where.items()))
         streams = [
             query_pages(
@@ -186,7 +191,7 @@ class DynamoExecutionIndex(Table):
                     ":to": {"S": newest},
                     ":now": {"N": str(self._clock.now() // SECOND)},
                 },
-                ScanIndexForward=False,
+                ScanIndexForward=oldest_first,
                 Limit=HEADS_PAGE,
             )
             for shard in range(self._partitions)
@@ -194,18 +199,18 @@ class DynamoExecutionIndex(Table):
         with ThreadPoolExecutor(LOOKS_AT_ONCE) as pool:
             first = list(pool.map(next, streams))
             items = (_items(page, stream) for page, stream in zip(first, streams, strict=True))
-            listed = heapq.merge(*items, key=lambda item: str(item["sk"]["S"]), reverse=True)
-            ids = (item["execution_id"]["S"] for item in listed if item["sk"]["S"] != newest)
+            listed = heapq.merge(*items, key=lambda item: str(item["sk"]["S"]), reverse=not oldest_first)
+            end = since if oldest_first else newest
+            ids = (item["execution_id"]["S"] for item in listed if item["sk"]["S"] != end)
             while some := list(islice(ids, LOOKS_AT_ONCE)):
                 yield from (h for h in pool.map(self.head, some) if h is not None and is_found(h, where))
 
     def _pages(self, partition: _Partition, size: int) -> Iterator[Item]:
-        """Yield the heads of a partition, newest first."""
+        """Yield the heads of a partition in its order."""
         return query_pages(
             "catalog read",
             TableName=self.table,
             FilterExpression=LIVES,
-            ScanIndexForward=False,
             Limit=size,
             **partition.query({":now": {"N": str(self._clock.now() // SECOND)}}),
         )

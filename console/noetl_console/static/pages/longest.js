@@ -1,0 +1,20 @@
+// The longest executions. The index has them by their start alone, so a number of those that fit are read and put in order.
+import { get } from "../core/api.js";
+
+const READ = 500;
+const SHOWN = 50;
+
+/** A page of the longest of the newest that fit; `order` says of how many, and `told(n)` is told how many were searched. */
+export async function longest(fitting, signal, told) {
+  const read = [];
+  let cursor;
+  let searched = 0;
+  do {
+    const page = await get("executions", { ...fitting, cursor, limit: READ - read.length }, { signal });
+    told((searched += page.searched));
+    read.push(...page.executions);
+    cursor = page.cursor;
+  } while (cursor && read.length < READ);
+  const took = (row) => (row.redrive ?? row).duration_ms;
+  return { executions: read.sort((a, b) => took(b) - took(a)).slice(0, SHOWN), long: true, order: `The longest of ${cursor ? `the newest ${read.length} that fit; older ones were not read.` : `all ${read.length} that fit.`}` };
+}
