@@ -119,6 +119,7 @@ def test_an_execution_from_its_start_to_its_views(url: str, local: LocalWiring) 
     assert api.changes(id, after=changed["cursor"], known=changed["etag"]) is None
     assert api.why(id)["facts"] == [] and api.why(id, "start")["facts"][0]["fact"] == "entry"
     assert api.diff(id, id)["differences"] == []
+    assert (planned := api.plan(path="docs/hello", payload={}, last=1))["read"] == 1 and planned["seconds"]["high"] > 0
     assert api.step_summary(id, "start")["runs"]["count"] == 1
     looped = api.start(playbook=LOOPED)["execution_id"]
     assert local.run(looped, timeout_s=20)

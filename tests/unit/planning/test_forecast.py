@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from noetl_cli.commands.authoring.plan import past_run
 from noetl_core.api.app import Api as Served
 from noetl_core.dsl.parse import parse_playbook
 from noetl_core.planning.changes import changes
@@ -18,9 +17,10 @@ from noetl_core.planning.forecast import PastRun, forecast
 from noetl_core.planning.structure import Range
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.service.api_service import Service
-from noetl_core.service.operations.base import Operations, cursor_key
+from noetl_core.service.operations.base import cursor_key
 from noetl_core.testing import run
 from tests.commands import in_process
+from noetl_core.views.explain.past_runs import past_run
 from tests.served import served
 
 TEXT = """apiVersion: noetl.io/v2
@@ -65,8 +65,7 @@ def past(chance: random.Random) -> PastRun:
     played = run(TEXT, {"items": items}, {"load": pages, "save": insert})
     assert played.status == "completed"
     try:
-        control = played._wiring.control
-        return past_run(Operations(lambda: control, cursor_key(lambda: control)), played.id)
+        return past_run(played._wiring.control, played.id)
     finally:
         played.close()
 
