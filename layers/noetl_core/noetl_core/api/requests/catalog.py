@@ -70,7 +70,7 @@ class PlanExecution(Request["catalog_shapes.Plan"]):
     payload: Annotated[Mapping[str, Any] | None, "merged over the playbook's workload"] = None
     last: Annotated[
         int | None,
-        number("the newest executions to learn from, 20 by default; fewer if reading them takes long", 0, MAX_PAST_RUNS),
+        number("the newest executions to learn from, 20 by default", 0, MAX_PAST_RUNS),
     ] = None
 
 
