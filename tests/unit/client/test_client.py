@@ -74,7 +74,12 @@ def test_an_execution_from_its_start_to_its_views(url: str, local: LocalWiring) 
     api = Client(url)
     assert api.health()["wiring"] == {"name": "test"}
     assert api.runtime()["version"] == api.health()["version"]
-    assert api.validate(HELLO) == {"valid": True, "diagnostics": [], "warnings": []}
+    assert api.validate(HELLO) == {
+        "valid": True,
+        "diagnostics": [],
+        "warnings": [],
+        "playbook": {"path": "docs/hello", "workload": {"name": "world"}, "inputs": None},
+    }
     assert api.validate(HELLO.replace("noop", "nope"))["diagnostics"][0]["code"] == "E118"
     version = api.register(HELLO)["version"]
     assert api.playbook("docs/hello", version)["source"] == HELLO

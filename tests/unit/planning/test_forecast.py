@@ -166,3 +166,11 @@ def test_the_command_learns_from_the_local_store(tmp_path: Path, monkeypatch: py
                 in_process("plan", "flow.yaml", "--on", url, "--base", "old.yaml", "--output", "json").stdout
             )
     assert over_the_api == found
+
+
+def test_few_executions_give_a_range_that_is_of_use() -> None:
+    two = [PastRun(seconds, 0.001, {}) for seconds in (0.02, 4)]
+    found = forecast(MODEL, two, {"items": []})
+    step_defaults = forecast(MODEL, [], {"items": []})
+    assert found.seconds.high <= 2 * 4 + step_defaults.seconds.high, "not weeks, as a formula for two values gives"
+    assert any("from half the least to twice the most, as fewer than 5 tell no spread" in text for text in found.assumes)

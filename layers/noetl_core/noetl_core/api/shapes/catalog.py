@@ -133,9 +133,23 @@ class Diagnostic(TypedDict):
     col: int
 
 
+class PlaybookInputs(TypedDict):
+    """The defaults of a playbook's workload, and their schema (`x-schema`)."""
+
+    workload: dict[str, Any]
+    inputs: dict[str, Any] | None
+
+
+class ValidPlaybook(PlaybookInputs):
+    """The path of a text, and its inputs."""
+
+    path: str
+
+
 class Validation(TypedDict):
-    """The validity of a playbook, and the diagnostics; `warnings` as for a registration."""
+    """The validity of a playbook, and the diagnostics; `warnings` as for a registration; `playbook` if it is valid."""
 
     valid: bool
     diagnostics: list[Diagnostic]
     warnings: list[str]
+    playbook: NotRequired[ValidPlaybook]

@@ -56,8 +56,11 @@ def register_playbook(on: Operations, request: RegisterPlaybook) -> shapes.Regis
 def validate_playbook(on: Operations, request: ValidatePlaybook) -> shapes.Validation:
     control = on.control()
     playbook, found = check(control.playbook.pinned(request.source), SOURCE, called=control.playbook.called)
-    lacking = [] if playbook is None else _warnings(control, playbook)
-    return {"valid": playbook is not None, "diagnostics": [diagnostic(d) for d in found], "warnings": lacking}
+    diagnostics = [diagnostic(d) for d in found]
+    if playbook is None:
+        return {"valid": False, "diagnostics": diagnostics, "warnings": []}
+    about: shapes.ValidPlaybook = {"path": playbook.path, **executions.inputs_of(playbook)}
+    return {"valid": True, "diagnostics": diagnostics, "warnings": _warnings(control, playbook), "playbook": about}
 
 
 @GraphPlaybook.answered
