@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
@@ -46,10 +47,15 @@ def assets(folder: Path = STATIC) -> dict[str, Asset]:
             name = file.relative_to(folder)
             body = sent(file.read_bytes()) if file.suffix == ".js" and LIBRARIES not in name.parts else file.read_bytes()
             found[name.as_posix()] = _asset(file.suffix, body)
+    found[SCHEMA] = _schema()
+    return found
+
+
+@cache
+def _schema() -> Asset:
     from noetl_core.dsl.schema import playbook_schema  # 150 ms: only a process that serves pages needs it
 
-    found[SCHEMA] = _asset(".json", json.dumps(playbook_schema(), separators=(",", ":")).encode())
-    return found
+    return _asset(".json", json.dumps(playbook_schema(), separators=(",", ":")).encode())
 
 
 def _asset(suffix: str, body: bytes) -> Asset:

@@ -16,6 +16,7 @@ FAILS = HELLO.replace('kind: noop, result: "Hello, {{ workload.name }}!"', 'kind
 
 
 def planned(client: Client, **body: Any) -> dict[str, Any]:
+    found: dict[str, Any]
     status, found = client("POST", "/api/playbooks/plan", body)
     assert status == 200, found
     return found
