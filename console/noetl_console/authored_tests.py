@@ -42,7 +42,7 @@ def results(folder: Path, path: str, source: str) -> dict[str, Any]:
     from noetl_core.testing.suite import run_case
 
     began = time.monotonic()
-    files = [file for file in test_files(folder) if names(file, path)]
+    files = [file for file in files_below(folder) if mentions(file, path)]
     problems: list[str] = []
     done: list[dict[str, Any]] = []
     skipped = 0
@@ -63,11 +63,11 @@ def results(folder: Path, path: str, source: str) -> dict[str, Any]:
     if skipped:
         problems.append(f"{skipped} tests did not run: {RUN_S} s had passed. `noetl test` has no such limit.")
     took = round(time.monotonic() - began, 3)
-    names_of = [str(file.relative_to(folder)) for file in files]
-    return {"folder": str(folder), "files": names_of, "results": done, "problems": problems, "seconds": took}
+    relative = [str(file.relative_to(folder)) for file in files]
+    return {"folder": str(folder), "files": relative, "results": done, "problems": problems, "seconds": took}
 
 
-def test_files(folder: Path) -> Iterator[Path]:
+def files_below(folder: Path) -> Iterator[Path]:
     """Yield the test files below a folder, but not in hidden folders."""
     from noetl_core.testing.suite import IGNORED  # 350 ms, as above
 
@@ -78,7 +78,7 @@ def test_files(folder: Path) -> Iterator[Path]:
             return
 
 
-def names(file: Path, path: str) -> bool:
+def mentions(file: Path, path: str) -> bool:
     """Return whether one of the playbooks that a test file may name has this path in its text."""
     try:
         text = file.read_text("utf-8")

@@ -76,7 +76,7 @@ function Text({ playbook, draft, versions, query }) {
   const close = () => put({ start: "", register: "", tests: "" });
   const dialogs = { start: { playbook: query.start === "text" ? text : playbook, inline: query.start === "text", onClose: close }, register: { ...text, done: registered, onClose: close }, tests: { path: playbook.path, source, onClose: close } };
   const which = Object.keys(DIALOGS).find((each) => query[each]);
-  const shown = which && (which === "tests" || query[which] === "1" ? which !== "register" || ready : ready) ? which : "";
+  const shown = which && (ready || which === "tests" || query.start === "1") ? which : "";
   return html`<div class="page full">
     <header class="page-head">
       <h1 class="cut"><a class="soft" href=${href(["playbooks"])}>Playbooks</a> <span class="soft">/</span> <bdi>${draft ? "new" : oneLine(playbook.path, 100)}</bdi></h1>
