@@ -15,6 +15,8 @@ WITHHELD = (
     (re.compile(r"^/api/credentials(/|$)"), "credentials"),
 )
 """Routes with secrets, which no page needs and no page may contain."""
+NAMES = "/api/credentials"
+"""The one of them whose names pages get, for forms: GET without a query."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,14 @@ class Answering(Protocol):
 def withheld(path: str) -> str:
     """Return the kind of secret for which a route is refused; empty if requests are passed on."""
     return next((what for pattern, what in WITHHELD if pattern.match(unquote(path))), "")
+
+
+def names_alone(answered: Answered) -> Answered:
+    """Return a list of credentials without all but their names."""
+    if answered.status != 200:
+        return answered
+    names = [{"name": each["name"]} for each in json.loads(answered.body)["credentials"]]
+    return Answered(200, json.dumps({"credentials": names}).encode(), {"content-type": "application/json"})
 
 
 def refused(status: int, code: str, message: str) -> Answered:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
@@ -15,8 +17,11 @@ TYPES = {
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
     ".txt": "text/plain; charset=utf-8",
+    ".json": "application/json",
 }
 """Files of other kinds are not served."""
+SCHEMA = "playbook.schema.json"
+"""The schema of playbooks, made of the language's tables: the editor completes and explains with it."""
 LIBRARIES = "vendor"
 COMMENT = re.compile(rb"^[ \t]*(?://[^\n]*|/\*.*?\*/[ \t]*)$", re.MULTILINE | re.DOTALL)
 """A comment on lines of its own. No template literal of a module has such a line."""
@@ -41,8 +46,20 @@ def assets(folder: Path = STATIC) -> dict[str, Asset]:
         if file.suffix in TYPES and file.is_file():
             name = file.relative_to(folder)
             body = sent(file.read_bytes()) if file.suffix == ".js" and LIBRARIES not in name.parts else file.read_bytes()
-            found[name.as_posix()] = Asset(TYPES[file.suffix], f'"{sha256(body).hexdigest()[:32]}"', body)
+            found[name.as_posix()] = _asset(file.suffix, body)
+    found[SCHEMA] = _schema()
     return found
+
+
+@cache
+def _schema() -> Asset:
+    from noetl_core.dsl.schema import playbook_schema  # 150 ms: only a process that serves pages needs it
+
+    return _asset(".json", json.dumps(playbook_schema(), separators=(",", ":")).encode())
+
+
+def _asset(suffix: str, body: bytes) -> Asset:
+    return Asset(TYPES[suffix], f'"{sha256(body).hexdigest()[:32]}"', body)
 
 
 def sent(module: bytes) -> bytes:

@@ -7,10 +7,12 @@ import threading
 from base64 import b64encode
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
 from urllib.parse import parse_qsl
 
+from noetl_console import authored_tests
 from noetl_console.answering import Answered, Asked
 from noetl_console.carrying import Carrier
 from noetl_core.adapters.local.home import home
@@ -35,7 +37,9 @@ class LocalApi:
 
     name = "local"
 
-    def __init__(self, store: str) -> None:
+    def __init__(self, store: str, folder: Path | None = None) -> None:
+        """Serve the store `store`. `folder` has the test files of playbooks, by default the current one."""
+        self._folder = Path.cwd() if folder is None else folder
         self._wiring = LocalWiring(store)
         self._carrier = Carrier(lambda: LocalWiring(store))
         self._service = Service(
@@ -51,6 +55,8 @@ class LocalApi:
         """Idle instances of `Api`, each of which answers one request at a time; another is created if none is idle."""
 
     def answer(self, asked: Asked) -> Answered:
+        if asked.path == authored_tests.ROUTE and asked.method == "POST":
+            return authored_tests.answer(asked, self._folder)
         try:
             body, encoded = asked.body.decode(), False
         except UnicodeDecodeError:

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from noetl_console.access import Access
-from noetl_console.answering import Answered, Answering, Asked, refused, withheld
+from noetl_console.answering import NAMES, Answered, Answering, Asked, names_alone, refused, withheld
 from noetl_console.assets import INDEX, Asset, assets
 
 HOST = "127.0.0.1"
@@ -140,7 +140,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def _pass_on(self, asked: Asked) -> None:
         what = withheld(asked.path)
-        if what:
+        if (asked.method, asked.path, asked.query) == ("GET", NAMES, ""):
+            self._send(names_alone(self.server.api.answer(asked)))
+        elif what:
             self._send(refused(HTTPStatus.FORBIDDEN, "forbidden", f"the console's pages are not given {what}"))
         else:
             self._send(self.server.api.answer(asked))

@@ -108,6 +108,10 @@ workflow:
     tool: { kind: noop, result: done }
 """
 )
+TESTED = """test: reports
+expect: { status: completed, result: done }
+"""
+"""The tests of `NIGHTLY`, in a file beside its own."""
 IMAGE = "<img src=x onerror=alert(1)>"
 HOSTILE = (
     HEAD
@@ -168,7 +172,9 @@ def stored(folder: Path) -> Iterator[Stored]:
         "shop": carried_out(wiring, SHOP),
     }
     register(wiring.control, SHOP_OF_LATER)
-    api = LocalApi(store)
+    (folder / "nightly.yaml").write_text(NIGHTLY)
+    (folder / "nightly.test.yaml").write_text(TESTED)
+    api = LocalApi(store, folder)
     try:
         with console(api) as server:
             yield Stored(server, wiring, **ids)

@@ -119,7 +119,7 @@ def test_a_playbook_is_edited_registered_and_started(hands: Watched) -> None:
         "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: typed, path: demo/typed }\nworkfow: []\n"
     )
     expect(hands.page.get_by_label("What was found")).to_contain_text('did you mean "workflow"')
-    expect(hands.page.get_by_role("button", name="Register")).to_be_disabled()
+    expect(hands.page.get_by_role("button", name="Register…")).to_be_disabled()
     assert barriers(hands.page) == []
     hands.page.keyboard.press("Control+A")
     hands.page.keyboard.insert_text(
@@ -128,9 +128,12 @@ def test_a_playbook_is_edited_registered_and_started(hands: Watched) -> None:
         "  - step: second\n    tool: { kind: noop }\n"
     )
     expect(hands.page.get_by_role("treeitem")).to_have_count(2)
-    hands.page.get_by_role("button", name="Register").click()
+    hands.page.get_by_role("button", name="Register…").click()
+    expect(hands.page.get_by_role("dialog")).to_contain_text("this is its first version")
+    hands.page.get_by_role("dialog").get_by_role("button", name="Register").click()
     hands.page.wait_for_url(re.compile("playbooks/demo%2Ftyped"))
     hands.page.get_by_role("button", name="Start…").click()
+    expect(hands.page.get_by_role("region", name="Forecast")).to_contain_text("no execution of this playbook has completed here")
     hands.page.get_by_label("words").fill("3")
     assert barriers(hands.page) == []
     hands.page.get_by_role("dialog").get_by_role("button", name="Start", exact=True).click()

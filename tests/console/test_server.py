@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
+from noetl_console.answering import Answered
 from noetl_console.assets import STATIC, assets
 from noetl_console.server import MAX_BODY, Console
 from tests.console.asking import Recorder, console, let_in, own, raw
@@ -99,7 +101,8 @@ def test_requests_are_passed_on_and_answers_are_without_what_the_api_says_of_its
         "/api/executions/17/callbacks/",
         "/api/executions/17/%63allbacks",
         "/api/callbacks/17.token",
-        "/api/credentials",
+        "/api/credentials/",
+        "/api/credentials?include_data=true",
         "/api/credentials/pg?include_data=true",
         "/api/%63redentials/pg",
     ],
@@ -109,6 +112,16 @@ def test_tokens_of_callbacks_and_credentials_are_given_to_no_page(server: Consol
     assert answer.status == 403
     assert "pages are not given" in answer.body
     assert api.asked == []
+
+
+def test_forms_get_the_names_of_credentials_alone(server: Console, api: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = b'{"credentials": [{"name": "shop/db", "fields": ["password"], "data": {"password": "s3cret"}}]}'
+    monkeypatch.setattr(api, "answer", lambda _: Answered(200, listed, {"Content-Type": "application/json"}))
+    answer = raw(server, "GET", "/api/credentials", let_in(server))
+    assert (answer.status, json.loads(answer.body)) == (200, {"credentials": [{"name": "shop/db"}]})
+    assert raw(server, "POST", "/api/credentials", let_in(server)).status == 403
+    monkeypatch.setattr(api, "answer", lambda _: Answered(403, b'{"error": {}}'))
+    assert raw(server, "GET", "/api/credentials", let_in(server)).status == 403
 
 
 @pytest.mark.parametrize(

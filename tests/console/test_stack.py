@@ -35,9 +35,14 @@ def test_a_playbook_is_started_followed_answered_and_looked_at(stack: Stack, chr
     with console(api) as server, watched(chromium, server) as hands:
         page = hands.page
         hands.open("playbooks/demo%2Fshop?start=1", "dialog input")
+        expect(page.get_by_role("region", name="Forecast")).to_contain_text("Time")
         page.get_by_role("dialog").get_by_role("button", name="Start", exact=True).click()
         page.wait_for_url(re.compile(r"executions/\d+"))
         expect(page.locator(".head .chip")).to_have_text("completed", timeout=PATIENCE_MS)
+        assert asking.plan(path="demo/shop")["runs"] >= 1
+        hands.open("playbooks/demo%2Fshop?tests=1", "dialog")
+        expect(page.get_by_role("dialog")).to_contain_text("on the machine of the author")
+        page.go_back()
         for view in ("graph", "timeline", "steps", "events", "logs", "ctx", "cost"):
             page.keyboard.press("Escape")
             page.get_by_role("link", name=view.capitalize(), exact=True).click()

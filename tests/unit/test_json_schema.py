@@ -50,6 +50,7 @@ def test_what_is_wrong_is_said(value: Any, said: list[str]) -> None:
         ("time", "10:00:00", "25:00"),
         ("email", "ann@example.org", "ann at example"),
         ("multiline", "a\nb", None),
+        ("credential", "team/db", "a b"),
     ],
 )
 def test_a_text_has_its_format(format: str, fit: str, unfit: str | None) -> None:

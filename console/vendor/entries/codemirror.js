@@ -1,6 +1,6 @@
 // The editor: loaded when one is opened.
 export { EditorState, Compartment } from "@codemirror/state";
-export { EditorView, keymap } from "@codemirror/view";
+export { EditorView, hoverTooltip, keymap } from "@codemirror/view";
 export { basicSetup } from "codemirror";
 export { indentWithTab } from "@codemirror/commands";
 export { lintGutter, setDiagnostics } from "@codemirror/lint";

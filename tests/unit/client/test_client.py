@@ -74,7 +74,12 @@ def test_an_execution_from_its_start_to_its_views(url: str, local: LocalWiring) 
     api = Client(url)
     assert api.health()["wiring"] == {"name": "test"}
     assert api.runtime()["version"] == api.health()["version"]
-    assert api.validate(HELLO) == {"valid": True, "diagnostics": [], "warnings": []}
+    assert api.validate(HELLO) == {
+        "valid": True,
+        "diagnostics": [],
+        "warnings": [],
+        "playbook": {"path": "docs/hello", "workload": {"name": "world"}, "inputs": None},
+    }
     assert api.validate(HELLO.replace("noop", "nope"))["diagnostics"][0]["code"] == "E118"
     version = api.register(HELLO)["version"]
     assert api.playbook("docs/hello", version)["source"] == HELLO
@@ -119,6 +124,7 @@ def test_an_execution_from_its_start_to_its_views(url: str, local: LocalWiring) 
     assert api.changes(id, after=changed["cursor"], known=changed["etag"]) is None
     assert api.why(id)["facts"] == [] and api.why(id, "start")["facts"][0]["fact"] == "entry"
     assert api.diff(id, id)["differences"] == []
+    assert (planned := api.plan(path="docs/hello", payload={}, last=1))["read"] == 1 and planned["seconds"]["high"] > 0
     assert api.step_summary(id, "start")["runs"]["count"] == 1
     looped = api.start(playbook=LOOPED)["execution_id"]
     assert local.run(looped, timeout_s=20)

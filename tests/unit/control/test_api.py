@@ -61,7 +61,15 @@ def test_validation_answers_with_positions_and_leaves_nothing(client: Client) ->
     found = next(d for d in body["diagnostics"] if d["severity"] == "error")
     assert found["line"] == 7
     assert found["code"] == "E118"
-    assert client("POST", "/api/playbooks/validate", HELLO) == (200, {"valid": True, "diagnostics": [], "warnings": []})
+    assert client("POST", "/api/playbooks/validate", HELLO) == (
+        200,
+        {
+            "valid": True,
+            "diagnostics": [],
+            "warnings": [],
+            "playbook": {"path": "test/hello", "workload": {"name": "world"}, "inputs": None},
+        },
+    )
     assert client("GET", "/api/playbooks")[1]["playbooks"] == []
 
 

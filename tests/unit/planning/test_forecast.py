@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from noetl_cli.commands.authoring.plan import past_run
 from noetl_core.api.app import Api as Served
 from noetl_core.dsl.parse import parse_playbook
 from noetl_core.planning.changes import changes
@@ -18,8 +17,9 @@ from noetl_core.planning.forecast import PastRun, forecast
 from noetl_core.planning.structure import Range
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.service.api_service import Service
-from noetl_core.service.operations.base import Operations, cursor_key
+from noetl_core.service.operations.base import cursor_key
 from noetl_core.testing import run
+from noetl_core.views.explain.past_runs import past_run
 from tests.commands import in_process
 from tests.served import served
 
@@ -65,8 +65,7 @@ def past(chance: random.Random) -> PastRun:
     played = run(TEXT, {"items": items}, {"load": pages, "save": insert})
     assert played.status == "completed"
     try:
-        control = played._wiring.control
-        return past_run(Operations(lambda: control, cursor_key(lambda: control)), played.id)
+        return past_run(played._wiring.control, played.id)
     finally:
         played.close()
 
@@ -167,3 +166,11 @@ def test_the_command_learns_from_the_local_store(tmp_path: Path, monkeypatch: py
                 in_process("plan", "flow.yaml", "--on", url, "--base", "old.yaml", "--output", "json").stdout
             )
     assert over_the_api == found
+
+
+def test_few_executions_give_a_range_that_is_of_use() -> None:
+    two = [PastRun(seconds, 0.001, {}) for seconds in (0.02, 4)]
+    found = forecast(MODEL, two, {"items": []})
+    step_defaults = forecast(MODEL, [], {"items": []})
+    assert found.seconds.high <= 2 * 4 + step_defaults.seconds.high, "not weeks, as a formula for two values gives"
+    assert any("from half the least to twice the most, as fewer than 5 tell no spread" in text for text in found.assumes)

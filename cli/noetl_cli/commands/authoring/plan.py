@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -15,22 +15,18 @@ from noetl_cli.display import output
 from noetl_cli.errors import Exit
 from noetl_cli.inputs import files
 from noetl_cli.inputs.payload import check_sets, payload_of, put
+from noetl_core.values.request_bounds import MAX_PAST_RUNS
 
 if TYPE_CHECKING:
-    from noetl_cli.backends.backend import Backend
-    from noetl_core.api.requests import Api
+    from noetl_core.api.shapes.catalog import Plan
     from noetl_core.dsl.model import Playbook
     from noetl_core.planning.changes import Change
-    from noetl_core.planning.forecast import Forecast, PastRun
-
-SPANS = 1_000
-"""Spans of tasks and iterations that are read of a past execution, to count retries."""
 
 
 @app.command()
 def plan(
     file: Annotated[Path, typer.Argument(metavar="FILE")],
-    last: Annotated[int, typer.Option(help="The newest executions to learn from", min=0, metavar="N")] = 20,
+    last: Annotated[int, typer.Option(help="The newest executions to learn from", min=0, max=MAX_PAST_RUNS, metavar="N")] = 20,
     base: Annotated[
         Path | None, typer.Option(help="An earlier version: list the steps and arcs that differ", metavar="FILE")
     ] = None,
@@ -42,111 +38,71 @@ def plan(
 ) -> None:
     """Forecast how long an execution will take and what it will cost, as ranges, from past executions of the playbook, and for
     steps that none of them ran by defaults. What is assumed is listed."""
-    from noetl_core.planning.changes import changes  # 200 ms, with the next: needed only to plan
-    from noetl_core.planning.forecast import forecast
-
-    playbook = _model(file)
+    text, playbook = _read(file)
     check_sets(set_ or (), playbook)
     given = payload_of(payload)
     for entry in set_ or ():
         put(given, entry)
-    past, failed = _past(playbook.path, last, on, store)
-    found = forecast(playbook, past, given)
-    differing = [] if base is None else changes(_model(base), playbook)
+    found = _plan(text, playbook, given, last, on, store)
+    differing = [] if base is None else _changes(base, playbook)
     if output_ != "text":
-        data = found.as_dict() | {"failed": failed}
+        data = dict(found)
         output.as_data(data if base is None else data | {"changes": [vars_of(each) for each in differing]}, output_)
         return
     if base is not None:
         print("\n".join(map(str, differing)) or f"the graph is that of {base}")
         print()
-    _show(found, failed)
+    _show(found)
 
 
 def vars_of(change: Change) -> dict[str, str]:
     return {"how": change.how, "what": change.what}
 
 
-def _model(file: Path) -> Playbook:
+def _changes(base: Path, playbook: Playbook) -> Sequence[Change]:
+    from noetl_core.planning.changes import changes  # 200 ms: needed only with --base
+
+    return changes(_read(base)[1], playbook)
+
+
+def _read(file: Path) -> tuple[str, Playbook]:
     file = file / "playbook.yaml" if file.is_dir() else file
-    return files.check(files.with_libraries(files.playbook(file), file), file)
+    text = files.with_libraries(files.playbook(file), file)
+    return text, files.check(text, file)
 
 
-def _past(path: str, last: int, on: str | None, store: str | None) -> tuple[list[PastRun], int]:
-    """Return the newest completed executions, and the number of failed ones among them; none if there is no local store."""
-    if not last:
-        return [], 0
-    found: list[PastRun] = []
-    failed = 0
+def _plan(text: str, playbook: Playbook, payload: Mapping[str, Any], last: int, on: str | None, store: str | None) -> Plan:
+    """Return the forecast from past executions; from the structure alone if there is no local store."""
     try:
         where = backend(on or "local", store)
     except Exit:
         if on not in (None, "local") or store is not None:
             raise
-        return [], 0
+        from noetl_core.planning.forecast import forecast  # 200 ms: needed only to plan
+
+        return cast("Plan", {**forecast(playbook, (), payload).as_dict(), "read": 0, "failed": 0})
     with closing(where):
-        for each in _newest(where, path, last):
-            if each["status"] == "completed":
-                found.append(past_run(where.api, each["execution_id"]))
-            failed += each["status"] == "failed"
-    return found, failed
+        return where.api.plan(playbook=text, payload=payload, last=last)
 
 
-def _newest(where: Backend, path: str, last: int) -> Iterator[Mapping[str, Any]]:
-    cursor = None
-    while last > 0:
-        page = where.api.executions(path=path, limit=min(last, 100), cursor=cursor)
-        yield from page["executions"][:last]
-        last -= len(page["executions"])
-        cursor = page["cursor"]
-        if cursor is None:
-            return
-
-
-def past_run(api: Api, id: str) -> PastRun:
-    """Return what is known of a past execution."""
-    from noetl_core.planning.forecast import PastRun, PastStep  # 200 ms, as above
-
-    summary, cost, spans = api.execution(id), api.cost(id), api.timeline(id, SPANS)["spans"]
-    seconds: dict[str, float] = {}
-    retries: dict[str, int] = {}
-    for span in spans:
-        if span["kind"] == "run":
-            seconds[span["step"]] = seconds.get(span["step"], 0.0) + (span["duration_ms"] or 0.0) / 1000
-        elif span["kind"] == "task" and span.get("attempt", 1) > 1:
-            retries[span["step"]] = retries.get(span["step"], 0) + 1
-    steps = {
-        name: PastStep(
-            step["runs"],
-            seconds.get(name, 0.0),
-            cost["steps"][name]["cost"] if name in cost["steps"] else 0.0,
-            step["loop"]["total"] if "loop" in step else None,
-            retries.get(name, 0),
-        )
-        for name, step in summary["steps"].items()
-        if step["runs"]
-    }
-    return PastRun((summary["duration_ms"] or 0) / 1000, cost["total"]["cost"], steps)
-
-
-def _show(found: Forecast, failed: int) -> None:
-    runs = f"{output.plural(found.runs, 'past execution')}" if found.runs else "the structure alone"
-    print(output.styled(f"{found.path}, by {runs}" + (f" ({failed} more failed)" if failed else ""), "bold"))
-    print(f"time: {_time(found.seconds.low)} to {_time(found.seconds.high)}, typically {_time(found.seconds.typical)}")
-    cost = found.cost
-    print(f"cost: {_usd(cost.low)} to {_usd(cost.high)}, typically {_usd(cost.typical)}")
+def _show(found: Plan) -> None:
+    failed, seconds, cost = found["failed"], found["seconds"], found["cost"]
+    runs = f"{output.plural(found['runs'], 'past execution')}" if found["runs"] else "the structure alone"
+    print(output.styled(f"{found['path']}, by {runs}" + (f" ({failed} more failed)" if failed else ""), "bold"))
+    print(f"time: {_time(seconds['low'])} to {_time(seconds['high'])}, typically {_time(seconds['typical'])}")
+    print(f"cost: {_usd(cost['low'])} to {_usd(cost['high'])}, typically {_usd(cost['typical'])}")
     rows = [
         {
-            "step": step.name,
-            "seconds": f"{step.seconds.low:.3g}..{step.seconds.high:.3g}",
-            "typically": f"{step.seconds.typical:.3g}",
-            "USD of a million": f"{step.cost.low * 1e6:,.2f}..{step.cost.high * 1e6:,.2f}",
+            "step": step["step"],
+            "seconds": f"{step['seconds']['low']:.3g}..{step['seconds']['high']:.3g}",
+            "typically": f"{step['seconds']['typical']:.3g}",
+            "USD of a million": f"{step['cost']['low'] * 1e6:,.2f}..{step['cost']['high'] * 1e6:,.2f}",
         }
-        for step in found.steps
+        for step in found["steps"]
     ]
     output.table(rows)
     print("assumes:")
-    for text in found.assumes:
+    for text in found["assumes"]:
         print(f"  {text}")
 
 

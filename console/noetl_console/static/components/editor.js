@@ -1,8 +1,9 @@
 // The editor, loaded when one is opened. It stands in a shadow root, whose style sheets need no style element.
 import { html, useEffect, useRef } from "../vendor/preact.js";
 
-/** A text in `language` (`yaml`, `json`). `onChange(text)` is told of changes; `diagnostics` are those of the API. */
-export function Editor({ value, language = "yaml", label, onChange, diagnostics = [], height = "340px", readOnly = false }) {
+/** A text in `language` (`yaml`, `json`). `onChange(text)` is told of changes; `diagnostics` are those of the API. With `onHelp` it is a
+ * playbook, whose keys are completed and explained: `onHelp(text)` is told what the key at the cursor is. */
+export function Editor({ value, language = "yaml", label, onChange, onHelp, diagnostics = [], height = "340px", readOnly = false }) {
   const box = useRef(null);
   const held = useRef(null); // {editor, module}
   const told = useRef(onChange);
@@ -12,10 +13,10 @@ export function Editor({ value, language = "yaml", label, onChange, diagnostics 
 
   useEffect(() => {
     let over = false;
-    import("../vendor/codemirror.js").then((m) => {
+    Promise.all([import("../vendor/codemirror.js"), onHelp && import("./schema-help.js")]).then(([m, help]) => {
       if (over) return;
       const root = box.current.shadowRoot ?? box.current.attachShadow({ mode: "open" });
-      const editor = new m.EditorView({ root, parent: root, state: m.EditorState.create({ doc: value, extensions: extensions(m, language, label, height, readOnly, (text) => told.current?.(text)) }) });
+      const editor = new m.EditorView({ root, parent: root, state: m.EditorState.create({ doc: value, extensions: [...extensions(m, language, label, height, readOnly, (text) => told.current?.(text)), help ? help.extensions(m, onHelp) : []] }) });
       held.current = { editor, m };
       mark(editor, m, found.current);
     });

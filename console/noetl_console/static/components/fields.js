@@ -47,6 +47,9 @@ export function initial(schema) {
   return type === "array" ? [] : undefined;
 }
 
+/** Fields beyond those here: `(schema, type)` gives a component, or nothing (inputs.js). */
+export const further = [];
+
 /** A field for `schema`; `change(value)` is told each new value, undefined: none. */
 export function SchemaField({ name, label, schema, value, change, required = false, id = `f-${name}` }) {
   const words = schema?.title ?? label ?? name;
@@ -55,6 +58,8 @@ export function SchemaField({ name, label, schema, value, change, required = fal
   if (type === "boolean" && required) schema = { ...schema, enum: [true, false] }; // nobody has said no who has not said anything
   const title = html`${words}${required ? html` <span class="soft">(needed)</span>` : null}`;
   const common = { id, label: title, hint, required, value: value ?? "" };
+  const Further = further.map((of) => of(schema ?? {}, type)).find(Boolean);
+  if (Further) return html`<${Further} ...${{ id, label: title, hint, schema, value, change, required }} />`;
   if (schema?.enum) {
     const options = schema.enum.map((o, i) => [i, typeof o === "string" ? o : JSON.stringify(o)]);
     return html`<div class="field"><${Choice} id=${id} label=${title} seen options=${[["", "—"], ...options]} value=${value === undefined ? "" : schema.enum.indexOf(value)} change=${(i) => change(i === "" ? undefined : schema.enum[Number(i)])} aria-describedby=${hint ? `${id}-hint` : undefined} />${note(id, hint)}</div>`;
@@ -100,13 +105,4 @@ export function JsonField({ id, label, hint, value, change, rows = 5 }) {
   };
   return html`<div class="field"><label for=${id}>${label}</label>${hint ? html`<span class="hint">${hint}</span>` : null}
     <textarea id=${id} rows=${rows} spellcheck="false" value=${text} aria-invalid=${wrong ? "true" : undefined} aria-describedby=${wrong ? `${id}-wrong` : undefined} onInput=${typed}></textarea>${wrong ? html`<span class="wrong" id=${`${id}-wrong`}>${wrong}</span>` : null}</div>`;
-}
-
-/** A schema that fits a value: what a form of a workload is made of. */
-export function schemaOf(value) {
-  if (value === null || value === undefined) return {};
-  if (Array.isArray(value)) return {};
-  if (typeof value === "object") return { type: "object", properties: Object.fromEntries(Object.entries(value).map(([k, v]) => [k, schemaOf(v)])) };
-  if (typeof value === "number") return { type: "number" };
-  return { type: typeof value };
 }

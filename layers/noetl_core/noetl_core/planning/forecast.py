@@ -16,10 +16,12 @@ from noetl_core.planning.structure import NOTHING, Range, Structural, iterations
 START: Final = Units(13, 0, 1)
 """The units of an execution besides its steps: its request, its heads, its end."""
 USD_DIGITS: Final = 9
+FEW: Final = 5
+"""Fewer past executions than these tell no spread."""
 STUDENT: Final = (
-    12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13, 2.12, 2.11, 2.10, 2.09, 2.09,
+    2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13, 2.12, 2.11, 2.10, 2.09, 2.09,
 )  # fmt: skip
-"""The 97.5th percentiles of Student's distribution with 1, 2, ... degrees of freedom."""
+"""The 97.5th percentiles of Student's distribution with 4, 5, ... degrees of freedom, one fewer than executions."""
 LEAST, MOST = 1e-9, 1e9
 """Bounds of what is computed, in seconds and in US dollars."""
 
@@ -105,7 +107,8 @@ def forecast(playbook: Playbook, past: Sequence[PastRun], payload: Mapping[str, 
     else:
         seconds, cost = _of_structure(playbook, steps, least)
     if past:
-        how = "19 of 20 executions, by the spread of the past ones" if len(past) > 1 else "half and twice the only one"
+        few = "from half the least to twice the most, as fewer than 5 tell no spread"
+        how = "19 of 20 executions, by the spread of the past ones" if len(past) >= FEW else few
         assumes.append(f"range: {how}; the typical value is the median")
     else:
         assumes.append("no past execution: each step at most once; the least is the shortest way, the most is every step in turn")
@@ -193,11 +196,11 @@ def _of_past_runs(
 
 def _range(values: Sequence[float]) -> Range:
     """Return the median, with bounds between which 19 of 20 further values lie if they are spread as these: a prediction
-    interval of their logarithms, and at least the least and the most of them. One value tells no spread: half and twice."""
-    if len(values) == 1:
-        return Range(values[0] / 2, values[0], values[0] * 2)
+    interval of their logarithms, and at least the least and the most of them. `FEW` tell no spread: half and twice."""
+    if len(values) < FEW:
+        return Range(min(values) / 2, median(values), max(values) * 2)
     logs = [log(max(value, LEAST)) for value in values]
     number = len(logs)
-    width = STUDENT[min(number - 2, len(STUDENT) - 1)] * stdev(logs) * sqrt(1 + 1 / number)
+    width = STUDENT[min(number - FEW, len(STUDENT) - 1)] * stdev(logs) * sqrt(1 + 1 / number)
     low, high = (exp(min(mean(logs) + sign * width, log(MOST))) for sign in (-1, 1))
     return Range(min(low, *values), median(values), max(high, *values))

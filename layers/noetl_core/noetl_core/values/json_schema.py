@@ -30,6 +30,7 @@ FORMATS: Final[Mapping[str, Callable[[str], object]]] = {
     "time": time.fromisoformat,
     "email": lambda text: text.count("@") == 1 and text.isprintable() and " " not in text and all(text.split("@")),
     "multiline": lambda text: True,
+    "credential": lambda text: bool(text) and text.isprintable() and " " not in text,
 }
 """Tests of formats of texts: a text without the format gives False, or `ValueError`."""
 MAX_DEPTH: Final = 16

@@ -13,6 +13,8 @@ MAX_RUNS: Final = 2_000
 """Step runs in a timeline."""
 MAX_CELLS: Final = 256
 """Cells into which the iterations of a loop are grouped."""
+MAX_PAST_RUNS: Final = 100
+"""Past executions from which a forecast learns."""
 MAX_PRIORITY: Final = 1e6
 MAX_OFFSET: Final = 999_999_999
 """The highest index, position or byte offset."""

@@ -7,10 +7,11 @@ from dataclasses import KW_ONLY
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Any
 
-from noetl_core.api.fields import Field, PlaybookPath, Source, VersionQuery, switch, version_of_body
+from noetl_core.api.fields import Field, PlaybookPath, Source, VersionQuery, number, switch, version_of_body
 from noetl_core.api.request import Caller, Http, Operation, Request
-from noetl_core.api.rights import SEES, STARTS, WRITES
+from noetl_core.api.rights import READS, SEES, STARTS, WRITES
 from noetl_core.dsl.versions import Version
+from noetl_core.values.request_bounds import MAX_PAST_RUNS
 
 if TYPE_CHECKING:
     from noetl_core.api.shapes import catalog as catalog_shapes
@@ -54,6 +55,22 @@ class GraphPlaybook(Request["views_shapes.PlaybookGraph"]):
     _: KW_ONLY
     layout: Annotated[
         bool | None, switch("1: include the positions of steps and arcs", "0", "1", "false", "true", place="query")
+    ] = None
+
+
+class PlanExecution(Request["catalog_shapes.Plan"]):
+    """Forecast the time and the cost of an execution as ranges, from past executions of the registered playbook `path`, or of the
+    path in the text `playbook`."""
+
+    http = Http("POST", "/api/playbooks/plan", right=READS, refuses=(404, 422), body="Planned")
+    _: KW_ONLY
+    path: Annotated[str | None, "path of a registered playbook, or `path@version`"] = None
+    version: Annotated[Version, version_of_body("its version, a number or an alias; the latest by default")] = None
+    playbook: Annotated[str | None, "text of a playbook, instead of a registered one"] = None
+    payload: Annotated[Mapping[str, Any] | None, "merged over the playbook's workload"] = None
+    last: Annotated[
+        int | None,
+        number("the newest executions to learn from, 20 by default", 0, MAX_PAST_RUNS),
     ] = None
 
 
@@ -149,6 +166,7 @@ class CatalogApi(Caller):
     delete_playbook = Operation(DeletePlaybook)
     undelete_playbook = Operation(UndeletePlaybook)
     playbook_graph = Operation(GraphPlaybook)
+    plan = Operation(PlanExecution)
     backfill = Operation(Backfill)
 
     def set_alias(self, path: str, name: str, weights: Mapping[int, int] | None) -> catalog_shapes.AboutPlaybook:

@@ -88,6 +88,38 @@ class BackfillStarted(TypedDict):
     created: NotRequired[bool]
 
 
+class PlannedRange(TypedDict):
+    """The least, the usual and the most seconds, or US dollars."""
+
+    low: float
+    typical: float
+    high: float
+    currency: NotRequired[str]
+
+
+class PlannedStep(TypedDict):
+    """The forecast of a step. `share` is the part of the past executions that ran it; null if none did."""
+
+    step: str
+    seconds: PlannedRange
+    cost: PlannedRange
+    share: float | None
+
+
+class Plan(TypedDict):
+    """The forecast of an execution, with what it assumes. `read` counts the past executions that were examined, `failed` those of
+    them that failed, and `runs` the completed ones, from which it learns."""
+
+    path: str
+    runs: int
+    read: int
+    failed: int
+    seconds: PlannedRange
+    cost: PlannedRange
+    steps: list[PlannedStep]
+    assumes: list[str]
+
+
 class Diagnostic(TypedDict):
     """An error or a warning about a playbook, with its place."""
 
@@ -101,9 +133,23 @@ class Diagnostic(TypedDict):
     col: int
 
 
+class PlaybookInputs(TypedDict):
+    """The defaults of a playbook's workload, and their schema (`x-schema`)."""
+
+    workload: dict[str, Any]
+    inputs: dict[str, Any] | None
+
+
+class ValidPlaybook(PlaybookInputs):
+    """The path of a text, and its inputs."""
+
+    path: str
+
+
 class Validation(TypedDict):
-    """The validity of a playbook, and the diagnostics; `warnings` as for a registration."""
+    """The validity of a playbook, and the diagnostics; `warnings` as for a registration; `playbook` if it is valid."""
 
     valid: bool
     diagnostics: list[Diagnostic]
     warnings: list[str]
+    playbook: NotRequired[ValidPlaybook]

@@ -13,6 +13,7 @@ from noetl_core.api.requests.catalog import (
     GraphPlaybook,
     ListPlaybooks,
     ListVersions,
+    PlanExecution,
     RegisterPlaybook,
     SetAlias,
     TagPlaybook,
@@ -55,13 +56,33 @@ def register_playbook(on: Operations, request: RegisterPlaybook) -> shapes.Regis
 def validate_playbook(on: Operations, request: ValidatePlaybook) -> shapes.Validation:
     control = on.control()
     playbook, found = check(control.playbook.pinned(request.source), SOURCE, called=control.playbook.called)
-    lacking = [] if playbook is None else _warnings(control, playbook)
-    return {"valid": playbook is not None, "diagnostics": [diagnostic(d) for d in found], "warnings": lacking}
+    diagnostics = [diagnostic(d) for d in found]
+    if playbook is None:
+        return {"valid": False, "diagnostics": diagnostics, "warnings": []}
+    about: shapes.ValidPlaybook = {"path": playbook.path, **executions.inputs_of(playbook)}
+    return {"valid": True, "diagnostics": diagnostics, "warnings": _warnings(control, playbook), "playbook": about}
 
 
 @GraphPlaybook.answered
 def graph_playbook(on: Operations, request: GraphPlaybook) -> PlaybookGraph:
     return answers.playbook_graph(on.control(), request.source, layout=bool(request.layout))
+
+
+@PlanExecution.answered
+def plan_execution(on: Operations, request: PlanExecution) -> shapes.Plan:
+    from noetl_core.views.explain import past_runs  # 1 ms: short runs request no forecast
+
+    control = on.control()
+    if (request.path is None) == (request.playbook is None):
+        raise BadRequest("pass exactly one of path and playbook", "body.path", "give path (and version), or playbook")
+    if request.playbook is not None:
+        playbook = control.playbook.parse(request.playbook, "<body.playbook>")
+    else:
+        path, version = path_and_version(str(request.path), request.version)
+        playbook = control.playbook(versions.resolve(control, path, version).digest)
+    last = past_runs.LAST if request.last is None else request.last
+    memory = on.facts.get("worker_memory_mb")
+    return past_runs.plan(control, playbook, request.payload or {}, last, int(memory) if memory else None)
 
 
 @ListPlaybooks.answered

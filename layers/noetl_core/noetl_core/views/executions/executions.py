@@ -29,6 +29,7 @@ from noetl_core.views.reading.run_progress import run_at
 
 if TYPE_CHECKING:
     from noetl_core.api.shapes import catalog as catalog_shapes
+    from noetl_core.dsl.model import Playbook
 
 __all__ = ["BadCursor", "error_of", "head_as_dict", "load", "shown_wait", "state_at", "status_of", "summary", "waiting_for"]
 
@@ -224,9 +225,12 @@ def playbook_source(control: Control, version: PlaybookVersion) -> catalog_shape
         playbook = control.playbook(version.digest)
     except InvalidPlaybook:
         return found
-    found["workload"] = dict(playbook.workload)
-    found["inputs"] = None if playbook.inputs is None else dict(playbook.inputs)
-    return found
+    return {**found, **inputs_of(playbook)}
+
+
+def inputs_of(playbook: Playbook) -> catalog_shapes.PlaybookInputs:
+    """Return the defaults of a playbook's workload, and their schema."""
+    return {"workload": dict(playbook.workload), "inputs": None if playbook.inputs is None else dict(playbook.inputs)}
 
 
 def state_at(control: Control, execution_id: str, event_id: str | None = None) -> dict[str, Any]:
