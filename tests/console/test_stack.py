@@ -56,6 +56,13 @@ def test_a_playbook_is_started_followed_answered_and_looked_at(stack: Stack, chr
         expect(card).to_have_count(0, timeout=PATIENCE_MS)
         hands.open("executions?path=demo/approve", "tbody tr")
         expect(page.locator("tbody tr").first).to_contain_text("completed", timeout=PATIENCE_MS)
+        waits = asking.start(path="demo/approve")["execution_id"]
+        hands.open("inbox?path=demo/approve", "h1")
+        past = page.get_by_role("group", name="What earlier answers led to")
+        expect(past.locator("tbody tr")).to_contain_text(re.compile("Approve 1 ×.*1 completed.*paid"), timeout=PATIENCE_MS)
+        oldest, newest = asking.executions(path="demo/approve", order="oldest")["executions"]
+        assert (oldest["status"], newest["execution_id"]) == ("completed", waits)
+        asking.cancel(waits)
     api.close()
 
 

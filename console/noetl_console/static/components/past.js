@@ -13,7 +13,7 @@ export function Past({ id, wait }) {
   if (!found.data) return html`<${Busy} what="Reading earlier answers" />`;
   const { answers, read, more } = found.data;
   const of = `${plural(read, "ended execution")} of this playbook${more ? "; more are kept" : ""}`;
-  if (!answers.length) return html`<p class="soft past">No earlier answer in the logs of ${of}.</p>`;
+  if (!answers.length) return html`<p class="soft past">${read ? `No earlier answer in the logs of ${of}.` : "No execution of this playbook has ended yet."}</p>`;
   return html`<section class="past" aria-label="Earlier answers"><${Table} label="What earlier answers led to" heads=${["Answer", "Led to", ["Took", "right"], ["Cost", "right"], "Newest"]}>
     ${answers.map((a) => html`<tr key=${a.answer}><td class="nowrap"><b>${bdi(a.words, 60)}</b> <span class="soft">${number(a.count)} ×</span></td>
       <td>${Object.entries(a.statuses).map(([status, n]) => html`<span class="nowrap ${status === "failed" ? "tone-bad" : ""}">${number(n)} ${status}</span> `)}</td><td class="right number nowrap">${duration(a.duration_ms)}</td><td class="right number nowrap">${a.cost === null ? "" : money(a.cost)}</td>
