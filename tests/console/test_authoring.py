@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from noetl_console.authored_tests import results
 from noetl_core.adapters.local.home import home
@@ -116,12 +116,17 @@ def test_a_draft_survives_leaving_and_is_compared_and_started(hands: Watched, ac
     assert barriers(page) == []
     dialog.get_by_role("button", name="Start", exact=True).click()
     expect(page.locator(".head .chip")).to_have_text("completed", timeout=15_000)
+    hands.open(address, ready)
+    expect(page.locator(".banner")).to_have_count(0)  # the text is version 2 now
+    page.get_by_role("textbox", name="Playbook as YAML").press("Control+End")
+    page.keyboard.type("# more")
     hands.open(address + "?version=1", ready)
+    page.get_by_role("link", name="Open it").click()
     page.get_by_role("button", name="Discard the draft").click()
-    expect(page.locator(".cm-content")).not_to_contain_text("two")
+    expect(page.locator(".cm-content")).not_to_contain_text("# more")
     page.reload()
     page.locator(ready).wait_for()
-    expect(page.get_by_text("This is your draft of")).to_have_count(0)
+    expect(page.locator(".banner")).to_have_count(0)
 
 
 def test_a_form_has_dates_lists_files_and_names_of_credentials(
@@ -179,3 +184,21 @@ def test_results_of_tests_are_shown_beside_the_text(hands: Watched) -> None:
     assert barriers(hands.page) == []
     hands.open("playbooks/demo%2Fshop?tests=1", ".graph canvas")
     expect(dialog).to_contain_text("No test file below")
+
+
+@pytest.mark.nightly
+def test_a_late_answer_about_an_earlier_text_changes_nothing(page: Watched) -> None:
+    page.open("playbooks/demo%2Fnightly", ".graph canvas")
+    opened = page.page
+    held: list[Route] = []
+    opened.route("**/playbooks/validate", lambda route: held.append(route) if not held else route.continue_())
+    opened.get_by_role("textbox", name="Playbook as YAML").press("Control+Home")
+    opened.keyboard.type("x")
+    opened.wait_for_timeout(600)
+    assert len(held) == 1
+    opened.keyboard.press("Backspace")
+    expect(opened.locator(".page-head [role=status]")).to_have_text("valid")
+    if not held[0].request.failure:
+        held[0].continue_()
+    opened.wait_for_timeout(500)
+    expect(opened.locator(".page-head [role=status]")).to_have_text("valid")

@@ -13,8 +13,8 @@ import { Refused } from "./parts.js";
 const PAUSE_MS = 600;
 
 /** Start the `version` of a playbook, or with `inline` its text `source`. The form's schema is `x-schema` of the playbook where it
- * has one, else made of the values of its workload. */
-export function Start({ playbook, inline, onClose }) {
+ * has one, else made of the values of its workload. `registered()` is told that the text has become a version. */
+export function Start({ playbook, inline, registered, onClose }) {
   const workload = playbook.workload ?? {};
   const schema = useMemo(() => playbook.inputs ?? schemaOf(workload), [playbook]);
   const begin = useMemo(() => ({ ...initial(schema), ...workload }), [schema]);
@@ -30,6 +30,7 @@ export function Start({ playbook, inline, onClose }) {
     try {
       const body = { ...which, payload: sent, ...(key ? { idempotency_key: key } : {}), ...(labels.trim() ? { labels: labelled(labels) } : {}) };
       const done = await post("executions", body);
+      if (inline && done.playbook.version) registered();
       notify(done.created ? "Started" : "That key had started this one before");
       go(["executions", done.execution_id]);
     } catch (error) {

@@ -36,8 +36,18 @@ export const discardDraft = (name) => {
   }
 };
 
+const names = () => Object.keys(localStorage).filter((key) => key.startsWith(KEY)).map((key) => key.slice(KEY.length));
+
+/** The versions of a playbook that have drafts. */
+export function draftVersions(path) {
+  try {
+    return names().filter((name) => name.startsWith(`${path}@`)).map((name) => Number(name.split("@")[1]));
+  } catch {
+    return [];
+  }
+}
+
 function makeRoom() {
-  const names = Object.keys(localStorage).filter((key) => key.startsWith(KEY)).map((key) => key.slice(KEY.length));
-  const by = names.map((name) => [draftOf(name)?.at ?? "", name]).sort();
+  const by = names().map((name) => [draftOf(name)?.at ?? "", name]).sort();
   for (const [, name] of by.slice(0, Math.max(0, by.length - MOST + 1))) discardDraft(name);
 }

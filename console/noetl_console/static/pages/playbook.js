@@ -1,7 +1,7 @@
 // One playbook: its text with what is wrong in it as it is written, the graph of that text, its versions, and starting it.
 import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 import { atPlaybook, get, post } from "../core/api.js";
-import { discardDraft, draftName, draftOf, keepDraft } from "../core/drafts.js";
+import { discardDraft, draftName, draftOf, draftVersions, keepDraft } from "../core/drafts.js";
 import { ago, oneLine, plural } from "../core/format.js";
 import { notify } from "../core/notices.js";
 import { useData, useGet } from "../core/poll.js";
@@ -68,14 +68,14 @@ function Text({ playbook, draft, versions, query }) {
   };
   const registered = (done) => {
     discardDraft(name);
-    notify(`${done.path} is registered as version ${done.version}`);
     versions.again();
+    notify(`${done.path} is registered as version ${done.version}`);
     go(["playbooks", done.path], { version: done.version });
   };
   const list = [...(versions.data?.versions ?? [])].sort((a, b) => b.version - a.version);
   const text = { ...checked.about, source };
   const close = () => put({ start: "", register: "", tests: "" });
-  const dialogs = { start: { playbook: query.start === "text" ? text : playbook, inline: query.start === "text", onClose: close }, register: { ...text, done: registered, onClose: close }, tests: { path: playbook.path, source, onClose: close } };
+  const dialogs = { start: { playbook: query.start === "text" ? text : playbook, inline: query.start === "text", registered: () => discardDraft(name), onClose: close }, register: { ...text, done: registered, onClose: close }, tests: { path: playbook.path, source, onClose: close } };
   const which = Object.keys(DIALOGS).find((each) => query[each]);
   const shown = which && (ready || which === "tests" || query.start === "1") ? which : "";
   return html`<div class="page full">
@@ -90,6 +90,7 @@ function Text({ playbook, draft, versions, query }) {
       ${draft ? null : html`<button class="button ${edited ? "" : "primary"}" onClick=${() => put({ start: 1 })}>Start${edited ? ` version ${playbook.version}` : ""}…</button>`}
     </header>
     ${kept && edited ? html`<p class="banner" role="status"><span>This is your draft of <time datetime=${kept.at}>${ago(kept.at)}</time>, not the registered text.</span> <button class="button" onClick=${discard}>Discard the draft</button></p>` : null}
+    ${draft ? null : draftVersions(playbook.path).filter((each) => each !== playbook.version && list.some((v) => v.version === each)).map((each) => html`<p class="banner">There is a draft of version ${each}. <a href=${href(["playbooks", playbook.path], { version: each })}>Open it</a></p>`)}
     ${lost && edited ? html`<p class="banner" role="alert">This browser cannot keep the draft: it will be lost when you leave the page.</p>` : null}
     ${draft ? null : html`<${Trend} path=${playbook.path} />`}
     <div class="split halves">
@@ -118,7 +119,7 @@ function useChecked(source) {
     set((s) => ({ ...s, busy: true }));
     const timer = setTimeout(async () => {
       try {
-        const { diagnostics, valid, playbook: about = null } = await post("playbooks/validate", source, { ...abort, also: [422] });
+        const { diagnostics, valid, playbook: about = null } = await post("playbooks/validate", source, { signal: abort.signal, also: [422] });
         set((s) => ({ ...s, diagnostics, about, busy: false }));
         const graph = valid ? await post("playbooks/graph?layout=1", source, abort) : null;
         if (graph) set((s) => ({ ...s, graph, refused: null }));
