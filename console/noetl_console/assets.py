@@ -41,8 +41,13 @@ def assets(folder: Path = STATIC) -> dict[str, Asset]:
         if file.suffix in TYPES and file.is_file():
             name = file.relative_to(folder)
             body = sent(file.read_bytes()) if file.suffix == ".js" and LIBRARIES not in name.parts else file.read_bytes()
-            found[name.as_posix()] = Asset(TYPES[file.suffix], f'"{sha256(body).hexdigest()[:32]}"', body)
+            found[name.as_posix()] = asset(file.suffix, body)
     return found
+
+
+def asset(suffix: str, body: bytes) -> Asset:
+    """Return the asset of a content, whose kind is that of the suffix."""
+    return Asset(TYPES[suffix], f'"{sha256(body).hexdigest()[:32]}"', body)
 
 
 def sent(module: bytes) -> bytes:
