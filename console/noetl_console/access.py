@@ -43,6 +43,11 @@ class Access:
             self._sessions.add(session)
         return f"{self._cookie}={session}; Path=/; HttpOnly; SameSite=Strict"
 
+    def in_use(self) -> bool:
+        """Return whether a browser has been admitted."""
+        with self._lock:
+            return bool(self._sessions)
+
     def foreign(self, method: str, headers: Mapping[str, str]) -> str:
         """Return why a request does not come from the console's own pages, in words; empty if it may."""
         host, origin = headers.get("Host", ""), headers.get("Origin")

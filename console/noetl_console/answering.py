@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 from urllib.parse import unquote
@@ -49,6 +50,26 @@ class Answering(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+class OnRequest:
+    """An API that is loaded with the first request, so that nobody waits for it who opens no page."""
+
+    def __init__(self, name: str, load: Callable[[], Answering]) -> None:
+        self.name, self._load = name, load
+        self._lock = threading.Lock()
+        self._api: Answering | None = None
+
+    def answer(self, asked: Asked) -> Answered:
+        with self._lock:
+            if self._api is None:
+                self._api = self._load()
+        return self._api.answer(asked)
+
+    def close(self) -> None:
+        with self._lock:
+            if self._api is not None:
+                self._api.close()
 
 
 def withheld(path: str) -> str:

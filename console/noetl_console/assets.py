@@ -46,7 +46,7 @@ def assets(folder: Path = STATIC) -> dict[str, Asset]:
         if file.suffix in TYPES and file.is_file():
             name = file.relative_to(folder)
             body = sent(file.read_bytes()) if file.suffix == ".js" and LIBRARIES not in name.parts else file.read_bytes()
-            found[name.as_posix()] = _asset(file.suffix, body)
+            found[name.as_posix()] = asset(file.suffix, body)
     found[SCHEMA] = _schema()
     return found
 
@@ -55,10 +55,11 @@ def assets(folder: Path = STATIC) -> dict[str, Asset]:
 def _schema() -> Asset:
     from noetl_core.dsl.schema import playbook_schema  # 150 ms: only a process that serves pages needs it
 
-    return _asset(".json", json.dumps(playbook_schema(), separators=(",", ":")).encode())
+    return asset(".json", json.dumps(playbook_schema(), separators=(",", ":")).encode())
 
 
-def _asset(suffix: str, body: bytes) -> Asset:
+def asset(suffix: str, body: bytes) -> Asset:
+    """Return the asset of a content, whose kind is that of the suffix."""
     return Asset(TYPES[suffix], f'"{sha256(body).hexdigest()[:32]}"', body)
 
 

@@ -11,6 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 from noetl_console.access import Access
 from noetl_console.answering import NAMES, Answered, Answering, Asked, names_alone, refused, withheld
 from noetl_console.assets import INDEX, Asset, assets
+from noetl_console.following import PATH, Following, with_script
 
 HOST = "127.0.0.1"
 PORT = 4680
@@ -53,8 +54,9 @@ class Console(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 64
 
-    def __init__(self, api: Answering, port: int | None = None) -> None:
-        """Listen at `port`; by default at the usual port or, if that is in use, at a free one. Raises `OSError`."""
+    def __init__(self, api: Answering, port: int | None = None, following: Following | None = None) -> None:
+        """Listen at `port`; by default at the usual port or, if that is in use, at a free one. With `following`, pages show the
+        newest execution. Raises `OSError`."""
         try:
             super().__init__((HOST, PORT if port is None else port), Handler)
         except OSError:
@@ -62,12 +64,18 @@ class Console(ThreadingHTTPServer):
                 raise
             super().__init__((HOST, 0), Handler)
         self.api = api
-        self.assets = assets()
+        self.following = following
+        self.assets = assets() if following is None else with_script(assets())
         self.access = Access(self.server_port)
 
     def address(self) -> str:
         """Return an address that admits a browser once."""
         return f"http://{HOST}:{self.server_port}/?ticket={self.access.ticket()}"
+
+    def graph_address(self, execution_id: str) -> str:
+        """Return the address of a graph. Until a browser has been admitted, it admits one."""
+        page = f"#/executions/{execution_id}/graph"
+        return f"http://{HOST}:{self.server_port}/{page}" if self.access.in_use() else self.address() + page
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Ignore errors of connections that a browser has closed."""
@@ -115,6 +123,8 @@ class Handler(BaseHTTPRequestHandler):
             self._say(HTTPStatus.UNAUTHORIZED, LOCKED.encode())
         elif url.path.startswith("/api/"):
             self._pass_on(Asked(self.command, url.path, url.query, headers, body))
+        elif url.path == PATH and self.server.following is not None:
+            self._say(HTTPStatus.OK, self.server.following.text().encode())
         else:
             self._asset(self.server.assets.get(url.path.removeprefix("/") or INDEX))
 

@@ -15,6 +15,7 @@ from noetl_cli.errors import FAILED, UNREACHABLE, USAGE, Exit, Stopped, say
 
 if TYPE_CHECKING:
     from noetl_console.answering import Answering
+    from noetl_console.following import Following
     from noetl_console.server import Console
 
 
@@ -35,30 +36,45 @@ def console(
     if upload_to is not None:
         _upload(upload_to)
         return
-    from noetl_console.server import Console  # 20 ms: needed only to serve it
-
-    api = _api(on, store)
-    try:
-        serving = Console(api, port)
-    except OSError as error:
-        api.close()
-        raise Exit(USAGE, f"cannot listen on port {port}: {error.strerror}") from None
-    threading.Thread(target=serving.serve_forever, name="console", daemon=True).start()
-    address = serving.address()
+    serving = begin(api_of(on, store), port)
+    api, address = serving.api, serving.address()
     print(address, flush=True)
     say(f"the console of {api.name}; the address lets in one browser, once. Enter prints another one, Ctrl-C ends")
     if not no_open:
-        import webbrowser  # 10 ms: needed only to open one
-
-        webbrowser.open(address)
+        show(address)
     try:
         _wait(serving)
     except Stopped as stopped:
         raise Exit(stopped.code, "the console ended") from None
     finally:
-        serving.shutdown()
-        serving.server_close()
+        end(serving)
+
+
+def begin(api: Answering, port: int | None, following: Following | None = None) -> Console:
+    """Serve the console in a thread, until `end`. Raises `Exit(2)` if the port is in use."""
+    from noetl_console.server import Console  # 20 ms: needed only to serve it
+
+    try:
+        serving = Console(api, port, following)
+    except OSError as error:
         api.close()
+        raise Exit(USAGE, f"cannot listen on port {port}: {error.strerror}") from None
+    threading.Thread(target=serving.serve_forever, name="console", daemon=True).start()
+    return serving
+
+
+def end(serving: Console) -> None:
+    """Stop serving."""
+    serving.shutdown()
+    serving.server_close()
+    serving.api.close()
+
+
+def show(address: str) -> None:
+    """Open an address in the browser, if there is one."""
+    import webbrowser  # 10 ms: needed only to open one
+
+    webbrowser.open(address)
 
 
 def _upload(bucket: str) -> None:
@@ -76,7 +92,7 @@ def _upload(bucket: str) -> None:
     print(f"s3://{bucket}/index.html shows version {version}")
 
 
-def _api(on: str | None, store: str | None) -> Answering:
+def api_of(on: str | None, store: str | None) -> Answering:
     """Return the API that the console shows."""
     if on is not None and on != "local":
         from noetl_cli.backends.opening import api_url  # 10 ms, with the next: needed only to query a stack

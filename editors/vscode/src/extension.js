@@ -35,9 +35,19 @@ async function start() {
   try {
     await client.start();
   } catch (error) {
-    const choice = await vscode.window.showErrorMessage(`${run} lsp does not start: ${error.message}. ${INSTALL}`, "Settings");
-    if (choice) vscode.commands.executeCommand("workbench.action.openSettings", "noetl.path");
+    // Not awaited: until somebody answers, the extension would not be active, and its command and settings would do nothing.
+    complain(`${run} lsp does not start: ${reason(error)}. Install it with ${INSTALL}, or name it in the settings.`);
   }
+}
+
+async function complain(message) {
+  const choice = await vscode.window.showErrorMessage(message, "Settings");
+  if (choice) vscode.commands.executeCommand("workbench.action.openSettings", "noetl.path");
+}
+
+/** Return the message of an error of the client, which may be a text, without its full stop. */
+function reason(error) {
+  return String(error?.message ?? error).replace(/\.$/, "");
 }
 
 async function stop() {

@@ -52,7 +52,7 @@ def outputs(folder: Path) -> Iterator[tuple[str, str, str]]:
 
 def test_each_command_prints_what_the_page_shows(tmp_path: Path) -> None:
     seen = list(outputs(tmp_path))
-    assert len(seen) == 6
+    assert len(seen) == 7
     for line, shown, printed in seen:
         assert printed == shown, line
     command = [sys.executable, "-m", "pytest", "-q", "-p", "noetl_cli.pytest_plugin", "--rootdir", str(tmp_path)]

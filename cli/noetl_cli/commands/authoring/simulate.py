@@ -1,7 +1,8 @@
-"""`noetl simulate`: the calls of a playbook that a killed worker makes twice, and the differences that result."""
+"""`noetl simulate`: a playbook under faults: the calls that are made twice, the races, and the ends that differ."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,25 +15,33 @@ from noetl_cli.errors import FAILED, USAGE, Exit
 
 if TYPE_CHECKING:
     from noetl_core.testing.files import Case
-    from noetl_core.testing.simulation import Simulation
+    from noetl_core.testing.simulation import Faults, Simulation
 
 
 @app.command()
 def simulate(
     file: Annotated[Path, typer.Argument(metavar="FILE")],
     only: Annotated[str | None, typer.Option("-k", help="Only cases whose name contains this text", metavar="TEXT")] = None,
+    kills: Annotated[int, typer.Option(min=0, help="The most kills of a case", metavar="N")] = 200,
+    twice: Annotated[bool, typer.Option("--twice/--no-twice", help="Deliver and call everything twice")] = True,
+    orders: Annotated[int, typer.Option(min=0, help="The orders of arrival of each case", metavar="N")] = 10,
+    seed: Annotated[int, typer.Option(help="The first order", metavar="N")] = 1,
+    timeout: Annotated[float, typer.Option(min=0, help="Begin nothing more after this", metavar="SECONDS")] = 60,
     output_: Output = "text",
 ) -> None:
-    """Kill the worker after each call of a tool, in the cases of a playbook's test file. Lists the calls that are made twice,
-    with the changes to make, and the differences at the end. Exit code 1 if an end differs."""
-    from noetl_core.testing.simulation import simulate as simulated  # 350 ms: needed only to simulate
+    """Run the cases of a playbook's test file under faults: kill the worker after each call of a tool, deliver and call
+    everything twice, and let messages arrive in other orders. Lists the calls that are made twice, the races, and the differences
+    at the end, with the changes to make. Exit code 1 if an end differs."""
+    from noetl_core.testing.simulation import Faults  # 350 ms, with the next: needed only to simulate
+    from noetl_core.testing.simulation import simulate as simulated
 
-    found = [simulated(case) for case in _cases(file, only)]
+    faults = Faults(kills, twice, orders, seed, time.monotonic() + timeout)
+    found = [simulated(case, faults) for case in _cases(file, only)]
     if output_ != "text":
         output.as_data([*map(_data, found)], output_)
     else:
-        _print(found)
-    if any(one.broken or one.differs for one in found):
+        _print(found, faults)
+    if not all(one.ends_alike for one in found):
         raise Exit(FAILED)
 
 
@@ -59,13 +68,15 @@ def _cases(file: Path, only: str | None) -> Iterator[Case]:
 
 def _data(one: Simulation) -> dict[str, object]:
     repeats = [{**vars(repeat), "inputs": dict(repeat.inputs)} for repeat in one.repeats]
-    return {"test": one.case, "kills": one.kills, "repeats": repeats, "differs": one.differs, "broken": one.broken}
+    known = {name: value for name, value in vars(one).items() if name != "case"}
+    return {"test": one.case, **known, "repeats": repeats, "races": [*map(vars, one.races)]}
 
 
-def _print(found: list[Simulation]) -> None:
+def _print(found: list[Simulation], faults: Faults) -> None:
     """Print the tasks of all cases, each once, and the ends that differ."""
-    kills, cases = sum(one.kills for one in found), output.plural(len(found), "case")
-    print(output.styled(f"{output.plural(kills, 'kill')} in {cases}", "bold"))
+    kills, orders = sum(one.kills for one in found), sum(one.orders for one in found)
+    tried = [output.plural(kills, "kill"), *(["everything twice"] if faults.twice else []), output.plural(orders, "order")]
+    print(output.styled(f"{', '.join(tried)} in {output.plural(len(found), 'case')}", "bold"))
     repeats = {repeat.task: repeat for one in found for repeat in one.repeats}
     for repeat in repeats.values():
         if repeat.remedy:
@@ -78,5 +89,12 @@ def _print(found: list[Simulation]) -> None:
             print(f"{one.case}: cannot be simulated: {one.broken}")
         for text in one.differs:
             print(f"{one.case}: differs, {text}")
-    if not any(one.broken or one.differs for one in found):
-        print("every execution ends as without a kill")
+        for race in one.races:
+            print(f"{one.case}: {len(race.seeds)} of {output.plural(one.orders, 'order')} end otherwise (--seed {race.seeds[0]})")
+            for text in race.differs:
+                print(f"  {text}")
+            print(f"  {race.cause}: {race.remedy}")
+    if left := sum(one.left for one in found):
+        print(f"not tried, for lack of time: {left} (--timeout)")
+    if all(one.ends_alike for one in found):
+        print("every execution ends as without faults")

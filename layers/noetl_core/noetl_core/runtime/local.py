@@ -63,12 +63,13 @@ class LocalWiring:
         tools: ToolRegistry | None = None,
         clock: SteadyClock | None = None,
         runner: type[LocalRunner] = LocalRunner,
+        queue: type[LocalQueue] = LocalQueue,
     ) -> None:
         os.environ.setdefault("NOETL_HTTP_ALLOW_PRIVATE", "1")  # local runs call services on the same machine
         self.database = Database(store, durable)
         self.clock = clock or SteadyClock()
         self.store = ObservedEventStore(self.database, clock=self.clock)
-        self.queue = LocalQueue(self.clock)
+        self.queue = queue(self.clock)
         kept = str(store) != MEMORY
         self.results: FileResultStore = (
             FileResultStore(Path(store).parent / "results", durable) if kept else LazyTempResultStore()

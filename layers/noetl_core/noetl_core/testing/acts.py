@@ -68,8 +68,8 @@ class Acts:
         self._moment: int | None = None
         """The instant at which the next act could happen (microseconds); None if it cannot yet."""
 
-    def act(self) -> bool:
-        if not self.left:
+    def act(self, *, early: bool = False) -> bool:
+        if not self.left or (early and not self._may_be_early(self.left[0])):
             return False
         act, now = self.left[0], self._runner.now()
         place = self._place(act)
@@ -87,6 +87,9 @@ class Acts:
             self.refused.append((act, str(error)))
         self._moment = None
         return True
+
+    def _may_be_early(self, act: Act) -> bool:
+        return act.what in ("signal", "callback") and not act.at and not act.after_s
 
     def is_over(self) -> bool:
         return not self.left

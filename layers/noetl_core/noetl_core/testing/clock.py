@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Final
 
@@ -27,7 +27,8 @@ class VirtualClock(SteadyClock):
     def __init__(self, start: int = START) -> None:
         self._now = start
         self._nonces = count(1)
-        self._order = count()
+        self.order: Iterator[int] = count()
+        """Gives each sleeper its place among those of the same instant."""
         self._sleepers: list[tuple[int, int, threading.Event]] = []
         """A heap with the time of each sleeper, its order among those of the same instant, and the event that wakes it."""
         self._over = False
@@ -54,7 +55,7 @@ class VirtualClock(SteadyClock):
             return
         awake = threading.Event()
         with self.changed:
-            heapq.heappush(self._sleepers, (self._now + int(seconds * SECOND), next(self._order), awake))
+            heapq.heappush(self._sleepers, (self._now + int(seconds * SECOND), next(self.order), awake))
             self.changed.notify_all()
         awake.wait()
         if self._over:

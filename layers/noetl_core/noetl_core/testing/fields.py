@@ -80,6 +80,7 @@ OUTCOME: Final[Mapping[str, Key]] = {
     "visit": Key("", "Only this visit of the task in its pass, or these."),
     "index": Key("", "Only this iteration of the innermost loop, or these."),
     "when": Key("", "Only if this template is true: it reads inputs, run, visit, attempt, path, args, workload and ctx."),
+    "repeated": Key("boolean", "true: only an attempt that was made before, by a killed worker (`noetl simulate`)."),
     "optional": Key("boolean", "true: it need not answer any call."),
 }
 ERROR: Final[Mapping[str, Key]] = {

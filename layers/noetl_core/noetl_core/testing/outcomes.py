@@ -6,10 +6,11 @@
 
 An entry answers with one of `ok` (the result), `error` (`{kind, message, retryable, code, details}`), `echo: true` (the result is
 the inputs) or `echo: spec` (it is the task's effective spec). It may carry helper sections (`http`, `pg`, `py`) and `seconds` (it
-takes so long); `optional` allows that it answers no call. It fits when all its selectors do: `run` (of the step), `visit` (of the
+takes so long); `optional` allows that it answers no call. With `repeated` it answers only an attempt that was made before, by a
+worker that was killed. It fits when all its selectors do: `run` (of the step), `visit` (of the
 task, in its pass), `attempt` and `index` (of the innermost iteration), each a number or a list of numbers, and `when` (anything
 true). In a list without any selector the entries answer one after the other - runs, visits or attempts -, the last one from then
-on. The choice depends only on the call: a repeated call gets the same answer as the first.
+on. The choice depends only on the call: a repeated call gets the same answer as the first, unless an entry has `repeated`.
 """
 
 from __future__ import annotations
@@ -23,12 +24,13 @@ from noetl_core.tools.base import BadInput, ToolCall
 SELECTORS: Final = frozenset({"run", "attempt", "visit", "index", "when"})
 ANSWERS: Final = frozenset({"ok", "error", "echo"})
 HELPERS: Final = frozenset({"http", "pg", "py"})
-KEYS: Final = SELECTORS | ANSWERS | HELPERS | {"seconds", "optional"}
+KEYS: Final = SELECTORS | ANSWERS | HELPERS | {"seconds", "optional", "repeated"}
 ERROR_KEYS: Final = frozenset({"kind", "message", "retryable", "code", "details"})
 
 
-def chosen(script: Any, call: ToolCall, holds: Callable[[Any], bool] = bool, run: int = 1) -> Any:
-    """Return the entry that answers `call`. `holds` evaluates `when`; `run` is the ordinal of the step's run.
+def chosen(script: Any, call: ToolCall, holds: Callable[[Any], bool] = bool, run: int = 1, *, repeated: bool = False) -> Any:
+    """Return the entry that answers `call`. `holds` evaluates `when`; `run` is the ordinal of the step's run; `repeated`: the
+    attempt was made before.
 
     Raises `BadInput`.
     """
@@ -36,11 +38,20 @@ def chosen(script: Any, call: ToolCall, holds: Callable[[Any], bool] = bool, run
         raise BadInput("outcomes must be a list of answers")
     for entry in script:
         check(entry)
-    if not any(SELECTORS & entry.keys() for entry in script):
-        return script[min(run + call.visit + call.attempt - 3, len(script) - 1)]
     place = {"run": run, "attempt": call.attempt, "visit": call.visit, "index": call.path[-1] if call.path else None}
+
+    def fits(entry: Mapping[str, Any]) -> bool:
+        numbers = all(_fits(entry, name, value) for name, value in place.items())
+        return numbers and ("when" not in entry or holds(entry["when"]))
+
+    for entry in script if repeated else ():
+        if entry.get("repeated") and fits(entry):
+            return entry
+    script = [entry for entry in script if not entry.get("repeated")]
+    if script and not any(SELECTORS & entry.keys() for entry in script):
+        return script[min(run + call.visit + call.attempt - 3, len(script) - 1)]
     for entry in script:
-        if all(_fits(entry, name, value) for name, value in place.items()) and ("when" not in entry or holds(entry["when"])):
+        if fits(entry):
             return entry
     raise BadInput(f"no outcome for run {run}, attempt {call.attempt}, visit {call.visit}, iteration {list(call.path)}")
 

@@ -26,7 +26,7 @@ from noetl_core.service.operations.base import Operations, cursor_key
 from noetl_core.testing.acts import Act, Acts
 from noetl_core.testing.clock import START, TestIsOver, VirtualClock
 from noetl_core.testing.registry import Call, Script, ScriptedRegistry, Unanswered
-from noetl_core.testing.runner import NothingLeft, VirtualRunner
+from noetl_core.testing.runner import Arrivals, NothingLeft, VirtualQueue, VirtualRunner
 from noetl_core.testing.shapes import normalised
 from noetl_core.tools.grants import Grant, Token
 from noetl_core.values.instants import SECOND
@@ -37,6 +37,10 @@ if TYPE_CHECKING:
 
 FOREVER_S: Final = 100 * 365 * 86_400.0
 """The longest time of a test, in seconds of virtual time."""
+
+
+KEY: Final = b"test" * 8
+"""The key of callback tokens: a test makes the same ones each time."""
 
 
 class PlayedSecrets:
@@ -101,6 +105,12 @@ class Scene:
     text: str | None = None
     dies_after: int = 0
     """The call of a tool, counted from 1, after whose answer the worker is killed; 0: none."""
+    seed: int | None = None
+    """The order in which deliveries of one instant arrive; None: as they were sent."""
+    arrives_twice: bool = False
+    """True if each message and each stream record arrives twice."""
+    calls_twice: bool = False
+    """True if each tool is called twice."""
     limit: int | None = None
     """The most work that it may do, in calls and turns of the runner; None: as much as the language allows."""
 
@@ -152,7 +162,7 @@ class Played(Execution):
         entry."""
         for name, script in self.scripts.items():
             for index, entry in enumerate(() if callable(script.entries) else script.entries):
-                if index not in script.used and not entry.get("optional"):
+                if index not in script.used and not entry.get("optional") and not entry.get("repeated"):
                     yield name, index, entry
 
     def playbook_of(self, execution_id: str) -> Playbook:
@@ -174,7 +184,8 @@ def play(scene: Scene) -> Played:
     clock = VirtualClock(scene.now)
     scripts = [Script(name, _entries(entries)) for name, entries in scene.tools.items()]
     registry = ScriptedRegistry(scripts, clock, scene.secrets.values())
-    wiring = LocalWiring(MEMORY, secrets=PlayedSecrets(scene.secrets), tools=registry, clock=clock, runner=VirtualRunner)
+    secrets = PlayedSecrets(scene.secrets)
+    wiring = LocalWiring(MEMORY, secrets=secrets, tools=registry, clock=clock, runner=VirtualRunner, queue=VirtualQueue)
     try:
         return _play(scene, source if scene.text is None else scene.text, file, model, wiring, registry, clock)
     except BaseException:
@@ -195,8 +206,11 @@ def _play(
     assert isinstance(runner, VirtualRunner)
     wiring.worker.heartbeat = None  # it renews leases in real time
     wiring.worker.tokens = lambda: PlayedTokens(clock)  # type: ignore[assignment, method-assign, return-value]  # as `Tokens`
+    wiring.control.callback_key = wiring.worker.callback_key = lambda: KEY
     registry.playbook = _playbook_of(wiring.control)
-    registry.dies_after = scene.dies_after
+    registry.dies_after, registry.twice = scene.dies_after, scene.calls_twice
+    if scene.seed is not None or scene.arrives_twice:
+        runner.arrange(Arrivals(scene.seed, twice=scene.arrives_twice))
     if scene.dies_after:
         wiring.worker.gone = lambda worker: True  # the next worker takes over at once: a kill changes no times
     for other in scene.others:

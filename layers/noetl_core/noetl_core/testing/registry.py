@@ -125,8 +125,12 @@ class ScriptedRegistry(ToolRegistry):
         """The most calls that it answers."""
         self.dies_after = 0
         """The call, counted from 1, after whose answer the worker is killed; 0: none."""
+        self.twice = False
+        """True if each tool is called twice."""
         self.calls: list[Call] = []
         self.unanswered: list[Unanswered] = []
+        self._attempts: set[tuple[str, int]] = set()
+        """The keys of calls, with the attempt."""
         self.playbook: Callable[[str], Playbook] = _unknown
         """Returns the playbook of an execution."""
         self.scripts = {script.name: script for script in scripts}
@@ -149,6 +153,12 @@ class ScriptedRegistry(ToolRegistry):
 
     def warm(self, kinds: Iterable[str]) -> None:
         """Start nothing ahead: most tests run no tool."""
+
+    def is_first(self, call: ToolCall) -> bool:
+        """Return whether the attempt has not been made before; a killed worker has made it before its successor."""
+        before = len(self._attempts)
+        self._attempts.add((call.task_run_id, call.attempt))
+        return len(self._attempts) > before
 
     def see(self, commit: Commit) -> None:
         """Take note of the runs that a commit schedules."""
@@ -188,6 +198,8 @@ class _ScriptedTool:
     def run(self, call: ToolCall) -> Outcome:
         number = len(self._registry.calls) + 1
         outcome = self._outcome(call)
+        if self._registry.twice:
+            outcome = self._outcome(call)
         if number == self._registry.dies_after:
             raise WorkerDied
         return outcome
@@ -204,10 +216,11 @@ class _ScriptedTool:
         inputs = registry.scrubber.value(dict(call.inputs))
         scripted = script is not None
         place = (call.attempt, call.visit, call.path, call.execution_id)
+        repeated = not registry.is_first(call)
         registry.calls.append(Call(name, call.kind, inputs, *place, scripted, call.task_run_id))
         known = KINDS.get(call.kind)
         if script is not None:
-            return self._answer(name, script, call)
+            return self._answer(name, script, call, repeated)
         if registry.playbook(call.execution_id).path.startswith(FOLDER):
             return Outcome.ok(None)  # a notification of a failure
         if known is not None and known.inside({**call.spec, **call.inputs}):
@@ -219,27 +232,33 @@ class _ScriptedTool:
             return self._missing(name, "loops with a cursor cannot be tested: their source cannot be scripted")
         return self._missing(name, "no outcome is scripted, and it would touch the world")
 
-    def _answer(self, name: str, script: Script, call: ToolCall) -> Outcome:
+    def _answer(self, name: str, script: Script, call: ToolCall, repeated: bool) -> Outcome:
         try:
-            entry = self._entry(script, call)
+            entry = self._entry(script, call, repeated)
             outcome = outcome_of(completed(call.kind, entry, call.inputs, call.spec), dict(call.inputs), call.spec)
         except (BadInput, CannotHappen, TemplateError) as error:
             return self._missing(name, str(error))
-        seconds = float(entry.get("seconds", 0))
+        seconds = 0.0 if repeated and self._registry.twice else float(entry.get("seconds", 0))
         if call.timeout_s is not None and seconds > call.timeout_s:
             self._registry.clock.sleep(call.timeout_s)
             return Outcome.failed("timeout", f"{call.kind}: no answer within {call.timeout_s:g} s")
         self._registry.clock.sleep(seconds)
         return outcome
 
-    def _entry(self, script: Script, call: ToolCall) -> Mapping[str, Any]:
+    def _entry(self, script: Script, call: ToolCall, repeated: bool) -> Mapping[str, Any]:
         """Return the entry that answers a call, with its templates rendered."""
         if callable(script.entries):
             return _of_function(script.entries(**call.inputs))
         run = self._registry.run_of(call)
         place = {"run": run, "visit": call.visit, "attempt": call.attempt, "path": list(call.path)}
         scope = Scope({"inputs": call.inputs, **place}, call.names)
-        entry = chosen(script.entries, call, lambda when: truthy(when, scope) if isinstance(when, str) else bool(when), run)
+        entry = chosen(
+            script.entries,
+            call,
+            lambda when: truthy(when, scope) if isinstance(when, str) else bool(when),
+            run,
+            repeated=repeated,
+        )
         script.used.add(next(i for i, each in enumerate(script.entries) if each is entry))
         return {key: rendered(value, scope) if key in ("ok", "error") else value for key, value in entry.items()}
 

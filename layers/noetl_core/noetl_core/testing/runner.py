@@ -1,21 +1,29 @@
-"""Runs executions in virtual time: one command runs at a time, and when none can continue, time jumps to the next event."""
+"""Runs executions in virtual time: one command runs at a time, and when none can continue, time jumps to the next event.
+
+`Arrivals` makes deliveries arrive in another order, or twice, as queues and streams may do (docs/testing.md).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import random
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from math import inf
 from typing import Any, Final, Protocol
 
-from noetl_core.adapters.local.queue import Delivery
+from noetl_core.adapters.local.queue import Delivery, LocalQueue
 from noetl_core.control.sweeping.sweep import sweep
 from noetl_core.engine.dispatch.effects import next_instant
+from noetl_core.engine.records import Command, Commit
 from noetl_core.engine.state import State
 from noetl_core.runtime.local_runner import LocalRunner
 from noetl_core.testing.clock import VirtualClock
 
 COMMANDS: Final = 1_000
 """Commands that may sleep at the same time."""
+EARLY: Final = 0.2
+"""The probability that something from outside comes at a turn, if it may."""
 MAX_IDLE: Final = 1_000
 """Turns in a row in which neither time passes nor anything happens, after which the run cannot go on."""
 
@@ -23,8 +31,9 @@ MAX_IDLE: Final = 1_000
 class Outside(Protocol):
     """The world outside of the executions: signals, answers and operators."""
 
-    def act(self) -> bool:
-        """Do the next thing whose moment has come. Return False if there is none."""
+    def act(self, *, early: bool = False) -> bool:
+        """Do the next thing whose moment has come; with `early` only one that a task waits for, such as a signal. Return False if
+        there is none."""
         ...
 
     def is_over(self) -> bool:
@@ -44,6 +53,58 @@ class WorkerDied(BaseException):
     """A worker is killed: its uncommitted work is lost. No error handler catches it."""
 
 
+class Arrivals:
+    """The order in which deliveries of one instant arrive: by `seed` if there is one, otherwise as they were sent. With `twice`
+    each arrives a second time."""
+
+    def __init__(self, seed: int | None, *, twice: bool) -> None:
+        self.twice = twice
+        self._random = None if seed is None else random.Random(seed)
+        self._number = 0
+
+    def places(self) -> Iterator[int]:
+        """Yield places in a queue, each once."""
+        while True:
+            self._number += 1
+            yield self._number if self._random is None else (self._random.getrandbits(32) << 32) + self._number
+
+    def split(self, wakes: Sequence[Commit]) -> tuple[list[Commit], list[Commit]]:
+        """Return the wakes that arrive now, and those that arrive later."""
+        if self._random is None:
+            return list(wakes), []
+        shuffled = self._random.sample(wakes, len(wakes))
+        now = self._random.randint(0, len(wakes))
+        return shuffled[:now], shuffled[now:]
+
+    def early(self) -> bool:
+        """Return whether something from outside comes before other things are done."""
+        return self._random is not None and self._random.random() < EARLY
+
+
+class VirtualQueue(LocalQueue):
+    """A `LocalQueue` that delivers in the order of `arrivals`."""
+
+    _twice = False
+
+    def arrange(self, arrivals: Arrivals) -> None:
+        """Deliver as `arrivals` says from now on."""
+        self._order, self._twice = arrivals.places(), arrivals.twice
+
+    def send(self, commands: Sequence[Command], delay_s: int = 0) -> Sequence[Command]:
+        for _ in range(2 if self._twice else 1):
+            super().send(commands, delay_s)
+        return []
+
+    def wake(self, *executions: str, delay_s: int = 0) -> None:
+        for _ in range(2 if self._twice else 1):
+            super().wake(*executions, delay_s=delay_s)
+
+    def deliver_again(self, delivery: Delivery) -> None:
+        """Put a message back into its place."""
+        with self.changed:
+            self._push(0, delivery)
+
+
 class VirtualRunner(LocalRunner):
     """A `LocalRunner` whose waits cost no time. `outside` acts when nothing else can go on; `rests` may end the run then."""
 
@@ -52,6 +113,7 @@ class VirtualRunner(LocalRunner):
         assert isinstance(self._clock, VirtualClock)
         self._time: VirtualClock = self._clock
         self._time.changed = self._queue.changed
+        self._arrivals: Arrivals | None = None
         self._pool = ThreadPoolExecutor(COMMANDS, thread_name_prefix="test")
         self.turns = 0
         self.limit: float = inf
@@ -66,6 +128,13 @@ class VirtualRunner(LocalRunner):
     def executions(self) -> list[str]:
         """The executions so far, with their children."""
         return sorted(self._mine)
+
+    def arrange(self, arrivals: Arrivals) -> None:
+        """Let everything arrive as `arrivals` says from now on."""
+        assert isinstance(self._queue, VirtualQueue)
+        self._arrivals = arrivals
+        self._queue.arrange(arrivals)
+        self._time.order = arrivals.places()
 
     def now(self) -> int:
         """Return the virtual time (microseconds)."""
@@ -90,7 +159,21 @@ class VirtualRunner(LocalRunner):
         self.turns += 1
         if self.turns > self.limit:
             raise NothingLeft
-        return super()._act()
+        arrivals = self._arrivals
+        if arrivals is None:
+            return super()._act()
+        if arrivals.early() and self.outside is not None and self.outside.act(early=True):
+            self._refresh()
+            return True
+        now, later = arrivals.split(self._wakes)
+        self._wakes = deque(now)
+        acted = super()._act()
+        self._wakes.extend(later)
+        return acted or bool(later)
+
+    def _woken(self, commit: Commit) -> None:
+        for _ in range(2 if self._arrivals is not None and self._arrivals.twice else 1):
+            super()._woken(commit)
 
     def _submit(self, delivery: Delivery) -> None:
         super()._submit(delivery)
@@ -100,7 +183,8 @@ class VirtualRunner(LocalRunner):
         try:
             super()._handle(delivery)
         except WorkerDied:
-            self._queue.put_back(delivery, 0)
+            assert isinstance(self._queue, VirtualQueue)
+            self._queue.deliver_again(delivery)
 
     def _idle(self, until: int | None) -> None:
         self._store.sync()

@@ -1,23 +1,28 @@
-"""Kills the worker after each call of a tool, and finds the calls that are made twice and the ends that differ.
+"""Plays a case under faults, and finds the calls that are made twice and the ends that differ.
 
 The engine records each outcome in a commit. A worker that dies between the answer of a tool and that commit leaves no record, so
-another worker calls the tool again, with the same idempotency key (docs/failures.md).
+another worker calls the tool again, with the same idempotency key (docs/failures.md). Queues and streams deliver at least once,
+in any order. So a case is played with the worker killed after each call, with everything delivered and called twice, and in
+several orders of arrival (`races` compares them).
 """
 
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Any, Final
 
 from noetl_core.dsl.kinds import KINDS
 from noetl_core.testing.files import Case
-from noetl_core.testing.match import differences
-from noetl_core.testing.play import Played, play
+from noetl_core.testing.play import play
+from noetl_core.testing.races import Ending, Race, differences_of, ending_of, races
 from noetl_core.testing.registry import Call
 
-MOST: Final = 200
+KILLS: Final = 200
 """The most kills of a case; if it makes more calls, this number of them is tried, evenly spread."""
 SAFE: Final = ""
 """A repeated call has no further effect."""
@@ -42,60 +47,108 @@ class Repeat:
     remedy: str
 
 
+@dataclass(frozen=True)
+class Faults:
+    """The faults to try: at most `kills` of a case, everything `twice`, and `orders` of arrival, by the seeds from `seed` on.
+    `until` is when to stop (`time.monotonic`)."""
+
+    kills: int = KILLS
+    twice: bool = True
+    orders: int = 10
+    seed: int = 1
+    until: float = inf
+
+
 @dataclass
 class Simulation:
-    """The kills of one case: `repeats` by task, and `differs`, the differences at the end, each with the call after which the
-    worker was killed. `broken` is the reason why the case cannot be simulated."""
+    """The faults of one case: `repeats` by task, `differs`, the differences at the end, each with its fault, and `races`, the
+    differences by the order of arrival. `left` is the number of plays that there was no time for; `broken` is the reason why the
+    case cannot be simulated."""
 
     case: str
     kills: int = 0
+    orders: int = 0
     repeats: list[Repeat] = field(default_factory=list)
     differs: list[str] = field(default_factory=list)
+    races: list[Race] = field(default_factory=list)
+    left: int = 0
     broken: str = ""
 
+    @property
+    def ends_alike(self) -> bool:
+        """True if the case ends in the same way under all faults."""
+        return not (self.broken or self.differs or self.races)
 
-def simulate(case: Case) -> Simulation:
-    """Play a case once undisturbed, then once for each call of a tool, with the worker killed after the answer."""
+
+def simulate(case: Case, faults: Faults) -> Simulation:
+    """Play a case undisturbed, then once for each fault. If it does not end in the same way without faults, no fault is tried."""
     found = Simulation(case.name)
-    plain = _played(case, 0)
-    if plain.unanswered:
-        missing = plain.unanswered[0]
-        found.broken = f"task {missing.task}: {missing.why}"
+    with closing(play(case.scene)) as played:
+        if played.unanswered:
+            missing = played.unanswered[0]
+            found.broken = f"task {missing.task}: {missing.why}"
+            return found
+        plain, calls = ending_of(played), len(played.calls)
+    with closing(play(case.scene)) as played:
+        found.differs = [f"without any fault: {each}" for each in differences_of(plain, ending_of(played))]
+    if found.differs:
         return found
-    calls: dict[str, list[Call]] = {}
-    for number in _chosen(len(plain.calls)):
-        found.kills += 1
-        killed = _played(case, number)
-        call = killed.calls[number - 1]
-        if sum(each.key == call.key and each.attempt == call.attempt for each in killed.calls) > 1:
-            calls.setdefault(call.task, []).append(call)
-        found.differs += [f"killed after {_place_of(call)}: {each}" for each in _differences(plain, killed)]
-    found.repeats = [
-        Repeat(task, some[0].kind, len(some), some[0].inputs, some[0].key, remedy_for(some[0]))
-        for task, some in calls.items()
-        if not _inside(some[0])
-    ]
+    ends = _in_orders(case, faults, found)
+    found.races = races(plain, ends)
+    known = {plain.fingerprint, *(ending.fingerprint for ending in ends.values())}  # of another order, not of a fault
+    if faults.twice and _has_time(faults, found):
+        with closing(play(replace(case.scene, arrives_twice=True, calls_twice=True))) as played:
+            if (ending := ending_of(played)).fingerprint not in known:
+                found.differs += [f"everything twice: {each}" for each in differences_of(plain, ending)]
+    _kill(case, faults, found, calls, plain, known)
     return found
 
 
-def _played(case: Case, dies_after: int) -> Played:
-    played = play(replace(case.scene, dies_after=dies_after))
-    _ = played.result, played.ctx, played.path  # they are read from its store
-    played.close()
-    return played
+def _in_orders(case: Case, faults: Faults, found: Simulation) -> dict[int, Ending]:
+    """Return the ends by the seeds of their orders. In every second one, everything arrives twice."""
+    ends: dict[int, Ending] = {}
+    for seed in range(faults.seed, faults.seed + faults.orders):
+        if _has_time(faults, found):
+            with closing(play(replace(case.scene, seed=seed, arrives_twice=faults.twice and seed % 2 == 0))) as played:
+                ends[seed] = ending_of(played)
+    found.orders = len(ends)
+    return ends
 
 
-def _chosen(calls: int) -> Iterator[int]:
+def _kill(case: Case, faults: Faults, found: Simulation, calls: int, plain: Ending, known: set[str]) -> None:
+    """Play the case with the worker killed after the answer of each call."""
+    repeated: dict[str, list[Call]] = {}
+    for number in _chosen(calls, faults.kills):
+        if not _has_time(faults, found):
+            continue
+        found.kills += 1
+        with closing(play(replace(case.scene, dies_after=number))) as killed:
+            call, ending = killed.calls[number - 1], ending_of(killed)
+        if sum(each.key == call.key and each.attempt == call.attempt for each in killed.calls) > 1:
+            repeated.setdefault(call.task, []).append(call)
+        if ending.fingerprint not in known:
+            found.differs += [f"killed after {_place_of(call)}: {each}" for each in differences_of(plain, ending)]
+    found.repeats = [
+        Repeat(task, some[0].kind, len(some), some[0].inputs, some[0].key, remedy_for(some[0]))
+        for task, some in repeated.items()
+        if not _inside(some[0])
+    ]
+
+
+def _has_time(faults: Faults, found: Simulation) -> bool:
+    """Return whether there is time for one more play; count it otherwise."""
+    if time.monotonic() < faults.until:
+        return True
+    found.left += 1
+    return False
+
+
+def _chosen(calls: int, most: int) -> Iterator[int]:
     """Yield the calls after which the worker is killed."""
-    if calls <= MOST:
+    if calls <= most:
         yield from range(1, calls + 1)
-    else:
-        yield from sorted({1 + index * (calls - 1) // (MOST - 1) for index in range(MOST)})
-
-
-def _differences(plain: Played, killed: Played) -> Iterator[str]:
-    for name in ("status", "result", "ctx", "path"):
-        yield from differences(getattr(plain, name), getattr(killed, name), name)
+    elif most > 0:
+        yield from sorted({1 + index * (calls - 1) // max(1, most - 1) for index in range(most)})
 
 
 def _place_of(call: Call) -> str:

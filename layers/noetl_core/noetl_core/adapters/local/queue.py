@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from noetl_core.engine.records import Command
 from noetl_core.ports import Backlog, Clock, Waiting
@@ -30,7 +30,7 @@ class LocalQueue:
         self._clock = clock
         self._heap: list[tuple[int, int, Delivery]] = []
         """A heap: when each message becomes visible, its order among messages of the same instant, and the message."""
-        self._order = itertools.count()
+        self._order: Iterator[int] = itertools.count()
         self.changed = threading.Condition()
 
     def send(self, commands: Sequence[Command], delay_s: int = 0) -> Sequence[Command]:
