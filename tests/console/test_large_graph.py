@@ -19,6 +19,7 @@ from tests.console.browser import Watched, watched
 from tests.console.charts import fanned
 
 READABLE = 0.85
+LOOKS = 100
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +51,16 @@ def scale(page: Page) -> float:
 
 
 def seen(page: Page, api: LocalApi, execution_id: str, step: str) -> bool:
-    """Return whether a step is wholly on the canvas, in the layout that the address asks for."""
+    """Return whether a step comes wholly onto the canvas, which may have to ask for a layout before."""
+    for _ in range(LOOKS):
+        if on_canvas(page, api, execution_id, step):
+            return True
+        page.wait_for_timeout(100)
+    return False
+
+
+def on_canvas(page: Page, api: LocalApi, execution_id: str, step: str) -> bool:
+    """Return whether a step is wholly on the canvas now, in the layout that the address asks for."""
     unfold = "".join(re.findall("unfold=([^&]*)", page.url))
     query = f"layout=1&fold=1&unfold={unfold}"
     graph: Any = loads(api.answer(Asked("GET", f"/api/executions/{execution_id}/graph", query)).body.decode())
@@ -64,8 +74,7 @@ def seen(page: Page, api: LocalApi, execution_id: str, step: str) -> bool:
 
 
 def test_it_opens_on_the_failed_step_at_a_scale_that_can_be_read(drawn: Page, execution: tuple[str, LocalApi]) -> None:
-    assert scale(drawn) >= READABLE
-    assert seen(drawn, execution[1], execution[0], "check_5_7")
+    assert seen(drawn, execution[1], execution[0], "check_5_7") and scale(drawn) >= READABLE
     expect(drawn.locator("canvas.map")).to_be_visible()
     expect(drawn.get_by_label("Find a step")).to_have_attribute("placeholder", "208 steps…")
     assert barriers(drawn) == []
@@ -77,21 +86,19 @@ def test_enter_in_the_search_goes_to_a_step_in_a_folded_branch(drawn: Page, exec
     expect(drawn.locator(".inspector h2")).to_have_text("check_7_3")
     expect(drawn).to_have_url(re.compile("unfold=check_7_3"))
     expect(drawn.get_by_role("button", name="Fold branches")).to_be_visible()
-    drawn.wait_for_timeout(200)
-    assert scale(drawn) >= READABLE and seen(drawn, execution[1], execution[0], "check_7_3")
+    assert seen(drawn, execution[1], execution[0], "check_7_3") and scale(drawn) >= READABLE
 
 
 @pytest.mark.nightly
 def test_branches_unfold_by_keys_and_all_at_once(drawn: Page, execution: tuple[str, LocalApi]) -> None:
     canvas = drawn.locator(".sheet canvas[role=img]")
     canvas.focus()
-    for key in ("ArrowDown", "ArrowDown"):
-        drawn.keyboard.press(key)
-        drawn.wait_for_timeout(100)
+    drawn.keyboard.press("ArrowDown")
+    expect(drawn.locator(".inspector h2")).to_have_text("fan_0")
+    drawn.keyboard.press("ArrowDown")
     expect(drawn.get_by_role("status").filter(has_text="12 branches of fan_0: 24 steps, ok; Enter unfolds them")).to_have_count(1)
     drawn.keyboard.press("Enter")
     expect(drawn).to_have_url(re.compile("unfold=fan_0"))
-    drawn.wait_for_load_state("networkidle")
     assert seen(drawn, execution[1], execution[0], "fan_0")
     drawn.get_by_role("button", name="Unfold all").click()
     expect(drawn.get_by_role("button", name="Unfold all")).to_have_count(0)
@@ -104,7 +111,6 @@ def test_the_map_moves_the_graph(drawn: Page, execution: tuple[str, LocalApi]) -
     box = drawn.locator("canvas.map").bounding_box()
     assert box
     drawn.mouse.click(box["x"] + box["width"] / 2, box["y"] + 3)
-    drawn.wait_for_timeout(100)
     assert seen(drawn, execution[1], execution[0], "fan_0")
     drawn.locator(".sheet canvas[role=img]").focus()
     drawn.keyboard.press("f")

@@ -17,9 +17,9 @@ const STATUSES = [...BEGIN, "ok", "skipped"]; // folded branches have the first 
 
 export function Graph({ run }) {
   const { id, moment, steps, head } = run;
-  // The layout once for each version of the playbook; then what each moment was like, or what the changes say of now.
+  // The layout once for each version of the playbook and status, as what failed is not folded; then what each moment was like, or what the changes say of now.
   const { unfold = "" } = route.value.query;
-  const layout = useGet(atRun(id, "graph"), { layout: 1, fold: 1, unfold }, { deps: [head.epoch] });
+  const layout = useGet(atRun(id, "graph"), { layout: 1, fold: 1, unfold }, { deps: [head.epoch, head.status] });
   const graph = useMemo(() => {
     if (!layout.data) return null;
     if (!moment.at) return asNow(layout.data, steps);
