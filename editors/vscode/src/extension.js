@@ -12,6 +12,7 @@ const SELECTOR = [
 ];
 
 let client;
+let ready = Promise.resolve();
 
 /** Return the command that serves the workspace: that of the settings, of its virtual environment, or of the PATH. */
 function command(settings, folders, exists, platform) {
@@ -56,9 +57,9 @@ async function stop() {
   if (stopping?.isRunning()) await stopping.stop();
 }
 
-async function restart() {
-  await stop();
-  await start();
+/** Start the server again, when it has started: settings may change while it does. */
+function restart() {
+  return (ready = ready.then(stop).then(start));
 }
 
 async function activate(context) {
@@ -67,7 +68,7 @@ async function activate(context) {
     vscode.workspace.onDidChangeConfiguration((change) => change.affectsConfiguration("noetl.path") && restart()),
     vscode.workspace.onDidGrantWorkspaceTrust(restart),
   );
-  await start();
+  await restart();
 }
 
 module.exports = { activate, deactivate: stop, command };

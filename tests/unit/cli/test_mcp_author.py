@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,16 @@ def test_a_playbook_is_validated_in_a_process_of_its_own(folder: Path) -> None:
         assert (found["exit_code"], found["output"][0]["code"]) == (2, "E110")
 
     session(use)
+
+
+def test_the_page_names_the_arguments_of_each_tool() -> None:
+    page = (Path(__file__).parents[3] / "docs/mcp.md").read_text().partition("## Assistants that write playbooks")[2]
+    rows = dict(re.findall(r"^\| `(\w+)` \| (.*?) \|", page, re.MULTILINE))
+    with authoring(None) as tools:
+        own = anyio.run(tools.tools, None)
+    assert {name: set(re.findall(r"`(\w+)`", takes)) for name, takes in rows.items()} == {
+        name: set(tool.schema["properties"]) for name, tool in own.items()
+    }
 
 
 @pytest.mark.nightly  # a process for each call; the test above has one

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import sys
 import time
 from collections.abc import AsyncIterator
@@ -34,6 +36,7 @@ from tests.servers import Handler, serving, url_of
 from tests.unit.cli.mcp_playbooks import APPROVAL, ORDER, REFUND, SLOW
 
 PATIENCE_S = 30
+PAGE = Path(__file__).parents[3] / "docs/mcp.md"
 
 
 @pytest.fixture
@@ -104,6 +107,30 @@ def test_a_client_calls_over_http_and_strangers_are_refused(local: LocalCallers,
         serving_command.send_signal(15)
         assert serving_command.wait() == 143
         assert "Traceback" not in serving_command.stderr
+
+
+def test_the_program_of_the_page_lists_and_calls_over_both(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In this process, where `mcp` is imported already; `noetl` is that of this interpreter."""
+    page = PAGE.read_text()
+    (program,), (playbook,) = (re.findall(rf"```{language}\n(.*?)```", page, re.DOTALL) for language in ("python", "yaml"))
+    (prints,) = re.findall(r"Either prints:\n\n```\n(.*?)```", page, re.DOTALL)
+    with closing(LocalCallers(str(tmp_path / ".noetl/runs.db"))) as callers:
+        callers.api(None).register(playbook)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setattr(sys, "argv", ["client.py"])
+    exec(program, {})
+    assert capsys.readouterr().out == prints
+    with Command("mcp", "--http", "0", cwd=tmp_path) as serving_command:
+        until = time.monotonic() + PATIENCE_S
+        while "Authorization" not in serving_command.stderr:
+            assert time.monotonic() < until
+            time.sleep(0.02)
+        monkeypatch.setattr(sys, "argv", ["client.py", serving_command.stderr.split()[0], serving_command.stderr.split()[-1]])
+        exec(program, {})
+    assert capsys.readouterr().out == prints
 
 
 def test_garbage_on_standard_input_harms_no_other_call(local: LocalCallers) -> None:

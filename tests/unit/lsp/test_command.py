@@ -75,6 +75,8 @@ def test_the_extension_uses_the_settings_and_commands_that_it_declares() -> None
     assert 'new LanguageClient("noetl"' in code  # the client reads noetl.trace.server
     assert set(re.findall(r'registerCommand\("([\w.]+)"', code)) == {one["command"] for one in PACKAGE["contributes"]["commands"]}
     assert set(re.findall(r'args: \["(\w+)"\]', code)) == {"lsp"}
+    begins = code.partition("async function start()")[2].partition("\n}\n")[0]
+    assert re.findall(r"await ([\w.]+)", begins) == ["client.start"], "a message that nobody answers delays no command"
 
 
 def test_its_snippet_is_a_valid_playbook() -> None:

@@ -95,6 +95,6 @@ def _print(found: list[Simulation], faults: Faults) -> None:
                 print(f"  {text}")
             print(f"  {race.cause}: {race.remedy}")
     if left := sum(one.left for one in found):
-        print(f"not tried, for lack of time: {left} (--timeout)")
+        print(f"not tried, for lack of time: {output.plural(left, 'execution')} (--timeout)")
     if all(one.ends_alike for one in found):
-        print("every execution ends as without faults")
+        print(f"every {'other ' if left else ''}execution ends as without faults")
