@@ -14,7 +14,19 @@ from noetl_cli.errors import Exit
 from noetl_console.server import Console
 from tests.console.asking import Recorder, console, let_in, own, raw
 from tests.console.browser import watched
-from tests.unit.cli.test_dev import TEXT
+
+TEXT = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: dev, path: tests/dev }
+workload: { n: 2 }
+workflow:
+  - step: first
+    tool: { kind: noop, result: "{{ workload.n }}" }
+    next: { arcs: [{ step: second }] }
+  - step: second
+    tool: { kind: noop, result: "{{ steps.first.result * 10 }}" }
+"""
 
 
 @pytest.fixture

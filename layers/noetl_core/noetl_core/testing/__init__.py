@@ -8,8 +8,8 @@
   nothing, a `registry` that answers tasks by their names, and the `acts` of the world outside.
 * `outcomes` are scripted answers of tasks, `shapes` refuses those that a kind of task cannot give. `match` compares the observed
 values with those that a test expects.
-* `simulation` kills the worker after each call of a tool, and finds the calls that are made twice. `rehearsal` plays recorded
-  executions with another version of their playbook.
+* `simulation` plays a case under faults, such as a killed worker, and finds the calls that are made twice; `races` explains ends
+  that depend on the order of arrival. `rehearsal` plays recorded executions with another version of their playbook.
 * `contracts` has the tests that adapters of the ports pass.
 
 Nothing here is loaded by `noetl run`, and no Lambda function has it. `run` and `Played` are loaded at their first use.
