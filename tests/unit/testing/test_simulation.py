@@ -11,6 +11,7 @@ from noetl_core.testing.files import read
 from noetl_core.testing.registry import Call
 from noetl_core.testing.simulation import Faults, remedy_for, simulate
 
+TEMPLATES = Path(__file__).parents[3] / "cli/noetl_cli/templates"
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: s, path: tests/s }\n"
 PLAYBOOK = (
     HEAD
@@ -173,3 +174,13 @@ def test_a_signal_may_come_before_other_branches_end(tmp_path: Path) -> None:
 def test_what_there_is_no_time_for_is_counted(tmp_path: Path) -> None:
     found = simulated(tmp_path, RACE, RACERS, Faults(kills=2, orders=3, until=0.0))
     assert (found.kills, found.orders, found.left) == (0, 0, 6)
+
+
+@pytest.mark.nightly  # 45 s; the tests above have one case each
+@pytest.mark.parametrize("template", sorted(each.name for each in TEMPLATES.iterdir() if each.is_dir()))
+def test_each_template_ends_alike_under_all_faults(template: str) -> None:
+    for tests in sorted((TEMPLATES / template).glob("*.test.yaml")):
+        for case in read(tests):
+            found = simulate(case, Faults(kills=12, orders=4))
+            assert found.ends_alike, (case.name, found)
+            assert found.kills + found.orders > 0
