@@ -34,7 +34,7 @@ def test_the_step_of_a_playbook_and_the_search_of_the_list_stay(page: Watched, l
     expect(page.page.locator("tbody tr")).to_have_count(1)
     page.page.reload()
     expect(page.page.locator("tbody tr")).to_have_count(1)
-    page.open("playbooks/demo%2Fshop", ".graph canvas")
+    page.open("playbooks/demo%2Fshop", ".graph canvas[role=img]")
     page.page.get_by_role("treeitem", name="bulk").click()
     page.page.reload()
     expect(page.page.get_by_role("treeitem", name="bulk")).to_have_attribute("aria-selected", "true")

@@ -91,7 +91,7 @@ def test_drafts_are_few_and_short_and_differences_are_the_least(page: Watched) -
 
 def test_a_draft_survives_leaving_and_is_compared_and_started(hands: Watched, acted_on: Stored) -> None:
     register(acted_on.wiring.control, FLOW.replace("path: b", "path: demo/kept") + "    tool: { kind: noop }\n")
-    address, ready = "playbooks/demo%2Fkept", ".graph canvas"
+    address, ready = "playbooks/demo%2Fkept", ".graph canvas[role=img]"
     hands.open(address, ready)
     page = hands.page
     page.get_by_role("textbox", name="Playbook as YAML").click()
@@ -177,18 +177,18 @@ def test_the_tests_of_a_file_run_with_the_text_of_the_editor(tmp_path: Path) -> 
 
 @pytest.mark.nightly
 def test_results_of_tests_are_shown_beside_the_text(hands: Watched) -> None:
-    hands.open("playbooks/demo%2Fnightly", ".graph canvas")
+    hands.open("playbooks/demo%2Fnightly", ".graph canvas[role=img]")
     hands.page.get_by_role("button", name="Tests…").click()
     dialog = hands.page.get_by_role("dialog")
     expect(dialog).to_contain_text("1 of 1 test passed with this text")
     assert barriers(hands.page) == []
-    hands.open("playbooks/demo%2Fshop?tests=1", ".graph canvas")
+    hands.open("playbooks/demo%2Fshop?tests=1", ".graph canvas[role=img]")
     expect(dialog).to_contain_text("No test file below")
 
 
 @pytest.mark.nightly
 def test_a_late_answer_about_an_earlier_text_changes_nothing(page: Watched) -> None:
-    page.open("playbooks/demo%2Fnightly", ".graph canvas")
+    page.open("playbooks/demo%2Fnightly", ".graph canvas[role=img]")
     opened = page.page
     held: list[Route] = []
     opened.route("**/playbooks/validate", lambda route: held.append(route) if not held else route.continue_())

@@ -32,7 +32,7 @@ PAGES = {
     "triggers": "tbody tr",
     "limits": ".empty",
     "playbooks": "tbody tr",
-    "playbooks/demo%2Fshop": ".graph canvas",
+    "playbooks/demo%2Fshop": ".graph canvas[role=img]",
 }
 """The required texts, by page."""
 UNMARKED = """() => [...document.querySelectorAll(".scroll, .tabs, .rail")]

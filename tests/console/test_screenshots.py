@@ -33,7 +33,7 @@ PICTURES = {
     "batch": ("executions?status=failed", "tbody tr", False),
     "inbox": ("inbox", "li.card", False),
     "triggers": ("triggers?open=demo/nightly/schedule", "h3", False),
-    "playbook": ("playbooks/demo%2Fshop", ".graph canvas", False),
+    "playbook": ("playbooks/demo%2Fshop", ".graph canvas[role=img]", False),
     "start": ("playbooks/demo%2Fshop?start=1", "dialog input", True),
 }
 """Address, what must be there, and whether it is dark."""

@@ -133,7 +133,7 @@ def then(r: Reader, node: Node, what: str, jumps: list[tuple[Node, str]]) -> The
         r.missing(node, "to", f"{place} jumps nowhere", "name the task: to: <task>")
     elif known and do != "jump" and "to" in given:
         r.report("E114", (node, "to"), f'to in {place} goes with do: jump, not with "{do}"', "write do: jump")
-    elif to is not None:
+    elif known and to is not None:
         jumps.append((given.nodes["to"], to))
     if do != "retry" and given.get("do") is not None:
         for key in _RETRY_ONLY:
