@@ -1,6 +1,6 @@
 """Runs all tests: `python -m tests [CHECK ...]`. A check is a target of the Makefile that runs beside them.
 
-Each group is a pytest process, seven processes at a time. With pytest-xdist every process would collect all tests and report each of
+Each group is a pytest process, five processes at a time. With pytest-xdist every process would collect all tests and report each of
 them to another process, which took a fifth of the suite's processor time.
 """
 
@@ -18,8 +18,8 @@ from dataclasses import dataclass
 
 from tests.groups import GROUPS, arguments
 
-AT_ONCE = 7
-"""Five processes more than cores: many groups wait for servers, browsers and stacks half of the time."""
+AT_ONCE = 5
+"""Three processes more than cores: the first groups wait half of the time."""
 PASSED = re.compile(r"\b\d+ passed\b")
 """The line in which pytest counts; libraries may say more when the process ends."""
 Command = Sequence[str]

@@ -34,8 +34,8 @@ load(asked(route.peek().parts[2])).catch(() => {}); // with the data of its exec
 function Loaded({ name, run }) {
   const [error, set] = useState(null);
   const look = () => load(name).then(() => set(false), set);
-  useEffect(() => void (loaded[name] || look()), [name]);
   const View = loaded[name];
+  useEffect(() => void (View || look()), [name]); // it may have been loaded since View was read
   if (View) return html`<${View} key=${run.id} run=${run} />`;
   return error ? html`<${Refused} error=${error} again=${look} />` : html`<${Busy} />`;
 }
