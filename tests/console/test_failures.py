@@ -60,6 +60,30 @@ def test_the_first_screen_shows_the_cause(failure: Failure, port: int, hands: Wa
     hands.page.locator(".overview").screenshot(path=folder / f"{failure.name}.png")
 
 
+@pytest.mark.nightly
+def test_what_a_cause_calls_for_is_two_clicks_away_at_most(hands: Watched, acted_on: Stored) -> None:
+    (source,) = (failure.source for failure in FAILURES if failure.name == "iteration")
+    earlier, failed = (acted_on.start(source, {"count": count}) for count in (10, 700))
+    page = hands.page
+    address = f"executions/{failed}"
+    hands.open(address, ".overview")
+    expect(page.get_by_role("region", name="Input")).to_contain_text("700")
+    page.get_by_role("button", name="Iteration 617").click()
+    inspector = page.locator(".inspector")
+    expect(inspector).to_contain_text("Item")
+    expect(inspector).to_contain_text("division by zero")
+    hands.open("executions", "tbody tr")
+    hands.open(address, ".overview")
+    page.get_by_role("link", name="Compare…").click()
+    page.get_by_role("link", name=earlier[-6:]).click()
+    expect(page.get_by_role("region", name="Causes")).to_contain_text("Another input: count")
+    hands.open(address, ".overview")
+    page.get_by_role("button", name="Redrive this…").click()
+    expect(page.get_by_role("dialog").get_by_role("region", name="Preview")).to_contain_text("617")
+    page.get_by_role("dialog").get_by_role("button", name="Redrive", exact=True).click()
+    expect(page.locator(".about")).to_contain_text("redriven once", timeout=15_000)
+
+
 def test_the_page_shows_each() -> None:
     shown = re.findall(r"!\[[^]]+\]\(console/failures/([\w-]+)\.png\)", PAGE.read_text())
     assert shown == [failure.name for failure in FAILURES]

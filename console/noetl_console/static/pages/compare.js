@@ -1,16 +1,17 @@
 // Two executions beside each other; or one, decided again by another version of its playbook.
 import { html, useState } from "../vendor/preact.js";
 import { atPlaybook, atRun, post } from "../core/api.js";
-import { ago, duration, number, oneLine, plural } from "../core/format.js";
+import { ago, duration, number, oneLine, plural, shortId } from "../core/format.js";
 import { useData, useGet } from "../core/poll.js";
 import { href, put, route } from "../core/router.js";
 import { Editor } from "../components/editor.js";
 import { Choice } from "../components/fields.js";
 import { Causes } from "./causes.js";
 import { Icon } from "../components/icons.js";
-import { bdi, Busy, Card, Empty, pending, Refused, Table } from "../components/parts.js";
+import { bdi, Busy, Card, Empty, pending, Refused, Table, When } from "../components/parts.js";
 import { Status } from "../components/status.js";
 
+const OTHERS = 10;
 const FAR = 2; // times as long: told apart
 const FAR_MS = 20; // and by so much at least
 
@@ -20,7 +21,7 @@ export function Compare() {
   return html`<div class="page">
     <header class="page-head"><h1>Compare</h1><span class="soft">two executions, or one with what another version of its playbook would have decided</span></header>
     <${Compared} key=${a} a=${a} b=${b} version=${version} />
-    ${a && b ? html`<${Two} key=${`${a} ${b}`} a=${a} b=${b} />` : a && version ? html`<${Again} key=${`${a} v${version}`} id=${a} version=${version} />` : html`<${Card}><${Empty} title=${a ? "With what?" : "Which ones?"}>${a ? "Choose another execution, or a version of the playbook." : "Choose an execution here, or press Compare… on its page."}<//><//>`}
+    ${a && b ? html`<${Two} key=${`${a} ${b}`} a=${a} b=${b} />` : a && version ? html`<${Again} key=${`${a} v${version}`} id=${a} version=${version} />` : a ? html`<${Others} key=${a} a=${a} />` : html`<${Card}><${Empty} title="Which ones?">Choose an execution here, or press Compare… on its page.<//><//>`}
   </div>`;
 }
 
@@ -38,6 +39,15 @@ function Compared({ a, b, version }) {
       <button type="button" class="button" disabled=${!b} onClick=${() => put({ a: b, b: a }, { replace: false })}>Swap</button>` : null}
     ${a && list.length ? html`<${Choice} id="compare-version" label="or by" seen options=${[["", "a version…"], ...list.map((v) => [String(v.version), `version ${v.version}${v.version === playbook.version ? " (its own)" : ""}`])]} value=${version} change=${(v) => put({ version: v, b: "" }, { replace: false })} />` : null}
     ${about.error ? html`<${Refused} error=${about.error} again=${about.again} />` : null}</form>`;
+}
+
+/** The newest other executions of the playbook: a click compares with one. */
+function Others({ a }) {
+  const path = useGet(atRun(a)).data?.playbook.path;
+  const found = useGet(path && "executions", { path, limit: OTHERS + 1 });
+  const others = (found.data?.executions ?? []).filter((e) => e.execution_id !== a).slice(0, OTHERS);
+  return html`<${Card} title="With what?"><p class="inside soft">${others.length ? "With one of these, another execution, or a version of the playbook." : "Choose another execution, or a version of the playbook."}</p>
+    ${others.length ? html`<${Table} heads=${["Status", "Execution", "Began"]} label="Other executions">${others.map((e) => html`<tr key=${e.execution_id}><td><${Status} value=${e.status} /></td><td><a href=${href(["compare"], { a, b: e.execution_id })}>${shortId(e.execution_id)}</a></td><td><${When} at=${e.started_at} /></td></tr>`)}<//>` : null}<//>`;
 }
 
 /** An execution by its id, or one of those listed. */
