@@ -43,6 +43,7 @@ def test_a_playbook_is_started_followed_answered_and_looked_at(stack: Stack, chr
         hands.open("playbooks/demo%2Fshop?tests=1", "dialog")
         expect(page.get_by_role("dialog")).to_contain_text("on the machine of the author")
         page.go_back()
+        expect(page.locator(".head .chip")).to_have_text("completed")  # Escape would close the dialog of the page before
         for view in ("graph", "timeline", "steps", "events", "logs", "ctx", "cost"):
             page.keyboard.press("Escape")
             page.get_by_role("link", name=view.capitalize(), exact=True).click()
