@@ -131,6 +131,7 @@ def post(path: str, body: str) -> Asked:
     return Asked("POST", path, "", {"content-type": "application/json"}, body.encode())
 
 
+@pytest.mark.nightly
 def test_what_answers_led_to_stands_beside_the_question(hands: Watched, acted_on: Stored) -> None:
     approved = decided(acted_on, True)
     decided(acted_on, False)
@@ -162,6 +163,7 @@ def test_logs_have_colours_without_markup_and_are_downloaded_as_shown(hands: Wat
     assert re.fullmatch(r"\S+T\S+Z start/\S+ ok\nred <b> plain green\n", text), text
 
 
+@pytest.mark.nightly
 def test_the_list_is_ordered_filtered_and_kept(hands: Watched, acted_on: Stored) -> None:
     ids = [acted_on.start(NIGHTLY.replace("demo/nightly", "demo/order"), labels={"n": str(n)}) for n in range(3)]
     rows = hands.page.locator("tbody tr")
