@@ -46,8 +46,8 @@ function Others({ a }) {
   const path = useGet(atRun(a)).data?.playbook.path;
   const found = useGet(path && "executions", { path, limit: OTHERS + 1 });
   const others = (found.data?.executions ?? []).filter((e) => e.execution_id !== a).slice(0, OTHERS);
-  return html`<${Card} title="With what?"><p class="inside soft">${others.length ? "With one of these, another execution, or a version of the playbook." : "Choose another execution, or a version of the playbook."}</p>
-    ${others.length ? html`<${Table} heads=${["Status", "Execution", "Began"]} label="Other executions">${others.map((e) => html`<tr key=${e.execution_id}><td><${Status} value=${e.status} /></td><td><a href=${href(["compare"], { a, b: e.execution_id })}>${shortId(e.execution_id)}</a></td><td><${When} at=${e.started_at} /></td></tr>`)}<//>` : null}<//>`;
+  return html`<${Card} title="Other executions"><p class="inside soft">${others.length ? "With one of these, another execution, or a version of the playbook." : "Choose another execution, or a version of the playbook."}</p>
+    ${others.length ? html`<${Table} heads=${["Status", "Execution", "Began"]}>${others.map((e) => html`<tr key=${e.execution_id}><td><${Status} value=${e.status} /></td><td><a href=${href(["compare"], { a, b: e.execution_id })}>${shortId(e.execution_id)}</a></td><td><${When} at=${e.started_at} /></td></tr>`)}<//>` : null}<//>`;
 }
 
 /** An execution by its id, or one of those listed. */
