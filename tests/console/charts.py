@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Any
 
 import yaml
 
+from noetl_console.local import LocalApi
 from noetl_core.control.admit import StartRequest, register
 from noetl_core.runtime.local import LocalWiring
 from tests.console.stored import HEAD
@@ -50,6 +54,16 @@ workflow:
     tool: { kind: python, code: "raise ValueError('two prices are missing')" }
 """
 )
+
+
+@contextmanager
+def stored(folder: Path, make: Callable[[LocalWiring], str]) -> Iterator[tuple[str, LocalApi]]:
+    """Yield the execution that `make` runs in a store of its own, and the API of that store."""
+    store = str(folder / "runs.db")
+    with closing(LocalWiring(store)) as wiring:
+        found = make(wiring)
+        with closing(LocalApi(store)) as api:
+            yield found, api
 
 
 def busy(wiring: LocalWiring, **payload: Any) -> str:

@@ -68,6 +68,18 @@ workflow:
     tool: { kind: noop, result: "{{ steps.items.result | length }}" }
 """
 )
+DEV = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: dev, path: tests/dev }
+workload: { n: 2 }
+workflow:
+  - step: first
+    tool: { kind: noop, result: "{{ workload.n }}" }
+    next: { arcs: [{ step: second }] }
+  - step: second
+    tool: { kind: noop, result: "{{ steps.first.result * 10 }}" }
+"""
 APPROVE = (
     HEAD
     + """metadata: { name: approve, path: demo/approve }

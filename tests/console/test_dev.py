@@ -14,25 +14,13 @@ from noetl_cli.errors import Exit
 from noetl_console.server import Console
 from tests.console.asking import Recorder, console, let_in, own, raw
 from tests.console.browser import watched
-
-TEXT = """
-apiVersion: noetl.io/v2
-kind: Playbook
-metadata: { name: dev, path: tests/dev }
-workload: { n: 2 }
-workflow:
-  - step: first
-    tool: { kind: noop, result: "{{ workload.n }}" }
-    next: { arcs: [{ step: second }] }
-  - step: second
-    tool: { kind: noop, result: "{{ steps.first.result * 10 }}" }
-"""
+from tests.console.stored import DEV
 
 
 @pytest.fixture
 def graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Graph]:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "playbook.yaml").write_text(TEXT)
+    (tmp_path / "playbook.yaml").write_text(DEV)
     monkeypatch.setattr("noetl_console.server.PORT", 0)
     served = Graph(None)
     yield served
@@ -51,11 +39,11 @@ def test_an_open_page_follows_each_run(
     with watched(chromium, graph.serving) as opened:
         opened.open(f"executions/{first}/graph", "canvas")
         expect(opened.page.locator("main")).to_contain_text("completed")
-        playbook.write_text(TEXT.replace("result * 10", "result // 0"))
+        playbook.write_text(DEV.replace("result * 10", "result // 0"))
         cycle.turn()
         assert cycle.execution_id == first, "it is redriven"
         expect(opened.page.locator("main")).to_contain_text("failed", timeout=10_000)  # an ended execution is polled each 15 s
-        playbook.write_text(TEXT.replace("n: 2", "n: 3"))
+        playbook.write_text(DEV.replace("n: 2", "n: 3"))
         cycle.turn()
         opened.page.wait_for_url(f"**/#/executions/{cycle.execution_id}/graph")
         assert cycle.execution_id != first

@@ -11,12 +11,11 @@ from playwright.sync_api import Browser, Page, expect
 
 from noetl_console.answering import Asked
 from noetl_console.local import LocalApi
-from noetl_core.runtime.local import LocalWiring
 from noetl_core.values.strict_json import loads
 from tests.console.asking import console
 from tests.console.barriers import barriers
 from tests.console.browser import Watched, watched
-from tests.console.charts import fanned
+from tests.console.charts import fanned, stored
 
 READABLE = 0.85
 LOOKS = 100
@@ -24,13 +23,8 @@ LOOKS = 100
 
 @pytest.fixture(scope="module")
 def execution(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, LocalApi]]:
-    store = str(tmp_path_factory.mktemp("graph") / "runs.db")
-    wiring = LocalWiring(store)
-    found = fanned(wiring)
-    api = LocalApi(store)
-    yield found, api
-    api.close()
-    wiring.close()
+    with stored(tmp_path_factory.mktemp("graph"), fanned) as made:
+        yield made
 
 
 @pytest.fixture(scope="module")

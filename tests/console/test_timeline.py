@@ -11,24 +11,18 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from noetl_console.local import LocalApi
-from noetl_core.runtime.local import LocalWiring
 from tests.console.answers import asked
 from tests.console.asking import console
 from tests.console.barriers import BEYOND, barriers
 from tests.console.browser import Watched, watched
-from tests.console.charts import busy
+from tests.console.charts import busy, stored
 from tests.console.stored import Stored
 
 
 @pytest.fixture(scope="module")
 def execution(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, LocalApi]]:
-    store = str(tmp_path_factory.mktemp("timeline") / "runs.db")
-    wiring = LocalWiring(store)
-    found = busy(wiring, items=120)
-    api = LocalApi(store)
-    yield found, api
-    api.close()
-    wiring.close()
+    with stored(tmp_path_factory.mktemp("timeline"), lambda wiring: busy(wiring, items=120)) as made:
+        yield made
 
 
 @pytest.fixture(scope="module")

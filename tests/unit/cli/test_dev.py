@@ -13,25 +13,13 @@ from noetl_cli.backends.opening import backend
 from noetl_cli.commands.authoring.dev import Cycle
 from noetl_cli.errors import Exit
 from tests.commands import in_process
-
-TEXT = """
-apiVersion: noetl.io/v2
-kind: Playbook
-metadata: { name: dev, path: tests/dev }
-workload: { n: 2 }
-workflow:
-  - step: first
-    tool: { kind: noop, result: "{{ workload.n }}" }
-    next: { arcs: [{ step: second }] }
-  - step: second
-    tool: { kind: noop, result: "{{ steps.first.result * 10 }}" }
-"""
+from tests.console.stored import DEV
 
 
 @pytest.fixture
 def cycle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cycle:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "playbook.yaml").write_text(TEXT)
+    (tmp_path / "playbook.yaml").write_text(DEV)
     return Cycle(tmp_path / "playbook.yaml")
 
 
@@ -46,7 +34,7 @@ def test_only_the_changed_step_runs_again(cycle: Cycle, tmp_path: Path, capsys: 
     assert first["result"] == 20
     cycle.turn()
     assert "no step that ran has changed" in capsys.readouterr().err
-    (tmp_path / "playbook.yaml").write_text(TEXT.replace("* 10", "* 100"))
+    (tmp_path / "playbook.yaml").write_text(DEV.replace("* 10", "* 100"))
     cycle.turn()
     assert "again from second" in capsys.readouterr().err
     again = execution(cycle)
@@ -57,38 +45,38 @@ def test_only_the_changed_step_runs_again(cycle: Cycle, tmp_path: Path, capsys: 
 def test_another_workload_is_another_execution(cycle: Cycle, tmp_path: Path) -> None:
     cycle.turn()
     first = cycle.execution_id
-    (tmp_path / "playbook.yaml").write_text(TEXT.replace("n: 2", "n: 3"))
+    (tmp_path / "playbook.yaml").write_text(DEV.replace("n: 2", "n: 3"))
     cycle.turn()
     assert cycle.execution_id != first and execution(cycle)["result"] == 30
 
 
 def test_an_error_and_a_failed_test_stop_the_turn(cycle: Cycle, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "playbook.yaml").write_text(TEXT.replace("kind: noop", "kind: nope", 1))
+    (tmp_path / "playbook.yaml").write_text(DEV.replace("kind: noop", "kind: nope", 1))
     cycle.turn()
     assert "nope" in capsys.readouterr().out and not cycle.execution_id
-    (tmp_path / "playbook.yaml").write_text(TEXT)
+    (tmp_path / "playbook.yaml").write_text(DEV)
     (tmp_path / "playbook.test.yaml").write_text("test: wrong\nexpect: { result: 21 }\n")
     cycle.turn()
     assert "it is not run before its tests pass" in capsys.readouterr().err and not cycle.execution_id
 
 
 def test_a_failed_run_goes_on_with_the_mended_step(cycle: Cycle, tmp_path: Path) -> None:
-    broken = TEXT.replace("steps.first.result * 10", "steps.first.result // 0")
+    broken = DEV.replace("steps.first.result * 10", "steps.first.result // 0")
     (tmp_path / "playbook.yaml").write_text(broken)
     cycle.turn()
     assert execution(cycle)["status"] == "failed"
-    (tmp_path / "playbook.yaml").write_text(TEXT)
+    (tmp_path / "playbook.yaml").write_text(DEV)
     cycle.turn()
     ended = execution(cycle)
     assert ended["status"] == "completed" and ended["result"] == 20 and ended["steps"]["first"]["runs"] == 1
 
 
 def test_a_fix_has_a_test_that_was_red(cycle: Cycle, tmp_path: Path) -> None:
-    (tmp_path / "playbook.yaml").write_text(TEXT.replace("steps.first.result * 10", "steps.first.result // 0"))
+    (tmp_path / "playbook.yaml").write_text(DEV.replace("steps.first.result * 10", "steps.first.result // 0"))
     cycle.turn()
     unfixed = in_process("record", cycle.execution_id, "--fix").exception
     assert isinstance(unfixed, Exit) and "no redrive of this execution has changed its playbook" in str(unfixed)
-    (tmp_path / "playbook.yaml").write_text(TEXT)
+    (tmp_path / "playbook.yaml").write_text(DEV)
     cycle.turn()
     done = in_process("record", cycle.execution_id, "--fix")
     assert "replays the execution" in done.stdout and "with version 1 it fails: status is failed" in done.stdout
@@ -109,6 +97,6 @@ def test_arguments_that_no_edit_mends_end_it(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(time, "sleep", lambda _: pytest.fail("it waits for a change"))
-    (tmp_path / "flow.yaml").write_text(TEXT)
+    (tmp_path / "flow.yaml").write_text(DEV)
     done = in_process("dev", *arguments)
     assert isinstance(done.exception, Exit) and done.exception.code == 2 and message in str(done.exception)
