@@ -122,3 +122,16 @@ def test_what_it_does_not_parse_is_reported(text: str) -> None:
 def test_duckdb_only_parses_and_what_stands_behind_a_template_is_in_doubt(text: str) -> None:
     found = wrong_for("duckdb", text)
     assert found is None
+
+
+LONG = "SELECT count(*) AS bad, min(id) AS example, max(id) AS greatest FROM orders WHERE "
+
+
+def test_the_place_in_a_long_line_of_duckdb_is_exact() -> None:
+    found = wrong_for("duckdb", f"SELECT 1;\n{LONG}WHERE state = 1 ORDER BY state, example, greatest, bad, and_one_more")
+    assert found is not None
+    assert (found.line, found.column) == (2, len(LONG) + 1)
+
+
+def test_behind_a_template_in_a_long_line_nothing_is_reported() -> None:
+    assert wrong_for("duckdb", LONG + "state IN ({{ iter.check.sql }}) AND AND id > 0") is None

@@ -84,11 +84,22 @@ def _duckdb(text: str) -> Wrong | None:
         message = str(error).removeprefix("Parser Error: ")
         if not message.startswith(("syntax error at or near", "unterminated")):
             return None
-        place = _LINE.search(message)
-        line = int(place[1]) if place is not None else 1
-        column = len(place[3]) - len(f"LINE {line}: ") + 1 if place is not None and not place[2].startswith("...") else 1
-        return Wrong(line, max(column, 1), message.partition("\n")[0])
+        line, column = _place(text, message)
+        return Wrong(line, column, message.partition("\n")[0])
     return None
+
+
+def _place(text: str, message: str) -> tuple[int, int]:
+    """Return line and column of an error, from the part of its line that DuckDB shows; the end of the line if it shows none."""
+    place = _LINE.search(message)
+    line = 1 if place is None else int(place[1])
+    whole = text.split("\n")[line - 1]
+    if place is None:
+        return line, len(whole) + 1
+    shown = place[2].removeprefix("...")
+    start = whole.find(shown.removesuffix("..."))
+    inside = len(place[3]) - len(f"LINE {line}: ") - (len(place[2]) - len(shown))
+    return line, len(whole) + 1 if start < 0 else start + inside + 1
 
 
 @cache
