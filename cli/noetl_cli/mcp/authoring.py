@@ -113,7 +113,8 @@ class Authoring:
         except TimeoutError:
             return Answer({"error": f"it did not end within {COMMAND_S} s"}, failed=True)
         finally:
-            process.kill()  # also if the client gives the call up
+            process.kill()  # also if the client gives the call up, perhaps before the thread began to wait
+            process.wait()
         data: dict[str, Any] = {"exit_code": process.returncode}
         if out:
             data |= {"output": json.loads(out)} if len(out) <= PAGE else page(out, 0, "output")
