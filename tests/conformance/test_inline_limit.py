@@ -22,7 +22,7 @@ CASES = [
 ]
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.sized
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_the_case_gives_the_same_with_an_inline_limit_of_64_bytes_read_whole_and_in_parts(case: Case) -> None:

@@ -52,10 +52,12 @@ def one_write_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(DynamoHandler, name, alone(getattr(DynamoHandler, name)))
 
 
+@pytest.mark.nightly  # on the embedded stack at each commit
 class TestDynamoEventStore(DynamoEventStoreContract):
     pass
 
 
+@pytest.mark.nightly  # on the embedded stack at each commit
 class TestDynamoPlaybookCatalog(DynamoPlaybookCatalogContract):
     pass
 
@@ -64,6 +66,7 @@ class TestDynamoExecutionIndex(DynamoExecutionIndexContract):
     pass
 
 
+@pytest.mark.nightly  # on the embedded stack at each commit
 class TestDynamoGates(DynamoGatesContract):
     pass
 
@@ -72,18 +75,22 @@ class TestDynamoKeyValues(DynamoKeyValuesContract):
     pass
 
 
+@pytest.mark.nightly  # on the embedded stack at each commit
 class TestDynamoLimitPlaces(DynamoLimitPlacesContract):
     pass
 
 
+@pytest.mark.nightly  # on the embedded stack at each commit
 class TestDynamoRateLimits(DynamoRateLimitsContract):
     pass
 
 
+@pytest.mark.nightly  # on the embedded stack at each commit
 class TestDynamoRequestRates(DynamoRequestRatesContract):
     pass
 
 
+@pytest.mark.nightly  # on the embedded stack at each commit
 class TestDynamoTokenCache(DynamoTokenCacheContract):
     pass
 
@@ -92,17 +99,21 @@ class TestDynamoTriggers(DynamoTriggersContract):
     pass
 
 
+@pytest.mark.nightly  # on the embedded stack at each commit
 class TestS3ResultStore(S3ResultStoreContract):
     pass
 
 
+@pytest.mark.nightly  # on the embedded stack at each commit
 class TestSecretsManager(SecretsManagerContract):
     pass
 
 
+@pytest.mark.nightly  # on the embedded stack at each commit
 class TestKmsSealer(KmsSealerContract):
     pass
 
 
+@pytest.mark.nightly  # on the embedded stack at each commit
 class TestSqsCommandQueue(SqsCommandQueueContract):
     pass

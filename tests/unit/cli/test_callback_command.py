@@ -34,6 +34,7 @@ def _token(noetl: Run, execution_id: str) -> str:
     return found[1]
 
 
+@pytest.mark.nightly  # one answer of each kind is in tests/e2e/test_callbacks.py
 def test_callback_answers_as_the_page_describes(noetl: Run, waiting: tuple[str, str, Command]) -> None:
     execution_id, token, process = waiting
     assert noetl("callback", token, "--heartbeat").stdout == f"{execution_id} alive\n"

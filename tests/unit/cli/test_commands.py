@@ -114,6 +114,7 @@ def test_people_get_the_result_and_where_to_look_next(noetl: Run) -> None:
     assert "execution" in done.stderr
 
 
+@pytest.mark.nightly
 def test_a_run_with_duckdb_leaves_nothing_on_standard_error(tmp_path: Path) -> None:
     """In a process of its own: it is the interpreter's end that prints."""
     tool = 'tool: { kind: duckdb, command: "SELECT 42 AS n" }'
@@ -165,6 +166,7 @@ def test_an_invalid_playbook_is_2_with_its_place(noetl: Run, tmp_path: Path) -> 
     assert not (tmp_path / ".noetl").exists(), "a refused playbook leaves nothing behind"
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

@@ -94,6 +94,7 @@ def test_a_signal_releases_the_run_and_says_how_to_go_on(folder: Folder, number:
     assert resumed(folder, named(said))["result"] == "rested"
 
 
+@pytest.mark.nightly
 def test_six_interrupts_are_nobodys_death(folder: Folder) -> None:
     _, said = folder.interrupted(1, signal.SIGINT, "run", "nap.yaml")
     execution_id = named(said)

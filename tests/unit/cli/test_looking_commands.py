@@ -68,6 +68,7 @@ def test_a_timeline_has_what_failed_before_the_rest(looped: Run) -> None:
     assert len(lines) == 10
 
 
+@pytest.mark.nightly
 def test_an_id_may_be_the_last_one_or_its_last_digits(noetl: Run) -> None:
     ids = [result_of(noetl("run", "hello.yaml", "--output", "json"))["execution_id"] for _ in range(2)]
     assert json.loads(noetl("show", "@last", "--output", "json").stdout)["execution_id"] == ids[1]
@@ -176,6 +177,7 @@ def test_equal_runs_have_no_difference_and_others_say_where(looped: Run) -> None
     assert {d["field"] for d in found["differences"] if d.get("step")} == {"result[8]", "loop.failed", "loop.succeeded"}
 
 
+@pytest.mark.nightly
 def test_a_step_may_stand_behind_a_dot(looped: Run) -> None:
     assert looped("show", "@last.items").stdout == looped("show", "@last", "items").stdout != ""
     assert looped("why", "@last.items").stdout == looped("why", "@last", "items").stdout != ""
@@ -183,6 +185,7 @@ def test_a_step_may_stand_behind_a_dot(looped: Run) -> None:
     assert (twice.returncode, twice.stderr) == (2, "two steps are given: items and items\n")
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("command", ["logs", "events"])
 def test_a_step_that_does_not_exist_is_a_usage_error(looped: Run, command: str) -> None:
     wrong = looped(command, "@last", "--step", "itms")

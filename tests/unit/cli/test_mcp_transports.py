@@ -109,6 +109,7 @@ def test_a_client_calls_over_http_and_strangers_are_refused(local: LocalCallers,
         assert "Traceback" not in serving_command.stderr
 
 
+@pytest.mark.nightly
 def test_the_program_of_the_page_lists_and_calls_over_both(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -38,6 +38,7 @@ def page_of(operations: Operations, execution_id: str) -> str:
     )
 
 
+@pytest.mark.nightly
 def test_every_recorded_history_has_one(tmp_path: Path) -> None:
     for name in sorted(path.stem for path in FOLDER.glob("*.json")):
         history = logs.read(name)

@@ -40,6 +40,7 @@ def test_only_the_command_that_runs_is_imported(tmp_path: Path) -> None:
     assert found == {"noetl_cli.commands.run"}
 
 
+@pytest.mark.nightly
 def test_a_local_run_loads_the_operations_that_it_calls(tmp_path: Path) -> None:
     operations = "noetl_core.service.operations."
     found = {module.removeprefix(operations) for module in imported_by_a_run(tmp_path) if module.startswith(operations)}
@@ -59,6 +60,7 @@ print(len(texts), len(set(texts)), file=sys.stderr)
 """
 
 
+@pytest.mark.nightly
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "arguments", [("run", "--output", "json"), ("run", "--quiet", "--output", "json"), ("register", "--output", "json")]

@@ -112,7 +112,7 @@ def test_a_store_that_cannot_even_be_made_says_so(noetl: Run) -> None:
 # --- output that goes nowhere -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize(
     ("playbook", "how", "behind", "code"),
     [
@@ -134,6 +134,7 @@ def test_the_exit_code_tells_what_became_of_run_and_output(shell: Run, playbook:
         assert re.search(r"`noetl show \d+` has its result", done.stderr)
 
 
+@pytest.mark.nightly
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("command", ["ls --output json", "validate large.yaml --format json"])
 def test_commands_that_only_print_fail_where_nothing_can_be_printed(noetl: Run, shell: Run, command: str) -> None:
@@ -143,6 +144,7 @@ def test_commands_that_only_print_fail_where_nothing_can_be_printed(noetl: Run, 
         assert (done.returncode, "Traceback" in done.stderr) == (code, False), done.stderr
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("playbook", "code"), [("large", 0), ("fails", 1)])
 def test_a_reader_that_has_seen_enough_changes_no_exit_code(noetl: Run, tmp_path: Path, playbook: str, code: int) -> None:
     shell = f"{{ '{NOETL}' run {playbook}.yaml --events --output json; echo code $? >&2; }} | true"

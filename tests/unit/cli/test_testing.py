@@ -239,6 +239,7 @@ class TestRecord:
         assert document["expect"] == {"status": "completed", "result": "many", "path": ["fetch", "many"]}
         assert noetl("test").returncode == 0
 
+    @pytest.mark.nightly
     def test_a_folder_in_place_of_the_test_file_is_a_usage_error(self, noetl: Run, files: Path) -> None:
         self.recorded(noetl, files)
         (files / "folder.test.yaml").mkdir()
@@ -250,6 +251,7 @@ class TestRecord:
         document = yaml.safe_load((files / "flow.test.yaml").read_text())
         assert document["expect"]["error"] == {"kind": "server_error", "step": "fetch", "task": "page"}
 
+    @pytest.mark.nightly
     def test_a_second_one_is_added_to_the_file(self, noetl: Run, files: Path) -> None:
         self.recorded(noetl, files, "--name", "one")
         refused = noetl("record", "@last", "--name", "one")
@@ -257,6 +259,7 @@ class TestRecord:
         assert noetl("record", "@last", "--name", "two").returncode == 0
         assert noetl("test").stdout.startswith("flow.test.yaml ..\n")
 
+    @pytest.mark.nightly
     def test_a_playbook_without_a_file_is_written_beside_the_test(self, noetl: Run, files: Path) -> None:
         self.recorded(noetl, files)
         (files / "flow.yaml").unlink()

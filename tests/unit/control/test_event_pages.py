@@ -222,6 +222,7 @@ def test_any_place_of_a_long_control_stream_reads_a_few_commits(monkeypatch: pyt
     local.close()
 
 
+@pytest.mark.nightly
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("mode", ["local", "distributed"])
 def test_how_far_a_run_of_a_long_loop_was_is_known_from_the_commits_before(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:

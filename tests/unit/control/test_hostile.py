@@ -154,7 +154,7 @@ def well_formed(route: Http, execution: str) -> dict[str, Any]:
     return {n: fits.get(n, value) for n, value in given.items()}
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(10)
 @pytest.mark.sized
 @pytest.mark.parametrize(
     ("service", "route"),

@@ -176,6 +176,7 @@ def closing(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         each.local.close()
 
 
+@pytest.mark.nightly
 @pytest.mark.one_in(2)
 @pytest.mark.sized
 @pytest.mark.parametrize(

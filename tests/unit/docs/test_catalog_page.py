@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.page_sessions import check_session, write_files
 
 PAGE = (Path(__file__).parents[3] / "docs" / "catalog.md").read_text()
 
 
+@pytest.mark.nightly
 def test_every_example_prints_what_it_shows(tmp_path: Path) -> None:
     write_files(PAGE, tmp_path)
     check_session(PAGE, tmp_path)

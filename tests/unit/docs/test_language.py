@@ -22,7 +22,7 @@ EXAMPLES += [example for page in TOOLS if page.name not in DATA for example in e
 """What a page of tools says without an outcome, `test_tools` tries; the pages of kinds for data, `test_data_tools`."""
 
 
-@pytest.mark.one_in(5)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("example", [e for e in EXAMPLES if e.kind == "json"], ids=str)
 def test_the_example_runs_to_what_the_page_says(example: Example) -> None:
     others = [e.source for e in EXAMPLES if e.page == example.page and "name: callee" in e.source]

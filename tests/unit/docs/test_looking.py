@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.page_sessions import check_session
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "looking.md").read_text()
 
 
+@pytest.mark.nightly
 def test_every_example_prints_what_it_shows(tmp_path: Path) -> None:
     (source,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
     (tmp_path / "shop.yaml").write_text(source)

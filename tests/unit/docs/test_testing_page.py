@@ -13,6 +13,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from noetl_core.testing import fields
 from tests import commands
 
@@ -50,6 +52,7 @@ def outputs(folder: Path) -> Iterator[tuple[str, str, str]]:
             (folder / name).write_text(text)
 
 
+@pytest.mark.nightly
 def test_each_command_prints_what_the_page_shows(tmp_path: Path) -> None:
     seen = list(outputs(tmp_path))
     assert len(seen) == 7

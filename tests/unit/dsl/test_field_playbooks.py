@@ -138,7 +138,7 @@ def ran(text: str, payload: Mapping[str, Any], secrets: Stored) -> dict[str, Any
         local.close()
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("file", [f for f in FILES if "x-expect: null" not in f.read_text()], ids=lambda file: file.stem)
 def test_it_runs_to_what_it_says(file: Path, service: str, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOETL_HTTP_ALLOW_PRIVATE", "1")

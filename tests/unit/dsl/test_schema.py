@@ -30,6 +30,7 @@ def plain(text: str) -> Any:
     return root.plain()
 
 
+@pytest.mark.nightly  # it is the validator of the other tests
 def test_it_is_a_schema() -> None:
     Draft202012Validator.check_schema(json.loads(render()))
 

@@ -232,6 +232,7 @@ def test_over_http(host: str) -> None:
     assert ran(one(PYTHON % f"'{host}/long.py'"))["error"]["kind"] == "limit"
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("uri", ["{other}/code/double.py", "//{netloc}/code/double.py", "{{{{ workload.uri }}}}"])
 def test_what_is_sent_to_the_endpoint_goes_nowhere_else(host: str, uri: str) -> None:
     """Neither by an address of its own nor by a redirect."""

@@ -67,7 +67,7 @@ def due() -> list[str]:
     return [one.execution_id for one in control.index.due(control.clock.now())]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(9)
 @pytest.mark.parametrize(
     "odd",
     [

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 ROOT = Path(__file__).parents[3]
@@ -60,6 +61,7 @@ def rendered(text: str, values: dict[str, str]) -> str:
     return re.sub(r"\$\{\{ (.*?) \}\}", lambda found: values[found[1].partition(" || ")[0]], text)
 
 
+@pytest.mark.nightly
 def test_a_pull_request_gets_findings_test_results_and_a_report(tmp_path: Path) -> None:
     """The changed playbook is valid, its test fails, and the report has what differs and what it will cost."""
     folder = tmp_path / "repository"

@@ -17,6 +17,7 @@ from packaging.utils import canonicalize_name
 from typer.testing import CliRunner
 
 from noetl_cli.commands import load
+from tests.import_graph import import_statements
 
 ROOT = Path(__file__).parents[3]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -98,10 +99,11 @@ def _imported(folder: str) -> Mapping[str, str]:
     providers = all_providers()
     found: dict[str, str] = {}
     for file in sorted(file for file in (ROOT / folder).rglob("*.py") if DRIVEN not in file.parents):
-        for node in ast.walk(ast.parse(file.read_text())):
-            modules = [a.name for a in node.names] if isinstance(node, ast.Import) else []
-            if isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-                modules = [node.module]
+        for node, _ in import_statements(ast.parse(file.read_text())):
+            if isinstance(node, ast.Import):
+                modules = [alias.name for alias in node.names]
+            else:
+                modules = [] if node.level else [str(node.module)]
             for module in modules:
                 top = module.partition(".")[0]
                 if top in sys.stdlib_module_names or (top in own() and top not in providers):

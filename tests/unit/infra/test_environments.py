@@ -105,6 +105,7 @@ def test_a_start_that_fails_once_costs_no_invocation(runtime: Any, call: Any, br
         runtime.kill_workers = real
 
 
+@pytest.mark.nightly
 def test_a_killed_process_is_followed_by_another(call: Any) -> None:
     first = call()["body"]
     os.kill(first, signal.SIGKILL)

@@ -89,6 +89,7 @@ def labels(answer: Any) -> list[str]:
     return [item["label"] for item in sorted(answer["items"], key=lambda item: item["sortText"])]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("case", COMPLETIONS, ids=lambda case: case.name)
 def test_completion(client: Client, case: Completion) -> None:
     client.open(ORDERS)

@@ -149,6 +149,7 @@ def test_what_a_template_reads_by_path_is_what_it_reads_of_the_whole(
     assert given_by(loop, by_parts) == given_by(loop, whole)
 
 
+@pytest.mark.nightly
 @examples(150)
 @given(containers, st.integers(1, 60), steps)
 def test_whether_a_condition_holds_is_the_same(value: Any, block: int, path: str) -> None:

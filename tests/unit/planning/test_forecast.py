@@ -80,6 +80,7 @@ def contains(found: Range, value: float) -> bool:
     return found.low <= value <= found.high
 
 
+@pytest.mark.one_in(6)
 def test_a_plan_from_ten_executions_contains_the_eleventh(runs: list[PastRun]) -> None:
     """And with each of the eleven as the one that is not known, all but two at most; the range is no wider than three times
     the differences of the executions."""

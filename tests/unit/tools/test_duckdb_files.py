@@ -233,6 +233,7 @@ def test_objects_that_are_no_table(run: Run, bucket: str, uri: str, expected: st
     assert kind(run("duckdb", {"sources": {"t": uri}, "command": "SELECT 1"})) == expected
 
 
+@pytest.mark.nightly
 def test_a_credential_that_is_none_for_s3(run: Run, bucket: str) -> None:
     inputs = {"sources": {"t": f"s3://{bucket}/in/csv/*.csv"}, "command": "SELECT 1"}
     assert kind(run("duckdb", {**inputs, "auth": {"user": "u", "password": "p"}})) == "schema"
@@ -318,7 +319,7 @@ def test_tables_and_queries_of_postgres_are_tables(run: Run, there: str) -> None
     )
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("entry", "expected"),
     [

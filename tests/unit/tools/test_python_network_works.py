@@ -224,6 +224,7 @@ class NameServer(threading.Thread):
         self.sock.close()
 
 
+@pytest.mark.nightly
 def test_names_are_resolved_by_the_c_library(python: Python, allowed: Listeners) -> None:
     """With its own calls (`connect`, `sendmmsg`), to the name servers of this machine. Their port cannot be chosen: the resolver of
     the task's C library is told another."""

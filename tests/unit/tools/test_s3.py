@@ -43,6 +43,7 @@ def test_json_that_is_kept_by_reference_is_outlined(bucket: str) -> None:
     assert read.result == [19999, 20000]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("key", "content", "more", "data"),
     [

@@ -141,6 +141,7 @@ def _pem(passphrase: bytes) -> str:
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(passphrase)).decode()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("auth", "expected"),
     [
@@ -169,7 +170,7 @@ def test_a_user_proves_who_it_is(
         assert isinstance(asked[name], value) if isinstance(value, type) else asked[name] == value
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("auth", "told"),
     [
@@ -215,6 +216,7 @@ def test_a_statement_that_fails_has_its_kind(command: str, expected: str, run: R
     assert failed.error is not None and failed.error.retryable is False
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("error", "expected", "retryable"),
     [
@@ -254,6 +256,7 @@ def test_snowflakes_numbers_are_kinds_of_errors(number: int, state: str, expecte
     assert outcome.error.details == {"sqlstate": state, "query_id": "q-1"}
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("inputs", "told"),
     [

@@ -83,6 +83,7 @@ def test_a_message_of_a_fifo_topic_is_known_by_the_task_run_and_its_place(url: s
     assert {e["MessageGroupId"] for params in asked for e in params["PublishBatchRequestEntries"]} == {"1"}
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("inputs", "kind", "told"),
     [

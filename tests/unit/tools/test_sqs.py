@@ -69,6 +69,7 @@ def test_a_fifo_queue_takes_a_task_that_is_repeated_once(url: str) -> None:
     assert {m["Attributes"]["MessageGroupId"] for m in sent} == {"1"}
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("inputs", "kind", "told"),
     [

@@ -154,6 +154,7 @@ def check_typed(described: list[Any], rows: list[Any], *, json_as: str = "JSON")
     assert rows[0][2].timestamp() == 1782892800
 
 
+@pytest.mark.nightly  # a Parquet file has them at each commit
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("chunk_rows", [1, 10])
 def test_a_table_of_duckdb_has_the_types_of_the_source(transfer: Transfer, scratch: Path, chunk_rows: int) -> None:
@@ -189,6 +190,7 @@ def test_parquet_files_have_the_types_of_the_source_whatever_is_in_a_chunk(
         check_typed(described, connection.execute(whole).fetchall(), json_as="JSON|VARCHAR")
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("form", ["jsonl", "csv"])
 def test_text_files_have_the_rows_as_results_do(transfer: Transfer, bucket: str, form: str) -> None:
     query = "SELECT 1 AS n, 1.50::number(10, 2) AS price, PARSE_JSON('[1]') AS list, to_binary('00ff', 'HEX') AS b, NULL AS none"
@@ -209,6 +211,7 @@ def duck(scratch: Path, query: str) -> list[Any]:
 INTO_DUCK = {"kind": "duckdb", "database": "my.db", "table": "t"}
 
 
+@pytest.mark.nightly
 def test_names_of_columns_may_be_anything(transfer: Transfer, scratch: Path) -> None:
     outcome = transfer({"query": """SELECT 1 AS "a""b'c", 2 AS "ä ö" """}, INTO_DUCK)
     assert outcome.error is None, outcome.error
@@ -246,6 +249,7 @@ def test_a_null_character_is_refused_by_postgres_alone(
     assert outcome.error is not None and outcome.error.retryable is False and rows_of(there) == []
 
 
+@pytest.mark.nightly  # of a file: test_transfer
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("mode", ["append", "replace"])
 def test_a_query_without_rows_leaves_what_the_mode_says(transfer: Transfer, scratch: Path, mode: str) -> None:
@@ -258,6 +262,7 @@ def test_a_query_without_rows_leaves_what_the_mode_says(transfer: Transfer, scra
     assert [tuple(column[:2]) for column in duck(scratch, "DESCRIBE new")] == [("N", "DECIMAL(10,2)")]
 
 
+@pytest.mark.nightly
 def test_a_wider_value_than_the_table_takes_ends_the_transfer_at_its_chunk(transfer: Transfer, scratch: Path) -> None:
     assert transfer({"query": "SELECT 1::number(10, 0) AS n"}, INTO_DUCK, task_run_id="before").error is None
     many = "SELECT CASE seq4() WHEN 4 THEN 'x' ELSE seq4()::varchar END AS n FROM TABLE(GENERATOR(ROWCOUNT => 5))"
@@ -459,6 +464,7 @@ def test_a_plugin_of_somebody_else_is_a_source(plugins: None, move: Callable[...
     assert "does not take meadow: pasture" in message(move({"kind": "herd", "meadow": 1}, "other"))
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     "gives", [5, [], {"rows": []}, {"kind": "result_ref", "store": "s3", "key": "k", "types": {"n": "INT); DROP"}}]
 )

@@ -118,6 +118,7 @@ class Lagging(DynamoDBCalls):
             events.unregister("after-call.dynamodb.Query", lag)
 
 
+@pytest.mark.nightly
 def test_items_that_are_done_and_that_the_index_still_shows_are_not_claimed() -> None:
     seen: list[Any] = []
 
@@ -164,6 +165,7 @@ def test_two_executions_claim_between_each_others_requests() -> None:
         assert run.last.data["succeeded"] + other.last.data["succeeded"] == 20 and claims() == 0
 
 
+@pytest.mark.nightly
 def test_items_that_others_claimed_after_the_claim_ran_out_are_left_to_them() -> None:
     run = claiming(dying_at(2))
     with pytest.raises(Crash):
@@ -197,6 +199,7 @@ def test_an_item_that_a_claim_changed_is_claimed_when_the_claim_has_run_out() ->
     assert 3 in run.ran and states() == {"done": [1, 2, 3, 4, 5, 6, 7]}
 
 
+@pytest.mark.nightly
 def test_items_that_are_removed_meanwhile_are_lost_and_do_not_come_back() -> None:
     def remove(*numbers: int) -> None:
         for n in numbers:
