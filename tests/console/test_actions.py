@@ -55,6 +55,7 @@ def test_a_signal_is_sent_and_the_execution_goes_on_to_its_end(hands: Watched, a
     status(hands, "completed")
 
 
+@pytest.mark.nightly
 def test_a_callback_is_answered_in_the_inbox_by_a_form_of_its_schema(hands: Watched, acted_on: Stored) -> None:
     execution = acted_on.start(APPROVE, {"amount": 77})
     hands.open("inbox", "li.card")

@@ -129,6 +129,7 @@ def test_a_draft_survives_leaving_and_is_compared_and_started(hands: Watched, ac
     expect(page.locator(".banner")).to_have_count(0)
 
 
+@pytest.mark.nightly
 def test_a_form_has_dates_lists_files_and_names_of_credentials(
     hands: Watched, acted_on: Stored, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

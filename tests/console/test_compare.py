@@ -14,6 +14,7 @@ from tests.console.browser import Watched
 from tests.console.stored import SHOP, Stored
 
 
+@pytest.mark.nightly
 def test_two_executions_are_compared_step_by_step(page: Watched, looked_at: Stored) -> None:
     page.open(f"executions/{looked_at.shop}", ".actions")
     page.page.get_by_role("link", name="Compare…").click()

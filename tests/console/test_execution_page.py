@@ -25,7 +25,7 @@ def tree(page: Page) -> dict[str, str]:
     return {i.locator("bdi").inner_text(): i.locator(".unseen").inner_text() for i in items}
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(9)
 @pytest.mark.sized
 @pytest.mark.parametrize("view", some(VIEWS, 2))
 def test_each_view_is_shown_without_errors_and_has_no_barriers(page: Watched, looked_at: Stored, view: str) -> None:

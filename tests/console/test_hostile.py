@@ -39,7 +39,7 @@ workflow:
 )
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(9)
 @pytest.mark.sized
 @pytest.mark.parametrize("view", some(VIEWS, 2))
 def test_no_value_becomes_markup(page: Watched, looked_at: Stored, view: str) -> None:

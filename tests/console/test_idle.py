@@ -46,7 +46,7 @@ COUNT_OPEN = """
 """Counts the requests that are not answered yet. The page's clock runs far faster than its server."""
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(9)
 @pytest.mark.sized
 @pytest.mark.parametrize("address", some(PAGES, 2))
 def test_an_idle_page_asks_twelve_times_a_minute_at_most(address: str, page: Watched, looked_at: Stored) -> None:

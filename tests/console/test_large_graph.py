@@ -74,6 +74,7 @@ def test_it_opens_on_the_failed_step_at_a_scale_that_can_be_read(drawn: Page, ex
     assert barriers(drawn) == []
 
 
+@pytest.mark.nightly
 def test_enter_in_the_search_goes_to_a_step_in_a_folded_branch(drawn: Page, execution: tuple[str, LocalApi]) -> None:
     drawn.get_by_label("Find a step").fill("check_7_3")
     drawn.keyboard.press("Enter")

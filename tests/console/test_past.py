@@ -29,6 +29,7 @@ workflow:
 )
 
 
+@pytest.mark.nightly
 def test_a_schedule_has_its_next_ten_firings_in_both_zones_and_its_past_as_a_strip(hands: Watched, acted_on: Stored) -> None:
     control = acted_on.wiring.control
     register(control, BERLIN)
@@ -52,6 +53,7 @@ def test_a_schedule_has_its_next_ten_firings_in_both_zones_and_its_past_as_a_str
     hands.page.wait_for_url(f"**/#/executions/{late['execution_id']}")
 
 
+@pytest.mark.nightly
 def test_the_page_of_a_playbook_has_its_trend(page: Watched, looked_at: Stored) -> None:
     page.open("playbooks/demo%2Fitems", ".trend")
     trend = page.page.get_by_role("region", name="Trend")
@@ -145,6 +147,7 @@ def test_what_answers_led_to_stands_beside_the_question(hands: Watched, acted_on
         expect(hands.page.locator(".past")).to_contain_text("From the logs of 2 ended executions")
 
 
+@pytest.mark.nightly
 def test_logs_have_colours_without_markup_and_are_downloaded_as_shown(hands: Watched, acted_on: Stored) -> None:
     execution = acted_on.start(COLOURS)
     hands.open(f"executions/{execution}/logs", ".log article")
