@@ -1,18 +1,39 @@
-"""Counts the commits of a log that an answer decodes."""
+"""Counts the commits of a log that an answer decodes. Reading a commit is cheap; decoding it is what an answer costs."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
 from noetl_core.adapters.local import events as adapter
+from noetl_core.events.event import AnyEvent
 from noetl_core.log.codec import decode_events
 from noetl_core.log.decoded_commits import RecentCommits
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.service.api_service import Service
 from tests.asking import ask
+
+
+def observe_decoding(monkeypatch: pytest.MonkeyPatch, observe: Callable[[bytes, Sequence[AnyEvent]], None]) -> None:
+    """Call `observe` with each body that a store of this machine decodes, and its events. Threads of other tests may decode, too."""
+
+    def decode(body: bytes, v: int) -> tuple[AnyEvent, ...]:
+        events = decode_events(body, v)
+        observe(body, events)
+        return events
+
+    monkeypatch.setattr(adapter, "decode_events", decode)
+
+
+def count_decoded(monkeypatch: pytest.MonkeyPatch) -> Counter[bytes]:
+    """Return a count, which grows, of each body that is decoded."""
+    decoded: Counter[bytes] = Counter()
+    observe_decoding(monkeypatch, lambda body, _: decoded.update([body]))
+    return decoded
 
 
 class Decoded:
@@ -22,11 +43,10 @@ class Decoded:
         self.count = 0
         bodies = {body for (body,) in local.database.rows("SELECT body FROM commits")}
 
-        def counted(body: bytes, v: int) -> Any:
-            self.count += body in bodies  # not of another store, which threads of other tests may still look at
-            return decode_events(body, v)
+        def counted(body: bytes, _: Sequence[AnyEvent]) -> None:
+            self.count += body in bodies
 
-        monkeypatch.setattr(adapter, "decode_events", counted)
+        observe_decoding(monkeypatch, counted)
         self._local, self._id = local, execution_id
 
     def __call__(self, view: str, **query: str) -> Any:

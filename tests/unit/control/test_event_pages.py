@@ -10,13 +10,11 @@ from typing import Any
 
 import pytest
 
-from noetl_core.adapters.local import events as adapter
 from noetl_core.control.admit import StartRequest
 from noetl_core.engine.fold.control_stream import fold_commits
 from noetl_core.engine.records import StreamId
 from noetl_core.engine.snapshots import snapshot
 from noetl_core.engine.state import State
-from noetl_core.log.codec import decode_events
 from noetl_core.log.decoded_commits import RecentCommits
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.service.api_service import Service
@@ -24,6 +22,7 @@ from noetl_core.views.executions.executions import state_at
 from tests.asking import ask
 from tests.properties import some
 from tests.running import events_of, run_text
+from tests.unit.control.decoded import count_decoded
 from tests.unit.control.long_playbooks import loop
 from tests.unit.control.workflows import WORKFLOWS, source
 
@@ -51,8 +50,8 @@ def cycle(steps: int) -> list[dict[str, Any]]:
 class History:
     """A whole history, and questions about it."""
 
-    def __init__(self, workflow: list[dict[str, Any]]) -> None:
-        self.local, state = run_text(source(workflow))
+    def __init__(self, workflow: list[dict[str, Any]], most_buffered: int = 20) -> None:
+        self.local, state = run_text(source(workflow), most_buffered=most_buffered)
         self.id = state.execution_id
         self.service = Service(lambda: self.local.control, lambda: b"key")
         self.events, _ = events_of(self.local.control, self.id)
@@ -92,7 +91,6 @@ def histories() -> Iterator[dict[tuple[str, int], History]]:
 def history(
     request: pytest.FixtureRequest, histories: dict[tuple[str, int], History], monkeypatch: pytest.MonkeyPatch
 ) -> History:
-    monkeypatch.setattr("noetl_core.worker.claiming.journal.MAX_BUFFERED", 20)
     name, every = request.param
     if every:
         keep_snapshots(monkeypatch, every)
@@ -168,16 +166,9 @@ def test_events_of_an_iteration_are_found() -> None:
 
 @pytest.mark.nightly
 def test_any_place_of_a_long_loop_decodes_a_few_commits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_core.worker.claiming.journal.MAX_BUFFERED", 100)
-    history = History(loop(4_000, "local"))
+    history = History(loop(4_000, "local"), most_buffered=100)
     stored = history.local.database.rows("SELECT count(*) FROM commits WHERE execution_id=?", (history.id,))[0][0]
-    decoded: Counter[bytes] = Counter()
-
-    def counted(body: bytes, v: int) -> Any:
-        decoded[body] += 1
-        return decode_events(body, v)
-
-    monkeypatch.setattr(adapter, "decode_events", counted)
+    decoded = count_decoded(monkeypatch)
     local = history.local
     local.control.recent = RecentCommits(local.store)  # as a process that has read nothing
     assert history.shown(at=9_001, limit=2) == history.ids[9_001:9_003]
@@ -225,7 +216,6 @@ def test_any_place_of_a_long_control_stream_reads_a_few_commits(monkeypatch: pyt
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("mode", ["local", "distributed"])
 def test_how_far_a_run_of_a_long_loop_was_is_known_from_the_commits_before(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_core.worker.claiming.journal.MAX_BUFFERED", 20)
     history = History(loop(600, mode))
     control = history.local.control
     of_runs = [e["event_id"] for e in history.events if ".control." not in e["event_id"]]
@@ -234,17 +224,11 @@ def test_how_far_a_run_of_a_long_loop_was_is_known_from_the_commits_before(mode:
         monkeypatch.setattr("noetl_core.views.reading.run_progress.LOOKED", 1 << 30)
         whole = state_at(control, history.id, event_id)
         monkeypatch.setattr("noetl_core.views.reading.run_progress.LOOKED", 50)
-        decoded: list[bytes] = []
-
-        def counted(body: bytes, v: int, decoded: list[bytes] = decoded) -> Any:
-            decoded.append(body)
-            return decode_events(body, v)
-
-        with monkeypatch.context() as patched:
-            patched.setattr(adapter, "decode_events", counted)
+        with monkeypatch.context() as counting:
+            decoded = count_decoded(counting)
             control.recent = RecentCommits(history.local.store)
             shown = state_at(control, history.id, event_id)
-        assert len(decoded) < 100, "50 of the run, and those that routed since the last snapshot"
+        assert decoded.total() < 100, "50 of the run, and those that routed since the last snapshot"
         partial += shown["run"].pop("partial", False)
         assert shown == whole
     assert partial > 20 or mode == "distributed"
