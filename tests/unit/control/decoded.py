@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -50,12 +50,20 @@ class Decoded:
         self._local, self._id = local, execution_id
 
     def __call__(self, view: str, **query: str) -> Any:
+        return self.answer(lambda: self._asked(view, query))
+
+    def answer(self, call: Callable[[], Any]) -> Any:
+        """Return the answer of a call, and count what is decoded for it."""
         self.count = 0
-        words = {"begin": "from", "end": "to"}
         self._local.control.recent = RecentCommits(self._local.store)
+        answer = call()
+        self.bytes = len(json.dumps(answer))
+        return answer
+
+    def _asked(self, view: str, query: Mapping[str, str]) -> Any:
+        words = {"begin": "from", "end": "to"}
         service = Service(lambda: self._local.control, lambda: b"key")
         given = {words.get(name, name): value for name, value in query.items()}
         answer = ask(service, "GET", f"/api/executions/{self._id}/{view}", given)
         assert answer.status == 200, answer.sent
-        self.bytes = len(json.dumps(answer.body))
         return answer.body

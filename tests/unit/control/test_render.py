@@ -227,7 +227,10 @@ def test_an_iteration_that_a_redrive_kept_is_looked_at_before_it(closing: list[R
 @pytest.mark.nightly
 def test_ctx_of_a_late_iteration_is_read_only_where_it_is_asked_for(closing: list[Run]) -> None:
     tasks = {"name": "n", "kind": "noop", "result": 1, "set_ctx": {"sum": "{{ (ctx.sum or 0) + 1 }}"}}
-    run = Run(source(FIRST, {"step": "each", "loop": loop("sequential", "{{ range(3000) | list }}", "n"), "tool": tasks}), most_buffered=100)
+    run = Run(
+        source(FIRST, {"step": "each", "loop": loop("sequential", "{{ range(3000) | list }}", "n"), "tool": tasks}),
+        most_buffered=100,
+    )
     closing.append(run)
     read = 0
 
