@@ -38,10 +38,11 @@ def test_a_value_outlives_its_execution(tmp_path: Path) -> None:
 
 def test_a_value_lasts_as_long_as_its_author_says(monkeypatch: pytest.MonkeyPatch) -> None:
     local = LocalWiring()
-    monkeypatch.setattr("noetl_core.tools.kv._now", lambda: 1_800_000_000)
+    now = 1_800_000_000
+    monkeypatch.setattr("noetl_core.tools.kv._now", lambda: now)
     assert Ran(put(ttl="15m"), local=local).result["expires_at"] == 1_800_000_900
     assert Ran({"kind": "kv", "key": "k"}, local=local).result["found"]
-    monkeypatch.setattr("noetl_core.tools.kv._now", lambda: 1_800_000_900)
+    now += 900
     assert Ran({"kind": "kv", "key": "k", "default": 5}, local=local).result == {
         "bucket": "default",
         "key": "k",
