@@ -8,12 +8,20 @@ from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
+from noetl_core.ports import EventStore
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.service.api_service import api_of
 from tests.asking import Answer, Context, check
+
+
+def failing_store(error: Exception) -> Any:
+    """A store of events whose methods raise `error`."""
+    methods = ("append", "read", "last", "load_snapshot", "save_snapshot")
+    return Mock(spec=EventStore, **{f"{name}.side_effect": error for name in methods})
 
 
 @pytest.fixture

@@ -38,8 +38,13 @@ def test_executions_are_found_by_their_labels(client: Client) -> None:
     assert client("GET", "/api/executions/stats", label="env")[1]["counts"]["completed"] == 2
 
 
-def test_pages_of_what_is_asked_for_go_on(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list looks at three executions at a time."""
     monkeypatch.setattr("noetl_core.views.executions.listing.LOOKED_AT", 3)
+
+
+def test_pages_of_what_is_asked_for_go_on(client: Client, few: None) -> None:
     started = [client.start(labels={"n": str(number % 3)}) for number in range(10)]
     assert found(client, label="n:1", limit="1") == [started[n] for n in (7, 4, 1)]
     assert found(client, q="test/he", limit="2") == started[::-1]
@@ -54,8 +59,7 @@ def test_an_id_that_has_expired_is_not_found(client: Client) -> None:
     assert (found(client), found(client, q=gone), found(client, q=kept)) == ([kept], [], [kept])
 
 
-def test_a_search_answers_instead_of_handing_out_cursors(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_core.views.executions.listing.LOOKED_AT", 3)
+def test_a_search_answers_instead_of_handing_out_cursors(client: Client, few: None, monkeypatch: pytest.MonkeyPatch) -> None:
     started = [client.start(labels={"n": str(number)}) for number in range(10)]
 
     def page(**query: Any) -> Any:

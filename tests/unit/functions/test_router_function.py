@@ -9,13 +9,13 @@ import threading
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from noetl_core.adapters.aws.clients import client
 from noetl_core.adapters.aws.functions import concurrent_calls
 from noetl_core.adapters.aws.functions.concurrent_calls import in_time
-from noetl_core.adapters.aws.queue import SqsCommandQueue
 from noetl_core.ports import Deadline
 from noetl_core.runtime import control_wiring
 from tests.contract.aws import bodies
@@ -178,9 +178,7 @@ def test_a_wake_that_fails_comes_again_and_says_why_once_with_its_execution(
         return load(execution_id, *args)
 
     monkeypatch.setattr(control, "load", block)
-    monkeypatch.setattr(router, "LONGEST_S", 2.0)
-    monkeypatch.setattr(concurrent_calls, "GRACE_S", 0.1)
-    answer = router.handler({"Records": wakes}, Context())
+    answer = router.handler({"Records": wakes}, Context(left_ms=router.SPARE_S * 1000 + 2_000))
     over.set()
     assert [f["itemIdentifier"] for f in answer["batchItemFailures"]] == ["m0", "m2"]
     assert load(good).status == "completed"
@@ -210,11 +208,19 @@ def test_the_commands_of_a_batch_leave_in_full_requests(router: ModuleType, monk
     assert all(len(control_wiring.control().load(x).runs) == 1 for x in executions)
 
 
-def test_executions_whose_commands_were_not_sent_are_woken(router: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_executions_whose_commands_were_not_sent_are_woken(router: ModuleType) -> None:
     executions = [ended(TWO) for _ in range(2)]
     batch = records()
-    monkeypatch.setattr(SqsCommandQueue, "send", lambda self, commands, delay_s=0: list(commands))
+    queue = json.loads(os.environ["COMMAND_QUEUES"])["default"]
+
+    def refuse(params: dict[str, Any], **_: Any) -> Any:
+        asked = json.loads(params["body"])
+        failed = [{"Id": entry["Id"], "Code": "InternalError", "SenderFault": False} for entry in asked["Entries"]]
+        return (Mock(status_code=200), {"Failed": failed}) if asked["QueueUrl"] == queue else None
+
+    client("sqs").meta.events.register("before-call.sqs.SendMessageBatch", refuse)
     assert router.handler({"Records": batch}, Context()) == {"batchItemFailures": []}
+    client("sqs").meta.events.unregister("before-call.sqs.SendMessageBatch", refuse)
     assert sorted(due()) == sorted(executions)
 
 
@@ -245,9 +251,8 @@ def test_an_execution_that_blocks_is_left_behind_and_woken(router: ModuleType, m
         return route(execution_id, *args, **named)
 
     monkeypatch.setattr(control, "route", block)
-    monkeypatch.setattr(router, "LONGEST_S", 0.5)
-    monkeypatch.setattr(concurrent_calls, "GRACE_S", 0.1)
-    assert router.handler({"Records": records()}, Context()) == {"batchItemFailures": []}
+    context = Context(left_ms=router.SPARE_S * 1000 + 500)
+    assert router.handler({"Records": records()}, context) == {"batchItemFailures": []}
     over.set()
     assert {control.load(x).status for x in others} == {"completed"}
     assert due() == [stuck]

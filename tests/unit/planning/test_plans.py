@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -46,18 +48,11 @@ def test_completed_executions_are_learnt_from_and_failed_ones_counted(client: Cl
     assert planned(client, path="test/hello", last=0)["runs"] == 0
 
 
-def test_reading_ends_in_time_and_the_forecast_says_so(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reading_ends_in_time_and_the_forecast_says_so(client: Client) -> None:
+    """Three seconds pass whenever the time is read."""
     run(client, HELLO, 3)
     control: Control = client.local.control
-    now = [control.clock.now()]
-    read = past_runs.past_run
-
-    def slowly(*args: Any) -> Any:
-        now[0] += (past_runs.READ_S + 1) * SECOND
-        return read(*args)
-
-    monkeypatch.setattr(type(control.clock), "now", lambda _: now[0])
-    monkeypatch.setattr(past_runs, "past_run", slowly)
+    control.clock = Mock(wraps=control.clock, now=count(control.clock.now(), (past_runs.READ_S + 1) // 2 * SECOND).__next__)
     found = past_runs.plan(control, control.playbook.parse(HELLO), {})
     assert (found["runs"], found["read"]) == (1, 1)
     assert found["assumes"][0] == "past: 1 of 3 executions, those that could be read in 5 s"
