@@ -6,7 +6,7 @@ import json
 import os
 import random
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 from unittest.mock import Mock
@@ -16,6 +16,7 @@ import pytest
 from noetl_core.adapters.aws.clients import client
 from noetl_core.adapters.aws.functions import concurrent_calls
 from noetl_core.adapters.aws.functions.concurrent_calls import in_time
+from noetl_core.engine.records import Commit
 from noetl_core.ports import Deadline
 from noetl_core.runtime import control_wiring
 from tests.contract.aws import bodies
@@ -41,19 +42,27 @@ def test_a_record_that_does_not_read_leaves_the_others_of_its_batch_alone(router
     assert bad in [due.execution_id for due in control.index.due(control.clock.now())]
 
 
-def test_an_execution_whose_routing_fails_is_woken_again_and_the_others_go_on(
-    router: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def before_commits(do: Callable[[str], object]) -> None:
+    """Let the control plane do something, with the execution's id, before each commit that routes."""
+    control = control_wiring.control()
+    store = control.store
+
+    def append(commit: Commit) -> None:
+        do(commit.stream.execution_id)
+        store.append(commit)
+
+    control.store = Mock(wraps=store, append=append)
+
+
+def test_an_execution_whose_routing_fails_is_woken_again_and_the_others_go_on(router: ModuleType) -> None:
     bad, good = ended(), ended()
     control = control_wiring.control()
-    route = control.route
 
-    def fail(execution_id: str, *args: Any, **named: Any) -> Any:
+    def fail(execution_id: str) -> None:
         if execution_id == bad:
-            raise RuntimeError("a decision that raises")
-        return route(execution_id, *args, **named)
+            raise RuntimeError("a bug")
 
-    monkeypatch.setattr(control, "route", fail)
+    before_commits(fail)
     router._stream(records())
     assert control.load(good).status == "completed"
     assert bad in [due.execution_id for due in control.index.due(control.clock.now())]
@@ -161,7 +170,7 @@ def marked() -> Iterator[bytes]:
 
 
 def test_a_wake_that_fails_comes_again_and_says_why_once_with_its_execution(
-    router: ModuleType, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    router: ModuleType, caplog: pytest.LogCaptureFixture
 ) -> None:
     good, slow = ended(), ended()
     wakes = [
@@ -169,19 +178,12 @@ def test_a_wake_that_fails_comes_again_and_says_why_once_with_its_execution(
         for n, x in enumerate((slow, good))
     ]
     wakes.append({"eventSource": "aws:sqs", "messageId": "m2", "body": "no wake", **RECEIVED})
-    control = control_wiring.control()
-    load, over = control.load, threading.Event()
-
-    def block(execution_id: str, *args: Any) -> Any:
-        if execution_id == slow:
-            over.wait(60)
-        return load(execution_id, *args)
-
-    monkeypatch.setattr(control, "load", block)
+    over = threading.Event()
+    before_commits(lambda execution_id: execution_id == slow and over.wait(60))
     answer = router.handler({"Records": wakes}, Context(left_ms=router.SPARE_S * 1000 + 2_000))
     over.set()
     assert [f["itemIdentifier"] for f in answer["batchItemFailures"]] == ["m0", "m2"]
-    assert load(good).status == "completed"
+    assert control_wiring.control().load(good).status == "completed"
     failed = lines(caplog, "a message failed; it comes again")
     assert len(failed) == 2
     assert failed[0]["execution_id"] == slow
@@ -224,33 +226,20 @@ def test_executions_whose_commands_were_not_sent_are_woken(router: ModuleType) -
     assert sorted(due()) == sorted(executions)
 
 
-def test_the_executions_of_a_batch_are_routed_at_the_same_time(router: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_executions_of_a_batch_are_routed_at_the_same_time(router: ModuleType) -> None:
     executions = [ended() for _ in range(4)]
+    together = threading.Barrier(4)
+    before_commits(lambda _: together.wait(30))
     control = control_wiring.control()
-    route, together = control.route, threading.Barrier(4)
-
-    def meet(*args: Any, **named: Any) -> Any:
-        together.wait(30)
-        return route(*args, **named)
-
-    monkeypatch.setattr(control, "route", meet)
     assert router.handler({"Records": records()}, Context()) == {"batchItemFailures": []}
     assert {control.load(x).status for x in executions} == {"completed"}
 
 
-def test_an_execution_that_blocks_is_left_behind_and_woken(router: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_execution_that_blocks_is_left_behind_and_woken(router: ModuleType) -> None:
     """It checks nothing, as a call of a library would: the others end, and it is tried again."""
     stuck, *others = [ended() for _ in range(3)]
-    control = control_wiring.control()
-    route, over = control.route, threading.Event()
-
-    def block(execution_id: str, *args: Any, **named: Any) -> Any:
-        if execution_id == stuck:
-            over.wait(60)
-            return None
-        return route(execution_id, *args, **named)
-
-    monkeypatch.setattr(control, "route", block)
+    control, over = control_wiring.control(), threading.Event()
+    before_commits(lambda execution_id: execution_id == stuck and over.wait(60))
     context = Context(left_ms=router.SPARE_S * 1000 + 500)
     assert router.handler({"Records": records()}, context) == {"batchItemFailures": []}
     over.set()

@@ -106,19 +106,19 @@ def test_a_query_that_gives_a_file_still_reaches_no_other(run: Run) -> None:
 @pytest.mark.parametrize("form", ["json", "jsonl", "csv", "parquet"])
 def test_large_and_small_objects_are_one_table_and_never_in_memory(run: Run, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
     monkeypatch.setattr("noetl_core.tools.duckdb.sources.LARGE", 20_000)
-    remote = Remote()
+    asked: list[int] = []
+
+    class Asked(Remote):
+        def get(self, key: str, start: int | None = None, end: int | None = None) -> bytes:
+            asked.append((end or 10**9) - (start or 0))
+            return super().get(key, start, end)
+
+    remote = Asked()
     refs = []
     for page, size in enumerate((3, 2_000, 2, 3_000)):
         rows = [{"id": page * 10_000 + n, "text": f"ü{n} " * 5} for n in range(size)]
         refs.append(run("store", {"data": rows, "format": form}, task_run_id=f"p{page}", results=remote).result)
-    asked: list[int] = []
-    whole = remote.get
-
-    def get(key: str, start: int | None = None, end: int | None = None) -> bytes:
-        asked.append((end or 10**9) - (start or 0))
-        return whole(key, start, end)
-
-    monkeypatch.setattr(remote, "get", get)
+    asked.clear()
     command = "SELECT count(*) AS n, sum(id)::BIGINT AS s FROM t"
     outcome = run("duckdb", {"sources": {"t": refs}, "command": command}, results=remote)
     total = sum(p * 10_000 + n for p, size in enumerate((3, 2_000, 2, 3_000)) for n in range(size))
