@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from noetl_core.adapters.local import events as adapter
+from noetl_core.engine.records import Commit, StreamId
 from noetl_core.events.event import AnyEvent
 from noetl_core.log.codec import decode_events
 from noetl_core.log.decoded_commits import RecentCommits
+from noetl_core.ports import EventStore
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.service.api_service import Service
 from tests.asking import ask
@@ -34,6 +36,20 @@ def count_decoded(monkeypatch: pytest.MonkeyPatch) -> Counter[bytes]:
     decoded: Counter[bytes] = Counter()
     observe_decoding(monkeypatch, lambda body, _: decoded.update([body]))
     return decoded
+
+
+class CountedReads:
+    """`EventStore` over `store`, with a count of the commits of control streams that were read."""
+
+    def __init__(self, store: EventStore) -> None:
+        self._store, self.commits = store, 0
+        self.append, self.last = store.append, store.last
+        self.save_snapshot, self.load_snapshot = store.save_snapshot, store.load_snapshot
+
+    def read(self, stream: StreamId, after: int = -1, limit: int | None = None) -> Sequence[Commit]:
+        found = self._store.read(stream, after, limit)
+        self.commits += len(found) if stream.run_id is None else 0
+        return found
 
 
 class Decoded:

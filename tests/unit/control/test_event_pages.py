@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,7 +21,7 @@ from noetl_core.views.executions.executions import state_at
 from tests.asking import ask
 from tests.properties import some
 from tests.running import events_of, run_text
-from tests.unit.control.decoded import count_decoded
+from tests.unit.control.decoded import CountedReads, count_decoded
 from tests.unit.control.long_playbooks import loop
 from tests.unit.control.workflows import WORKFLOWS, source
 
@@ -183,15 +182,7 @@ def test_any_place_of_a_long_control_stream_reads_a_few_commits(monkeypatch: pyt
     history = History(cycle(steps))
     local, count = history.local, len(history.ids)
     assert local.control.load(history.id).seq == steps
-    read, taken = local.store.read, Counter[str]()
-
-    def counted(stream: StreamId, after: int = -1, limit: int | None = None) -> Any:
-        found = read(stream, after, limit)
-        taken["commits"] += len(found)
-        taken["requests"] += 1
-        return found
-
-    monkeypatch.setattr(local.store, "read", counted)
+    store = local.control.store = CountedReads(local.store)
     chosen = random.Random(11)
     for number in (chosen.randrange(count) for _ in range(12)):
         event = history.events[number]
@@ -202,14 +193,14 @@ def test_any_place_of_a_long_control_stream_reads_a_few_commits(monkeypatch: pyt
             ({"before": event["event_id"]}, history.ids[max(0, number - 2) : number]),
             ({"at": event["timestamp"]}, None),
         ):
-            local.control.recent = RecentCommits(local.store)  # as a process that has read nothing
-            taken.clear()
+            local.control.recent = RecentCommits(store)  # as a process that has read nothing
+            store.commits = 0
             found = history.shown(**query, limit=2)
             assert shown is None or found == shown
-            assert taken["commits"] < 450, (query, taken)
-        taken.clear()
+            assert store.commits < 450, (query, store.commits)
+        store.commits = 0
         state_at(local.control, history.id, event["event_id"])
-        assert taken["commits"] < 450, taken
+        assert store.commits < 450
     local.close()
 
 
@@ -221,13 +212,11 @@ def test_how_far_a_run_of_a_long_loop_was_is_known_from_the_commits_before(mode:
     of_runs = [e["event_id"] for e in history.events if ".control." not in e["event_id"]]
     partial = 0
     for event_id in random.Random(5).sample(of_runs, 60):
-        monkeypatch.setattr("noetl_core.views.reading.run_progress.LOOKED", 1 << 30)
-        whole = state_at(control, history.id, event_id)
-        monkeypatch.setattr("noetl_core.views.reading.run_progress.LOOKED", 50)
+        whole = state_at(control, history.id, event_id, 1 << 30)
         with monkeypatch.context() as counting:
             decoded = count_decoded(counting)
             control.recent = RecentCommits(history.local.store)
-            shown = state_at(control, history.id, event_id)
+            shown = state_at(control, history.id, event_id, 50)
         assert decoded.total() < 100, "50 of the run, and those that routed since the last snapshot"
         partial += shown["run"].pop("partial", False)
         assert shown == whole

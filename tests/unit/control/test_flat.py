@@ -18,6 +18,7 @@ from noetl_core.engine.records import Commit, Snapshot, StreamId
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.views.history import pages
 from tests.running import events_of, page_of_events
+from tests.unit.control.api_client import hurry
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: t}\n"
 
@@ -133,10 +134,10 @@ def test_more_chunks_write_ctx_than_a_routing_has_rounds() -> None:
         assert state.ctx == {"sum": sum(range(chunks))}
 
 
-def test_a_page_that_looked_long_enough_says_so_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_that_looked_long_enough_says_so_and_goes_on() -> None:
     with _run(_source(*_chain(100))) as (local, state, _):
         whole, _ = events_of(local.control, state.execution_id)
-        monkeypatch.setattr(pages, "BUSY_S", -1)
+        hurry(local.control, pages.BUSY_S + 1)
         found: list[Any] = []
         asked, cursor, more = 0, None, True
         while more:

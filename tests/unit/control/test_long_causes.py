@@ -3,7 +3,7 @@ of all of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -14,14 +14,13 @@ from noetl_core.control import core
 from noetl_core.control.admit import StartRequest
 from noetl_core.control.catalog.registration import register
 from noetl_core.control.lifecycle.redrive import redrive
-from noetl_core.engine.records import Commit, StreamId
 from noetl_core.engine.redrive.plan import From, Redrive
 from noetl_core.observe import evaluation
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.views.explain import diff, why
 from noetl_core.views.reading.log_parts import LIMITS, ReadLimits
 from tests.properties import some
-from tests.unit.control.decoded import Decoded
+from tests.unit.control.decoded import CountedReads, Decoded
 from tests.unit.control.long_playbooks import FAILS, HEAD, LAPS, laps, loop
 from tests.unit.control.workflows import source
 
@@ -69,22 +68,14 @@ def test_an_answer_reads_no_more_than_its_bound(
 
 
 @pytest.mark.parametrize("step", [None, "a"])
-def test_a_short_log_is_read_once_beside_its_state(step: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_short_log_is_read_once_beside_its_state(step: str | None) -> None:
     local = LocalWiring()
     execution_id = started(local, source(laps()).replace(f"< {LAPS}", "< 20"))
     commits = local.control.load(execution_id).seq + 1
-    read, count = local.store.read, 0
-
-    def counted(stream: StreamId, after: int = -1, limit: int | None = None) -> Sequence[Commit]:
-        nonlocal count
-        found = read(stream, after, limit)
-        count += len(found) if stream.run_id is None else 0
-        return found
-
-    monkeypatch.setattr(local.store, "read", counted)
+    store = local.control.store = CountedReads(local.store)
     found = why.why(local.control, execution_id, step)
     assert found["facts"] and "partial" not in found
-    assert count == 2 * commits
+    assert store.commits == 2 * commits
     local.close()
 
 

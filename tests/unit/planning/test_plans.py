@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import count
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 
 from noetl_core.control.core import Control
-from noetl_core.values.instants import SECOND
 from noetl_core.views.explain import past_runs
-from tests.unit.control.api_client import HELLO, Client, client
+from tests.unit.control.api_client import HELLO, Client, client, hurry
 
 __all__ = ["client"]
 FAILS = HELLO.replace('kind: noop, result: "Hello, {{ workload.name }}!"', 'kind: python, code: "raise ValueError(workload)"')
@@ -49,10 +46,9 @@ def test_completed_executions_are_learnt_from_and_failed_ones_counted(client: Cl
 
 
 def test_reading_ends_in_time_and_the_forecast_says_so(client: Client) -> None:
-    """Three seconds pass whenever the time is read."""
     run(client, HELLO, 3)
     control: Control = client.local.control
-    control.clock = Mock(wraps=control.clock, now=count(control.clock.now(), (past_runs.READ_S + 1) // 2 * SECOND).__next__)
+    hurry(control, (past_runs.READ_S + 1) / 2)
     found = past_runs.plan(control, control.playbook.parse(HELLO), {})
     assert (found["runs"], found["read"]) == (1, 1)
     assert found["assumes"][0] == "past: 1 of 3 executions, those that could be read in 5 s"

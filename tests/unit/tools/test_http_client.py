@@ -146,9 +146,8 @@ def test_a_connection_that_fails_leaves_its_place(server: Server, tool: HttpTool
     assert kinds(calls(tool, base(server))) == {"ok": 1}
 
 
-def test_old_connections_are_closed_before_they_are_used(server: Server, tool: HttpTool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_core.tools.http.client.IDLE_S", 0.02)
-    client = limited(tool, 5)
+def test_old_connections_are_closed_before_they_are_used(server: Server, tool: HttpTool) -> None:
+    client = limited(tool, 5, idle_s=0.02)
     server.together(2)
     calls(tool, base(server), base(server))
     time.sleep(0.05)
