@@ -233,10 +233,9 @@ def test_every_peer_is_compared_with_a_side_of_ours_that_keeps_as_much() -> None
 
 
 def test_what_cannot_be_installed_is_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(installs, "INTO", tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(NotRun, match="npm is not installed"):
-        installs.node_modules()
+        installs.node_modules(tmp_path)
     with pytest.raises(NotRun, match="nothing could not be installed: no such lock"):
         installs._carry_out("nothing", [sys.executable, "-c", "import sys; sys.exit('no such lock')"])
 

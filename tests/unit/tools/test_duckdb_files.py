@@ -18,7 +18,7 @@ from noetl_core.adapters.local.results import LazyTempResultStore
 from noetl_core.expr import Secret
 from noetl_core.tools.aws.clients import client
 from noetl_core.tools.duckdb.tool import DuckDBTool, failed
-from noetl_core.tools.network.addresses import AddressPolicy, AddressRefused
+from noetl_core.tools.network.addresses import AddressPolicy
 from noetl_core.tools.registry import ToolRegistry
 from noetl_core.tools.rows.scratch import spilling
 from noetl_core.tools.store import encode
@@ -256,18 +256,13 @@ def test_an_endpoint_is_connected_to_at_the_address_that_was_checked(run: Run, m
 
     reached: list[str] = []
     resolve(monkeypatch, addresses_of)
-    monkeypatch.setattr(AddressPolicy, "check", refuse_this_machine)
+    monkeypatch.setenv("NOETL_HTTP_ALLOW_PRIVATE", "127.0.0.2/32")
     with serving(ThreadingHTTPServer(("127.0.0.1", 0), Objects)) as server:
         inputs = {"sources": {"t": "s3://b/in/*.csv"}, "command": "SELECT 1"}
         endpoint = f"http://lake.test:{server.server_port}"
         outcome = run("duckdb", {**inputs, "auth": {**MINE, "endpoint": endpoint}}, timeout_s=20)
     assert not reached and len(asked) == 2
     assert outcome.error is not None and outcome.error.code == "address_refused"
-
-
-def refuse_this_machine(_policy: AddressPolicy, address: Any, _port: int) -> None:
-    if str(address) == "127.0.0.1":
-        raise AddressRefused(f"{address} is refused")
 
 
 def test_a_bucket_that_the_stack_does_not_name(run: Run, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
