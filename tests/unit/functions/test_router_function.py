@@ -35,7 +35,7 @@ def test_a_record_that_does_not_read_leaves_the_others_of_its_batch_alone(router
     bad, good = ended(), ended()
     batch = sorted(records(), key=lambda r: r["dynamodb"]["NewImage"]["execution_id"]["S"] != bad)
     batch[0]["dynamodb"]["NewImage"]["v"] = {"N": "99"}
-    assert router._stream(batch) == {"batchItemFailures": []}
+    assert router.handler({"Records": batch}, Context()) == {"batchItemFailures": []}
     control = control_wiring.control()
     assert control.load(good).status == "completed"
     assert control.load(bad).status == "running"
@@ -63,7 +63,7 @@ def test_an_execution_whose_routing_fails_is_woken_again_and_the_others_go_on(ro
             raise RuntimeError("a bug")
 
     before_commits(fail)
-    router._stream(records())
+    router.handler({"Records": records()}, Context())
     assert control.load(good).status == "completed"
     assert bad in [due.execution_id for due in control.index.due(control.clock.now())]
     url = os.environ["CONTROL_QUEUE_URL"]

@@ -32,7 +32,7 @@ def spoil(execution_id: str) -> None:
         UpdateExpression="SET body = :b",
         ExpressionAttributeValues={":b": {"B": b"broken"}},
     )
-    control_wiring.control()._states.clear()
+    control_wiring.control.cache_clear()
 
 
 def test_a_broken_execution_with_a_letter_stops_neither_the_sweep_nor_the_letters(
