@@ -6,8 +6,8 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
@@ -223,14 +223,16 @@ def test_a_command_that_failed_often_becomes_a_dead_letter_soon(worker: ModuleTy
     assert paused == [worker.RETRY_AFTER_S, worker.RETRY_AFTER_S, worker.LAST_RETRIES_S]
 
 
-def test_a_takeover_that_finds_no_worker_for_itself_shares_one_in_the_end(worker: ModuleType, handle_by: Replaced) -> None:
+def test_a_takeover_that_finds_no_worker_for_itself_shares_one_in_the_end(worker: Any, handle_by: Replaced) -> None:
     started(1)
     shares: list[str] = []
 
     class Noted(Turns):
-        def turn(self, share: Share, wait_s: float) -> AbstractContextManager[Turn]:
+        @contextmanager
+        def turn(self, share: Share, wait_s: float) -> Iterator[Turn]:
             shares.append(share)
-            return super().turn(share, wait_s)
+            with super().turn(share, wait_s) as turn:
+                yield turn
 
     worker.turns = Noted(1)
     handle_by(lambda command, deadline=None: Handled("dropped"))
@@ -242,7 +244,7 @@ def test_a_takeover_that_finds_no_worker_for_itself_shares_one_in_the_end(worker
     assert shares == ["alone", "alone", "computes"]
 
 
-def test_a_takeover_runs_when_the_others_have_ended(worker: ModuleType, handle_by: Replaced) -> None:
+def test_a_takeover_runs_when_the_others_have_ended(worker: Any, handle_by: Replaced) -> None:
     executions = started(4)
     event = batch()
     suspect = json.loads(event["Records"][0]["body"])
@@ -258,10 +260,12 @@ def test_a_takeover_runs_when_the_others_have_ended(worker: ModuleType, handle_b
     handle_by(note)
 
     class Late(Turns):
-        def turn(self, share: Share, wait_s: float) -> AbstractContextManager[Turn]:
+        @contextmanager
+        def turn(self, share: Share, wait_s: float) -> Iterator[Turn]:
             if share == "alone":
                 threading.Event().wait(0.2)  # as the last of the threads
-            return super().turn(share, wait_s)
+            with super().turn(share, wait_s) as turn:
+                yield turn
 
     worker.turns = Late(1)
     assert worker.handler(event, Context()) == {"batchItemFailures": []}
