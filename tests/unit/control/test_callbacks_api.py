@@ -159,7 +159,7 @@ def test_a_callback_is_answered_by_its_wait(client: Client, asked: tuple[str, st
 
 def test_pages_of_what_waits_go_on_after_the_last_execution(client: Client) -> None:
     page_of = partial(waiting_callbacks, client.local.control, lambda: b"key", limit=1, looked_at=2)
-    started = [client.start(playbook=ASK) for _ in range(3)] + [client.start(playbook=WAITS)]
+    started = [client.start(playbook=playbook) for playbook in (ASK, ASK, ASK, WAITS, WAITS)]
     for execution_id in started:
         run_until_it_waits(client.local, execution_id)
     found: list[str] = []

@@ -127,14 +127,12 @@ def test_large_and_small_objects_are_one_table_and_never_in_memory(run: Run, mon
     assert len(pieces) >= (4 if form in ("csv", "parquet") else 2)  # the large ones, piece by piece
 
 
-def test_references_within_a_large_object_are_loaded(run: Run) -> None:
+def test_references_within_a_large_object_are_loaded(run: Run, store: LazyTempResultStore) -> None:
     inner = run("store", {"data": [7, 8]}, task_run_id="inner").result
-    outer = run(
-        "store",
-        {"data": [{"id": n, "list": [n], "text": "x" * 100_000} for n in range(50)] + [{"id": 50, "list": inner}]},
-        task_run_id="outer",
-    ).result
+    rows = [{"id": n, "list": [n], "text": "x" * 100_000} for n in range(50)] + [{"id": 50, "list": inner}]
+    outer = {**store.put("1/store/outer.json", json.dumps(rows).encode()), "format": "json"}
     outcome = run("duckdb", {"sources": {"t": outer}, "command": "SELECT list FROM t WHERE id = 50"})
+    assert outcome.error is None, outcome.error
     assert outcome.result["rows"] == [{"list": [7, 8]}]
 
 
