@@ -11,9 +11,9 @@ from zlib import crc32
 
 import pytest
 
+from noetl_core.values.outlines import building
 from tests.conformance.cases import Case, all_cases
 from tests.conformance.wirings import limits_compared
-from tests.small_outlines import outline_small_values
 
 CASES = [
     case
@@ -34,5 +34,6 @@ def test_the_case_gives_the_same_with_an_inline_limit_of_64_bytes_read_whole_and
 def _in_parts() -> Iterator[None]:
     """All that is stored has an outline, of the smallest blocks."""
     with pytest.MonkeyPatch.context() as patched:
-        outline_small_values(patched, 0, 16)
+        patched.setattr(building, "OUTLINED", 0)
+        patched.setattr(building, "BLOCK", 16)
         yield
