@@ -76,13 +76,13 @@ def runtime() -> str:
     return str(template["Parameters"]["LambdaRuntime"]["Default"]).removeprefix("python")
 
 
-def interpreter() -> str:
-    """Return an interpreter of that version on this machine, as the build of the layer finds it: one that runs, on the PATH, of
+def interpreter(version: str) -> str:
+    """Return an interpreter of a version on this machine, as the build of the layer finds it: one that runs, on the PATH, of
     pyenv or of uv. Raises `NotMeasured` if there is none.
     """
     beside = Path(sys.executable).with_name("uv")
     uv = str(beside) if beside.exists() else "uv"
-    found = subprocess.run([str(FIND_PYTHON), runtime(), uv], capture_output=True, text=True)
+    found = subprocess.run([str(FIND_PYTHON), version, uv], capture_output=True, text=True)
     if found.returncode:
         raise NotMeasured(found.stderr.strip())
     return found.stdout.strip()
@@ -221,7 +221,7 @@ def size_mb(layer: Path) -> float:
 
 def figures(times: int) -> list[Figure]:
     """Return the figures of all functions. Raises `NotMeasured` without an interpreter of their version."""
-    python = interpreter()
+    python = interpreter(runtime())
     with built() as layer:
         return _figures(starts(layer, ROOT / "functions", python, times), size_mb(layer))
 
@@ -256,7 +256,7 @@ if __name__ == "__main__":
         if options.layer is None:
             found = figures(options.times)
         else:
-            python = options.python or interpreter()
+            python = options.python or interpreter(runtime())
             found = _figures(starts(options.layer, options.functions, python, options.times), size_mb(options.layer))
     except NotMeasured as reason:
         sys.exit(f"cold starts are not measured: {reason}")

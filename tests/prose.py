@@ -151,9 +151,9 @@ def _report(path: Path, root: Path, findings: Sequence[Finding]) -> Iterator[str
         yield f"{path.relative_to(root)}:{found.line}: {found.rule}: {found.message}"
 
 
-def main() -> int:
+def main(root: Path = ROOT) -> int:
     """Print the findings. Return the exit code."""
-    findings = list(check(ROOT))
+    findings = list(check(root))
     sys.stdout.writelines(f"{line}\n" for line in findings)
     return 1 if findings else 0
 

@@ -10,11 +10,15 @@ from noetl_core.control.core import Control
 from noetl_core.engine.state import State
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.views.history import pages
+from noetl_core.worker.claiming.journal import MAX_BUFFERED
 
 
-def run_text(source: str, payload: Mapping[str, Any] | None = None, **wiring: Any) -> tuple[LocalWiring, State]:
+def run_text(
+    source: str, payload: Mapping[str, Any] | None = None, most_buffered: int = MAX_BUFFERED, **wiring: Any
+) -> tuple[LocalWiring, State]:
     """Run the text of a playbook to its end; return the wiring, from which results can be read, and the final state."""
     local = LocalWiring(**wiring)
+    local.worker.most_buffered = most_buffered
     started = local.start(StartRequest(playbook=source, payload=payload or {}))
     local.run(started.execution_id)
     return local, local.control.load(started.execution_id)

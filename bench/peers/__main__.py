@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +20,7 @@ from bench.figures import write_between
 from bench.peers import session, table
 from bench.peers.cases import CASES, HELLO
 from bench.peers.place import Place, serve_http
-from bench.peers.sides import ROOT, SIDES
+from bench.peers.sides import ROOT, SIDES, Side
 
 DOCS = ROOT / "docs" / "performance.md"
 JSON = ROOT / "build" / "peers.json"
@@ -31,7 +32,7 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(arguments: list[str] | None = None, known: Sequence[Side] = SIDES) -> int:
     parser = argparse.ArgumentParser(
         prog="bench.peers", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -47,7 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
         return any(part.lower() in name.lower() for part in parts)
 
     began, load, first = datetime.now(UTC), os.getloadavg()[0], time.monotonic()
-    sides = [side for side in SIDES if not options.only or named(side.name, options.only)]
+    sides = [side for side in known if not options.only or named(side.name, options.only)]
     cases = [case for case in CASES if not options.case or case.name in options.case]
     outcome = session.Outcome()
     with Place() as place, ExitStack() as exits:

@@ -33,8 +33,10 @@ def environment(more: Mapping[str, str]) -> dict[str, str]:
 class Driver:
     """Close it when done: its process, and every process that it started, have then ended."""
 
-    def __init__(self, command: Sequence[str], env: Mapping[str, str], log: Path, start_s: float = START_S) -> None:
-        self._log = log
+    def __init__(
+        self, command: Sequence[str], env: Mapping[str, str], log: Path, start_s: float = START_S, end_s: float = END_S
+    ) -> None:
+        self._log, self._end_s = log, end_s
         with log.open("a") as errors:
             self._process = subprocess.Popen(
                 command,
@@ -74,11 +76,11 @@ class Driver:
             self._process.stdin.close()
         self._process.stdout.close()
         try:
-            self._process.wait(END_S)
+            self._process.wait(self._end_s)
         except subprocess.TimeoutExpired:
             self._signal(signal.SIGTERM)
             with suppress(subprocess.TimeoutExpired):
-                self._process.wait(END_S)
+                self._process.wait(self._end_s)
         self._signal(signal.SIGKILL)
         self._process.wait()
 

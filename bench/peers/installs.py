@@ -31,9 +31,9 @@ def python_of(name: str) -> Path:
     return python
 
 
-def node_modules() -> Path:
+def node_modules(into: Path = INTO) -> Path:
     """Install the packages of package-lock.json, and the service beside them. Returns the folder."""
-    folder, lock = INTO / "node", HERE / "package-lock.json"
+    folder, lock = into / "node", HERE / "package-lock.json"
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copy(HERE / "drivers" / "restate_service.mjs", folder / "service.mjs")
     if not _is_current(folder, lock):

@@ -27,14 +27,14 @@ def free_port() -> int:
 class Place:
     """Leaves nothing behind on exit: processes have ended, and the folder is removed."""
 
-    def __init__(self) -> None:
-        self._exits = ExitStack()
+    def __init__(self, into: Path = INTO) -> None:
+        self._into, self._exits = into, ExitStack()
         self._stack: Stack | None = None
         self._postgres: str | None = None
 
     def __enter__(self) -> Place:
-        INTO.mkdir(parents=True, exist_ok=True)
-        self.root = Path(tempfile.mkdtemp(prefix="session-", dir=INTO))
+        self._into.mkdir(parents=True, exist_ok=True)
+        self.root = Path(tempfile.mkdtemp(prefix="session-", dir=self._into))
         self._exits.callback(shutil.rmtree, self.root, ignore_errors=True)
         return self
 

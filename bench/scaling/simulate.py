@@ -93,7 +93,7 @@ def cases(share: float, items: int) -> list[Case]:
     ]
 
 
-def run(case: Case) -> str:
+def run(case: Case, charts: Path = CHARTS) -> str:
     """Run a case, write its charts, and return its row of the table."""
     world = case.make()
     cpu = time.process_time()
@@ -102,7 +102,7 @@ def run(case: Case) -> str:
     called = world.checked["tasks called"] == case.tasks
     if world.asked or world.checked["completed"] != case.asked or not called or world.stream.disorder:
         raise SystemExit(f"{case.name}: {len(world.asked)} of {case.asked} did not end: {world.checked}, {world.stream.disorder}")
-    _draw(case, world)
+    _draw(case, world, charts)
     ended = max(world.seen.ended)
     row = (
         f"{case.name}: {case.title}",
@@ -123,16 +123,16 @@ def run(case: Case) -> str:
     return "| " + " | ".join(row) + " |"
 
 
-def _draw(case: Case, world: LimitedWorld) -> None:
-    CHARTS.mkdir(exist_ok=True)
+def _draw(case: Case, world: LimitedWorld, charts: Path) -> None:
+    charts.mkdir(exist_ok=True)
     seen = world.seen
     began = world.began // 1_000_000
     lags = {second - began: lag for second, lag in world.stream.lags.items()}
     rates = {"admitted": seen.admitted, "ended": seen.ended}
-    (CHARTS / f"{case.name}-rates.svg").write_text(chart(case.title, "executions/s", rates))
+    (charts / f"{case.name}-rates.svg").write_text(chart(case.title, "executions/s", rates))
     backlog = {"commands in the queue or running": seen.waiting, "boundaries not routed": seen.unrouted}
-    (CHARTS / f"{case.name}-backlog.svg").write_text(chart(case.title, "waiting", backlog))
-    (CHARTS / f"{case.name}-lag.svg").write_text(chart(case.title, "s from commit to routed", {"longest": lags}))
+    (charts / f"{case.name}-backlog.svg").write_text(chart(case.title, "waiting", backlog))
+    (charts / f"{case.name}-lag.svg").write_text(chart(case.title, "s from commit to routed", {"longest": lags}))
 
 
 def main(share: float, items: int, only: list[str]) -> None:

@@ -33,14 +33,15 @@ DRAIN_S = 0.25
 """The most seconds for which an invocation reads its log, as upstream."""
 
 
-def hurry(svc: Any, runtime: Any) -> None:
-    """Patch `svc` (`ministack.services.lambda_svc`) and `runtime` (`ministack.core.lambda_runtime`)."""
+def hurry(svc: Any, runtime: Any, look_s: float = LOOK_S) -> None:
+    """Patch `svc` (`ministack.services.lambda_svc`) and `runtime` (`ministack.core.lambda_runtime`). Without news, streams are
+    looked at every `look_s` seconds."""
     svc._ESM_IDLE_WAKE_GAP_SECONDS = IDLE_GAP_S
-    _poll_streams_apart(svc)
+    _poll_streams_apart(svc, look_s)
     runtime.Worker._read_stderr, runtime.Worker._drain_stderr_bounded = _follow_log, _drain_log
 
 
-def _poll_streams_apart(svc: Any) -> None:
+def _poll_streams_apart(svc: Any, look_s: float) -> None:
     poll, wake, woken = svc._poll_dynamodb_streams, svc._esm_wake.set, threading.Event()
 
     def wake_both() -> None:
@@ -56,7 +57,7 @@ def _poll_streams_apart(svc: Any) -> None:
                 logger.error("ESM DynamoDB streams poller error: %s", error)
                 found = False
             if not found:
-                woken.wait(LOOK_S)
+                woken.wait(look_s)
 
     svc._esm_wake.set = wake_both
     svc._poll_dynamodb_streams = bool  # the original loop finds no records, and polls only queues

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 
 import pytest
 from playwright.sync_api import expect
 
-from noetl_core.views.explain import visits
-from noetl_core.views.reading import log_parts
+from noetl_core.views.explain.diff import diff
+from noetl_core.views.reading.log_parts import ReadLimits
 from tests.console.barriers import barriers
 from tests.console.browser import Watched
 from tests.console.stored import SHOP, Stored
@@ -56,8 +57,8 @@ def test_iterations_are_compared_by_their_index(hands: Watched, acted_on: Stored
 def test_of_long_ones_it_is_said_what_all_visits_came_to(
     hands: Watched, acted_on: Stored, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_parts, "WHOLE", 0)
-    monkeypatch.setattr(visits, "ENDS", 2)
+    few = partial(diff, limits=ReadLimits(whole=0, ends=2))
+    monkeypatch.setattr("noetl_core.views.explain.diff.diff", few)
     one, other = acted_on.start(SHOP), acted_on.start(SHOP)
     hands.open(f"compare?a={one}&b={other}", ".alike")
     expect(hands.page.get_by_role("region", name="Differences")).to_contain_text("That is of what was compared.")

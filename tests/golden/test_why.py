@@ -8,10 +8,9 @@ import pytest
 
 from noetl_core.engine.records import StreamId
 from noetl_core.engine.snapshots import snapshot
-from noetl_core.views.explain import visits
 from noetl_core.views.explain.diff import diff
 from noetl_core.views.explain.why import why
-from noetl_core.views.reading import log_parts
+from noetl_core.views.reading.log_parts import ReadLimits
 from tests.golden import logs
 from tests.golden.logs import FOLDER, Golden
 from tests.golden.scenarios import SCENARIOS
@@ -74,7 +73,7 @@ def test_at_a_moment_of_the_past_every_step_is_explained_by_what_was_decided_by_
 
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", NAMES)
-def test_parts_of_a_history_tell_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_of_a_history_tell_the_same(name: str) -> None:
     """As of a long one, of which some commits are read, and snapshots of which lie between them."""
     world = golden(name).world()
     control = world.controls[0]
@@ -87,11 +86,8 @@ def test_parts_of_a_history_tell_the_same(name: str, monkeypatch: pytest.MonkeyP
         moments = [None, *(f"{execution_id}.control.{seq}.0" for seq in range(0, state.seq, max(1, state.seq // 4)))]
         asked += [(execution_id, step, at) for step in (None, *steps) for at in moments]
     whole = [why(control, *each) for each in asked]
-    monkeypatch.setattr(log_parts, "WHOLE", 0)
-    monkeypatch.setattr(log_parts, "TAIL", 2)
-    monkeypatch.setattr(log_parts, "BLOCK", 2)
     for each, expected in zip(asked, whole, strict=True):
-        found = why(control, *each)
+        found = why(control, *each, limits=ReadLimits(whole=0, tail=2, block=2))
         told = found.pop("partial", None)
         assert told is None or (told["unevaluated"] == 0 and told["read"] <= told["commits"])
         assert found == expected, each
@@ -99,13 +95,11 @@ def test_parts_of_a_history_tell_the_same(name: str, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", NAMES)
-def test_a_history_of_which_parts_are_compared_does_not_differ_from_itself(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_history_of_which_parts_are_compared_does_not_differ_from_itself(name: str) -> None:
     control = golden(name).world().controls[0]
     whole = {each: len(diff(control, each, each)["durations"]) for each in golden(name).executions()}
-    monkeypatch.setattr(log_parts, "WHOLE", 0)
-    monkeypatch.setattr(visits, "ENDS", 2)
     for execution_id, all_visits in whole.items():
-        found = diff(control, execution_id, execution_id)
+        found = diff(control, execution_id, execution_id, ReadLimits(whole=0, ends=2))
         assert found["differences"] == []
         if told := found.get("partial"):
             assert told["visits"] == all_visits

@@ -281,6 +281,7 @@ class SimQueue:
     letters: list[Message] = field(default_factory=list)
     """Dead letters."""
     sent: list[Command] = field(default_factory=list)
+    loses_wakes: bool = False
 
     def send(self, commands: Sequence[Command], delay_s: int = 0) -> Sequence[Command]:
         return self.faults.around(lambda: self._send(commands, delay_s))
@@ -296,7 +297,8 @@ class SimQueue:
 
     def wake(self, *executions: str, delay_s: int = 0) -> None:
         at = self.clock.time + delay_s * SECOND
-        self.faults.around(lambda: self.messages.extend(Message(x, at) for x in executions))
+        kept = () if self.loses_wakes else executions
+        self.faults.around(lambda: self.messages.extend(Message(x, at) for x in kept))
 
     def backlog(self) -> Backlog:
         return Backlog({"default": Waiting(self.depth("default"))}, Waiting(), {})

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
-from noetl_core.control.children import SubPlaybooks
 from noetl_core.control.lifecycle import operate
 from noetl_core.control.sweeping.sweep import sweep
 from noetl_core.dsl.parse import parse_playbook
 from noetl_core.engine import ids
-from noetl_core.engine.dispatch.effects import StartChild
 from noetl_core.engine.state import State
 from noetl_core.log.stored_values import Values
 from noetl_core.views.explain.replay import replay
@@ -226,15 +225,15 @@ def test_a_cancel_reaches_children_and_grandchildren(seed: int) -> None:
     nobody_is_left(world)
 
 
-def test_a_cancel_between_asking_for_a_child_and_creating_it_leaves_no_orphan(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cancel_between_asking_for_a_child_and_creating_it_leaves_no_orphan() -> None:
     world = world_with(WAITS)
     execution_id = world.start(parent("args: {}")).execution_id
     world.handle(only_command(world))
-    late: list[StartChild] = []
-    monkeypatch.setattr(SubPlaybooks, "start", lambda self, control, wanted: late.append(wanted))
+    dying = Mock(wraps=world.controls[0].children, start=Mock())
+    world.controls[0].children = dying
     world.deliver_record(world.records[0])  # the router dies between its commit and the child
-    monkeypatch.undo()
-    (wanted,) = late
+    world.controls[0] = world.new_control()
+    ((_, wanted),) = [call.args for call in dying.start.call_args_list]
     operate.cancel(world.controls[0], execution_id)
     world.controls[0].children.start(world.controls[0], wanted)  # and another comes to life again
     world.drain(500)
@@ -244,14 +243,13 @@ def test_a_cancel_between_asking_for_a_child_and_creating_it_leaves_no_orphan(mo
     assert replay(world.controls[0], wanted.child).differences == ()
 
 
-def test_a_parent_that_dies_before_its_child_exists_has_it_created_by_the_sweeper(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_parent_that_dies_before_its_child_exists_has_it_created_by_the_sweeper() -> None:
     world = world_with()
     execution_id = world.start(parent("args: {n: 2}, result: rows.0.0")).execution_id
     world.handle(only_command(world))
-    monkeypatch.setattr(SubPlaybooks, "start", lambda *_: (_ for _ in ()).throw(Crash))
+    world.controls[0].children = Mock(wraps=world.controls[0].children, start=Mock(side_effect=Crash))
     with pytest.raises(Crash):
         world.route(execution_id, [world.records.pop().commit])
-    monkeypatch.undo()
     assert len(executions(world)) == 1
     world.controls[0] = world.new_control()
     world.clock.time += 120 * SECOND

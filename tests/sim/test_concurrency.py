@@ -254,9 +254,9 @@ def test_with_the_stream_off_the_sweeper_alone_passes_places_on() -> None:
     all_end(world, start(world, SHARED.replace("max: 5", "max: 1"), 4))
 
 
-def test_without_a_single_wake_the_sweeper_alone_passes_places_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_single_wake_the_sweeper_alone_passes_places_on() -> None:
     world = World()
-    monkeypatch.setattr(world.queue, "wake", lambda *executions, delay_s=0: None)
+    world.queue.loses_wakes = True
     began = world.clock.time
     all_end(world, start(world, SHARED.replace("max: 5", "max: 1"), 4))
     assert (world.clock.time - began) / SECOND < 4 * 130, "a sweep each"

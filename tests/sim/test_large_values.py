@@ -10,13 +10,13 @@ import pytest
 
 from noetl_core.engine import large_values
 from noetl_core.engine.outcome import Outcome
-from noetl_core.values.outlines import building
 from noetl_core.views.explain.replay import replay
 from noetl_core.worker import run_tree, service
 from noetl_core.worker.loops import results
 from tests.properties import some
 from tests.sim.ports import Faults
 from tests.sim.world import World
+from tests.small_outlines import outline_small_values
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: sim/large}\nworkflow:\n"
 MANY = 20_000
@@ -75,13 +75,17 @@ class Reads:
         return body
 
 
+def read_little(patch: pytest.MonkeyPatch) -> None:
+    """Decisions and templates read at most 24,000 bytes."""
+    patch.setattr(large_values, "MAX_DECISION_BYTES", 24_000)
+    patch.setattr(service, "TEMPLATE_BYTES", 24_000)
+
+
 @pytest.fixture(params=["within the limits", "over the limits"])
 def limits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr(building, "OUTLINED", 16_000)
-    monkeypatch.setattr(building, "BLOCK", 4_000)
+    outline_small_values(monkeypatch, 16_000, 4_000)
     if request.param == "over the limits":
-        monkeypatch.setattr(large_values, "MAX_DECISION_BYTES", 24_000)
-        monkeypatch.setattr(service, "TEMPLATE_BYTES", 24_000)
+        read_little(monkeypatch)
     return str(request.param)
 
 
@@ -113,8 +117,7 @@ def test_guards_arguments_inputs_and_policies_read_parts(limits: str) -> None:
 
 
 def test_without_outlines_the_same_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(large_values, "MAX_DECISION_BYTES", 24_000)
-    monkeypatch.setattr(service, "TEMPLATE_BYTES", 24_000)
+    read_little(monkeypatch)
     world, state, _ = ran(READ)
     assert not [key for key in world.results.objects if "/outlines/" in key], "it is too small for one"
     assert state.failure is not None
@@ -282,8 +285,7 @@ HOW = {
 def test_results_of_a_loop_are_read_by_page(how: str, limits: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_tree, "RESULTS_PAGE", 50)
     monkeypatch.setattr(results, "BIG_PAGE", 2_000)
-    monkeypatch.setattr(building, "OUTLINED", 4_000)
-    monkeypatch.setattr(building, "BLOCK", 1_000)
+    outline_small_values(monkeypatch, 4_000, 1_000)
     more, policy = HOW[how]
     within = limits == "within the limits"
     text = limited(LOOP.replace("MORE", more).replace("ALL", "each | sum(attribute='id')" if within else "1"))

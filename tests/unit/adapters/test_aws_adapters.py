@@ -323,12 +323,13 @@ class TestCatalog:
         assert list(catalog.list()) == [replace(again, source="")]
 
 
-def test_a_path_longer_than_dynamodb_takes_is_a_path_that_there_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_path_longer_than_dynamodb_takes_is_a_path_that_there_is_not(table: str) -> None:
     """Asked for it, DynamoDB refuses the request: each time, for the caller and for the router whose playbook names such a child."""
-    monkeypatch.setattr("noetl_core.adapters.aws.table.client", lambda _: pytest.fail("it was asked"))
-    for path in ("a" * 3_000, "\u00e9" * 600, "\ud800" * 1_000):
-        with pytest.raises(NotFound, match="no path is that long"):
-            DynamoPlaybookCatalog("t").get(path)
+    with requests("dynamodb") as seen:
+        for path in ("a" * 3_000, "\u00e9" * 600, "\ud800" * 1_000):
+            with pytest.raises(NotFound, match="no path is that long"):
+                DynamoPlaybookCatalog(table).get(path)
+    assert seen == []
 
 
 class TestTakers:

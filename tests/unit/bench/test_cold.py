@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 from bench import cold, run
 from bench.figures import Figure
-def missing(): raise cold.NotMeasured("Python 3.99 is not there")
+def missing(version): raise cold.NotMeasured("Python 3.99 is not there")
 cold.interpreter = missing
 run.PARTS = {"local": ("Local runner", lambda times: [Figure("chain", "ms", (1.0,), 2.0)]), "cold": run.PARTS["cold"]}
 run.DOCS = Path(sys.argv[1])
@@ -40,7 +40,7 @@ def test_an_interpreter_that_does_not_run_hides_none_that_does(tmp_path: Path, m
     there = executable(tmp_path / "bin" / f"python{cold.runtime()}", f"echo {cold.runtime()}")
     path = os.pathsep.join([str(tmp_path / "shims"), str(tmp_path / "bin"), os.environ["PATH"]])
     monkeypatch.setenv("PATH", path)
-    assert cold.interpreter() == there
+    assert cold.interpreter(cold.runtime()) == there
 
 
 def test_an_interpreter_that_only_uv_knows_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,15 +49,13 @@ def test_an_interpreter_that_only_uv_knows_is_found(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("PYENV_ROOT", str(tmp_path))
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
-    monkeypatch.setattr(cold, "runtime", lambda: "3.98")
     executable(Path(there), "echo 3.98")
-    assert cold.interpreter() == there
+    assert cold.interpreter("3.98") == there
 
 
-def test_a_machine_without_one_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cold, "runtime", lambda: "3.99")
+def test_a_machine_without_one_says_what_to_install(tmp_path: Path) -> None:
     with pytest.raises(NotMeasured, match=r"uv python install 3\.99"):
-        cold.interpreter()
+        cold.interpreter("3.99")
 
 
 def test_cold_starts_are_never_left_out_silently(tmp_path: Path) -> None:

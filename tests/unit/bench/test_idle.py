@@ -6,12 +6,11 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 from bench import idle
-from botocore.client import BaseClient
 
+from tests.aws_calls import observe_calls
 from tests.unit.infra import test_sample_events as sample
 
 cloud = sample.cloud
@@ -27,13 +26,7 @@ def test_a_sweep_that_finds_nothing_asks_and_sends_what_it_is_priced_for(
     cloud: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked: Counter[str] = Counter()
-    call: Any = vars(BaseClient)["_make_api_call"]
-
-    def counted(client: Any, operation: str, arguments: Any) -> Any:
-        asked[operation] += 1
-        return call(client, operation, arguments)
-
-    monkeypatch.setattr(BaseClient, "_make_api_call", counted)
+    observe_calls(monkeypatch, lambda _service, operation, _arguments: asked.update([operation]))
     sample.call("sweeper", "schedule")
     assert asked == {"Query": idle.SWEEP["reads"], "ReceiveMessage": idle.SWEEP["receives"]}
     (sent,) = [json.loads(line) for line in capsys.readouterr().out.splitlines() if '"_aws"' in line]

@@ -233,19 +233,15 @@ def test_every_peer_is_compared_with_a_side_of_ours_that_keeps_as_much() -> None
 
 
 def test_what_cannot_be_installed_is_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(installs, "INTO", tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(NotRun, match="npm is not installed"):
-        installs.node_modules()
+        installs.node_modules(tmp_path)
     with pytest.raises(NotRun, match="nothing could not be installed: no such lock"):
         installs._carry_out("nothing", [sys.executable, "-c", "import sys; sys.exit('no such lock')"])
 
 
-def test_a_command_reports_what_it_cannot_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(command, "SIDES", (side("absent"),))
-    assert command.main(["--json", str(tmp_path / "peers.json"), "--case", "chain"]) == 0
+def test_a_command_reports_what_it_cannot_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["--json", str(tmp_path / "peers.json"), "--case", "chain"], (side("absent"),)) == 0
     said = capsys.readouterr().out
     assert "| absent | not run: npm is not installed |" in said
     assert len(said.split("| absent |")) == 2, "its row of the engines alone"
@@ -279,8 +275,8 @@ def test_a_driver_is_asked_answers_and_ends(driver: Driver) -> None:
     driver.close()
 
 
-def test_a_driver_that_is_late_or_dies_is_not_waited_for(driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bench.peers.driver.END_S", 0.1)
+def test_a_driver_that_is_late_or_dies_is_not_waited_for(tmp_path: Path) -> None:
+    driver = Driver([sys.executable, "-c", DRIVER], {}, tmp_path / "log", end_s=0.1)
     with pytest.raises(TooLong, match=r"not within 0 s"):
         driver.seconds({"case": "late"}, 0.1)
     driver.close()
@@ -315,8 +311,7 @@ def test_what_a_driver_started_ends_with_it(tmp_path: Path) -> None:
 
 def test_a_late_driver_is_replaced_for_the_next_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bench.peers.driver.END_S", 0.1)
-    monkeypatch.setattr("bench.peers.place.INTO", tmp_path)
-    with Place() as place:
+    with Place(tmp_path) as place:
         running = session.Running(place)
         running.prepare(side("slow", prepare=lambda place: Command((sys.executable, "-c", DRIVER))))
         with pytest.raises(TooLong):

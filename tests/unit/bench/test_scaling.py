@@ -175,9 +175,8 @@ def test_the_page_has_the_tables_of_the_model() -> None:
         assert text.partition(first)[2].partition(last)[0] == table, f"{name}: make scaling"
 
 
-def test_a_simulated_load_ends_whole_and_draws_its_charts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(simulate, "CHARTS", tmp_path)
-    row = simulate.run(simulate.Case("loop", "a small loop", 1, 1_501, lambda: simulate.looped(1_500)))
+def test_a_simulated_load_ends_whole_and_draws_its_charts(tmp_path: Path) -> None:
+    row = simulate.run(simulate.Case("loop", "a small loop", 1, 1_501, lambda: simulate.looped(1_500)), tmp_path)
     assert row.startswith("| loop: a small loop | 1 | 1 | 1,501 |")
     charts = sorted(path.name for path in tmp_path.iterdir())
     assert charts == ["loop-backlog.svg", "loop-lag.svg", "loop-rates.svg"]
@@ -185,10 +184,9 @@ def test_a_simulated_load_ends_whole_and_draws_its_charts(tmp_path: Path, monkey
         assert ElementTree.fromstring(path.read_text()).tag.endswith("svg")
 
 
-def test_a_load_of_which_something_is_lost_is_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(simulate, "CHARTS", tmp_path)
+def test_a_load_of_which_something_is_lost_is_no_result(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="of 2 did not end"):
-        simulate.run(simulate.Case("loop", "a small loop", 2, 22, lambda: simulate.looped(10)))
+        simulate.run(simulate.Case("loop", "a small loop", 2, 22, lambda: simulate.looped(10)), tmp_path)
 
 
 def test_a_chart_has_a_line_for_each_series() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from noetl_cli.backends.stack import StackBackend
-from noetl_cli.display.follow import Watch, polled
+from noetl_cli.display.follow import SHOW_AFTER_S, Watch, polled
 from noetl_cli.errors import TIMEOUT, UNREACHABLE, USAGE, Exit, Stopped
 from noetl_core.api.client import ATTEMPTS
 from tests.servers import Handler, serving
@@ -92,8 +92,7 @@ def test_polling_reads_each_event_once() -> None:
     assert asked == [None, "a", "a"]
 
 
-def test_nothing_is_read_for_a_program_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stderr.isatty", lambda: False, raising=False)
+def test_nothing_is_read_for_a_program_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     watch = Watch(Stack(AssertionError("asked")), "1", quiet=True)
     watch.tick()
     watch.close()
@@ -101,13 +100,13 @@ def test_nothing_is_read_for_a_program_without_a_terminal(monkeypatch: pytest.Mo
 
 
 def test_a_wait_for_a_limit_shows_the_command_that_lists_its_holders(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr("sys.stderr.isatty", lambda: False, raising=False)
-    monkeypatch.setattr("noetl_cli.display.follow.SHOW_AFTER_S", 0.0)
     wanted = {"holder": "1", "key": "orders of a shop", "max": 1, "on_limit": "wait"}
     asked = {"name": "LimitRequested", "timestamp": "2026-11-22T02:00:00.000000Z", "data": wanted}
-    Watch(Stack(), "1", news=lambda: [asked]).tick()
+    watch = Watch(Stack(), "1", news=lambda: [asked])
+    time.sleep(SHOW_AFTER_S)
+    watch.tick()
     assert "waits for limit orders of a shop (`noetl limits 'orders of a shop' --on stack` shows" in capsys.readouterr().err
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from typing import Any
 
 import pytest
@@ -26,13 +28,14 @@ def test_a_list_is_one_json_value_however_long(count: int, capsys: pytest.Captur
 
 
 @pytest.mark.parametrize("form", [output.as_list, output.as_lines])
-def test_no_more_is_held_than_is_encoded_together(form: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_more_is_held_than_is_encoded_together(form: Any) -> None:
     made = written = most = 0
 
-    class Standard:
-        def write(self, text: str) -> None:
+    class Standard(io.StringIO):
+        def write(self, text: str) -> int:
             nonlocal written
             written += text.count('"n"')
+            return len(text)
 
     def values() -> Iterator[dict[str, int]]:
         nonlocal made, most
@@ -40,8 +43,8 @@ def test_no_more_is_held_than_is_encoded_together(form: Any, monkeypatch: pytest
             most = max(most, made - written)
             yield {"n": made}
 
-    monkeypatch.setattr("sys.stdout", Standard())
-    form(values())
+    with redirect_stdout(Standard()):
+        form(values())
     assert written == made == MANY
     assert most <= output.BATCH
 

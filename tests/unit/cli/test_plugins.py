@@ -6,6 +6,7 @@ import pytest
 
 from noetl_cli.inputs.plugins import absent
 from noetl_core.dsl.parse import parse_playbook
+from tests.plugins import install_only
 from tests.unit.dsl.broken import flow
 
 USED = flow(
@@ -18,7 +19,7 @@ USED = flow(
 def test_kinds_that_are_not_installed_are_told_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     playbook = parse_playbook(USED)
     assert list(absent(playbook, "flow.yaml")) == []
-    monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: ())
+    install_only(monkeypatch)
     found = list(absent(playbook, "flow.yaml"))
     assert [(d.severity, d.line, d.message) for d in found] == [
         ("note", 6, 'kind snowflake of task "a_task" is in noetl-snowflake, which is not installed here'),

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
 from noetl_cli.backends.backend import Backend
 from noetl_cli.display.step import show_step
-from noetl_core.adapters.local import events as adapter
-from noetl_core.log.codec import decode_events
 from noetl_core.service.api_service import Service
 from tests.running import run_text
+from tests.unit.control.decoded import count_decoded
 
 LOOP = """
 apiVersion: noetl.io/v2
@@ -31,16 +30,9 @@ workflow:
 def test_failed_iterations_of_a_long_loop_are_found_without_its_whole_log(
     mode: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("noetl_core.worker.claiming.journal.MAX_BUFFERED", 100)
-    local, state = run_text(LOOP.replace("MODE", mode))
+    local, state = run_text(LOOP.replace("MODE", mode), most_buffered=100)
     stored = local.database.rows("SELECT count(*) FROM commits WHERE execution_id=?", (state.execution_id,))[0][0]
-    decoded: set[bytes] = set()
-
-    def counted(body: bytes, v: int) -> Any:
-        decoded.add(body)
-        return decode_events(body, v)
-
-    monkeypatch.setattr(adapter, "decode_events", counted)
+    decoded = count_decoded(monkeypatch)
     service = Service(lambda: local.control, lambda: b"key")
     where = cast("Backend", SimpleNamespace(name="local", api=service.operations))
     show_step(where, state.execution_id, "items", failed=True, how="text")

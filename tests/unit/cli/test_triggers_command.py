@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,14 @@ from typing import Any
 import pytest
 
 from noetl_cli.errors import FAILED, USAGE, Exit
+from noetl_core.adapters.clock import SteadyClock
 from noetl_core.control.admit import StartRequest
 from noetl_core.control.catalog.registration import register, set_due
 from noetl_core.control.sweeping import reconcile
 from noetl_core.engine.schedules.occurrences import name_of
 from noetl_core.engine.schedules.schedules import ScheduleState
 from noetl_core.runtime.local import LocalWiring
+from noetl_core.values.instants import SECOND
 from tests.commands import in_process
 from tests.waiting import eventually
 
@@ -91,11 +94,10 @@ def test_a_store_in_memory_is_not_served(noetl: Any) -> None:
     assert wrong(noetl("serve", "--store", "memory")).code == USAGE
 
 
-def test_who_serves_starts_what_is_due_and_goes_on_with_what_others_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An occurrence is due, and what another process was to carry out is taken for lost at once."""
-    monkeypatch.setattr(reconcile, "GRACE_S", 0)
+def test_who_serves_starts_what_is_due_and_goes_on_with_what_others_left(tmp_path: Path) -> None:
+    """An occurrence is due, and what another process should have begun some time ago is taken for lost."""
     store = tmp_path / "runs.db"
-    other = LocalWiring(store)
+    other = LocalWiring(store, clock=SteadyClock(lambda: time.time_ns() // 1000 - 2 * reconcile.GRACE_S * SECOND))
     left = other.start(_request())
     other.close()
     local = LocalWiring(store)

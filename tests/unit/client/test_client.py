@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import ssl
 from collections.abc import Iterator
+from http.server import HTTPServer
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from httpx import Request, Response
 
 from noetl_core.adapters.local.secrets import LocalSecrets
 from noetl_core.api.app import Api as Served
@@ -20,6 +20,7 @@ from noetl_core.runtime.local import LocalWiring
 from noetl_core.service.api_service import Service
 from noetl_core.service.operations.base import cursor_key
 from tests.served import served
+from tests.servers import Handler, serving, url_of
 from tests.waiting import run_until_it_waits
 
 ROOT = Path(__file__).parents[3]
@@ -217,14 +218,16 @@ def test_an_id_is_one_part_of_the_path_whatever_is_in_it(url: str, id: str) -> N
     assert end.value.status == 404
 
 
-def test_nobody_there_and_somebody_else_there(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nobody_there_and_somebody_else_there() -> None:
     with pytest.raises(Unreachable):
         Client("http://127.0.0.1:1").health()
-    page = Response(200, text="<html>", headers={"content-type": "text/html"})
-    monkeypatch.setattr("httpx.Client.send", lambda *_: page)
-    page.request = Request("GET", url)
-    with pytest.raises(Unreachable, match="not JSON"):
-        Client(url).health()
+
+    class Page(Handler):
+        def do_GET(self) -> None:
+            self.say(200, b"<html>", Content_Type="text/html")
+
+    with serving(HTTPServer(("127.0.0.1", 0), Page)) as server, pytest.raises(Unreachable, match="not JSON"):
+        Client(url_of(server)).health()
 
 
 def test_a_token_is_not_sent_in_the_clear() -> None:

@@ -7,13 +7,30 @@ import uuid
 from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
+from noetl_core.control.core import Control
+from noetl_core.ports import EventStore
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.service.api_service import api_of
+from noetl_core.values.instants import SECOND
 from tests.asking import Answer, Context, check
+
+
+def failing_store(error: Exception) -> Any:
+    """A store of events whose methods raise `error`."""
+    methods = ("append", "read", "last", "load_snapshot", "save_snapshot")
+    return Mock(spec=EventStore, **{f"{name}.side_effect": error for name in methods})
+
+
+def hurry(control: Control, seconds: float) -> None:
+    """Let so many seconds pass each time that the control plane looks at its clock."""
+    step = round(seconds * SECOND)
+    control.clock = Mock(wraps=control.clock, now=count(control.clock.now() + step, step).__next__)
 
 
 @pytest.fixture

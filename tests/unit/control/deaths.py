@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from noetl_core.engine.routing import rules
+from noetl_core.expr import truthy
 
 POISONED = """
 apiVersion: noetl.io/v2
@@ -20,6 +26,22 @@ workflow:
 
 class Died(BaseException):
     """The process ends here."""
+
+
+class Deadly:
+    """Ends the process in each evaluation of a poisoned condition, as long as it is `armed`."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.armed = True
+        self.died: list[str] = []
+        """The conditions that ended their process."""
+        patch.setattr(rules, "truthy", self._evaluate)
+
+    def _evaluate(self, text: Any, *args: Any, **named: Any) -> Any:
+        if self.armed and "poison" in str(text):
+            self.died.append(str(text))
+            raise Died
+        return truthy(text, *args, **named)
 
 
 class Kept:

@@ -10,10 +10,9 @@ import pytest
 
 from noetl_core.api.reading import MAX_BODY
 from noetl_core.control import refusals
-from noetl_core.control.core import Control
 from noetl_core.ports import NotFound, Unavailable
 from tests.asking import Context
-from tests.unit.control.api_client import HELLO, WAITS, Client, client, refusal
+from tests.unit.control.api_client import HELLO, WAITS, Client, client, failing_store, refusal
 from tests.waiting import run_until_it_waits
 
 __all__ = ["client"]
@@ -296,19 +295,13 @@ def test_bytes_that_are_no_text_are_400(client: Client) -> None:
     assert answer["statusCode"] == 400
 
 
-def test_a_service_that_does_not_answer_is_503(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    def down(*_: object) -> None:
-        raise Unavailable("the table is throttled")
-
-    monkeypatch.setattr(Control, "load", down)
+def test_a_service_that_does_not_answer_is_503(client: Client) -> None:
+    client.local.control.store = failing_store(Unavailable("the table is throttled"))
     assert refusal(client("GET", "/api/executions/1")) == (503, "unavailable")
 
 
-def test_a_bug_is_500_and_says_nothing_of_the_inside(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: object) -> None:
-        raise RuntimeError("secret detail")
-
-    monkeypatch.setattr(Control, "load", broken)
+def test_a_bug_is_500_and_says_nothing_of_the_inside(client: Client) -> None:
+    client.local.control.store = failing_store(RuntimeError("secret detail"))
     answer = client("GET", "/api/executions/1")
     assert refusal(answer) == (500, "internal")
     assert "secret detail" not in json.dumps(answer[1])

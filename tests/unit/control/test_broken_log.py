@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -170,21 +171,20 @@ def test_what_was_repaired_goes_on_when_it_is_resumed(client: Client) -> None:
 
 
 def test_an_execution_that_ends_while_its_summary_is_read_has_a_log_that_reads(
-    client: Client, monkeypatch: pytest.MonkeyPatch
+    client: Client,
 ) -> None:
     local = client.local
     execution_id = local.start(StartRequest(playbook=UNDOES)).execution_id
     local.run(execution_id, timeout_s=0.3)
     answer = client("POST", f"/api/executions/{execution_id}/cancel", {"compensate": True})[1]
     assert answer["status"] == "cancelling"
-    head = local.index.head
 
     def ends_first(asked: str) -> Head | None:
-        monkeypatch.undo()
+        local.control.index = local.index
         local.run(execution_id, timeout_s=10)
-        return head(asked)
+        return local.index.head(asked)
 
-    monkeypatch.setattr(local.index, "head", ends_first)
+    local.control.index = Mock(wraps=local.index, head=ends_first)
     status, summary = client("GET", f"/api/executions/{execution_id}")
     assert (status, summary["status"], summary["ctx"]) == (200, "cancelled", {"unbooked": 7})
     assert "reason" not in summary

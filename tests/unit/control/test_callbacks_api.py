@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import pytest
 
+from noetl_core.views.executions.waiting_callbacks import waiting_callbacks
 from tests.asking import ask
 from tests.unit.control.api_client import ASK, WAITS, Client, client, refusal
 from tests.waiting import run_until_it_waits
@@ -155,16 +157,16 @@ def test_a_callback_is_answered_by_its_wait(client: Client, asked: tuple[str, st
     assert client.local.run(execution_id, timeout_s=20)
 
 
-def test_pages_of_what_waits_go_on_after_the_last_execution(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_core.views.executions.waiting_callbacks.LOOKED_AT", 2)
-    started = [client.start(playbook=ASK) for _ in range(3)] + [client.start(playbook=WAITS)]
+def test_pages_of_what_waits_go_on_after_the_last_execution(client: Client) -> None:
+    page_of = partial(waiting_callbacks, client.local.control, lambda: b"key", limit=1, looked_at=2)
+    started = [client.start(playbook=playbook) for playbook in (ASK, ASK, ASK, WAITS, WAITS)]
     for execution_id in started:
         run_until_it_waits(client.local, execution_id)
     found: list[str] = []
-    page = client("GET", "/api/callbacks", limit="1")[1]
+    page = page_of()
     while True:
         found += [c["execution_id"] for c in page["callbacks"]]
         if page["cursor"] is None:
             break
-        page = client("GET", "/api/callbacks", limit="1", cursor=page["cursor"])[1]
+        page = page_of(cursor=page["cursor"])
     assert found == started[:3][::-1]

@@ -4,21 +4,19 @@ once."""
 from __future__ import annotations
 
 import json
-from collections import Counter
 from typing import Any
 
 import pytest
 
-from noetl_core.adapters.local import events as adapter
 from noetl_core.control.admit import StartRequest
 from noetl_core.engine.records import Commit
-from noetl_core.log.codec import decode_events
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.service.api_service import Service
 from noetl_core.views.reading import newest_first
 from tests.asking import Answer, ask
 from tests.running import events_of, run_text
 from tests.unit.control.api_client import WAITS
+from tests.unit.control.decoded import count_decoded
 from tests.unit.control.long_playbooks import chain, loop
 from tests.unit.control.workflows import FAN, WORKFLOWS, source
 from tests.waiting import run_until_it_waits
@@ -53,13 +51,7 @@ def test_an_execution_that_stands_still_is_not_folded(monkeypatch: pytest.Monkey
     run_until_it_waits(local, execution_id)
     first = watched(execution_id)
     (tag,) = first.headers["ETag"]
-    decoded: Counter[bytes] = Counter()
-
-    def counted(body: bytes, v: int) -> Any:
-        decoded[body] += 1
-        return decode_events(body, v)
-
-    monkeypatch.setattr(adapter, "decode_events", counted)
+    decoded = count_decoded(monkeypatch)
     again = watched(execution_id, tag, after=first.body["cursor"])
     assert (again.status, again.sent, again.headers["ETag"]) == (304, "", [tag])
     assert not decoded
@@ -72,9 +64,9 @@ def test_an_execution_that_stands_still_is_not_folded(monkeypatch: pytest.Monkey
     local.close()
 
 
-def test_what_a_worker_commits_is_news_before_its_step_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_core.worker.claiming.journal.MAX_BUFFERED", 50)
+def test_what_a_worker_commits_is_news_before_its_step_ends() -> None:
     local = LocalWiring()
+    local.worker.most_buffered = 50
     watched = Watched(local)
     seen: list[Any] = []
     last: dict[str, Any] = {}

@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,27 +18,16 @@ from noetl_core.control.lifecycle.redrive import redrive
 from noetl_core.control.recorded_deaths import record_deaths
 from noetl_core.control.sweeping.sweep import Swept, reconcile_safely
 from noetl_core.engine.redrive.plan import Redrive
-from noetl_core.engine.routing import rules, search_attributes
-from noetl_core.expr import truthy
+from noetl_core.engine.routing import search_attributes
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.views.explain.replay import replay
 from tests.commands import ENV
-from tests.unit.control.deaths import POISONED, Died, Kept
+from tests.unit.control.deaths import POISONED, Deadly, Died, Kept
 
 
 @pytest.fixture
-def deadly(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The evaluations that ended their process, while the seam is in place."""
-    died: list[str] = []
-
-    def evaluate(text: Any, *args: Any, **named: Any) -> Any:
-        if "poison" in str(text):
-            died.append(str(text))
-            raise Died
-        return truthy(text, *args, **named)
-
-    monkeypatch.setattr(rules, "truthy", evaluate)
-    return died
+def deadly(monkeypatch: pytest.MonkeyPatch) -> Deadly:
+    return Deadly(monkeypatch)
 
 
 @pytest.fixture
@@ -68,7 +56,7 @@ def restarted(local: LocalWiring) -> None:
 @pytest.mark.parametrize("compensate", [False, True])
 @pytest.mark.parametrize("deaths", [0, 1])
 def test_cancel_evaluates_nothing(
-    local: LocalWiring, deadly: list[str], monkeypatch: pytest.MonkeyPatch, deaths: int, compensate: bool
+    local: LocalWiring, deadly: Deadly, monkeypatch: pytest.MonkeyPatch, deaths: int, compensate: bool
 ) -> None:
     execution_id = local.start(StartRequest(playbook=POISONED)).execution_id
     if deaths:
@@ -76,15 +64,15 @@ def test_cancel_evaluates_nothing(
             local.run(execution_id)
         restarted(local)
     monkeypatch.setattr(search_attributes, "render", lambda *_, **__: pytest.fail("an attribute was evaluated"))
-    before = len(deadly)
+    before = len(deadly.died)
     operate.cancel(local.control, execution_id, compensate=compensate)
     assert local.control.load(execution_id).status == "cancelled"
-    assert len(deadly) == before
+    assert len(deadly.died) == before
     monkeypatch.undo()
     assert not replay(local.control, execution_id).differences
 
 
-def test_after_three_deaths_it_is_stuck_and_costs_nothing(local: LocalWiring, deadly: list[str]) -> None:
+def test_after_three_deaths_it_is_stuck_and_costs_nothing(local: LocalWiring, deadly: Deadly) -> None:
     execution_id = died_once(local)
     for _ in range(2):
         with pytest.raises(Died):
@@ -92,29 +80,27 @@ def test_after_three_deaths_it_is_stuck_and_costs_nothing(local: LocalWiring, de
         restarted(local)
     reconcile_safely(local.control, execution_id, Swept())
     state = local.control.load(execution_id)
-    assert (state.status, len(deadly)) == ("stuck", 3)
+    assert (state.status, len(deadly.died)) == ("stuck", 3)
     assert "3 processes in a row ended" in (state.stuck or "")
     for _ in range(3):
         reconcile_safely(local.control, execution_id, Swept())
         local.control.route(execution_id)
-    assert len(deadly) == 3
+    assert len(deadly.died) == 3
     assert [due.execution_id for due in local.index.due(2**60)] == []
     operate.resume(local.control, execution_id)
-    assert len(deadly) == 3, "the operator's own process evaluates nothing"
+    assert len(deadly.died) == 3, "the operator's own process evaluates nothing"
     with pytest.raises(Died):
         reconcile_safely(local.control, execution_id, Swept())
     reconcile_safely(local.control, execution_id, Swept())
-    assert (local.control.load(execution_id).status, len(deadly)) == ("stuck", 4), "a resume tries once"
+    assert (local.control.load(execution_id).status, len(deadly.died)) == ("stuck", 4), "a resume tries once"
     operate.cancel(local.control, execution_id)
-    assert (local.control.load(execution_id).status, len(deadly)) == ("cancelled", 4)
+    assert (local.control.load(execution_id).status, len(deadly.died)) == ("cancelled", 4)
 
 
-def test_an_attempt_that_goes_well_takes_the_mark_off(
-    local: LocalWiring, deadly: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_attempt_that_goes_well_takes_the_mark_off(local: LocalWiring, deadly: Deadly) -> None:
     execution_id = died_once(local)
     assert local.control.load(execution_id).attempts == 1
-    monkeypatch.setattr(rules, "truthy", truthy)
+    deadly.armed = False
     local.runner.adopt(execution_id)
     local.run(execution_id)
     state = local.control.load(execution_id)
@@ -122,14 +108,14 @@ def test_an_attempt_that_goes_well_takes_the_mark_off(
     assert not replay(local.control, execution_id).differences
 
 
-def test_where_others_would_die_too_it_is_left_to_a_wake(local: LocalWiring, deadly: list[str]) -> None:
+def test_where_others_would_die_too_it_is_left_to_a_wake(local: LocalWiring, deadly: Deadly) -> None:
     execution_id = died_once(local)
     local.control.risked = set()
     while local.queue.receive() is not None:
         pass
     state = operate.signal(local.control, execution_id, "hello", 1)
     assert [s["name"] for s in state.signals] == ["hello"], "what is acknowledged is in the log"
-    assert len(deadly) == 1
+    assert len(deadly.died) == 1
     woken = local.queue.receive()
     assert woken is not None
     assert woken.execution_id == execution_id
@@ -142,12 +128,10 @@ def test_where_others_would_die_too_it_is_left_to_a_wake(local: LocalWiring, dea
         reconcile_safely(local.control, execution_id, Swept())
 
 
-def test_a_redrive_of_a_cancelled_one_evaluates_the_arcs_that_were_left(
-    local: LocalWiring, deadly: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_redrive_of_a_cancelled_one_evaluates_the_arcs_that_were_left(local: LocalWiring, deadly: Deadly) -> None:
     execution_id = died_once(local)
     operate.cancel(local.control, execution_id)
-    monkeypatch.setattr(rules, "truthy", truthy)
+    deadly.armed = False
     redrive(local.control, execution_id, Redrive())
     local.run(execution_id)
     state = local.control.load(execution_id)

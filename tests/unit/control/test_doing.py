@@ -10,7 +10,7 @@ import pytest
 
 from noetl_core.engine.statuses import LISTED_STATUSES
 from noetl_core.events.shapes import ListedStatus
-from tests.unit.control.api_client import HELLO, WAITS, Client, client
+from tests.unit.control.api_client import HELLO, WAITS, Client, client, failing_store
 from tests.waiting import run_until_it_waits
 
 __all__ = ["client"]
@@ -68,9 +68,9 @@ def test_a_row_says_what_is_waited_for_and_since_when(client: Client, busy: dict
     assert (found[busy["nothing"]]["status"], "waiting_for" in found[busy["nothing"]]) == ("running", False)
 
 
-def test_a_list_of_very_many_reads_no_state(client: Client, busy: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_list_of_very_many_reads_no_state(client: Client, busy: dict[str, str]) -> None:
     """Such as one in which an id is looked for."""
-    monkeypatch.setattr(client.local.control.store, "read", None)
+    client.local.control.store = failing_store(AssertionError("the log was read"))
     assert {row["status"] for row in rows(client, limit="101")} == {"running", "completed"}
 
 

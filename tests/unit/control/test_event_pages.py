@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import json
 import random
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from noetl_core.adapters.local import events as adapter
 from noetl_core.control.admit import StartRequest
 from noetl_core.engine.fold.control_stream import fold_commits
 from noetl_core.engine.records import StreamId
 from noetl_core.engine.snapshots import snapshot
 from noetl_core.engine.state import State
-from noetl_core.log.codec import decode_events
 from noetl_core.log.decoded_commits import RecentCommits
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.service.api_service import Service
@@ -24,6 +21,7 @@ from noetl_core.views.executions.executions import state_at
 from tests.asking import ask
 from tests.properties import some
 from tests.running import events_of, run_text
+from tests.unit.control.decoded import CountedReads, count_decoded
 from tests.unit.control.long_playbooks import loop
 from tests.unit.control.workflows import WORKFLOWS, source
 
@@ -51,8 +49,8 @@ def cycle(steps: int) -> list[dict[str, Any]]:
 class History:
     """A whole history, and questions about it."""
 
-    def __init__(self, workflow: list[dict[str, Any]]) -> None:
-        self.local, state = run_text(source(workflow))
+    def __init__(self, workflow: list[dict[str, Any]], most_buffered: int = 20) -> None:
+        self.local, state = run_text(source(workflow), most_buffered=most_buffered)
         self.id = state.execution_id
         self.service = Service(lambda: self.local.control, lambda: b"key")
         self.events, _ = events_of(self.local.control, self.id)
@@ -92,7 +90,6 @@ def histories() -> Iterator[dict[tuple[str, int], History]]:
 def history(
     request: pytest.FixtureRequest, histories: dict[tuple[str, int], History], monkeypatch: pytest.MonkeyPatch
 ) -> History:
-    monkeypatch.setattr("noetl_core.worker.claiming.journal.MAX_BUFFERED", 20)
     name, every = request.param
     if every:
         keep_snapshots(monkeypatch, every)
@@ -168,16 +165,9 @@ def test_events_of_an_iteration_are_found() -> None:
 
 @pytest.mark.nightly
 def test_any_place_of_a_long_loop_decodes_a_few_commits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_core.worker.claiming.journal.MAX_BUFFERED", 100)
-    history = History(loop(4_000, "local"))
+    history = History(loop(4_000, "local"), most_buffered=100)
     stored = history.local.database.rows("SELECT count(*) FROM commits WHERE execution_id=?", (history.id,))[0][0]
-    decoded: Counter[bytes] = Counter()
-
-    def counted(body: bytes, v: int) -> Any:
-        decoded[body] += 1
-        return decode_events(body, v)
-
-    monkeypatch.setattr(adapter, "decode_events", counted)
+    decoded = count_decoded(monkeypatch)
     local = history.local
     local.control.recent = RecentCommits(local.store)  # as a process that has read nothing
     assert history.shown(at=9_001, limit=2) == history.ids[9_001:9_003]
@@ -192,15 +182,7 @@ def test_any_place_of_a_long_control_stream_reads_a_few_commits(monkeypatch: pyt
     history = History(cycle(steps))
     local, count = history.local, len(history.ids)
     assert local.control.load(history.id).seq == steps
-    read, taken = local.store.read, Counter[str]()
-
-    def counted(stream: StreamId, after: int = -1, limit: int | None = None) -> Any:
-        found = read(stream, after, limit)
-        taken["commits"] += len(found)
-        taken["requests"] += 1
-        return found
-
-    monkeypatch.setattr(local.store, "read", counted)
+    store = local.control.store = CountedReads(local.store)
     chosen = random.Random(11)
     for number in (chosen.randrange(count) for _ in range(12)):
         event = history.events[number]
@@ -211,14 +193,14 @@ def test_any_place_of_a_long_control_stream_reads_a_few_commits(monkeypatch: pyt
             ({"before": event["event_id"]}, history.ids[max(0, number - 2) : number]),
             ({"at": event["timestamp"]}, None),
         ):
-            local.control.recent = RecentCommits(local.store)  # as a process that has read nothing
-            taken.clear()
+            local.control.recent = RecentCommits(store)  # as a process that has read nothing
+            store.commits = 0
             found = history.shown(**query, limit=2)
             assert shown is None or found == shown
-            assert taken["commits"] < 450, (query, taken)
-        taken.clear()
+            assert store.commits < 450, (query, store.commits)
+        store.commits = 0
         state_at(local.control, history.id, event["event_id"])
-        assert taken["commits"] < 450, taken
+        assert store.commits < 450
     local.close()
 
 
@@ -226,26 +208,17 @@ def test_any_place_of_a_long_control_stream_reads_a_few_commits(monkeypatch: pyt
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("mode", ["local", "distributed"])
 def test_how_far_a_run_of_a_long_loop_was_is_known_from_the_commits_before(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_core.worker.claiming.journal.MAX_BUFFERED", 20)
     history = History(loop(600, mode))
     control = history.local.control
     of_runs = [e["event_id"] for e in history.events if ".control." not in e["event_id"]]
     partial = 0
     for event_id in random.Random(5).sample(of_runs, 60):
-        monkeypatch.setattr("noetl_core.views.reading.run_progress.LOOKED", 1 << 30)
-        whole = state_at(control, history.id, event_id)
-        monkeypatch.setattr("noetl_core.views.reading.run_progress.LOOKED", 50)
-        decoded: list[bytes] = []
-
-        def counted(body: bytes, v: int, decoded: list[bytes] = decoded) -> Any:
-            decoded.append(body)
-            return decode_events(body, v)
-
-        with monkeypatch.context() as patched:
-            patched.setattr(adapter, "decode_events", counted)
+        whole = state_at(control, history.id, event_id, 1 << 30)
+        with monkeypatch.context() as counting:
+            decoded = count_decoded(counting)
             control.recent = RecentCommits(history.local.store)
-            shown = state_at(control, history.id, event_id)
-        assert len(decoded) < 100, "50 of the run, and those that routed since the last snapshot"
+            shown = state_at(control, history.id, event_id, 50)
+        assert decoded.total() < 100, "50 of the run, and those that routed since the last snapshot"
         partial += shown["run"].pop("partial", False)
         assert shown == whole
     assert partial > 20 or mode == "distributed"

@@ -18,6 +18,7 @@ from noetl_core.engine.records import Commit, Snapshot, StreamId
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.views.history import pages
 from tests.running import events_of, page_of_events
+from tests.unit.control.api_client import hurry
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: t}\n"
 
@@ -69,30 +70,21 @@ def test_a_plain_step_reads_nothing_and_keeps_a_snapshot_now_and_then(steps: int
 
 
 @pytest.mark.nightly
-def test_a_router_that_starts_anew_keeps_no_snapshot_before_the_log_has_outgrown_the_last_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_router_that_starts_anew_keeps_no_snapshot_before_the_log_has_outgrown_the_last_one() -> None:
     """Each routing is the first of a process, as on Lambda after a pause."""
     local = LocalWiring()
-    saved: list[int] = []
-    append, save = local.store.append, local.store.save_snapshot
 
-    def forgetful(commit: Commit) -> None:
-        append(commit)
+    def forget(commit: Commit) -> None:
         if commit.stream.run_id is not None:
             local.control._states.clear()
             local.control._snapshots.clear()
 
-    def noted(snapshot: Snapshot) -> int:
-        saved.append(snapshot.seq)
-        return save(snapshot)
-
-    monkeypatch.setattr(local.store, "append", forgetful)
-    monkeypatch.setattr(local.store, "save_snapshot", noted)
+    local.observe(forget)
     try:
         execution_id = local.start(StartRequest(playbook=_source(*_chain(320)))).execution_id
         local.run(execution_id)
         assert local.control.load(execution_id).status == "completed"
+        saved = [seq for (seq,) in local.database.rows("SELECT seq FROM snapshots ORDER BY seq")]
         assert 2 <= len(saved) <= 3 and all(later - earlier >= SNAPSHOT_EVERY for earlier, later in pairwise(saved))
         kept, log = (
             local.database.rows(f"SELECT sum(length({column})) FROM {table}")[0][0]
@@ -142,10 +134,10 @@ def test_more_chunks_write_ctx_than_a_routing_has_rounds() -> None:
         assert state.ctx == {"sum": sum(range(chunks))}
 
 
-def test_a_page_that_looked_long_enough_says_so_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_that_looked_long_enough_says_so_and_goes_on() -> None:
     with _run(_source(*_chain(100))) as (local, state, _):
         whole, _ = events_of(local.control, state.execution_id)
-        monkeypatch.setattr(pages, "BUSY_S", -1)
+        hurry(local.control, pages.BUSY_S + 1)
         found: list[Any] = []
         asked, cursor, more = 0, None, True
         while more:

@@ -11,7 +11,6 @@ import pytest
 from noetl_core.control.admit import StartRequest
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.service.api_service import Service
-from noetl_core.views.reading import run_progress
 from tests.asking import ask
 from tests.properties import some
 from tests.unit.control.long_playbooks import chain, loop
@@ -138,9 +137,8 @@ def test_an_execution_is_read_while_it_is_written() -> None:
         local.close()
 
 
-def test_the_state_in_the_middle_of_a_long_run_is_as_documented(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_state_in_the_middle_of_a_long_run_is_as_documented() -> None:
     """`ask` compares each answer with the OpenAPI document."""
-    monkeypatch.setattr(run_progress, "LOOKED", 50)
     local = LocalWiring()
     try:
         execution_id = local.start(StartRequest(playbook=source(loop(1_500, "local")))).execution_id

@@ -74,14 +74,18 @@ def test_the_control_plane_and_the_workers_see_one_rendered_workload(local: Loca
     assert list(out["steps"]) == ["start", "end"]
 
 
-def test_what_was_rendered_is_recorded_and_replay_takes_it_from_there(
-    local: LocalWiring, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def unrendered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No default can be rendered from now on."""
+    monkeypatch.setattr("noetl_core.control.admit.rendered_defaults", None)
+
+
+def test_what_was_rendered_is_recorded_and_replay_takes_it_from_there(local: LocalWiring, request: pytest.FixtureRequest) -> None:
     out = run(local, SOURCE, host="b.example")
     requested = request_of(local.store.read(StreamId(out["execution_id"]), limit=1)[0])
     assert requested["payload"] == {"host": "b.example"}
     assert requested["rendered"] == {"url": "https://b.example/items"}
-    monkeypatch.setattr("noetl_core.control.admit.rendered_defaults", None)
+    request.getfixturevalue("unrendered")
     assert replay(local.control, out["execution_id"]).differences == ()
 
 
@@ -132,9 +136,9 @@ def test_a_redrive_with_another_version_renders_its_defaults(local: LocalWiring)
     assert replay(local.control, first["execution_id"]).differences == ()
 
 
-def test_a_redrive_with_the_same_version_keeps_what_was_rendered(local: LocalWiring, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_redrive_with_the_same_version_keeps_what_was_rendered(local: LocalWiring, request: pytest.FixtureRequest) -> None:
     out = run(local, PARTS.format(end="{{ execution_id }}", code="1 / 0"))
-    monkeypatch.setattr("noetl_core.control.admit.rendered_defaults", None)
+    request.getfixturevalue("unrendered")
     redrive(local.control, out["execution_id"], Redrive())
     local.run(out["execution_id"])
     assert local.control.load(out["execution_id"]).rendered == {"url": f"https://a.example/{out['execution_id']}"}

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from typing import Any
 
 import pytest
 
-from noetl_core.adapters.local import events as adapter
 from noetl_core.control.admit import StartRequest
 from noetl_core.engine.records import Commit
-from noetl_core.log.codec import decode_events
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.service.api_service import Service
 from tests.asking import ask
+from tests.unit.control.decoded import count_decoded
 from tests.unit.control.summarised import HEAD, source
 
 FAILING = {"result": "{{ 1 / (iter.n % 700) }}"}
@@ -26,6 +24,7 @@ class Loop:
 
     def __init__(self, text: str) -> None:
         self.local = LocalWiring()
+        self.local.worker.most_buffered = 100
         self.service = Service(lambda: self.local.control, lambda: b"key")
         self.id = self.local.start(StartRequest(playbook=text)).execution_id
         assert self.local.run(self.id)
@@ -48,8 +47,7 @@ class Loop:
 
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("where", ["local", "distributed"])
-def test_every_iteration_is_on_one_page_once(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_core.worker.claiming.journal.MAX_BUFFERED", 100)
+def test_every_iteration_is_on_one_page_once(where: str) -> None:
     loop = Loop(source(1_500, where, **FAILING))
     found = loop.all(limit="400")
     assert sorted(entry["index"] for entry in found) == list(range(1_500))
@@ -64,16 +62,9 @@ def test_every_iteration_is_on_one_page_once(where: str, monkeypatch: pytest.Mon
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("where", ["local", "distributed"])
 def test_failed_ones_are_found_without_reading_the_others(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_core.worker.claiming.journal.MAX_BUFFERED", 100)
     loop = Loop(source(3_000, where, **FAILING))
     stored = loop.local.database.rows("SELECT count(*) FROM commits WHERE run_id!='' AND execution_id=?", (loop.id,))[0][0]
-    decoded: Counter[bytes] = Counter()
-
-    def counted(body: bytes, v: int) -> Any:
-        decoded[body] += 1
-        return decode_events(body, v)
-
-    monkeypatch.setattr(adapter, "decode_events", counted)
+    decoded = count_decoded(monkeypatch)
     page = loop.get(status="error")
     assert [e["index"] for e in page["iterations"]] == [0, 700, 1400, 2100, 2800] and not page["more"]
     assert page["iterations"][0]["error"]["kind"] == "template"
@@ -113,9 +104,9 @@ def test_nested_loops_show_the_innermost() -> None:
     loop.local.close()
 
 
-def test_a_loop_under_way_shows_what_has_begun(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_core.worker.claiming.journal.MAX_BUFFERED", 50)
+def test_a_loop_under_way_shows_what_has_begun() -> None:
     local = LocalWiring()
+    local.worker.most_buffered = 50
     service = Service(lambda: local.control, lambda: b"key")
     seen: list[Any] = []
 

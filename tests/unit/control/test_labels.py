@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.control.api_client import HELLO, Client, client, refusal
+from noetl_core.views.executions.listing import SEARCH_S
+from tests.unit.control.api_client import HELLO, Client, client, hurry, refusal
 
 __all__ = ["client"]
 
@@ -38,8 +39,13 @@ def test_executions_are_found_by_their_labels(client: Client) -> None:
     assert client("GET", "/api/executions/stats", label="env")[1]["counts"]["completed"] == 2
 
 
-def test_pages_of_what_is_asked_for_go_on(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list looks at three executions at a time."""
     monkeypatch.setattr("noetl_core.views.executions.listing.LOOKED_AT", 3)
+
+
+def test_pages_of_what_is_asked_for_go_on(client: Client, few: None) -> None:
     started = [client.start(labels={"n": str(number % 3)}) for number in range(10)]
     assert found(client, label="n:1", limit="1") == [started[n] for n in (7, 4, 1)]
     assert found(client, q="test/he", limit="2") == started[::-1]
@@ -54,8 +60,7 @@ def test_an_id_that_has_expired_is_not_found(client: Client) -> None:
     assert (found(client), found(client, q=gone), found(client, q=kept)) == ([kept], [], [kept])
 
 
-def test_a_search_answers_instead_of_handing_out_cursors(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_core.views.executions.listing.LOOKED_AT", 3)
+def test_a_search_answers_instead_of_handing_out_cursors(client: Client, few: None) -> None:
     started = [client.start(labels={"n": str(number)}) for number in range(10)]
 
     def page(**query: Any) -> Any:
@@ -68,7 +73,7 @@ def test_a_search_answers_instead_of_handing_out_cursors(client: Client, monkeyp
     assert ([e["execution_id"] for e in direct["executions"]], direct["searched"], direct["cursor"]) == ([started[0]], 1, None)
     assert page(q=started[0], status="failed")["executions"] == []
     assert found(client, q=started[4][-8:]) == [started[4]], "as lists show it"
-    monkeypatch.setattr("noetl_core.views.executions.listing.SEARCH_S", -1)
+    hurry(client.local.control, SEARCH_S + 1)
     part = page(q="nowhere", limit="2")
     assert (part["executions"], part["searched"]) == ([], 3), "what takes too long says how far it came"
     assert part["cursor"] is not None

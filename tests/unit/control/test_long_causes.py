@@ -3,7 +3,8 @@ of all of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -13,14 +14,13 @@ from noetl_core.control import core
 from noetl_core.control.admit import StartRequest
 from noetl_core.control.catalog.registration import register
 from noetl_core.control.lifecycle.redrive import redrive
-from noetl_core.engine.records import Commit, StreamId
 from noetl_core.engine.redrive.plan import From, Redrive
 from noetl_core.observe import evaluation
 from noetl_core.runtime.local import LocalWiring
-from noetl_core.views.explain import diff, visits, why
-from noetl_core.views.reading import log_parts, log_search
+from noetl_core.views.explain import diff, why
+from noetl_core.views.reading.log_parts import LIMITS, ReadLimits
 from tests.properties import some
-from tests.unit.control.decoded import Decoded
+from tests.unit.control.decoded import CountedReads, Decoded
 from tests.unit.control.long_playbooks import FAILS, HEAD, LAPS, laps, loop
 from tests.unit.control.workflows import source
 
@@ -53,48 +53,36 @@ def get(long: tuple[LocalWiring, str, str], monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.sized
 @pytest.mark.parametrize(("step", "part"), some(product([None, "start", "a", "b"], [1, 3 / 4]), 3))
 def test_an_answer_reads_no_more_than_its_bound(
-    get: Decoded, long: tuple[LocalWiring, str, str], step: str | None, part: float, monkeypatch: pytest.MonkeyPatch
+    get: Decoded, long: tuple[LocalWiring, str, str], step: str | None, part: float
 ) -> None:
     local, execution_id, _ = long
     last = local.control.load(execution_id).seq
-    asked = {"at": f"{execution_id}.control.{int(last * part)}.0", **({} if step is None else {"step": step})}
-    monkeypatch.setattr(log_parts, "WHOLE", BOUND)
-    monkeypatch.setattr(log_parts, "READ", BOUND)
-    monkeypatch.setattr(log_parts, "EVALUATED", BOUND * 2 // 5)
-    found = get("why", **asked)
+    at = f"{execution_id}.control.{int(last * part)}.0"
+    few = ReadLimits(whole=BOUND, read=BOUND, evaluated=BOUND * 2 // 5)
+    found: dict[str, Any] = get.answer(lambda: why.why(local.control, execution_id, step, at, few))
     assert get.count <= BOUND + BESIDE < last * part
     assert get.bytes < 40_000
     told = found.pop("partial", None)
     assert told == {"commits": int(last * part) + 1, "read": told["read"], "unevaluated": 0}
-    monkeypatch.setattr(log_parts, "WHOLE", last + 1)
-    monkeypatch.setattr(log_parts, "READ", last + 1)
-    assert get("why", **asked) == found
+    assert why.why(local.control, execution_id, step, at, ReadLimits(whole=last + 1, read=last + 1)) == found
 
 
 @pytest.mark.parametrize("step", [None, "a"])
-def test_a_short_log_is_read_once_beside_its_state(step: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_short_log_is_read_once_beside_its_state(step: str | None) -> None:
     local = LocalWiring()
     execution_id = started(local, source(laps()).replace(f"< {LAPS}", "< 20"))
     commits = local.control.load(execution_id).seq + 1
-    read, count = local.store.read, 0
-
-    def counted(stream: StreamId, after: int = -1, limit: int | None = None) -> Sequence[Commit]:
-        nonlocal count
-        found = read(stream, after, limit)
-        count += len(found) if stream.run_id is None else 0
-        return found
-
-    monkeypatch.setattr(local.store, "read", counted)
+    store = local.control.store = CountedReads(local.store)
     found = why.why(local.control, execution_id, step)
     assert found["facts"] and "partial" not in found
-    assert count == 2 * commits
+    assert store.commits == 2 * commits
     local.close()
 
 
 def test_two_long_executions_are_compared_in_parts(get: Decoded, long: tuple[LocalWiring, str, str]) -> None:
     _, _, other = long
     found = get("diff", other=other)
-    assert get.count <= 2 * (log_parts.READ + BESIDE)
+    assert get.count <= 2 * (LIMITS.read + BESIDE)
     assert get.bytes < 80_000
     assert [(each.get("step"), each["field"]) for each in found["differences"]] == [(None, "inputs.other")]
     told = found["partial"]
@@ -119,7 +107,7 @@ def test_a_visit_more_and_a_failure_more_are_told(get: Decoded, long: tuple[Loca
     text = text.replace(f'"n": {FAILS + 1}', '"n": "{{ args.n + 1 }}"')
     other = started(local, text.replace("{{ event.result < ", "{{ event.result < 10 + "))
     found = get("diff", other=other)
-    assert get.count <= 2 * (log_parts.READ + BESIDE)
+    assert get.count <= 2 * (LIMITS.read + BESIDE)
     told = {(each.get("step"), each.get("visit"), each["field"]): (each["a"], each["b"]) for each in found["differences"]}
     assert told["b", None, "failed runs"] == ("1", "2")
     assert told["b", FAILS + 41, "status"] == ("ok", "error")
@@ -187,15 +175,16 @@ CASES: dict[str, list[dict[str, Any]]] = {
 
 @pytest.fixture
 def dense(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Snapshots are near to each other, and the parts that are read are small."""
+    """Snapshots are near to each other."""
     monkeypatch.setattr(core, "SNAPSHOT_EVERY", 10)
-    monkeypatch.setattr(log_parts, "SNAPSHOT_EVERY", 10)
-    monkeypatch.setattr(log_parts, "TAIL", 6)
-    monkeypatch.setattr(log_parts, "BLOCK", 4)
     monkeypatch.setattr(evaluation, "NEAR", 10)
 
 
-def explained(local: LocalWiring, execution_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
+SMALL = ReadLimits(whole=12, tail=6, block=4, near=10)
+"""The parts that are read are small."""
+
+
+def explained(local: LocalWiring, execution_id: str) -> None:
     """Assert that parts tell what the whole tells, of every step, now and at moments of the past."""
     state = local.control.load(execution_id)
     assert state.seq > CHUNKS - 10
@@ -204,10 +193,9 @@ def explained(local: LocalWiring, execution_id: str, monkeypatch: pytest.MonkeyP
     asked = [(step, at) for step in (None, *steps) for at in moments]
     whole = [why.why(local.control, execution_id, *each) for each in asked]
     assert not any("partial" in each for each in whole)
-    monkeypatch.setattr(log_parts, "WHOLE", 12)
     partial = 0
     for each, expected in zip(asked, whole, strict=True):
-        found = why.why(local.control, execution_id, *each)
+        found: dict[str, Any] = {**why.why(local.control, execution_id, *each, limits=SMALL)}
         if told := found.pop("partial", None):  # searching may also read all of a log
             partial += 1
             assert told["unevaluated"] == 0 and told["read"] < told["commits"]
@@ -218,24 +206,24 @@ def explained(local: LocalWiring, execution_id: str, monkeypatch: pytest.MonkeyP
 @pytest.mark.one_in(2)
 @pytest.mark.sized
 @pytest.mark.parametrize("name", some(CASES, 2))
-def test_the_way_back_is_found_across_what_is_not_read(name: str, dense: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_way_back_is_found_across_what_is_not_read(name: str, dense: None) -> None:
     local = LocalWiring()
-    explained(local, started(local, source(CASES[name])), monkeypatch)
+    explained(local, started(local, source(CASES[name])))
     local.close()
 
 
 @pytest.mark.nightly
-def test_it_is_found_across_a_redrive(dense: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_found_across_a_redrive(dense: None) -> None:
     local = LocalWiring()
     execution_id = started(local, source(CASES["one loop behind another"]))
     redrive(local.control, execution_id, Redrive(From.parse("two")))
     assert local.run(execution_id)
-    explained(local, execution_id, monkeypatch)
+    explained(local, execution_id)
     local.close()
 
 
 @pytest.mark.nightly
-def test_compensations_are_found_that_lie_before_many_others(dense: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compensations_are_found_that_lie_before_many_others(dense: None) -> None:
     local = LocalWiring()
     undo = {"compensate": {"kind": "noop"}}
     steps = [noop(f"s{n}", arc(f"s{n + 1}"), **undo) for n in range(9)]
@@ -244,31 +232,28 @@ def test_compensations_are_found_that_lie_before_many_others(dense: None, monkey
         started(
             local, source([far("one", arc("s0")), *steps, {"step": "s9", "tool": {"kind": "noop", "result": "{{ 1 / 0 }}"}}])
         ),
-        monkeypatch,
     )
     local.close()
 
 
-def test_a_child_that_failed_behind_a_loop_has_the_cause(dense: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_child_that_failed_behind_a_loop_has_the_cause(dense: None) -> None:
     local = LocalWiring()
     child = 'kind: Playbook\nmetadata: {name: c, path: t/c}\nworkflow: [{step: bad, tool: {kind: noop, result: "{{ 1 / 0 }}"}}]\n'
     register(local.control, "apiVersion: noetl.io/v2\n" + child)
     call = {"step": "call", "tool": {"kind": "playbook", "path": "t/c"}}
     execution_id = started(local, source([far("one", arc("call")), call]))
-    explained(local, execution_id, monkeypatch)
+    explained(local, execution_id)
     causes = why.why(local.control, execution_id)["causes"]
     assert [each.get("playbook") for each in causes] == ["t/c", None]
     local.close()
 
 
-def test_what_is_not_read_is_said(dense: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_not_read_is_said(dense: None) -> None:
     """With a bound that the way back does not fit in, what was decided is said all the same, and what is not known."""
     local = LocalWiring()
     execution_id = started(local, source(CASES["one loop behind another"]))
-    monkeypatch.setattr(log_parts, "WHOLE", 12)
-    monkeypatch.setattr(log_parts, "EVALUATED", 0)
-    monkeypatch.setattr(log_parts, "READ", 30)  # of some 65, by how iterations were grouped
-    found = why.why(local.control, execution_id, "end")
+    few = replace(SMALL, evaluated=0, read=30)  # of some 65, by how iterations were grouped
+    found = why.why(local.control, execution_id, "end", limits=few)
     assert found["partial"]["read"] <= 30
     texts = [fact["text"] for fact in found["facts"]]
     assert any("not read" in text for text in texts) or found["partial"]["unevaluated"]
@@ -277,17 +262,15 @@ def test_what_is_not_read_is_said(dense: None, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.nightly
-def test_long_executions_that_end_otherwise_differ_where_they_do(dense: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_executions_that_end_otherwise_differ_where_they_do(dense: None) -> None:
     local = LocalWiring()
     text = source(CASES["one loop behind another"])
     ids = [
         started(local, each) for each in (text, text, text.replace("'no'", "'end'"), text.replace(f"range({CHUNKS})", "range(9)"))
     ]
     whole = [diff.diff(local.control, ids[0], other) for other in ids]
-    monkeypatch.setattr(log_parts, "WHOLE", 12)
-    monkeypatch.setattr(visits, "ENDS", 6)
     for other, expected in zip(ids, whole, strict=True):
-        found = diff.diff(local.control, ids[0], other)
+        found = diff.diff(local.control, ids[0], other, replace(SMALL, ends=6))
         del found["partial"]
         assert found == expected
     assert HEAD in text
@@ -295,32 +278,27 @@ def test_long_executions_that_end_otherwise_differ_where_they_do(dense: None, mo
 
 
 @pytest.mark.nightly
-def test_a_log_without_snapshots_is_read_no_further(dense: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_without_snapshots_is_read_no_further(dense: None) -> None:
     """Older versions replaced them: what is far from both ends is not found, and that is said."""
     local = LocalWiring()
     execution_id = started(local, source(CASES["one loop behind another"]))
     local.database.write("DELETE FROM snapshots WHERE execution_id=?", (execution_id,))
-    monkeypatch.setattr(log_parts, "WHOLE", 12)
-    monkeypatch.setattr(log_parts, "SCANNED", 20)
-    monkeypatch.setattr(log_parts, "EVALUATED", 0)
-    monkeypatch.setattr(log_parts, "READ", 100)
+    few = replace(SMALL, scanned=20, evaluated=0, read=100)
     for step in (None, "start", "one", "two", "end", "beyond", "never", "after"):
-        found = why.why(local.control, execution_id, step)
+        found = why.why(local.control, execution_id, step, limits=few)
         assert found["partial"]["read"] <= 100, step
         assert found["facts"], step
     local.close()
 
 
-def test_steps_that_are_not_looked_at_are_counted(dense: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_steps_that_are_not_looked_at_are_counted(dense: None) -> None:
     local = LocalWiring()
     ends = [noop(name, arc("never", "1 > 2")) for name in ("a", "b", "c")]
     workflow = [noop("start", *map(arc, ("a", "b", "c", "far"))), *ends, far("far", arc("last")), noop("last"), noop("never")]
     execution_id = started(local, source(workflow))
     whole = [fact["text"] for fact in why.why(local.control, execution_id)["facts"]]
     assert len(whole) == 3
-    monkeypatch.setattr(log_parts, "WHOLE", 12)
-    assert [fact["text"] for fact in why.why(local.control, execution_id)["facts"]] == whole
-    monkeypatch.setattr(log_search, "MOST_STEPS", 1)
-    few = [fact["text"] for fact in why.why(local.control, execution_id)["facts"]]
+    assert [fact["text"] for fact in why.why(local.control, execution_id, limits=SMALL)["facts"]] == whole
+    few = [fact["text"] for fact in why.why(local.control, execution_id, limits=replace(SMALL, steps=1))["facts"]]
     assert few[-1] == "whether 4 more steps continued was decided in a part of the log that is not read"
     local.close()

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
 import pytest
 
-from noetl_core.adapters.local import events as adapter
 from noetl_core.control.admit import StartRequest
-from noetl_core.log import decoded_commits
-from noetl_core.log.codec import decode_events
-from noetl_core.log.decoded_commits import RecentCommits
+from noetl_core.events.event import AnyEvent
+from noetl_core.log.decoded_commits import MAX_EVENTS, RecentCommits
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.service.api_service import Service
 from noetl_core.views.history import pages
 from tests.asking import ask
 from tests.properties import some
 from tests.running import page_of_events
+from tests.unit.control.decoded import count_decoded, observe_decoding
 from tests.unit.control.long_playbooks import HEAD, chain, loop
 
 
@@ -36,13 +35,12 @@ class Decoded:
         self.sizes: list[int] = []
         """The numbers of events of the commits that were decoded."""
 
-        def counted(body: bytes, v: int) -> Any:
-            if body in runs:  # not of another store, which threads of other tests may still look at
+        def counted(body: bytes, events: Sequence[AnyEvent]) -> None:
+            if body in runs:
                 self.decoded[runs[body]] += 1
-                self.sizes.append(len(decode_events(body, v)))
-            return decode_events(body, v)
+                self.sizes.append(len(events))
 
-        monkeypatch.setattr(adapter, "decode_events", counted)
+        observe_decoding(monkeypatch, counted)
 
     def page(self, **wanted: Any) -> tuple[list[dict[str, Any]], str | None, bool]:
         """A page as a process gives it that has read nothing before, and what was decoded for it."""
@@ -136,20 +134,15 @@ def test_a_reader_of_the_whole_history_decodes_each_commit_once(decoded: Any) ->
 class Read:
     """The events of a finished run, asked for page by page, and how many commits were decoded for it."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, workflow: list[dict[str, Any]], limit: int) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, workflow: list[dict[str, Any]], limit: int, kept: int) -> None:
         self.local = LocalWiring()
+        self.local.control.recent = RecentCommits(self.local.store, kept)
         execution_id = self.local.start(StartRequest(playbook=f"{HEAD}workflow: {json.dumps(workflow)}\n")).execution_id
         assert self.local.run(execution_id)
         rows = self.local.database.rows("SELECT run_id, body FROM commits WHERE execution_id=?", (execution_id,))
         self.commits = len(rows)
         self.control = sum(not run for run, _ in rows)
-        decoded: Counter[bytes] = Counter()
-
-        def counted(body: bytes, v: int) -> Any:
-            decoded[body] += 1
-            return decode_events(body, v)
-
-        monkeypatch.setattr(adapter, "decode_events", counted)
+        decoded = count_decoded(monkeypatch)
         service = Service(lambda: self.local.control, lambda: b"key")
         self.events: list[dict[str, Any]] = []
         self.pages, after, more = 0, None, True
@@ -167,8 +160,8 @@ class Read:
 def closing(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     made: list[Read] = []
 
-    def read(workflow: list[dict[str, Any]], limit: int) -> Read:
-        made.append(Read(monkeypatch, workflow, limit))
+    def read(workflow: list[dict[str, Any]], limit: int, kept: int = MAX_EVENTS) -> Read:
+        made.append(Read(monkeypatch, workflow, limit, kept))
         return made[-1]
 
     yield read
@@ -192,8 +185,7 @@ def test_all_pages_together_decode_each_commit_once(closing: Any, workflow: list
 
 
 @pytest.mark.nightly
-def test_commits_larger_than_what_is_kept_are_read_all_the_same(closing: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decoded_commits, "MAX_EVENTS", 10)
-    read = closing(loop(1_000, "local"), 100)
+def test_commits_larger_than_what_is_kept_are_read_all_the_same(closing: Any) -> None:
+    read = closing(loop(1_000, "local"), 100, kept=10)
     assert len({e["event_id"] for e in read.events}) == len(read.events)
     assert sum(e["name"] == "LoopIterationCompleted" for e in read.events) == 1_000

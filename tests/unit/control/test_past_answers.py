@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from noetl_core.views.explain import past_answers
-from tests.unit.control.api_client import Client, client, refusal
+from tests.unit.control.api_client import Client, client, hurry, refusal
 from tests.waiting import run_until_it_waits
 
 __all__ = ["client"]
@@ -75,13 +73,12 @@ def test_each_answer_is_told_with_what_it_led_to(client: Client) -> None:
     assert refusal(client("GET", f"/api/executions/{execution_id}/past-answers", wait_id="other")) == (404, "not_found")
 
 
-def test_no_more_executions_are_read_than_that(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(past_answers, "READ", 2)
+def test_no_more_executions_are_read_than_that(client: Client) -> None:
     for _ in range(3):
         answered(client, yes(True))
     execution_id, wait_id = waits(client)
-    told = client("GET", f"/api/executions/{execution_id}/past-answers", wait_id=wait_id)[1]
-    assert (told["read"], told["more"], told["answers"][0]["count"]) == (2, True, 2)
-    monkeypatch.setattr(past_answers, "READ_S", -1)
+    few = past_answers.past_answers(client.local.control, execution_id, wait_id, most=2)
+    assert (few["read"], few["more"], few["answers"][0]["count"]) == (2, True, 2)
+    hurry(client.local.control, past_answers.READ_S + 1)
     told = client("GET", f"/api/executions/{execution_id}/past-answers", wait_id=wait_id)[1]
     assert (told["read"], told["more"], told["answers"]) == (0, True, [])

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from noetl_core.control.admit import StartRequest
+from noetl_core.engine.records import Commit, StreamId
+from noetl_core.log.decoded_commits import RecentCommits
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.service.api_service import Service
+from noetl_core.worker.claiming.journal import MAX_BUFFERED
 from tests.asking import Answer, ask
 from tests.waiting import run_until_it_waits
 
@@ -48,8 +51,9 @@ FIRST = {"step": "first", "tool": {"kind": "noop", "result": [10, 20, 30], "set_
 class Run:
     """An execution that has run on a local store, and requests about it."""
 
-    def __init__(self, text: str, *, waits: bool = False) -> None:
+    def __init__(self, text: str, *, waits: bool = False, most_buffered: int = MAX_BUFFERED) -> None:
         self.local = LocalWiring()
+        self.local.worker.most_buffered = most_buffered
         self.service = Service(lambda: self.local.control, lambda: b"key")
         self.id = self.local.start(StartRequest(playbook=text)).execution_id
         if waits:
@@ -221,20 +225,24 @@ def test_an_iteration_that_a_redrive_kept_is_looked_at_before_it(closing: list[R
 
 
 @pytest.mark.nightly
-def test_ctx_of_a_late_iteration_is_read_only_where_it_is_asked_for(closing: list[Run], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_core.worker.claiming.journal.MAX_BUFFERED", 100)
+def test_ctx_of_a_late_iteration_is_read_only_where_it_is_asked_for(closing: list[Run]) -> None:
     tasks = {"name": "n", "kind": "noop", "result": 1, "set_ctx": {"sum": "{{ (ctx.sum or 0) + 1 }}"}}
-    run = Run(source(FIRST, {"step": "each", "loop": loop("sequential", "{{ range(3000) | list }}", "n"), "tool": tasks}))
+    run = Run(
+        source(FIRST, {"step": "each", "loop": loop("sequential", "{{ range(3000) | list }}", "n"), "tool": tasks}),
+        most_buffered=100,
+    )
     closing.append(run)
-    read: list[int] = []
-    inner = run.local.control.recent.read
-    monkeypatch.setattr(type(run.local.control.recent), "read", lambda _, *a, **k: _counted(read, inner(*a, **k)))
+    read = 0
+
+    class Counting(RecentCommits):
+        def read(self, stream: StreamId, after: int = -1, limit: int | None = None) -> Sequence[Commit]:
+            nonlocal read
+            found = super().read(stream, after, limit)
+            read += len(found)
+            return found
+
+    run.local.control.recent = Counting(run.local.store)
     assert run.value("{{ iter.n }}", step="each", task="n", iteration="2500") == 2500
-    few = len(read)
+    few = read
     assert run.value("{{ ctx.sum }}", step="each", task="n", iteration="2500") == 2500
-    assert few < 40 < len(read) - few
-
-
-def _counted(read: list[int], found: Any) -> Any:
-    read += [0] * len(found)
-    return found
+    assert few < 40 < read - few

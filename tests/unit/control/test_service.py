@@ -234,8 +234,7 @@ def test_a_cursor_signed_with_another_key_is_refused(ask: Asker) -> None:
     assert asking.ask(stranger, "GET", path, {"after": cursor}).status == 400
 
 
-def test_an_answer_too_large_for_the_gateway_is_refused_not_lost(ask: Asker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_core.api.app.MAX_ANSWER", 500)
-    answer = Api(ask.service).resolve({"httpMethod": "GET", "path": "/api/openapi.json"}, None)
+def test_an_answer_too_large_for_the_gateway_is_refused_not_lost(ask: Asker) -> None:
+    answer = Api(ask.service, max_answer=500).resolve({"httpMethod": "GET", "path": "/api/openapi.json"}, None)
     assert answer["statusCode"] == 413
     assert json.loads(answer["body"])["error"]["code"] == "too_large"

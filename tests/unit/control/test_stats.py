@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
-from tests.unit.control.api_client import HELLO, WAITS, Client, client, refusal
+from noetl_core.views.executions.statistics import DAY_S, stats
+from tests.unit.control.api_client import HELLO, WAITS, Client, client, hurry, refusal
 from tests.waiting import run_until_it_waits
 
 __all__ = ["client"]
@@ -54,18 +53,17 @@ def test_waiting_and_retrying_are_apart_from_running(client: Client) -> None:
     assert refusal(client("GET", "/api/executions/stats", since="soon")) == (400, "malformed")
 
 
-def test_what_is_under_way_is_counted_however_long_ago_it_began(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_under_way_is_counted_however_long_ago_it_began(client: Client) -> None:
     run_until_it_waits(client.local, client.start(playbook=WAITS))
     client.run()
-    monkeypatch.setattr("noetl_core.views.executions.statistics.DAY_S", -60)
+    hurry(client.local.control, DAY_S + 60)
     body = client("GET", "/api/executions/stats")[1]
     assert counts(body["counts"]) == {"waiting": 1}
     assert counts(client("GET", "/api/executions/stats", since=body["since"])[1]["counts"]) == {}
 
 
-def test_counts_are_bounded_and_say_so(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_core.views.executions.statistics.COUNTED", 2)
+def test_counts_are_bounded_and_say_so(client: Client) -> None:
     for _ in range(3):
         client.run()
-    body = client("GET", "/api/executions/stats")[1]
-    assert (body["counts"]["completed"], body["exact"]) == (2, False)
+    found = stats(client.local.control, limit=2)
+    assert (found["counts"]["completed"], found["exact"]) == (2, False)

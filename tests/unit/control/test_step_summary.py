@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from typing import Any
 
 import pytest
 
-from noetl_core.adapters.local import events as adapter
 from noetl_core.control.admit import StartRequest
 from noetl_core.engine.fold.aggregates import RunAggregates
 from noetl_core.engine.records import Commit, StreamId, run_events
-from noetl_core.log.codec import decode_events
 from noetl_core.log.history import commits_of
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.service.api_service import Service
 from tests.asking import ask
+from tests.unit.control.decoded import count_decoded
 from tests.unit.control.summarised import HEAD, source
 
 FAILING = {"result": "{{ 1 / (iter.n % 100) if iter.n < 1000 else 1 }}"}
@@ -35,13 +33,7 @@ def test_a_loop_is_summed_up_without_reading_its_streams(where: str, monkeypatch
     execution_id = local.start(StartRequest(playbook=source(3_000, where, **FAILING))).execution_id
     assert local.run(execution_id)
     control = local.database.rows("SELECT body FROM commits WHERE execution_id=? AND run_id=''", (execution_id,))
-    decoded: Counter[bytes] = Counter()
-
-    def counted(body: bytes, v: int) -> Any:
-        decoded[body] += 1
-        return decode_events(body, v)
-
-    monkeypatch.setattr(adapter, "decode_events", counted)
+    decoded = count_decoded(monkeypatch)
     answer = summary(local, execution_id)
     local.close()
     assert set(decoded) <= {body for (body,) in control}
@@ -58,10 +50,10 @@ def test_a_loop_is_summed_up_without_reading_its_streams(where: str, monkeypatch
     assert 0 < times["p50"] <= times["p95"] and times["max"] > 0 and times["mean"] <= times["max"]
 
 
-def test_a_loop_under_way_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_loop_under_way_says_how_far_it_is() -> None:
     """Its counts are those of the newest commit of its run; its durations may be a second older."""
-    monkeypatch.setattr("noetl_core.worker.claiming.journal.MAX_BUFFERED", 100)
     local = LocalWiring()
+    local.worker.most_buffered = 100
     seen: list[Any] = []
 
     def look(commit: Commit) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -40,7 +41,7 @@ def operators(tmp_path: Path) -> Iterator[list[LocalWiring]]:
 
 
 def test_of_redrives_at_once_one_is_done_and_the_others_are_refused(
-    operators: list[LocalWiring], monkeypatch: pytest.MonkeyPatch
+    operators: list[LocalWiring],
 ) -> None:
     first = operators[0].control
     execution_id = admit(first, StartRequest(playbook=SOURCE)).execution_id
@@ -50,13 +51,14 @@ def test_of_redrives_at_once_one_is_done_and_the_others_are_refused(
 
     def operate(number: int) -> None:
         control = operators[number].control
-        due_soon = control.due_soon
+        index = control.index
 
         def together(*args: Any) -> None:  # all have planned before one commits
+            control.index = index
             planned.wait()
-            due_soon(*args)
+            index.set_due(*args)
 
-        monkeypatch.setattr(control, "due_soon", together)
+        control.index = Mock(wraps=index, set_due=together)
         try:
             redrive(control, execution_id, REDRIVES[number])
             outcomes[number] = "done"

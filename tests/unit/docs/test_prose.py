@@ -113,21 +113,18 @@ def test_an_unclosed_quote_of_code_ends_with_its_paragraph_and_its_row() -> None
     assert (found.line, found.rule) == (4, "word")
 
 
-def test_findings_are_printed_with_file_line_rule_and_remedy_and_fail(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_findings_are_printed_with_file_line_rule_and_remedy_and_fail(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "cli").mkdir()
     (tmp_path / "README.md").write_text("It is\nwell.\n")
     (tmp_path / "docs" / "index.md").write_text("It is well.\n")
     (tmp_path / "cli" / "module.py").write_text('"""Runs it."""\n')
-    monkeypatch.setattr(prose, "PAGES", ("README.md", "docs"))
-    monkeypatch.setattr(prose, "ROOT", tmp_path)
-    assert prose.main() == 0
+    (tmp_path / "CONTRIBUTING.md").write_text("It is well.\n")
+    assert prose.main(tmp_path) == 0
     assert capsys.readouterr().out == ""
     (tmp_path / "docs" / "index.md").write_text("It is well.\n\nIt begins anew.\n")
     (tmp_path / "cli" / "module.py").write_text('"""What it is."""\n')
-    assert prose.main() == 1
+    assert prose.main(tmp_path) == 1
     first, second = capsys.readouterr().out.splitlines()
     assert first.startswith("cli/module.py:1: first-word: the docstring begins with 'What'")
     assert second == "docs/index.md:3: word: 'anew'; use: again"

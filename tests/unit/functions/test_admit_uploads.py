@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -42,12 +43,18 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
+@pytest.fixture
+def admit(function: Function, taken: list[str], monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The function, loaded when uploads are `taken`, with an inbox that is never read."""
+    app = function("admit")
+    monkeypatch.setattr(app, "inbox", lambda: None)
+    return app
+
+
 def test_an_upload_that_takes_too_long_leaves_the_others_of_its_batch_their_time(
-    function: Function, taken: list[str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    admit: ModuleType, taken: list[str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    admit = function("admit")
     monkeypatch.setattr(admit, "LONGEST_S", 0.1)
-    monkeypatch.setattr(admit, "inbox", lambda: None)
     answer = admit.handler({"Records": [notified("a"), notified("slow"), notified("b")]}, Context())
     assert taken == ["a", "b"]
     assert answer == {"batchItemFailures": [{"itemIdentifier": "slow"}]}
@@ -56,11 +63,9 @@ def test_an_upload_that_takes_too_long_leaves_the_others_of_its_batch_their_time
 
 
 def test_one_that_comes_again_and_a_large_one_have_all_the_time_there_is(
-    function: Function, taken: list[str], monkeypatch: pytest.MonkeyPatch
+    admit: ModuleType, taken: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    admit = function("admit")
     given: list[float] = []
-    monkeypatch.setattr(admit, "inbox", lambda: None)
     real = admit.in_time
 
     def noted(call: Any, seconds: float) -> Any:

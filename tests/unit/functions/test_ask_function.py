@@ -6,6 +6,7 @@ import json
 import os
 from types import ModuleType
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -102,25 +103,17 @@ def test_a_record_of_the_stream_is_no_ask(ask_function: ModuleType) -> None:
         ask_function.handler({"Records": [{"eventSource": "aws:dynamodb", "dynamodb": {"NewImage": {}}}]}, Context())
 
 
-def test_what_cannot_be_answered_is_left_to_the_stream(ask_function: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_answered_is_left_to_the_stream(ask_function: ModuleType) -> None:
     ask = ended()
     control = control_wiring.control()
-
-    def fail(*_: Any) -> Any:
-        raise Unavailable("throttled")
-
-    monkeypatch.setattr(control.store, "append", fail)
+    control.store = Mock(wraps=control.store, append=Mock(side_effect=Unavailable("throttled")))
     assert ask_function.handler(encode_ask(ask), Context()) == {"v": 1, "command": None}
 
 
 def test_effects_that_fail_after_the_put_are_left_to_a_wake(ask_function: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     ask = ended()
     control = control_wiring.control()
-
-    def fail(*_: Any) -> Any:
-        raise Unavailable("throttled")
-
-    monkeypatch.setattr(control, "carry_out", fail)
+    monkeypatch.setattr(control, "carry_out", Mock(side_effect=Unavailable("throttled")))
     answer = ask_function.handler(encode_ask(ask), Context())
     assert decode_command(answer["command"]).step == "second", "the worker has its answer all the same"
     assert [json.loads(body)["wake"] for body in bodies(os.environ["CONTROL_QUEUE_URL"])] == []

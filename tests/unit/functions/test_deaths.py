@@ -12,12 +12,10 @@ import pytest
 
 from noetl_core.control.admit import StartRequest, admit
 from noetl_core.engine.records import Event, StreamId
-from noetl_core.engine.routing import rules
-from noetl_core.expr import truthy
 from noetl_core.runtime import control_wiring
 from noetl_core.testing.contracts.event_store import commit
 from tests.contract.aws import bodies
-from tests.unit.control.deaths import POISONED, Died, Kept
+from tests.unit.control.deaths import POISONED, Deadly, Died, Kept
 from tests.unit.functions.conftest import HELLO, Context, Function
 from tests.unit.functions.stream import records
 
@@ -33,16 +31,7 @@ def marks() -> Iterator[Kept]:
 
 @pytest.fixture
 def deaths(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    died: list[str] = []
-
-    def evaluate(text: Any, *args: Any) -> Any:
-        if "poison" in str(text):
-            died.append(str(text))
-            raise Died
-        return truthy(text, *args)
-
-    monkeypatch.setattr(rules, "truthy", evaluate)
-    return died
+    return Deadly(monkeypatch).died
 
 
 def process(function: Function, name: str, marks: Kept, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
@@ -120,7 +109,6 @@ def test_the_sweeper_leaves_what_ended_it_to_the_router(
 def test_a_message_that_ended_admit_is_taken_last_and_evaluated_three_times(
     function: Function, marks: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    admit_app = process(function, "admit", marks, monkeypatch)
     taken: list[str] = []
 
     def take(record: Any, *, first: bool) -> None:
@@ -133,14 +121,18 @@ def test_a_message_that_ended_admit_is_taken_last_and_evaluated_three_times(
         one = {"attributes": attributes, "receiptHandle": "h", "eventSource": "aws:sqs", "body": "{}", "eventSourceARN": "a:q"}
         return {"Records": [{"messageId": name, **one} for name in ("bad", "good")]}
 
-    for received, before in ((1, ["bad"]), (2, ["good", "bad"]), (3, ["good", "bad"])):
+    def new_process() -> ModuleType:
+        admit_app = process(function, "admit", marks, monkeypatch)
         monkeypatch.setattr(admit_app, "_take_all", take)
+        return admit_app
+
+    admit_app = new_process()
+    for received, before in ((1, ["bad"]), (2, ["good", "bad"]), (3, ["good", "bad"])):
         taken.clear()
         with pytest.raises(Died):
             admit_app.handler(batch(received), Context())
         assert taken == before
-        admit_app = process(function, "admit", marks, monkeypatch)
-    monkeypatch.setattr(admit_app, "_take_all", take)
+        admit_app = new_process()
     taken.clear()
     assert admit_app.handler(batch(4), Context()) == {"batchItemFailures": [{"itemIdentifier": "bad"}]}
     assert taken == ["good"], "it goes to the dead letters and ends no process"

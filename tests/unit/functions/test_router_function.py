@@ -6,16 +6,17 @@ import json
 import os
 import random
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from noetl_core.adapters.aws.clients import client
 from noetl_core.adapters.aws.functions import concurrent_calls
 from noetl_core.adapters.aws.functions.concurrent_calls import in_time
-from noetl_core.adapters.aws.queue import SqsCommandQueue
+from noetl_core.engine.records import Commit
 from noetl_core.ports import Deadline
 from noetl_core.runtime import control_wiring
 from tests.contract.aws import bodies
@@ -34,27 +35,35 @@ def test_a_record_that_does_not_read_leaves_the_others_of_its_batch_alone(router
     bad, good = ended(), ended()
     batch = sorted(records(), key=lambda r: r["dynamodb"]["NewImage"]["execution_id"]["S"] != bad)
     batch[0]["dynamodb"]["NewImage"]["v"] = {"N": "99"}
-    assert router._stream(batch) == {"batchItemFailures": []}
+    assert router.handler({"Records": batch}, Context()) == {"batchItemFailures": []}
     control = control_wiring.control()
     assert control.load(good).status == "completed"
     assert control.load(bad).status == "running"
     assert bad in [due.execution_id for due in control.index.due(control.clock.now())]
 
 
-def test_an_execution_whose_routing_fails_is_woken_again_and_the_others_go_on(
-    router: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def before_commits(do: Callable[[str], object]) -> None:
+    """Let the control plane do something, with the execution's id, before each commit that routes."""
+    control = control_wiring.control()
+    store = control.store
+
+    def append(commit: Commit) -> None:
+        do(commit.stream.execution_id)
+        store.append(commit)
+
+    control.store = Mock(wraps=store, append=append)
+
+
+def test_an_execution_whose_routing_fails_is_woken_again_and_the_others_go_on(router: ModuleType) -> None:
     bad, good = ended(), ended()
     control = control_wiring.control()
-    route = control.route
 
-    def fail(execution_id: str, *args: Any, **named: Any) -> Any:
+    def fail(execution_id: str) -> None:
         if execution_id == bad:
-            raise RuntimeError("a decision that raises")
-        return route(execution_id, *args, **named)
+            raise RuntimeError("a bug")
 
-    monkeypatch.setattr(control, "route", fail)
-    router._stream(records())
+    before_commits(fail)
+    router.handler({"Records": records()}, Context())
     assert control.load(good).status == "completed"
     assert bad in [due.execution_id for due in control.index.due(control.clock.now())]
     url = os.environ["CONTROL_QUEUE_URL"]
@@ -161,7 +170,7 @@ def marked() -> Iterator[bytes]:
 
 
 def test_a_wake_that_fails_comes_again_and_says_why_once_with_its_execution(
-    router: ModuleType, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    router: ModuleType, caplog: pytest.LogCaptureFixture
 ) -> None:
     good, slow = ended(), ended()
     wakes = [
@@ -169,21 +178,12 @@ def test_a_wake_that_fails_comes_again_and_says_why_once_with_its_execution(
         for n, x in enumerate((slow, good))
     ]
     wakes.append({"eventSource": "aws:sqs", "messageId": "m2", "body": "no wake", **RECEIVED})
-    control = control_wiring.control()
-    load, over = control.load, threading.Event()
-
-    def block(execution_id: str, *args: Any) -> Any:
-        if execution_id == slow:
-            over.wait(60)
-        return load(execution_id, *args)
-
-    monkeypatch.setattr(control, "load", block)
-    monkeypatch.setattr(router, "LONGEST_S", 2.0)
-    monkeypatch.setattr(concurrent_calls, "GRACE_S", 0.1)
-    answer = router.handler({"Records": wakes}, Context())
+    over = threading.Event()
+    before_commits(lambda execution_id: execution_id == slow and over.wait(60))
+    answer = router.handler({"Records": wakes}, Context(left_ms=router.SPARE_S * 1000 + 2_000))
     over.set()
     assert [f["itemIdentifier"] for f in answer["batchItemFailures"]] == ["m0", "m2"]
-    assert load(good).status == "completed"
+    assert control_wiring.control().load(good).status == "completed"
     failed = lines(caplog, "a message failed; it comes again")
     assert len(failed) == 2
     assert failed[0]["execution_id"] == slow
@@ -210,44 +210,38 @@ def test_the_commands_of_a_batch_leave_in_full_requests(router: ModuleType, monk
     assert all(len(control_wiring.control().load(x).runs) == 1 for x in executions)
 
 
-def test_executions_whose_commands_were_not_sent_are_woken(router: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_executions_whose_commands_were_not_sent_are_woken(router: ModuleType) -> None:
     executions = [ended(TWO) for _ in range(2)]
     batch = records()
-    monkeypatch.setattr(SqsCommandQueue, "send", lambda self, commands, delay_s=0: list(commands))
+    queue = json.loads(os.environ["COMMAND_QUEUES"])["default"]
+
+    def refuse(params: dict[str, Any], **_: Any) -> Any:
+        asked = json.loads(params["body"])
+        failed = [{"Id": entry["Id"], "Code": "InternalError", "SenderFault": False} for entry in asked["Entries"]]
+        return (Mock(status_code=200), {"Failed": failed}) if asked["QueueUrl"] == queue else None
+
+    client("sqs").meta.events.register("before-call.sqs.SendMessageBatch", refuse)
     assert router.handler({"Records": batch}, Context()) == {"batchItemFailures": []}
+    client("sqs").meta.events.unregister("before-call.sqs.SendMessageBatch", refuse)
     assert sorted(due()) == sorted(executions)
 
 
-def test_the_executions_of_a_batch_are_routed_at_the_same_time(router: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_executions_of_a_batch_are_routed_at_the_same_time(router: ModuleType) -> None:
     executions = [ended() for _ in range(4)]
+    together = threading.Barrier(4)
+    before_commits(lambda _: together.wait(30))
     control = control_wiring.control()
-    route, together = control.route, threading.Barrier(4)
-
-    def meet(*args: Any, **named: Any) -> Any:
-        together.wait(30)
-        return route(*args, **named)
-
-    monkeypatch.setattr(control, "route", meet)
     assert router.handler({"Records": records()}, Context()) == {"batchItemFailures": []}
     assert {control.load(x).status for x in executions} == {"completed"}
 
 
-def test_an_execution_that_blocks_is_left_behind_and_woken(router: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_execution_that_blocks_is_left_behind_and_woken(router: ModuleType) -> None:
     """It checks nothing, as a call of a library would: the others end, and it is tried again."""
     stuck, *others = [ended() for _ in range(3)]
-    control = control_wiring.control()
-    route, over = control.route, threading.Event()
-
-    def block(execution_id: str, *args: Any, **named: Any) -> Any:
-        if execution_id == stuck:
-            over.wait(60)
-            return None
-        return route(execution_id, *args, **named)
-
-    monkeypatch.setattr(control, "route", block)
-    monkeypatch.setattr(router, "LONGEST_S", 0.5)
-    monkeypatch.setattr(concurrent_calls, "GRACE_S", 0.1)
-    assert router.handler({"Records": records()}, Context()) == {"batchItemFailures": []}
+    control, over = control_wiring.control(), threading.Event()
+    before_commits(lambda execution_id: execution_id == stuck and over.wait(60))
+    context = Context(left_ms=router.SPARE_S * 1000 + 500)
+    assert router.handler({"Records": records()}, context) == {"batchItemFailures": []}
     over.set()
     assert {control.load(x).status for x in others} == {"completed"}
     assert due() == [stuck]

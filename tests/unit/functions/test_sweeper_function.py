@@ -32,7 +32,7 @@ def spoil(execution_id: str) -> None:
         UpdateExpression="SET body = :b",
         ExpressionAttributeValues={":b": {"B": b"broken"}},
     )
-    control_wiring.control()._states.clear()
+    control_wiring.control.cache_clear()
 
 
 def test_a_broken_execution_with_a_letter_stops_neither_the_sweep_nor_the_letters(
@@ -59,13 +59,13 @@ def test_a_broken_execution_with_a_letter_stops_neither_the_sweep_nor_the_letter
     assert sweeper.handler({}, Context())["looked"] == 0
 
 
-def test_what_there_is_no_time_for_is_handed_to_the_router(function: Function, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_there_is_no_time_for_is_handed_to_the_router(function: Function) -> None:
     sweeper = function("sweeper")
     started = overdue(25)
     control = control_wiring.control()
     now = control.clock.now()
     times = iter([now, now, now, *[now + 30_000_000] * 99])
-    monkeypatch.setattr(control, "clock", _Clock(times))
+    control.clock = _Clock(times)
     done = sweeper.handler({}, Context(left_ms=55_000))
     assert done["looked"] + done["handed"] == len(started)
     assert done["handed"] >= 24

@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from noetl_core.adapters.aws.clients import client
 from noetl_core.adapters.clock import SystemClock
@@ -246,17 +247,16 @@ def test_a_message_of_a_queue_that_nothing_reads_stays_there(stack: Function) ->
 
 
 def test_a_bucket_that_the_stack_may_not_read_is_said_on_the_list_of_the_refused(
-    stack: Function, monkeypatch: pytest.MonkeyPatch
+    stack: Function,
 ) -> None:
-    from noetl_core.ports import Forbidden
-
     admit = stack("admit")
 
-    def denied(*_: Any) -> Any:
-        raise Forbidden("this stack may not read the bucket")
+    def denied(**_: Any) -> Any:
+        raise ClientError({"Error": {"Code": "AccessDenied"}}, "CopyObject")
 
-    monkeypatch.setattr("noetl_core.adapters.aws.inbox.S3Inbox.copy", denied)
+    client("s3").meta.events.register("before-call.s3.CopyObject", denied)
     put = {"s3": {"bucket": {"name": os.environ["INBOX_BUCKET"]}, "object": {"key": "uploads/in/a", "size": 8, "sequencer": "1"}}}
     deliver(admit, [message(json.dumps({"Records": [put]}))])
+    client("s3").meta.events.unregister("before-call.s3.CopyObject", denied)
     (refused,) = control().triggers.list_refused(0, 10)
     assert (refused.name, refused.code, refused.facts["event"]["key"]) == ("upload", "forbidden", "uploads/in/a")

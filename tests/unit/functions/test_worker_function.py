@@ -6,7 +6,8 @@ import json
 import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
@@ -19,6 +20,7 @@ from noetl_core.engine.records import Command, StreamId
 from noetl_core.ports import Gate
 from noetl_core.runtime import control_wiring, worker_wiring
 from noetl_core.worker.claiming.handled import Handled
+from noetl_core.worker.turns import Share, Turn, Turns
 from tests.unit.functions.conftest import Context, Function
 
 NOOP = """
@@ -35,6 +37,23 @@ COMPUTES = NOOP.replace("{kind: noop, result: 1}", '{kind: python, code: "result
 @pytest.fixture
 def worker(function: Function) -> ModuleType:
     return function("worker")
+
+
+Handle = Callable[..., Handled]
+"""`Worker.handle`."""
+Replaced = Callable[[Handle], Handle]
+
+
+@pytest.fixture
+def handle_by(worker: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Replaced:
+    """Let commands be handled by another function. Returns the worker's own."""
+
+    def replace(instead: Handle) -> Handle:
+        own = worker_wiring.worker().handle
+        monkeypatch.setattr(worker_wiring.worker(), "handle", instead)
+        return own
+
+    return replace
 
 
 def queue() -> str:
@@ -84,16 +103,15 @@ def ended(executions: list[str]) -> set[str]:
     return found
 
 
-def test_the_commands_of_a_batch_run_at_the_same_time(worker: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_commands_of_a_batch_run_at_the_same_time(worker: ModuleType, handle_by: Replaced) -> None:
     executions = started(10)
     together = threading.Barrier(10)
-    handle = worker_wiring.worker().handle
 
     def meet(command: Command, deadline: int | None = None) -> Handled:
         together.wait(30)
         return handle(command, deadline)
 
-    monkeypatch.setattr(worker_wiring.worker(), "handle", meet)
+    handle = handle_by(meet)
     assert worker.handler(batch(), Context()) == {"batchItemFailures": []}
     assert ended(executions) == set(executions)
 
@@ -101,17 +119,16 @@ def test_the_commands_of_a_batch_run_at_the_same_time(worker: ModuleType, monkey
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("error", [RuntimeError("broken"), MemoryError(), SystemExit(1)], ids=repr)
 def test_a_command_that_fails_comes_again_alone(
-    worker: ModuleType, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: BaseException
+    worker: ModuleType, handle_by: Replaced, caplog: pytest.LogCaptureFixture, error: BaseException
 ) -> None:
     executions = started(4)
-    handle = worker_wiring.worker().handle
 
     def fail(command: Command, deadline: int | None = None) -> Handled:
         if command.execution_id == executions[1]:
             raise error
         return handle(command, deadline)
 
-    monkeypatch.setattr(worker_wiring.worker(), "handle", fail)
+    handle = handle_by(fail)
     event = batch()
     (comes_again,) = failed(worker.handler(event, Context()))
     assert of(event, comes_again) == executions[1]
@@ -130,10 +147,10 @@ def test_a_message_that_does_not_read_fails_alone(worker: ModuleType) -> None:
 
 
 def test_a_task_that_does_not_hear_that_its_time_is_over_does_not_take_the_answer_of_the_others(
-    worker: ModuleType, monkeypatch: pytest.MonkeyPatch
+    worker: ModuleType, handle_by: Replaced
 ) -> None:
     executions = started(3)
-    handle, over = worker_wiring.worker().handle, threading.Event()
+    over = threading.Event()
 
     def deaf(command: Command, deadline: int | None = None) -> Handled:
         if command.execution_id == executions[0]:
@@ -141,7 +158,7 @@ def test_a_task_that_does_not_hear_that_its_time_is_over_does_not_take_the_answe
             return Handled("dropped", "too late")
         return handle(command, deadline)
 
-    monkeypatch.setattr(worker_wiring.worker(), "handle", deaf)
+    handle = handle_by(deaf)
     event = batch()
     (comes_again,) = failed(worker.handler(event, Context(left_ms=4_000)))
     over.set()
@@ -150,9 +167,9 @@ def test_a_task_that_does_not_hear_that_its_time_is_over_does_not_take_the_answe
     assert ended(executions) == set(executions[1:])
 
 
-def slow_first(monkeypatch: pytest.MonkeyPatch, let_go: threading.Event) -> list[str]:
+def slow_first(handle_by: Replaced, let_go: threading.Event) -> list[str]:
     """Let the worker's first command hold its turn until it is released. Returns the list of handled commands, which grows."""
-    handle, handled = worker_wiring.worker().handle, list[str]()
+    handled = list[str]()
 
     def hold(command: Command, deadline: int | None = None) -> Handled:
         handled.append(command.execution_id)
@@ -160,18 +177,18 @@ def slow_first(monkeypatch: pytest.MonkeyPatch, let_go: threading.Event) -> list
             let_go.wait(60)
         return handle(command, deadline)
 
-    monkeypatch.setattr(worker_wiring.worker(), "handle", hold)
+    handle = handle_by(hold)
     return handled
 
 
 @pytest.mark.nightly
 def test_what_computes_goes_to_another_worker_while_one_at_work_takes_long(
-    worker: ModuleType, monkeypatch: pytest.MonkeyPatch
+    worker: ModuleType, handle_by: Replaced, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not at the end of the invocation: the long one may take a quarter of an hour."""
     started(10, COMPUTES)
     let_go = threading.Event()
-    handled = slow_first(monkeypatch, let_go)
+    handled = slow_first(handle_by, let_go)
     monkeypatch.setattr(worker, "TURN_S", 0.05)
     event = batch()
     answers: list[Mapping[str, Any]] = []
@@ -189,11 +206,15 @@ def test_what_computes_goes_to_another_worker_while_one_at_work_takes_long(
     assert {of(event, m) for m in over_to_others}.isdisjoint(handled), "nothing of them has begun"
 
 
-def test_a_command_that_failed_often_becomes_a_dead_letter_soon(worker: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_that_failed_often_becomes_a_dead_letter_soon(worker: ModuleType, handle_by: Replaced) -> None:
     started(1)
     paused: list[int] = []
-    monkeypatch.setattr(worker, "_hand_back", lambda record, seconds: paused.append(seconds))
-    monkeypatch.setattr(worker_wiring.worker(), "handle", lambda command, deadline=None: Handled("dropped"))
+
+    def note(params: dict[str, Any], **_: Any) -> None:
+        paused.append(params["VisibilityTimeout"])
+
+    client("sqs").meta.events.register("provide-client-params.sqs.ChangeMessageVisibility", note)
+    handle_by(lambda command, deadline=None: Handled("dropped"))
     event = batch()
     event["Records"].append({**event["Records"][0], "messageId": "odd", "body": "no command"})
     for received in (1, worker.MAX_RECEIVES, worker.MAX_RECEIVES + 1):
@@ -202,19 +223,19 @@ def test_a_command_that_failed_often_becomes_a_dead_letter_soon(worker: ModuleTy
     assert paused == [worker.RETRY_AFTER_S, worker.RETRY_AFTER_S, worker.LAST_RETRIES_S]
 
 
-def test_a_takeover_that_finds_no_worker_for_itself_shares_one_in_the_end(
-    worker: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_takeover_that_finds_no_worker_for_itself_shares_one_in_the_end(worker: Any, handle_by: Replaced) -> None:
     started(1)
     shares: list[str] = []
-    turn = worker.Turns.turn
 
-    def note(turns: Any, share: str, wait_s: float) -> Any:
-        shares.append(share)
-        return turn(turns, share, wait_s)
+    class Noted(Turns):
+        @contextmanager
+        def turn(self, share: Share, wait_s: float) -> Iterator[Turn]:
+            shares.append(share)
+            with super().turn(share, wait_s) as turn:
+                yield turn
 
-    monkeypatch.setattr(worker.Turns, "turn", note)
-    monkeypatch.setattr(worker_wiring.worker(), "handle", lambda command, deadline=None: Handled("dropped"))
+    worker.turns = Noted(1)
+    handle_by(lambda command, deadline=None: Handled("dropped"))
     event = batch()
     event["Records"][0]["body"] = json.dumps({**json.loads(event["Records"][0]["body"]), "mode": "takeover"})
     for received in (1, worker.ALONE_TRIES, worker.ALONE_TRIES + 1):
@@ -223,7 +244,7 @@ def test_a_takeover_that_finds_no_worker_for_itself_shares_one_in_the_end(
     assert shares == ["alone", "alone", "computes"]
 
 
-def test_a_takeover_runs_when_the_others_have_ended(worker: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_takeover_runs_when_the_others_have_ended(worker: Any, handle_by: Replaced) -> None:
     executions = started(4)
     event = batch()
     suspect = json.loads(event["Records"][0]["body"])
@@ -236,16 +257,17 @@ def test_a_takeover_runs_when_the_others_have_ended(worker: ModuleType, monkeypa
             order.append(command.mode)
         return Handled("dropped", "noted")
 
-    monkeypatch.setattr(worker_wiring.worker(), "handle", note)
-    held = threading.Event()
-    turn = worker.Turns.turn
+    handle_by(note)
 
-    def late(turns: Any, share: str, wait_s: float) -> Any:
-        if share == "alone":
-            held.wait(0.2)  # as the last of the threads
-        return turn(turns, share, wait_s)
+    class Late(Turns):
+        @contextmanager
+        def turn(self, share: Share, wait_s: float) -> Iterator[Turn]:
+            if share == "alone":
+                threading.Event().wait(0.2)  # as the last of the threads
+            with super().turn(share, wait_s) as turn:
+                yield turn
 
-    monkeypatch.setattr(worker.Turns, "turn", late)
+    worker.turns = Late(1)
     assert worker.handler(event, Context()) == {"batchItemFailures": []}
     assert order[-1] == "takeover" and len(order) == len(executions)
 

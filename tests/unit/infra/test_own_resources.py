@@ -13,7 +13,6 @@ from itertools import product
 from typing import Any
 
 import pytest
-from botocore.client import BaseClient
 
 from noetl_core.adapters.local.results import FileResultStore
 from noetl_core.dsl.kinds import PLUGINS
@@ -24,6 +23,7 @@ from noetl_core.tools.invoke import invoke
 from noetl_core.tools.registry import BUILT_IN, FOR_LOOPS, ToolRegistry
 from noetl_core.tools.script import ScriptedTool
 from noetl_core.worker.secrets.credentials import PermittedCredentials
+from tests.aws_calls import observe_calls
 from tests.unit.infra.iam import permits
 from tests.unit.infra.translated import deployed, listed, of_type, statements
 
@@ -295,10 +295,10 @@ def worker(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, re.sub(r"\$\{(\w+)(?:\.\w+)?\}", lambda m: m[1].lower(), value))
     monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "workerfunction")
 
-    def called(self: Any, operation: str, asked: Any) -> Any:
+    def called(_service: str, operation: str, asked: Any) -> None:
         raise AssertionError(f"{operation} was called: {asked}")
 
-    monkeypatch.setattr(BaseClient, "_make_api_call", called)
+    observe_calls(monkeypatch, called)
 
 
 @pytest.mark.one_in(2)

@@ -138,6 +138,14 @@ def test_a_layer_for_aws_has_the_wheels_of_its_functions_and_not_of_this_machine
     }
 
 
+@pytest.fixture
+def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is nothing of this repository to install."""
+    monkeypatch.setattr("noetl_infra.package.REPOSITORY", tmp_path)
+    monkeypatch.setattr("noetl_infra.package.ROOT", tmp_path)
+
+
+@pytest.mark.usefixtures("alone")
 def test_tools_for_aws_have_the_wheels_of_its_functions_and_not_of_this_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,8 +154,6 @@ def test_tools_for_aws_have_the_wheels_of_its_functions_and_not_of_this_machine(
         pure.rename(pure.with_name(f"noetl_native-1.0-{python}-manylinux_2_28_{machine}.whl"))
     for name, value in index(tmp_path / "index").items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr("noetl_infra.package.REPOSITORY", tmp_path)
-    monkeypatch.setattr("noetl_infra.package.ROOT", tmp_path)
     for platform in (Platform("3.12", "x86_64"), Platform("3.12", "aarch64"), Platform("3.13", "x86_64")):
         with zipfile.ZipFile(io.BytesIO(tools("noetl-native==1.0", platform).body)) as archive:
             built = archive.read("python/noetl_native.py").decode().split("'")[1]
@@ -157,6 +163,7 @@ def test_tools_for_aws_have_the_wheels_of_its_functions_and_not_of_this_machine(
         tools("noetl-native==2", Platform("3.12", "x86_64"))
 
 
+@pytest.mark.usefixtures("alone")
 def test_tools_share_the_packages_that_the_core_layer_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lambda unpacks all layers into one folder: two versions of a package would be mixed there, file by file."""
     ours = version("jinja2")
@@ -166,8 +173,6 @@ def test_tools_share_the_packages_that_the_core_layer_has(tmp_path: Path, monkey
     wheel(tmp_path / "index", "noetl-parts", "1.0", "", "jinja2>=99")
     for name, value in index(tmp_path / "index").items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr("noetl_infra.package.REPOSITORY", tmp_path)
-    monkeypatch.setattr("noetl_infra.package.ROOT", tmp_path)
     inside = set(names(tools("noetl-shares==1.0").body))
     assert {"python/noetl_shares.py", "python/noetl_sample.py"} <= inside
     assert not any("jinja2" in name for name in inside)

@@ -52,18 +52,17 @@ def test_a_stream_is_looked_at_beside_the_queues(runtime: Any) -> None:
     svc.let_go.release(100)
 
 
-def test_a_record_wakes_whoever_looks_at_streams_and_at_queues(runtime: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pollers, "LOOK_S", 600.0)
+def test_a_record_wakes_whoever_looks_at_streams_and_at_queues(runtime: Any) -> None:
     svc = Services()
     svc.let_go.release(100)
-    hurry(svc, runtime)
+    hurry(svc, runtime, look_s=600.0)
     assert svc.looks.acquire(timeout=20)
     svc._esm_wake.set()
     assert svc.looks.acquire(timeout=20)
     assert svc._esm_wake.is_set()
 
 
-def test_a_look_that_fails_is_not_the_last(runtime: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_look_that_fails_is_not_the_last(runtime: Any) -> None:
     svc, looks, failed = Services(), threading.Semaphore(0), list[int]()
 
     def fail() -> bool:
@@ -74,8 +73,7 @@ def test_a_look_that_fails_is_not_the_last(runtime: Any, monkeypatch: pytest.Mon
         return False
 
     svc._poll_dynamodb_streams = fail
-    monkeypatch.setattr(pollers, "LOOK_S", 0.01)
-    hurry(svc, runtime)
+    hurry(svc, runtime, look_s=0.01)
     assert looks.acquire(timeout=20) and looks.acquire(timeout=20) and looks.acquire(timeout=20)
 
 

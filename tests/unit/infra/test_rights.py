@@ -11,11 +11,11 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 import pytest
-from botocore.client import BaseClient
 
 from noetl_core.adapters.aws.clients import client
 from noetl_core.ports import WebhookDelivery
 from noetl_core.runtime import control_wiring
+from tests.aws_calls import observe_calls
 from tests.contract.aws import environment, make_queue
 from tests.unit.infra import test_sample_events as sample
 from tests.unit.infra.translated import listed, statements
@@ -98,13 +98,7 @@ def leading_key(asked: Mapping[str, Any]) -> str:
 def calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[ApiCall]]:
     """The calls made from now on."""
     found: list[ApiCall] = []
-    call: Any = vars(BaseClient)["_make_api_call"]
-
-    def noted(self: Any, operation: str, asked: Any) -> Any:
-        found.extend(api_calls(self.meta.service_model.service_name, operation, asked))
-        return call(self, operation, asked)
-
-    monkeypatch.setattr(BaseClient, "_make_api_call", noted)
+    observe_calls(monkeypatch, lambda *call: found.extend(api_calls(*call)))
     yield found
 
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 import pytest
 
-from noetl_core.adapters.local import events as adapter
 from noetl_core.control.admit import StartRequest
-from noetl_core.log.codec import decode_events
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.service.api_service import Service
 from tests.asking import ask
+from tests.unit.control.decoded import observe_decoding
 from tests.unit.control.long_playbooks import loop
 from tests.unit.control.workflows import source
 
@@ -111,13 +109,7 @@ def test_runs_of_a_step_and_of_a_time(get: Any) -> None:
 
 
 def test_streams_of_long_runs_are_not_read(get: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    largest: Counter[int] = Counter()
-
-    def counted(body: bytes, v: int) -> Any:
-        found = decode_events(body, v)
-        largest[len(found)] += 1
-        return found
-
-    monkeypatch.setattr(adapter, "decode_events", counted)
+    sizes: list[int] = []
+    observe_decoding(monkeypatch, lambda _, events: sizes.append(len(events)))
     get(rows="100")
-    assert max(largest) < 100
+    assert max(sizes) < 100

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from noetl_core.control.core import Control
-from noetl_core.values.instants import SECOND
 from noetl_core.views.explain import past_runs
-from tests.unit.control.api_client import HELLO, Client, client
+from tests.unit.control.api_client import HELLO, Client, client, hurry
 
 __all__ = ["client"]
 FAILS = HELLO.replace('kind: noop, result: "Hello, {{ workload.name }}!"', 'kind: python, code: "raise ValueError(workload)"')
@@ -46,18 +45,10 @@ def test_completed_executions_are_learnt_from_and_failed_ones_counted(client: Cl
     assert planned(client, path="test/hello", last=0)["runs"] == 0
 
 
-def test_reading_ends_in_time_and_the_forecast_says_so(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reading_ends_in_time_and_the_forecast_says_so(client: Client) -> None:
     run(client, HELLO, 3)
     control: Control = client.local.control
-    now = [control.clock.now()]
-    read = past_runs.past_run
-
-    def slowly(*args: Any) -> Any:
-        now[0] += (past_runs.READ_S + 1) * SECOND
-        return read(*args)
-
-    monkeypatch.setattr(type(control.clock), "now", lambda _: now[0])
-    monkeypatch.setattr(past_runs, "past_run", slowly)
+    hurry(control, (past_runs.READ_S + 1) / 2)
     found = past_runs.plan(control, control.playbook.parse(HELLO), {})
     assert (found["runs"], found["read"]) == (1, 1)
     assert found["assumes"][0] == "past: 1 of 3 executions, those that could be read in 5 s"

@@ -15,7 +15,7 @@ from noetl_core.engine.outcome import Outcome
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.calls import event_loop
 from noetl_core.tools.calls.event_loop import EventLoop, LoopTask
-from noetl_core.tools.http.client import HttpClient, _Session
+from noetl_core.tools.http.client import IDLE_S, HttpClient, _Session
 from noetl_core.tools.http.tool import HttpTool
 from noetl_core.tools.invoke import invoke_evented
 from noetl_core.tools.network.addresses import AddressPolicy
@@ -83,9 +83,9 @@ def tool() -> Iterator[HttpTool]:
     tool.close()
 
 
-def limited(tool: HttpTool, most: int) -> HttpClient:
-    """The tool with a client of at most `most` connections."""
-    tool._client = HttpClient(AddressPolicy(allow_private=True), most)
+def limited(tool: HttpTool, most: int, idle_s: float = IDLE_S) -> HttpClient:
+    """The tool with a client of at most `most` connections, each idle for at most `idle_s`."""
+    tool._client = HttpClient(AddressPolicy(allow_private=True), most, idle_s)
     return tool._client
 
 

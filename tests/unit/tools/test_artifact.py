@@ -58,6 +58,14 @@ def direct(tmp_path: Path) -> Any:
     made.local.close()
 
 
+@pytest.fixture
+def now(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The time of the tool, which tests move."""
+    time = [0]
+    monkeypatch.setattr(artifact, "_now", lambda: time[0])
+    return time
+
+
 # --- what comes back ----------------------------------------------------------------------------------------------------
 
 
@@ -165,11 +173,9 @@ def test_an_artifact_outlives_the_process(tmp_path: Path) -> None:
     again.close()
 
 
-def test_a_put_that_is_repeated_late_does_not_take_the_place_of_a_newer_one(
-    direct: Direct, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_put_that_is_repeated_late_does_not_take_the_place_of_a_newer_one(direct: Direct, now: list[int]) -> None:
     for at, execution, run, data in ((10, "1", "a", "old"), (20, "2", "b", "new"), (30, "1", "a", "old")):
-        monkeypatch.setattr(artifact, "_now", lambda at=at: at)
+        now[0] = at
         assert direct(execution, run, action="put", key="x", data=data).status == "ok"
     assert direct("3", "c", key="x").result["data"] == "new"
 
@@ -186,12 +192,12 @@ def test_of_executions_that_put_at_once_one_is_the_latest_and_none_is_lost(direc
     assert [direct("99", "r", key="x", version=str(n)).result["data"] for n in range(1, 25)] == list(range(1, 25))
 
 
-def test_an_artifact_lasts_as_long_as_its_author_says(direct: Direct, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(artifact, "_now", lambda: 1_000_000_000)
+def test_an_artifact_lasts_as_long_as_its_author_says(direct: Direct, now: list[int]) -> None:
+    now[0] = 1_000_000_000
     stored = direct("1", "a", action="put", key="x", data=1, ttl=60)
     assert stored.result["expires_at"].startswith("1970-01-01T00:17:40")
     assert direct("2", "b", key="x").status == "ok"
-    monkeypatch.setattr(artifact, "_now", lambda: 1_060_000_000)
+    now[0] += 60_000_000
     assert direct("2", "b", key="x").as_dict()["error"]["kind"] == "not_found"
 
 

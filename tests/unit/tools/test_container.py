@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 from botocore.exceptions import ClientError, NoRegionError
@@ -259,8 +258,7 @@ def test_without_a_region_it_says_how_to_name_one(monkeypatch: pytest.MonkeyPatc
 def test_a_definition_that_is_not_there_is_not_found_whoever_says_it(
     ecs: Any, monkeypatch: pytest.MonkeyPatch, said: str
 ) -> None:
-    refused = ClientError({"Error": {"Code": "ClientException", "Message": said}}, "RunTask")
-    monkeypatch.setattr(type(ecs), "run_task", Mock(side_effect=refused), raising=False)
+    answers(ecs, monkeypatch, "run_task", refusal("ClientException", 400, said))
     assert kind(begun()[1]) == "not_found"
 
 
@@ -278,7 +276,6 @@ def answers(ecs: Any, monkeypatch: pytest.MonkeyPatch, operation: str, error: Ex
 
 
 def refusal(code: str, status: int, said: str = "no") -> Exception:
-    from botocore.exceptions import ClientError
 
     answer: Any = {"Error": {"Code": code, "Message": said}, "ResponseMetadata": {"HTTPStatusCode": status}}
     return ClientError(answer, "RunTask")

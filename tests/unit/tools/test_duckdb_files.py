@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import json
-import socket
 import tracemalloc
 from collections.abc import Iterator
 from http.server import ThreadingHTTPServer
@@ -19,10 +18,11 @@ from noetl_core.adapters.local.results import LazyTempResultStore
 from noetl_core.expr import Secret
 from noetl_core.tools.aws.clients import client
 from noetl_core.tools.duckdb.tool import DuckDBTool, failed
-from noetl_core.tools.network.addresses import AddressPolicy, AddressRefused
+from noetl_core.tools.network.addresses import AddressPolicy
 from noetl_core.tools.registry import ToolRegistry
 from noetl_core.tools.rows.scratch import spilling
 from noetl_core.tools.store import encode
+from tests.resolving import resolve
 from tests.servers import Handler, serving
 from tests.unit.tools.aws_playbooks import mocked
 
@@ -106,19 +106,19 @@ def test_a_query_that_gives_a_file_still_reaches_no_other(run: Run) -> None:
 @pytest.mark.parametrize("form", ["json", "jsonl", "csv", "parquet"])
 def test_large_and_small_objects_are_one_table_and_never_in_memory(run: Run, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
     monkeypatch.setattr("noetl_core.tools.duckdb.sources.LARGE", 20_000)
-    remote = Remote()
+    asked: list[int] = []
+
+    class Asked(Remote):
+        def get(self, key: str, start: int | None = None, end: int | None = None) -> bytes:
+            asked.append((end or 10**9) - (start or 0))
+            return super().get(key, start, end)
+
+    remote = Asked()
     refs = []
     for page, size in enumerate((3, 2_000, 2, 3_000)):
         rows = [{"id": page * 10_000 + n, "text": f"ü{n} " * 5} for n in range(size)]
         refs.append(run("store", {"data": rows, "format": form}, task_run_id=f"p{page}", results=remote).result)
-    asked: list[int] = []
-    whole = remote.get
-
-    def get(key: str, start: int | None = None, end: int | None = None) -> bytes:
-        asked.append((end or 10**9) - (start or 0))
-        return whole(key, start, end)
-
-    monkeypatch.setattr(remote, "get", get)
+    asked.clear()
     command = "SELECT count(*) AS n, sum(id)::BIGINT AS s FROM t"
     outcome = run("duckdb", {"sources": {"t": refs}, "command": command}, results=remote)
     total = sum(p * 10_000 + n for p, size in enumerate((3, 2_000, 2, 3_000)) for n in range(size))
@@ -127,13 +127,12 @@ def test_large_and_small_objects_are_one_table_and_never_in_memory(run: Run, mon
     assert len(pieces) >= (4 if form in ("csv", "parquet") else 2)  # the large ones, piece by piece
 
 
-def test_references_within_a_large_object_are_loaded(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_core.tools.duckdb.sources.LARGE", 100)
+def test_references_within_a_large_object_are_loaded(run: Run, store: LazyTempResultStore) -> None:
     inner = run("store", {"data": [7, 8]}, task_run_id="inner").result
-    outer = run(
-        "store", {"data": [{"id": n, "list": [n]} for n in range(50)] + [{"id": 50, "list": inner}]}, task_run_id="outer"
-    ).result
+    rows = [{"id": n, "list": [n], "text": "x" * 100_000} for n in range(50)] + [{"id": 50, "list": inner}]
+    outer = {**store.put("1/store/outer.json", json.dumps(rows).encode()), "format": "json"}
     outcome = run("duckdb", {"sources": {"t": outer}, "command": "SELECT list FROM t WHERE id = 50"})
+    assert outcome.error is None, outcome.error
     assert outcome.result["rows"] == [{"list": [7, 8]}]
 
 
@@ -171,13 +170,13 @@ def test_a_full_disk_names_the_remedy(tmp_path: Path) -> None:
     assert not outcome.error.retryable
 
 
-def test_a_download_that_fills_the_disk_names_the_remedy(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> str:
-        raise OSError(errno.ENOSPC, "No space left on device")
+def test_a_download_that_fills_the_disk_names_the_remedy(run: Run) -> None:
+    class Full(Remote):
+        def get(self, key: str, start: int | None = None, end: int | None = None) -> bytes:
+            raise OSError(errno.ENOSPC, "No space left on device")
 
     ref = run("store", {"data": [{"id": 1}], "format": "parquet"}).result
-    monkeypatch.setattr("noetl_core.tools.duckdb.sources._local", full)
-    outcome = run("duckdb", {"sources": {"t": ref}, "command": "SELECT 1"})
+    outcome = run("duckdb", {"sources": {"t": ref}, "command": "SELECT 1"}, results=Full())
     assert kind(outcome) == "limit" and outcome.error and "WorkerStorage" in outcome.error.message
 
 
@@ -244,13 +243,10 @@ def test_a_credential_that_is_none_for_s3(run: Run, bucket: str) -> None:
 def test_an_endpoint_is_connected_to_at_the_address_that_was_checked(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """A name that stands for an allowed address when it is asked first, and for this machine later."""
     asked: list[str] = []
-    resolving = socket.getaddrinfo
 
-    def getaddrinfo(host: str, *rest: Any, **more: Any) -> Any:
-        if host == "lake.example":
-            asked.append(host)
-            host = "127.0.0.2" if len(asked) == 1 else "127.0.0.1"
-        return resolving(host, *rest, **more)
+    def addresses_of(host: str) -> list[str]:
+        asked.append(host)
+        return ["127.0.0.2"] if len(asked) == 1 else ["127.0.0.1"]
 
     class Objects(Handler):
         def do_GET(self) -> None:
@@ -258,19 +254,14 @@ def test_an_endpoint_is_connected_to_at_the_address_that_was_checked(run: Run, m
             self.say(404)
 
     reached: list[str] = []
-    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
-    monkeypatch.setattr(AddressPolicy, "check", refuse_this_machine)
+    resolve(monkeypatch, addresses_of)
+    monkeypatch.setenv("NOETL_HTTP_ALLOW_PRIVATE", "127.0.0.2/32")
     with serving(ThreadingHTTPServer(("127.0.0.1", 0), Objects)) as server:
         inputs = {"sources": {"t": "s3://b/in/*.csv"}, "command": "SELECT 1"}
-        endpoint = f"http://lake.example:{server.server_port}"
+        endpoint = f"http://lake.test:{server.server_port}"
         outcome = run("duckdb", {**inputs, "auth": {**MINE, "endpoint": endpoint}}, timeout_s=20)
     assert not reached and len(asked) == 2
     assert outcome.error is not None and outcome.error.code == "address_refused"
-
-
-def refuse_this_machine(_policy: AddressPolicy, address: Any, _port: int) -> None:
-    if str(address) == "127.0.0.1":
-        raise AddressRefused(f"{address} is refused")
 
 
 def test_a_bucket_that_the_stack_does_not_name(run: Run, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from noetl_core.tools.calls.event_loop import EventLoop, LoopTask
 from noetl_core.tools.http.client import texts_of
 from noetl_core.tools.http.tool import HttpTool
 from noetl_core.tools.invoke import invoke_evented
+from tests.resolving import resolve
 from tests.work import calls_of
 
 from .conftest import kind
@@ -145,9 +146,8 @@ def test_a_connection_that_fails_leaves_its_place(server: Server, tool: HttpTool
     assert kinds(calls(tool, base(server))) == {"ok": 1}
 
 
-def test_old_connections_are_closed_before_they_are_used(server: Server, tool: HttpTool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_core.tools.http.client.IDLE_S", 0.02)
-    client = limited(tool, 5)
+def test_old_connections_are_closed_before_they_are_used(server: Server, tool: HttpTool) -> None:
+    client = limited(tool, 5, idle_s=0.02)
     server.together(2)
     calls(tool, base(server), base(server))
     time.sleep(0.05)
@@ -157,8 +157,7 @@ def test_old_connections_are_closed_before_they_are_used(server: Server, tool: H
 
 
 def test_places_that_are_asked_once_are_not_remembered(server: Server, tool: HttpTool, monkeypatch: pytest.MonkeyPatch) -> None:
-    here = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", server.server_port))]
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **kwargs: here)
+    resolve(monkeypatch, lambda _: ["127.0.0.1"])
     client = limited(tool, 1)
     for n in range(6):
         assert kinds(calls(tool, base(server, f"place-{n}.test"))) == {"ok": 1}

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import socket
 import threading
-from typing import Any
 
 import pytest
 
@@ -13,6 +11,7 @@ from noetl_core.tools.calls.event_loop import EventLoop
 from noetl_core.tools.http.tool import HttpTool
 from noetl_core.tools.invoke import invoke_evented
 from noetl_core.tools.network.lookups import Resolver
+from tests.resolving import resolve
 
 from .conftest import kind
 from .connections import Handler, Server, base, calls, kinds, outcome_of, server, tool
@@ -23,16 +22,14 @@ __all__ = ["server", "tool"]
 def test_a_name_is_looked_up_once_for_all_who_ask_at_the_same_time(
     server: Server, tool: HttpTool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked, answer, real = list[str](), threading.Event(), socket.getaddrinfo
+    asked, answer = list[str](), threading.Event()
 
-    def slow(host: str, port: int, *args: Any, **kwargs: Any) -> Any:
-        if host != "slow.test":
-            return real(host, port, *args, **kwargs)
+    def slow(host: str) -> list[str]:
         asked.append(host)
         answer.wait(10)
-        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
+        return ["127.0.0.1"]
 
-    monkeypatch.setattr(socket, "getaddrinfo", slow)
+    resolve(monkeypatch, slow)
     server.together(10)
     with EventLoop() as loop:
         urls = [base(server, "slow.test")] * 10
@@ -50,7 +47,7 @@ def test_a_name_is_looked_up_once_for_all_who_ask_at_the_same_time(
 
 def test_a_lookup_that_does_not_end_is_a_timeout(tool: HttpTool, monkeypatch: pytest.MonkeyPatch) -> None:
     release = threading.Event()
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **kwargs: (release.wait(10), [])[1])
+    resolve(monkeypatch, lambda _: [str(release.wait(10))])
     outcome = calls(tool, "http://stuck.test/", timeout={"connect": 0.05})[0]
     release.set()
     assert kind(outcome) == "timeout" and outcome.error is not None and outcome.error.code == "ConnectTimeout"
@@ -71,17 +68,14 @@ def test_addresses_are_checked_where_sockets_are_made_also_when_the_resolver_let
 def test_a_name_that_has_a_refused_address_too_is_refused(
     server: Server, tool: HttpTool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    both = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, 0)) for host in ("127.0.0.1", "169.254.169.254")]
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **kwargs: both)
+    resolve(monkeypatch, lambda _: ["127.0.0.1", "169.254.169.254"])
     outcome = calls(tool, base(server, "both.test"))[0]
     assert outcome.error is not None and outcome.error.code == "address_refused" and not server.connections
 
 
 def test_a_name_is_checked_again_for_each_connection(server: Server, tool: HttpTool, monkeypatch: pytest.MonkeyPatch) -> None:
     found = ["127.0.0.1"]
-    monkeypatch.setattr(
-        socket, "getaddrinfo", lambda *args, **kwargs: [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (found[0], 0))]
-    )
+    resolve(monkeypatch, lambda _: found)
     server.closes = True
     assert kinds(calls(tool, base(server, "moves.test"))) == {"ok": 1}
     found[0] = "169.254.169.254"

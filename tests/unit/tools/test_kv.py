@@ -12,6 +12,7 @@ from noetl_core.runtime.local import LocalWiring
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.invoke import invoke
 from noetl_core.tools.kv import KvTool
+from noetl_core.tools.registry import ToolRegistry
 from tests.unit.tools.aws_playbooks import Ran
 
 GO_ON = {"policy": {"rules": [{"else": {"then": {"do": "continue"}}}]}}
@@ -36,12 +37,12 @@ def test_a_value_outlives_its_execution(tmp_path: Path) -> None:
     again.close()
 
 
-def test_a_value_lasts_as_long_as_its_author_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    local = LocalWiring()
-    monkeypatch.setattr("noetl_core.tools.kv._now", lambda: 1_800_000_000)
+def test_a_value_lasts_as_long_as_its_author_says() -> None:
+    now = 1_800_000_000
+    local = LocalWiring(tools=ToolRegistry({"kv": KvTool(lambda: now)}))
     assert Ran(put(ttl="15m"), local=local).result["expires_at"] == 1_800_000_900
     assert Ran({"kind": "kv", "key": "k"}, local=local).result["found"]
-    monkeypatch.setattr("noetl_core.tools.kv._now", lambda: 1_800_000_900)
+    now += 900
     assert Ran({"kind": "kv", "key": "k", "default": 5}, local=local).result == {
         "bucket": "default",
         "key": "k",

@@ -5,9 +5,8 @@ from __future__ import annotations
 import ipaddress
 import random
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,6 +16,7 @@ from noetl_core.tools.http.tool import HttpTool
 from noetl_core.tools.invoke import invoke
 from noetl_core.tools.network.addresses import _NAT64, _TUNNELS, Address, AddressPolicy, AddressRefused, resolve
 from noetl_core.tools.sandbox.addresses import is_own
+from tests.resolving import resolve as resolve_names
 
 from .conftest import Server
 
@@ -204,17 +204,6 @@ def test_a_redirect_to_a_refused_address_is_not_followed(server: Server) -> None
     assert outcome.error is not None and outcome.error.code == "address_refused"
 
 
-def resolving(monkeypatch: pytest.MonkeyPatch, answer: Callable[[str], list[str]]) -> None:
-    real = socket.getaddrinfo
-
-    def fake(host: str, port: int, *args: Any, **kwargs: Any) -> list[Any]:
-        if not str(host).endswith(".test"):
-            return real(host, port, *args, **kwargs)
-        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in answer(host)]
-
-    monkeypatch.setattr(socket, "getaddrinfo", fake)
-
-
 def test_a_name_that_changes_its_address_between_check_and_dial_gains_nothing(
     monkeypatch: pytest.MonkeyPatch, server: Server
 ) -> None:
@@ -224,19 +213,19 @@ def test_a_name_that_changes_its_address_between_check_and_dial_gains_nothing(
         asked.append(host)
         return ["127.0.0.1"] if len(asked) == 1 else ["169.254.169.254"]
 
-    resolving(monkeypatch, rebinding)
+    resolve_names(monkeypatch, rebinding)
     outcome = call(f"http://rebind.test:{server.server_port}/echo", allow=True)
     assert outcome.status == "ok" and asked == ["rebind.test"]  # resolved once; what was checked is what was dialled
 
 
 def test_a_name_with_one_refused_address_is_refused(monkeypatch: pytest.MonkeyPatch, server: Server) -> None:
-    resolving(monkeypatch, lambda host: ["127.0.0.1", "169.254.169.254"])
+    resolve_names(monkeypatch, lambda host: ["127.0.0.1", "169.254.169.254"])
     outcome = call(f"http://mixed.test:{server.server_port}/echo", allow=True)
     assert outcome.error is not None and outcome.error.code == "address_refused" and not server.requests
 
 
 def test_a_dead_address_falls_back_to_the_next(monkeypatch: pytest.MonkeyPatch, server: Server) -> None:
-    resolving(monkeypatch, lambda host: ["127.0.0.2", "127.0.0.1"])
+    resolve_names(monkeypatch, lambda host: ["127.0.0.2", "127.0.0.1"])
     assert call(f"http://two.test:{server.server_port}/echo", allow=True).status == "ok"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,8 +14,9 @@ from noetl_core.engine.outcome import Outcome
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.invoke import invoke
 from noetl_core.tools.network.addresses import AddressPolicy
-from noetl_core.tools.postgres.connections import AllInUse, Connections
+from noetl_core.tools.postgres.connections import MAX_OPEN, AllInUse, Connections
 from noetl_core.tools.postgres.tool import PostgresTool
+from tests.resolving import resolve
 
 from .conftest import kind
 
@@ -215,16 +215,9 @@ def dialled(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         given.append(parameters)
         raise psycopg.OperationalError("nobody there")
 
-    real = socket.getaddrinfo
-
-    def lookup(host: str, port: Any, *args: Any, **kwargs: Any) -> Any:
-        known = {"db.test": ["93.184.215.14"], "inner.test": ["10.1.2.3"], "meta.test": ["93.184.215.14", "169.254.169.254"]}
-        if host not in known:
-            return real(host, port, *args, **kwargs)
-        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in known[host]]
-
+    known = {"db.test": ["93.184.215.14"], "inner.test": ["10.1.2.3"], "meta.test": ["93.184.215.14", "169.254.169.254"]}
     monkeypatch.setattr(psycopg, "connect", connect)
-    monkeypatch.setattr(socket, "getaddrinfo", lookup)
+    resolve(monkeypatch, known.__getitem__)
     return given
 
 
@@ -310,9 +303,8 @@ def test_a_task_is_given_the_connection_of_its_own_credential_only(pg: Postgres,
     assert pg("SELECT current_user AS who").result["rows"] != [{"who": "guest"}]
 
 
-def test_connections_are_bounded_and_waited_for(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_core.tools.postgres.connections.MAX_OPEN", 2)
-    connections = Connections(AddressPolicy(allow_private=True))
+def test_connections_are_bounded_and_waited_for(uri: str) -> None:
+    connections = Connections(AddressPolicy(allow_private=True), most_open=2)
     where = (("host", str(psycopg.conninfo.conninfo_to_dict(uri)["host"])), ("user", "postgres"), ("dbname", "postgres"))
     first, second = connections.take(where), connections.take(where)
     with pytest.raises(AllInUse):
@@ -329,9 +321,8 @@ def test_connections_are_bounded_and_waited_for(uri: str, monkeypatch: pytest.Mo
     assert first.closed and second.closed
 
 
-def test_an_idle_connection_is_closed(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_core.tools.postgres.connections.IDLE_S", 0.0)
-    connections = Connections(AddressPolicy(allow_private=True))
+def test_an_idle_connection_is_closed(uri: str) -> None:
+    connections = Connections(AddressPolicy(allow_private=True), idle_s=0.0)
     where = (("host", str(psycopg.conninfo.conninfo_to_dict(uri)["host"])), ("user", "postgres"), ("dbname", "postgres"))
     connection = connections.take(where)
     connections.give_back(where, connection)
@@ -341,8 +332,8 @@ def test_an_idle_connection_is_closed(uri: str, monkeypatch: pytest.MonkeyPatch)
     assert connection.closed
 
 
-def test_a_connection_that_cannot_be_made_frees_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_core.tools.postgres.connections.MAX_OPEN", 1)
+def test_a_connection_that_cannot_be_made_frees_its_place() -> None:
     tool = PostgresTool(AddressPolicy(allow_private=True))
     call = ToolCall("postgres", {"command": "SELECT 1", "auth": {"host": "127.0.0.1", "port": 1}}, timeout_s=5)
-    assert [kind(invoke(tool, call)) for _ in range(3)] == ["db_connection"] * 3
+    errors = [invoke(tool, call).error for _ in range(MAX_OPEN + 1)]
+    assert {(error.kind, error.code) for error in errors if error is not None} == {("db_connection", None)}

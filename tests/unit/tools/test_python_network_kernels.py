@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,21 +24,29 @@ __all__ = ["allowed", "lines", "listeners", "python", "tool"]
 pytestmark = linux
 
 
-def test_on_lambda_network_takes_a_kernel_that_can_refuse_addresses(python: Python, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def old_kernel(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Makes this machine's kernel one that cannot refuse addresses."""
+    return lambda: monkeypatch.setattr("noetl_core.tools.python.tool.can_broker", lambda: False)
+
+
+def test_on_lambda_network_takes_a_kernel_that_can_refuse_addresses(
+    python: Python, old_kernel: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("AWS_LAMBDA_RUNTIME_API", "127.0.0.1:9001")
     monkeypatch.setenv("NOETL_PYTHON_NETWORK", "1")
     assert python("result = 1", spec={"network": True}).result == 1
-    monkeypatch.setattr("noetl_core.tools.python.tool.can_broker", lambda: False)
+    old_kernel()
     outcome = python("result = 2", spec={"network": True})
     assert outcome.error is not None
     assert (outcome.error.kind, outcome.error.message, outcome.error.retryable) == ("auth", NO_FILTER, False)
 
 
 def test_elsewhere_such_a_kernel_leaves_refusing_to_python(
-    python: Python, listeners: Listeners, monkeypatch: pytest.MonkeyPatch
+    python: Python, listeners: Listeners, old_kernel: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("NOETL_HTTP_ALLOW_PRIVATE", raising=False)
-    monkeypatch.setattr("noetl_core.tools.python.tool.can_broker", lambda: False)
+    old_kernel()
     code = f"{CONNECTED}result = connected('127.0.0.1', {listeners.port})"
     assert "this machine is out of bounds" in str(python(code, spec={"network": True}).error)
     by_c = f"{RAW}to = packed('127.0.0.1', {listeners.port})\nresult = tried(libc.connect, new('127.0.0.1', 1, True).fileno(), to, 16)"

@@ -20,7 +20,6 @@ from noetl_core.engine.outcome import ErrorInfo, Outcome
 from noetl_core.expr import Secret
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.invoke import invoke
-from noetl_core.tools.masking import results as scrubbed_results
 from noetl_core.tools.masking.forms import alike
 from noetl_core.tools.masking.results import ScrubbedResults
 from noetl_core.tools.masking.scrub import Scrubber
@@ -217,12 +216,11 @@ SHOWN = (
 
 
 @pytest.mark.parametrize("size", [1, 7, 64, 500])
-def test_a_stored_object_is_masked_in_pieces_as_it_is_as_a_whole(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scrubbed_results, "STEP", 300)
+def test_a_stored_object_is_masked_in_pieces_as_it_is_as_a_whole(size: int) -> None:
     results = LazyTempResultStore()
     scrubber = Scrubber()
     scrubber.learn(["demo", "warehouse", "sk-very-secret"])
-    with ScrubbedResults(results, scrubber).writer("k") as out:
+    with ScrubbedResults(results, scrubber, step=300).writer("k") as out:
         whole = STORED.encode() * 20
         for at in range(0, len(whole), size):
             out.write(whole[at : at + size])

@@ -23,6 +23,7 @@ from noetl_core.tools.masking.scrub import Scrubber
 from noetl_core.tools.masking.words import is_word
 from noetl_core.tools.registry import BUILT_IN, ToolRegistry, UnknownKind
 from noetl_core.tools.sandbox.plain import NotPlain, to_plain
+from tests.plugins import install_only
 
 from .conftest import Run, kind
 
@@ -233,7 +234,7 @@ def test_every_kind_that_validation_knows_is_carried_out_by_somebody() -> None:
 @pytest.mark.parametrize("kind", sorted(PLUGINS))
 def test_a_kind_of_a_plugin_says_what_to_install_where_it_is_not(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     assert ToolRegistry().get(kind).kind == kind
-    monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: ())
+    install_only(monkeypatch)
     with pytest.raises(UnknownKind, match=f"noetl up --tools {PLUGINS[kind]}"):
         ToolRegistry().get(kind)
 
@@ -251,15 +252,7 @@ def test_third_party_kinds_come_from_entry_points(monkeypatch: pytest.MonkeyPatc
         def run(self, call: ToolCall) -> Outcome:
             return Outcome.ok(call.inputs["to"])
 
-    class Entry:
-        name = "teleport"
-
-        def load(self) -> type[Teleport]:
-            return Teleport
-
-    monkeypatch.setattr(
-        "importlib.metadata.entry_points", lambda group, name=None: [Entry()] if name in (None, "teleport") else []
-    )
+    install_only(monkeypatch, Teleport)
     registry = ToolRegistry()
     assert invoke(registry.get("teleport"), ToolCall("teleport", {"to": "moon"})).result == "moon"
     assert "teleport" in registry.kinds()

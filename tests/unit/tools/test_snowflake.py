@@ -102,14 +102,20 @@ def test_a_cancelled_task_commits_nothing(sql: Any, run: Run) -> None:
     assert sql("SELECT count(*) AS n FROM gone")["rows"] == [{"N": 0}]
 
 
-def test_the_session_is_the_task_runs(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
-    asked: dict[str, Any] = {}
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The parameters of a connection, which is refused."""
+    parameters: dict[str, Any] = {}
 
     def connect(**given: Any) -> Any:
-        asked.update(given)
+        parameters.update(given)
         raise of.OperationalError(msg="enough", errno=250001)
 
     monkeypatch.setattr(snowflake.connector, "connect", connect)
+    return parameters
+
+
+def test_the_session_is_the_task_runs(asked: dict[str, Any], run: Run) -> None:
     run("snowflake", {"auth": LOGIN, "command": "SELECT 1", "warehouse": "big"}, timeout_s=90.0)
     assert asked["session_parameters"]["QUERY_TAG"] == "noetl run-1"
     assert asked["session_parameters"]["STATEMENT_TIMEOUT_IN_SECONDS"] == 90
@@ -155,16 +161,7 @@ def _pem(passphrase: bytes) -> str:
     ],
     ids=["password", "oauth", "token", "key"],
 )
-def test_a_user_proves_who_it_is(
-    auth: dict[str, Any], expected: dict[str, Any], run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: dict[str, Any] = {}
-
-    def connect(**given: Any) -> Any:
-        asked.update(given)
-        raise of.OperationalError(msg="enough", errno=250001)
-
-    monkeypatch.setattr(snowflake.connector, "connect", connect)
+def test_a_user_proves_who_it_is(auth: dict[str, Any], expected: dict[str, Any], run: Run, asked: dict[str, Any]) -> None:
     run("snowflake", {"auth": {"account": "a-b.eu-central-1", "user": "me", **auth}, "command": "SELECT 1"})
     for name, value in expected.items():
         assert isinstance(asked[name], value) if isinstance(value, type) else asked[name] == value

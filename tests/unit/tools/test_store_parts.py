@@ -14,7 +14,7 @@ from noetl_core.tools.masking.results import ScrubbedResults
 from noetl_core.tools.masking.scrub import Scrubber
 from noetl_core.tools.rows.outlined import outlined as outlining
 from noetl_core.tools.store import StoreTool
-from noetl_core.values.outlines import building, streaming
+from tests.small_outlines import outline_small_values
 
 PLAYBOOK = """
 apiVersion: noetl.io/v2
@@ -45,8 +45,7 @@ FORMS = {
 @pytest.mark.parametrize("outlined", [True, False], ids=["parts", "whole"])
 def test_what_is_stored_is_read_in_parts(form: str, outlined: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if outlined:
-        monkeypatch.setattr(building, "OUTLINED", 2_000)
-        monkeypatch.setattr(building, "BLOCK", 500)
+        outline_small_values(monkeypatch, 2_000, 500)
     done = noetl_core.run(PLAYBOOK.replace("MORE", FORMS[form]))
     assert (done.status, done.error) == ("completed", None)
     assert done.result == [4000, 5, 3999, [10, 11], sum(range(4000)), False]
@@ -59,8 +58,7 @@ def test_what_is_read_as_something_else_than_it_was_written_as_is_read_as_before
 ) -> None:
     """JSON under a key that ends like JSON lines is read line by line: the list has one line."""
     if outlined:
-        monkeypatch.setattr(building, "OUTLINED", 2_000)
-        monkeypatch.setattr(building, "BLOCK", 500)
+        outline_small_values(monkeypatch, 2_000, 500)
     playbook = PLAYBOOK.replace("MORE", "key: a.jsonl, format: json").replace(
         "{{ [args.n, args.five,", "{{ [args.n, steps.make.result[0] | length,"
     )
@@ -81,23 +79,21 @@ metadata: {name: rows, path: tests/rows}
 executor: {spec: {result: "{{ [make | length, make[7].n, make[-1].s, make[100:300:100] | map(attribute='n') | list] }}"}}
 workflow:
   - step: make
-    tool: {kind: duckdb, to: jsonl, command: "SELECT range AS n, 'row ' || range AS s FROM range(5000) ORDER BY n"}
+    tool: {kind: duckdb, to: jsonl, command: "SELECT range AS n, 'row ' || range AS s FROM range(50000) ORDER BY n"}
 """
 
 
-def test_files_of_json_lines_are_read_in_parts_as_they_were_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(building, "OUTLINED", 2_000)
-    monkeypatch.setattr(building, "BLOCK", 500)
+def test_files_of_json_lines_are_read_in_parts_as_they_were_written() -> None:
     done = noetl_core.run(ROWS)
     assert (done.status, done.error) == ("completed", None)
-    assert done.result == [5000, 7, "row 4999", [100, 200]]
+    assert done.result == [50000, 7, "row 49999", [100, 200]]
     assert "'outline'" in str(done.events())
 
 
 @pytest.mark.parametrize("form", ["json", "jsonl"])
 def test_what_is_masked_while_it_is_stored_has_no_outline(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The outline would be of other bytes: all of it is loaded, as before."""
-    monkeypatch.setattr(building, "OUTLINED", 1_000)
+    outline_small_values(monkeypatch, 1_000, 500)
     scrubber = Scrubber()
     scrubber.learn("hunter22")
     results = LazyTempResultStore()
@@ -114,24 +110,21 @@ def test_what_is_masked_while_it_is_stored_has_no_outline(form: str, monkeypatch
     results.close()
 
 
-TEXT = json.dumps({"total": 5000, "rows": [{"n": n, "name": f"row {n}"} for n in range(5000)]}, indent=1)
+TEXT = json.dumps({"total": 50_000, "rows": [{"n": n, "name": f"row {n}"} for n in range(50_000)]}, indent=1)
 
 
-def test_json_that_others_wrote_is_read_in_parts_as_it_came(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some blocks of 2 KB are loaded, of 200 KB."""
-    monkeypatch.setattr(streaming, "OUTLINED", 2_000)
-    monkeypatch.setattr(streaming, "BLOCK", 2_000)
-    monkeypatch.setattr(streaming, "AT_ONCE", 4_000)
+def test_json_that_others_wrote_is_read_in_parts_as_it_came() -> None:
+    """A block of 256 KB is loaded, of 2 MB."""
     results = LazyTempResultStore()
     with outlining(results.writer("1/http/x.json"), results, "json") as out:
-        for at in range(0, len(TEXT), 777):
-            out.write(TEXT[at : at + 777].encode())
+        for at in range(0, len(TEXT), 7_777):
+            out.write(TEXT[at : at + 7_777].encode())
         reference = out.finish()
     container = stored_outline(results, reference)
     assert container is not None and reference["schema_hint"] == {"type": "object", "keys": ["total", "rows"]}
     rows = next(block.inner for block in container.blocks if block.inner is not None)
-    assert rows.length == 5000
-    span = rows.span(rows.block_at(4999))
-    assert span.size < 3_000
-    assert span.value(results.get("1/http/x.json", span.start, span.stop))[-1] == {"n": 4999, "name": "row 4999"}
+    assert rows.length == 50_000
+    span = rows.span(rows.block_at(49_999))
+    assert span.size < 300_000 < len(TEXT) / 5
+    assert span.value(results.get("1/http/x.json", span.start, span.stop))[-1] == {"n": 49_999, "name": "row 49999"}
     results.close()

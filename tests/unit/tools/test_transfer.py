@@ -18,10 +18,10 @@ from noetl_core.tools.aws.clients import client
 from noetl_core.tools.network.addresses import AddressPolicy
 from noetl_core.tools.registry import ToolRegistry
 from noetl_core.tools.store import encode
-from noetl_core.tools.transfer.postgres_target import PostgresTarget
-from noetl_core.tools.transfer.target import Progress
+from noetl_core.tools.transfer.staged import chunks
 from noetl_core.tools.transfer.tool import TransferTool
 from tests.properties import some
+from tests.unit.tools.killed_transfers import killed_at
 
 from .conftest import Run, Server, kind
 
@@ -146,46 +146,21 @@ def test_nothing_to_transfer(transfer: Transfer, query: Query) -> None:
 # --- what ends it in the middle -------------------------------------------------------------------------------------------
 
 
-class Killed(BaseException):
-    """The process is gone."""
-
-
 @pytest.mark.one_in(6)
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("mode", ["append", "replace", "upsert"])
 @pytest.mark.sized
 def test_after_a_kill_at_any_chunk_every_row_is_there_once(
-    transfer: Transfer, run: Run, query: Query, monkeypatch: pytest.MonkeyPatch, mode: str, when: str
+    transfer: Transfer, run: Run, query: Query, mode: str, when: str
 ) -> None:
     source = {"rows": [stored(run, ROWS[:33], "csv", "a"), stored(run, ROWS[33:], "csv", "b")]}
     inputs = {"mode": mode, **({"keys": ["id"]} if mode == "upsert" else {})}
-    write, finish = PostgresTarget.write, PostgresTarget.finish
     for chunk in some(range(11), 5):
         query("DELETE FROM items RETURNING 1")
         query("DELETE FROM noetl_transfers RETURNING 1" if chunk else "SELECT 1")
 
-        def killed(target: PostgresTarget, rows: Any, before: Progress, chunk: int = chunk) -> Progress:
-            if when == "before" and before.chunks == chunk:
-                raise Killed
-            after = write(target, rows, before)
-            if when == "after" and before.chunks == chunk:
-                raise Killed
-            return after
-
-        def killed_at_the_end(target: PostgresTarget, before: Progress, chunk: int = chunk) -> Progress:
-            if chunk == 10 and when == "before":
-                raise Killed
-            after = finish(target, before)
-            if chunk == 10:
-                raise Killed
-            return after
-
-        monkeypatch.setattr(PostgresTarget, "write", killed)
-        monkeypatch.setattr(PostgresTarget, "finish", killed_at_the_end)
-        with pytest.raises(Killed):
+        with killed_at(chunk, when):
             transfer(source, inputs=inputs, task_run_id=f"run-{chunk}")
-        monkeypatch.setattr(PostgresTarget, "write", write)
-        monkeypatch.setattr(PostgresTarget, "finish", finish)
         outcome = transfer(source, inputs=inputs, task_run_id=f"run-{chunk}")
         assert outcome.result == {"rows_read": 95, "rows_written": 95, "chunks": 10, "table": "items"}
         assert query(ITEMS) == ALL
@@ -210,21 +185,10 @@ def test_two_workers_at_the_same_transfer_double_nothing(transfer: Transfer, que
     assert query(ITEMS) == ALL
 
 
-def test_a_query_is_asked_once_however_often_the_transfer_is_resumed(
-    transfer: Transfer, query: Query, uri: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write = PostgresTarget.write
-
-    def killed(target: PostgresTarget, rows: Any, before: Progress) -> Progress:
-        if before.chunks == 4:
-            raise Killed
-        return write(target, rows, before)
-
+def test_a_query_is_asked_once_however_often_the_transfer_is_resumed(transfer: Transfer, query: Query, uri: str) -> None:
     source = {"kind": "postgres", "auth": uri, "query": "SELECT id, name FROM origin ORDER BY id"}
-    monkeypatch.setattr(PostgresTarget, "write", killed)
-    with pytest.raises(Killed):
+    with killed_at(4, "before"):
         transfer(source)
-    monkeypatch.setattr(PostgresTarget, "write", write)
     query("DELETE FROM origin WHERE id < 90 RETURNING 1")
     assert transfer(source).result["rows_read"] == 95
     assert query(ITEMS) == ALL
@@ -237,18 +201,16 @@ def test_an_invocation_without_time_leaves_the_rest_to_the_next(transfer: Transf
     assert query(ITEMS) == ALL
 
 
-def test_chunks_of_large_rows_are_smaller(transfer: Transfer, query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_core.tools.transfer.staged.CHUNK_BYTES", 1000)
+def test_chunks_of_large_rows_are_smaller() -> None:
     rows = [{"id": n, "name": "x" * 400} for n in range(10)]
-    assert transfer({"rows": rows}, chunk_rows=100).result["chunks"] == 5
-    assert query("SELECT count(*), sum(id) FROM items") == [(10, 45)]
+    parts = [*chunks(iter(rows), 100, most_bytes=1000)]
+    assert [len(part) for part in parts] == [2] * 5
+    assert [row for part in parts for row in part] == rows
 
 
-def test_chunks_of_rows_with_many_columns_are_smaller(transfer: Transfer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_core.tools.transfer.staged.CHUNK_BYTES", 64_000)
+def test_chunks_of_rows_with_many_columns_are_smaller() -> None:
     rows = [{f"c{k}": 1 for k in range(100)} for _ in range(30)]
-    target = {"kind": "duckdb", "database": "wide.db", "table": "wide"}
-    assert transfer({"rows": rows}, target, chunk_rows=100).result["chunks"] == 3
+    assert len([*chunks(iter(rows), 100, most_bytes=64_000)]) == 3
 
 
 def test_a_source_that_is_another_is_not_taken_for_the_rest(transfer: Transfer, query: Query) -> None:

@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import duckdb
@@ -25,13 +24,13 @@ from noetl_core.tools.invoke import invoke
 from noetl_core.tools.network.addresses import AddressPolicy
 from noetl_core.tools.registry import ToolRegistry
 from noetl_core.tools.rows.stored import reference, stored
-from noetl_core.tools.transfer.postgres_target import PostgresTarget
-from noetl_core.tools.transfer.target import Progress
 from noetl_core.tools.transfer.tool import TransferTool
 from noetl_core.worker.values.execution_view import Resolver
 from noetl_core.worker.values.inputs import TaskReferences
 from noetl_snowflake import SnowflakeTool, files
+from tests.plugins import install_only
 from tests.snowflakes import faked
+from tests.unit.tools.killed_transfers import Killed, killed_at
 
 from .conftest import Run, kind, message
 
@@ -274,26 +273,13 @@ def test_a_wider_value_than_the_table_takes_ends_the_transfer_at_its_chunk(trans
 # --- what ends it in the middle -----------------------------------------------------------------------------------------
 
 
-class Killed(BaseException):
-    """The process is gone."""
-
-
 def test_a_query_is_asked_once_however_often_the_transfer_is_resumed(
     transfer: Transfer, items: None, run: Run, uri: str, there: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write = PostgresTarget.write
-
-    def killed(target: PostgresTarget, rows: Any, before: Progress) -> Progress:
-        if before.chunks == 4:
-            raise Killed
-        return write(target, rows, before)
-
     fields: Any = {"inputs": NAMED}
     into = {"kind": "postgres", "auth": uri, "table": "items"}
-    monkeypatch.setattr(PostgresTarget, "write", killed)
-    with pytest.raises(Killed):
+    with killed_at(4, "before"):
         transfer({"table": "items"}, into, **fields)
-    monkeypatch.setattr(PostgresTarget, "write", write)
     assert run("snowflake", {"auth": LOGIN, "command": "DELETE FROM items"}).error is None
     monkeypatch.setattr(snowflake.connector, "connect", lambda **_: pytest.fail("it was asked again"))
     assert transfer({"table": "items"}, into, **fields).result["rows_read"] == 95
@@ -310,12 +296,11 @@ def test_a_worker_that_dies_while_the_result_is_stored_leaves_nothing_behind(
         raise Killed
 
     monkeypatch.setattr(files, "BATCH_ROWS", 20)
-    monkeypatch.setattr(files, "batches", killed)
     into = {"kind": "postgres", "auth": uri, "table": "items"}
-    with pytest.raises(Killed):
+    with monkeypatch.context() as dying, pytest.raises(Killed):
+        dying.setattr(files, "batches", killed)
         transfer({"table": "items"}, into, inputs=NAMED)
     assert rows_of(there) == []
-    monkeypatch.setattr(files, "batches", batches)
     assert transfer({"table": "items"}, into, inputs=NAMED).result["rows_written"] == 95
     assert rows_of(there) == ALL
 
@@ -415,7 +400,7 @@ def move(store: LazyTempResultStore) -> Callable[..., Outcome]:
 
 
 def test_without_its_distribution_it_says_what_to_install(move: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: ())
+    install_only(monkeypatch)
     outcome = move({"kind": "snowflake", "query": "SELECT 1"})
     assert kind(outcome) == "unsupported" and "noetl up --tools noetl-snowflake" in message(outcome)
 
@@ -426,14 +411,13 @@ class Herd:
     kind = "herd"
     inline = False
     source = frozenset({"pasture"})
-    gives: Any = None
 
     def run(self, call: ToolCall) -> Outcome:
         return Outcome.ok(None)
 
     def export(self, call: ToolCall) -> Outcome:
-        if self.gives is not None:
-            return Outcome.ok(self.gives)
+        if not isinstance(call.inputs["pasture"], str):
+            return Outcome.ok(call.inputs["pasture"])
         with stored(call, "jsonl") as out:
             out.write(b"".join(json.dumps({"n": n, "of": call.inputs["pasture"]}).encode() + b"\n" for n in range(3)))
             return Outcome.ok(reference(out.finish(), "jsonl", 3, ["n", "of"]))
@@ -451,10 +435,7 @@ class Mute:
 
 @pytest.fixture
 def plugins(monkeypatch: pytest.MonkeyPatch) -> None:
-    def found(group: str, name: str = "") -> list[Any]:
-        return [SimpleNamespace(name=one.kind, load=lambda one=one: one) for one in (Herd, Mute) if name in ("", one.kind)]
-
-    monkeypatch.setattr("importlib.metadata.entry_points", found)
+    install_only(monkeypatch, Herd, Mute)
 
 
 def test_a_plugin_of_somebody_else_is_a_source(plugins: None, move: Callable[..., Outcome]) -> None:
@@ -468,11 +449,8 @@ def test_a_plugin_of_somebody_else_is_a_source(plugins: None, move: Callable[...
 @pytest.mark.parametrize(
     "gives", [5, [], {"rows": []}, {"kind": "result_ref", "store": "s3", "key": "k", "types": {"n": "INT); DROP"}}]
 )
-def test_a_plugin_that_gives_no_rows_ends_the_task(
-    plugins: None, move: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch, gives: Any
-) -> None:
-    monkeypatch.setattr(Herd, "gives", gives)
-    outcome = move({"kind": "herd", "pasture": "north"})
+def test_a_plugin_that_gives_no_rows_ends_the_task(plugins: None, move: Callable[..., Outcome], gives: Any) -> None:
+    outcome = move({"kind": "herd", "pasture": gives})
     assert kind(outcome) == "unknown" and "gave no reference to rows" in message(outcome)
 
 

@@ -17,6 +17,7 @@ from noetl_core.engine.records import Command, Commit, StreamId
 from noetl_core.ports import NotFound
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.registry import ToolRegistry
+from noetl_core.worker.claiming.journal import MAX_BUFFERED
 from noetl_core.worker.service import Handled, Worker
 from tests.sim.ports import SECOND, Faults, SimClock, SimGates, SimResults, SimStore
 from tests.stored import Stored, stored
@@ -88,6 +89,7 @@ class OneRun:
     credentials: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     run_id: str = RUN
     spread: SpreadRule | None = None
+    most_buffered: int = MAX_BUFFERED
 
     def __post_init__(self) -> None:
         self.playbook = playbook_of(self.step, **self.root)
@@ -116,6 +118,7 @@ class OneRun:
             name=f"w{self.clock.nonce()}",
             heartbeat=None,
             spread=self.spread,
+            most_buffered=self.most_buffered,
         )
 
     def command(self, mode: str = "first", seq: int = 0, **more: Any) -> Command:

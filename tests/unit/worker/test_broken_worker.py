@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from noetl_core.control.admit import StartRequest
+from noetl_core.dsl.model import Playbook
 from noetl_core.runtime.local import LocalWiring
 
 PLAYBOOK = """
@@ -19,13 +18,13 @@ workflow:
 
 
 @pytest.mark.parametrize("timeout_s", [None, 30])
-def test_a_worker_that_raises_is_heard_of(monkeypatch: pytest.MonkeyPatch, timeout_s: float | None) -> None:
+def test_a_worker_that_raises_is_heard_of(timeout_s: float | None) -> None:
     local = LocalWiring()
 
-    def broken(*_: Any) -> None:
+    def broken(_digest: str) -> Playbook:
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr(local.worker, "handle", broken)
+    local.worker.playbooks = broken
     try:
         started = local.start(StartRequest(playbook=PLAYBOOK))
         with pytest.raises(ZeroDivisionError, match="a bug"):

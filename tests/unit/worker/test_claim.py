@@ -76,9 +76,8 @@ def test_an_expired_lease_is_taken_over_and_goes_on_with_the_same_key(mode: str)
     assert {c.task_run_id for c in run.calls if c.task == "b"} == {run.key("b")}
 
 
-def test_committed_tasks_are_not_run_again_by_a_takeover(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_core.worker.claiming.journal.MAX_BUFFERED", 1)
-    run = OneRun(TWO)
+def test_committed_tasks_are_not_run_again_by_a_takeover() -> None:
+    run = OneRun(TWO, most_buffered=1)
     crash_in(run, "b")
     run.wait(LEASE_S + 1)
     run.handle()

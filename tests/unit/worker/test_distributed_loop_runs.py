@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from noetl_core.engine.records import Command
 from noetl_core.tools.base import ToolCall
 from noetl_core.worker.claiming.journal import LEASE_S
 from noetl_core.worker.loops.chunks import iteration_seconds
+from tests.sim.ports import SimResults
 
 from .one_run import OneRun, echo, fail_at, loop, on_error, otherwise, task
 
@@ -109,21 +111,21 @@ def test_the_log_of_an_iteration_is_read_back_page_by_page() -> None:
     assert sorted(d["path"] for d in run.named("LoopIterationCompleted")) == [[i] for i in range(200)]
 
 
-def test_a_thawed_lead_writes_over_no_slice_of_its_successor(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_thawed_lead_writes_over_no_slice_of_its_successor() -> None:
     """The other one cuts otherwise: it knows how long iterations take."""
     run = OneRun({"loop": loop("{{ range(200) | list }}", max_in_flight=2, policy={"exec": "distributed"}), "tool": BODY})
     frozen: list[bool] = []
-    put = type(run.results).put
 
-    def freezing(results: Any, key: str, body: bytes, content_type: str = "application/json") -> Any:
-        if "/loops/" in key and not frozen:
-            frozen.append(True)
-            run.wait(LEASE_S + 5)
-            iteration_seconds(run.playbook)["work"] = 20.0
-            assert run.handle().kind == "suspended"
-        return put(results, key, body, content_type)
+    class Freezing(SimResults):
+        def put(self, key: str, body: bytes, content_type: str = "application/json") -> Mapping[str, Any]:
+            if "/loops/" in key and not frozen:
+                frozen.append(True)
+                run.wait(LEASE_S + 5)
+                iteration_seconds(run.playbook)["work"] = 20.0
+                assert run.handle().kind == "suspended"
+            return super().put(key, body, content_type)
 
-    monkeypatch.setattr(type(run.results), "put", freezing)
+    run.results = Freezing(run.faults)
     assert run.handle().kind == "dropped"
     plan = run.last.data["loop"]
     stored = [json.loads(run.results.objects[slice_key("7", "r1", n, plan)]) for n in range(plan["chunks"])]

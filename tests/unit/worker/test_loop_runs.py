@@ -321,16 +321,16 @@ def test_a_pause_between_iterations_keeps_what_is_finished() -> None:
 
 
 @pytest.mark.nightly
-def test_many_large_results_go_to_the_store_in_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_core.worker.loops.results.BIG_PAGE", 4_000)
+def test_many_large_results_go_to_the_store_in_pages() -> None:
     total = 2 * RESULTS_PAGE + 10
     run = OneRun(
-        {"loop": loop("{{ range(workload.n) | list }}"), "tool": task("a", result="{{ 'r' ~ iter.i }}")}, workload={"n": total}
+        {"loop": loop("{{ range(workload.n) | list }}"), "tool": task("a", result="{{ 'r' * 100 ~ iter.i }}")},
+        workload={"n": total},
     )
     run.handle()
     ref = run.last.data["result"]
     assert ref["schema_hint"] == "manifest"
-    assert run.value(ref) == [f"r{i}" for i in range(total)]
+    assert run.value(ref) == [f"{'r' * 100}{i}" for i in range(total)]
     assert len([k for k in run.results.objects if "-page-" in k]) == 2
 
 

@@ -96,8 +96,7 @@ def test_a_loop_that_commits_each_iteration_states_its_aggregates_once_a_second(
     assert len(run.commits) == 21
 
 
-def test_the_state_after_an_event_of_a_long_loop_needs_no_aggregates(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_core.views.reading.run_progress.LOOKED", 10)
+def test_the_state_after_an_event_of_a_long_loop_needs_no_aggregates() -> None:
     run = mapped(60)
     run.handle()
     stream = run.commits[0].stream
@@ -111,7 +110,7 @@ def test_the_state_after_an_event_of_a_long_loop_needs_no_aggregates(monkeypatch
 
     for seq in range(1, 60, 7):
         read.clear()
-        found = run_at(Reader(), stream, EventPlace(stream.run_id, seq, len(run.commits[seq].events) - 1, False))
+        found = run_at(Reader(), stream, EventPlace(stream.run_id, seq, len(run.commits[seq].events) - 1, False), 10)
         assert found["iterations"] == folded(run.commits[: seq + 1]).ended
         assert len(read) <= 12
 

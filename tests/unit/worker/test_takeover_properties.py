@@ -125,17 +125,15 @@ def check_log(run: OneRun) -> None:
 @pytest.mark.nightly
 @examples(60)
 @given(step=steps(), data=st.data())
-def test_a_takeover_at_any_commit_comes_to_the_same_end(step: dict[str, Any], data: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "noetl_core.worker.claiming.journal.MAX_BUFFERED", data.draw(st.sampled_from([1, 2, 5]), "events a commit")
-    )
-    whole = OneRun(step, outcome_of)
+def test_a_takeover_at_any_commit_comes_to_the_same_end(step: dict[str, Any], data: Any) -> None:
+    events_a_commit = data.draw(st.sampled_from([1, 2, 5]), "events a commit")
+    whole = OneRun(step, outcome_of, most_buffered=events_a_commit)
     expected = drive(whole)
     check_log(whole)
     for cut in range(1, len(whole.commits)):
         if whole.commits[cut - 1].wake:
             continue
-        run = OneRun(step, outcome_of)
+        run = OneRun(step, outcome_of, most_buffered=events_a_commit)
         run.results.objects = dict(whole.results.objects)
         run.store.streams[StreamId("7", "r1")] = list(whole.commits[:cut])
         run.clock.time = whole.commits[cut - 1].lease_until + 1

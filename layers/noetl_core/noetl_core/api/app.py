@@ -89,8 +89,8 @@ class _Resolver(APIGatewayRestResolver):
 class Api:
     """The API over a service. Not thread-safe: create one per thread."""
 
-    def __init__(self, service: Service) -> None:
-        self.service = service
+    def __init__(self, service: Service, max_answer: int = MAX_ANSWER) -> None:
+        self.service, self._max_answer = service, max_answer
         self._request_id = ""
         self._app = _Resolver(serializer=_json)
         self._app.exception_handler(Exception)(self._refused)
@@ -113,8 +113,8 @@ class Api:
         """Answer one proxy event; never raises."""
         self._request_id = getattr(context, "aws_request_id", "")
         answer = self._app.resolve(event, context)
-        if len(answer["body"].encode("utf-8", "replace")) > MAX_ANSWER:
-            large = TooLarge(f"the answer exceeds {MAX_ANSWER} bytes; request a part of it (limit, name, step)")
+        if len(answer["body"].encode("utf-8", "replace")) > self._max_answer:
+            large = TooLarge(f"the answer exceeds {self._max_answer} bytes; request a part of it (limit, name, step)")
             refused = self._refused(large)
             answer = {**answer, "statusCode": refused.status_code, "body": refused.body}
             answer["multiValueHeaders"] = {"Content-Type": [JSON]}

@@ -21,9 +21,9 @@ class RecentCommits:
     Commits never change; the store only reads commits after those in the cache. Thread-safe.
     """
 
-    def __init__(self, store: CommitReader) -> None:
-        self._store = store
-        self._kept: LRUCache[tuple[StreamId, int], Commit] = LRUCache(MAX_EVENTS, getsizeof=_events)
+    def __init__(self, store: CommitReader, most_events: int = MAX_EVENTS) -> None:
+        self._store, self._most = store, most_events
+        self._kept: LRUCache[tuple[StreamId, int], Commit] = LRUCache(most_events, getsizeof=self._events)
         self._lock = Lock()
 
     def read(self, stream: StreamId, after: int = -1, limit: int | None = None) -> Sequence[Commit]:
@@ -57,6 +57,5 @@ class RecentCommits:
         with self._lock:
             self._kept[commit.stream, commit.seq] = commit
 
-
-def _events(commit: Commit) -> int:
-    return min(max(1, len(commit.events)), MAX_EVENTS)
+    def _events(self, commit: Commit) -> int:
+        return min(max(1, len(commit.events)), self._most)

@@ -34,12 +34,15 @@ class KvTool:
     inline = False
     takes_secrets = False
 
+    def __init__(self, now: Callable[[], float] = time.time) -> None:
+        self._now = now
+
     def run(self, call: ToolCall) -> Outcome:
         action = _ACTIONS[action_of(call)]
         if call.key_values is None:
             raise Forbidden("workers of this pool keep no values")
         try:
-            return Outcome.ok(action(call, call.key_values, _bucket(call)))
+            return Outcome.ok(action(call, call.key_values, _bucket(call), int(self._now())))
         except OtherRevision as other:
             details = {"revision": other.revision or _NONE}
             raise ToolFailed(
@@ -47,17 +50,16 @@ class KvTool:
             ) from None
 
 
-def _get(call: ToolCall, store: KeyValues, bucket: str) -> dict[str, Any]:
+def _get(call: ToolCall, store: KeyValues, bucket: str, now: int) -> dict[str, Any]:
     key = _key(call)
-    entry = store.get(bucket, key, _now())
+    entry = store.get(bucket, key, now)
     if entry is None:
         return {"bucket": bucket, "key": key, "found": False, "value": call.inputs.get("default"), "revision": _NONE}
     return {"bucket": bucket, "found": True, **_shown(entry)}
 
 
-def _put(call: ToolCall, store: KeyValues, bucket: str) -> dict[str, Any]:
+def _put(call: ToolCall, store: KeyValues, bucket: str, now: int) -> dict[str, Any]:
     lasts = seconds(call, "ttl")
-    now = _now()
     entry = Entry(
         _key(call), _text(call.inputs.get("value")), _revision(call), 0 if lasts is None else now + max(1, round(lasts))
     )
@@ -67,14 +69,14 @@ def _put(call: ToolCall, store: KeyValues, bucket: str) -> dict[str, Any]:
     return {"bucket": bucket, **shown}
 
 
-def _delete(call: ToolCall, store: KeyValues, bucket: str) -> dict[str, Any]:
+def _delete(call: ToolCall, store: KeyValues, bucket: str, now: int) -> dict[str, Any]:
     key = _key(call)
-    return {"bucket": bucket, "key": key, "deleted": store.delete(bucket, key, _now(), optional_text(call, "if_revision"))}
+    return {"bucket": bucket, "key": key, "deleted": store.delete(bucket, key, now, optional_text(call, "if_revision"))}
 
 
-def _list(call: ToolCall, store: KeyValues, bucket: str) -> dict[str, Any]:
+def _list(call: ToolCall, store: KeyValues, bucket: str, now: int) -> dict[str, Any]:
     most = option(call, "max_keys")
-    found = store.list(bucket, optional_text(call, "prefix") or "", _now(), most + 1)
+    found = store.list(bucket, optional_text(call, "prefix") or "", now, most + 1)
     if len(found) > most:
         raise ToolFailed(
             Outcome.failed("limit", f"kv: more than {most} keys: raise `spec.max_keys`, or give a `prefix`", retryable=False)
@@ -82,7 +84,7 @@ def _list(call: ToolCall, store: KeyValues, bucket: str) -> dict[str, Any]:
     return {"bucket": bucket, "count": len(found), "keys": [entry.key for entry in found], "entries": [_shown(e) for e in found]}
 
 
-_ACTIONS: Final[dict[str, Callable[[ToolCall, KeyValues, str], dict[str, Any]]]] = {
+_ACTIONS: Final[dict[str, Callable[[ToolCall, KeyValues, str, int], dict[str, Any]]]] = {
     "get": _get, "put": _put, "delete": _delete, "list": _list,
 }  # fmt: skip
 
@@ -126,7 +128,3 @@ def _text(value: Any) -> str:
 def _shown(entry: Entry) -> dict[str, Any]:
     expires = {"expires_at": entry.expires_at} if entry.expires_at else {}
     return {"key": entry.key, "value": parsed(entry.value.encode()), "revision": entry.revision, **expires}
-
-
-def _now() -> int:
-    return int(time.time())

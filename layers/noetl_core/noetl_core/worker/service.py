@@ -38,7 +38,7 @@ from noetl_core.worker.activation import Activation, Invocation
 from noetl_core.worker.claiming.asker import CLAIM_WITHIN_S, Asker
 from noetl_core.worker.claiming.claim import Claim, Claims
 from noetl_core.worker.claiming.handled import Handled
-from noetl_core.worker.claiming.journal import LEASE_S, Fenced
+from noetl_core.worker.claiming.journal import LEASE_S, MAX_BUFFERED, Fenced
 from noetl_core.worker.claiming.lease_heartbeat import LeaseHeartbeat
 from noetl_core.worker.claiming.run_lease import Cancelled, RunLease
 from noetl_core.worker.pipeline_passes import PipelinePasses
@@ -101,6 +101,8 @@ class Worker:
     """Publishes the output of running tasks; None: it is not published."""
     asker: Asker | None = None
     """Asks the control plane for runs that follow from ended ones; None: they come from the queue alone."""
+    most_buffered: int = MAX_BUFFERED
+    """The most events of a run that are buffered before a commit."""
 
     def __post_init__(self) -> None:
         self.views = Views(self.store, self.results, self.playbooks)
@@ -184,7 +186,7 @@ class Worker:
             if self._at_work.setdefault(stream, lease) is not lease:
                 return Handled("hand_back", "this process is at work on it", LEASE_S)
         try:
-            claims = Claims(self.store, self.clock, self.name, self.gone)
+            claims = Claims(self.store, self.clock, self.name, self.gone, self.most_buffered)
             claim = (claims.take if command.claim is None else claims.begin)(command, deadline, lease)
             if isinstance(claim, Handled):
                 return claim

@@ -195,8 +195,8 @@ class Response:
 class _Session:
     """The connections of one asyncio loop. At the limit, idle connections are closed to make room."""
 
-    def __init__(self, policy: AddressPolicy, most: int) -> None:
-        self._policy, self._most = policy, most
+    def __init__(self, policy: AddressPolicy, most: int, idle_s: float) -> None:
+        self._policy, self._most, self._idle_s = policy, most, idle_s
         self.resolver = Resolver(policy)
         self.places = asyncio.Semaphore(most)
         self._sockets: list[socket.socket] = []
@@ -270,7 +270,7 @@ class _Session:
             limit=0,  # `places` limits their number, and how long to wait for one
             resolver=self.resolver,
             use_dns_cache=False,
-            keepalive_timeout=IDLE_S,
+            keepalive_timeout=self._idle_s,
             happy_eyeballs_delay=None,
             socket_factory=self._socket,
         )
@@ -290,8 +290,8 @@ class _Session:
 class HttpClient:
     """Sends requests to addresses that `policy` allows, over at most `most` connections of each event loop. Thread-safe."""
 
-    def __init__(self, policy: AddressPolicy, most: int = MAX_CONNECTIONS) -> None:
-        self._policy, self._most = policy, most
+    def __init__(self, policy: AddressPolicy, most: int = MAX_CONNECTIONS, idle_s: float = IDLE_S) -> None:
+        self._policy, self._most, self._idle_s = policy, most, idle_s
         self._contexts: dict[bool, ssl.SSLContext] = {}
         self._lock = threading.Lock()
 
@@ -299,7 +299,7 @@ class HttpClient:
         """Send a request and return its response; its body is still to be read, and it must be closed."""
         if request.url.scheme not in PORTS:
             raise httpx.UnsupportedProtocol(f"{request.url.scheme}:// is not a supported protocol")
-        kept = cast(_Session, loop.kept(self, lambda: _Session(self._policy, self._most)))
+        kept = cast(_Session, loop.kept(self, lambda: _Session(self._policy, self._most, self._idle_s)))
         await kept.place(limits)
         session = None
         try:

@@ -15,22 +15,22 @@ STEP: Final = 1 << 20
 class ScrubbedResults:
     """`ResultStore` over `results`. Pieces of an object that were written before a secret was known are not searched for it."""
 
-    def __init__(self, results: ResultStore, scrubber: Scrubber) -> None:
-        self._results, self._scrubber = results, scrubber
+    def __init__(self, results: ResultStore, scrubber: Scrubber, step: int = STEP) -> None:
+        self._results, self._scrubber, self._step = results, scrubber, step
         self.get, self.url = results.get, results.url
 
     def put(self, key: str, body: bytes, content_type: str = "application/json") -> Mapping[str, Any]:
         return self._results.put(key, _masked(self._scrubber, body), content_type)
 
     def writer(self, key: str, content_type: str = "application/json") -> ObjectWriter:
-        return _ScrubbedWriter(self._results.writer(key, content_type), self._scrubber)
+        return _ScrubbedWriter(self._results.writer(key, content_type), self._scrubber, self._step)
 
 
 class _ScrubbedWriter:
     """`ObjectWriter` over `out`. It holds back a possible beginning of a secret."""
 
-    def __init__(self, out: ObjectWriter, scrubber: Scrubber) -> None:
-        self._out, self._scrubber = out, scrubber
+    def __init__(self, out: ObjectWriter, scrubber: Scrubber, step: int) -> None:
+        self._out, self._scrubber, self._step = out, scrubber, step
         self._held = bytearray()
 
     def __enter__(self) -> Self:
@@ -45,7 +45,7 @@ class _ScrubbedWriter:
             self._out.write(data)
             return
         self._held += data
-        if len(self._held) < STEP:
+        if len(self._held) < self._step:
             return
         text = self._held.decode("latin-1")
         settled = self._scrubber.settled(text)

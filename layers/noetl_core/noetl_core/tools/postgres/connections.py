@@ -56,9 +56,9 @@ class AllInUse(Exception):
 class Connections:
     """Opens, pools and closes connections. Thread-safe."""
 
-    def __init__(self, policy: AddressPolicy | None = None) -> None:
+    def __init__(self, policy: AddressPolicy | None = None, most_open: int = MAX_OPEN, idle_s: float = IDLE_S) -> None:
         """`policy` None: read from the environment at the first call."""
-        self._policy = policy
+        self._policy, self._most_open, self._idle_s = policy, most_open, idle_s
         self._idle: list[tuple[float, Where, Connection]] = []
         self._open: Counter[Where] = Counter()
         self._freed = threading.Condition()
@@ -97,10 +97,10 @@ class Connections:
     def _reserve(self, where: Where, cancelled: threading.Event | None, wait_s: float) -> None:
         deadline = time.monotonic() + wait_s
         with self._freed:
-            while self._open[where] >= MAX_OPEN:
+            while self._open[where] >= self._most_open:
                 left = deadline - time.monotonic()
                 if left <= 0 or (cancelled is not None and cancelled.is_set()):
-                    raise AllInUse(f"all {MAX_OPEN} connections that this worker may have to it are in use")
+                    raise AllInUse(f"all {self._most_open} connections that this worker may have to it are in use")
                 self._freed.wait(min(left, 0.5))
             self._open[where] += 1
 
@@ -120,7 +120,7 @@ class Connections:
                     return None
                 self._idle.remove(found)
             connection = found[2]
-            if time.monotonic() - found[0] <= IDLE_S:
+            if time.monotonic() - found[0] <= self._idle_s:
                 with suppress(psycopg.Error):
                     connection.execute("SELECT 1")
                     connection.autocommit = False
@@ -154,7 +154,7 @@ class Connections:
                 if not self._idle:
                     self._closer = None
                     return
-                wait_s = self._idle[0][0] + IDLE_S - time.monotonic()
+                wait_s = self._idle[0][0] + self._idle_s - time.monotonic()
                 old = self._idle.pop(0)[2] if wait_s <= 0 else None
             if old is None:
                 time.sleep(min(wait_s, 1.0))

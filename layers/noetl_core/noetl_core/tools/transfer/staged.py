@@ -196,14 +196,14 @@ def _results(call: ToolCall) -> ResultStore:
     return call.results
 
 
-def chunks(rows: Iterator[Row], size: int) -> Iterator[list[Row]]:
-    """Yield the rows in lists of `size`, or of fewer that are about `CHUNK_BYTES` together: the same ones whenever it is done."""
+def chunks(rows: Iterator[Row], size: int, most_bytes: int = CHUNK_BYTES) -> Iterator[list[Row]]:
+    """Yield the rows in lists of `size`, or of fewer that are about `most_bytes` together: the same ones whenever it is done."""
     chunk: list[Row] = []
     held = 0
     for row in rows:
         chunk.append(row)
         held += CELL_BYTES * len(row) + sum(len(value) if type(value) is str else len(repr(value)) for value in row.values())
-        if len(chunk) == size or held >= CHUNK_BYTES:
+        if len(chunk) == size or held >= most_bytes:
             yield chunk
             chunk, held = [], 0
     if chunk:

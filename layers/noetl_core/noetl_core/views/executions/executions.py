@@ -25,7 +25,7 @@ from noetl_core.values.instants import to_rfc3339
 from noetl_core.views.executions.shared_limits import awaited
 from noetl_core.views.reading.cursor import EventPlace, place_of
 from noetl_core.views.reading.newest_first import routing_of
-from noetl_core.views.reading.run_progress import run_at
+from noetl_core.views.reading.run_progress import LOOKED, run_at
 
 if TYPE_CHECKING:
     from noetl_core.api.shapes import catalog as catalog_shapes
@@ -233,16 +233,16 @@ def inputs_of(playbook: Playbook) -> catalog_shapes.PlaybookInputs:
     return {"workload": dict(playbook.workload), "inputs": None if playbook.inputs is None else dict(playbook.inputs)}
 
 
-def state_at(control: Control, execution_id: str, event_id: str | None = None) -> dict[str, Any]:
+def state_at(control: Control, execution_id: str, event_id: str | None = None, most: int = LOOKED) -> dict[str, Any]:
     """Return ctx, status, tokens and open runs, now or just after the event `event_id`.
 
     Raises `NotFound`, `BadCursor`. For an event of a run, it is the state of the control plane at that time; `run` has the
-    progress of the run.
+    progress of the run, for which `most` of its events are examined.
     """
     state, where = state_just_after(control, execution_id, event_id)
     if where is None or where.run is None:
         return _state(state)
-    return {**_state(state), "run": run_at(control.recent, StreamId(execution_id, where.run), where)}
+    return {**_state(state), "run": run_at(control.recent, StreamId(execution_id, where.run), where, most)}
 
 
 def state_just_after(control: Control, execution_id: str, event_id: str | None) -> tuple[State, EventPlace | None]:

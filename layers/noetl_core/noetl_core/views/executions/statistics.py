@@ -25,18 +25,23 @@ MINUTE: Final = 60 * SECOND
 
 
 def stats(
-    control: Control, *, path: str | None = None, since: int | None = None, wanted: labels.LabelFilter | None = None
+    control: Control,
+    *,
+    path: str | None = None,
+    since: int | None = None,
+    wanted: labels.LabelFilter | None = None,
+    limit: int = COUNTED,
 ) -> following_shapes.Stats:
     """Return counts of the executions that began at `since` or later.
 
-    By default, return counts of all in progress, and of those that began and ended within a day.
+    By default, return counts of all in progress, and of those that began and ended within a day; at most `limit` of each status.
     """
     now = control.clock.now()
     begin = now - now % MINUTE - DAY_S * SECOND if since is None else since  # the same for a while: answers can be compared
     kinds = [status for status in STATUSES if status != "waiting"]  # activities are not in heads
 
     def of(status: str) -> Sequence[Head]:
-        return control.index.heads(status, path, begin if since is not None or status in TERMINAL else None, limit=COUNTED)
+        return control.index.heads(status, path, begin if since is not None or status in TERMINAL else None, limit=limit)
 
     def matching(heads: Sequence[Head]) -> Sequence[Head]:
         return [head for head in heads if labels.has(head.labels, wanted or {})]
@@ -59,7 +64,7 @@ def stats(
         "since": to_rfc3339(begin),
         "counts": _counts(total),
         "paths": [{"path": name, "counts": _counts(paths[name]), "newest": to_rfc3339(newest[name])} for name in most],
-        "exact": len(running) <= STATES_READ and all(len(heads) < COUNTED for heads in counted.values()),
+        "exact": len(running) <= STATES_READ and all(len(heads) < limit for heads in counted.values()),
     }
     return cast("following_shapes.Stats", found)
 

@@ -26,13 +26,19 @@ SHOWN: Final = 100
 
 
 def waiting_callbacks(
-    control: Control, key: Callable[[], bytes], *, path: str | None = None, limit: int = SHOWN, cursor: str | None = None
+    control: Control,
+    key: Callable[[], bytes],
+    *,
+    path: str | None = None,
+    limit: int = SHOWN,
+    cursor: str | None = None,
+    looked_at: int = LOOKED_AT,
 ) -> following_shapes.WaitingCallbacks:
     """Return a page of the callbacks for which running executions wait, the newest execution first.
 
-    All callbacks of one execution are on one page. Raises `BadCursor`.
+    All callbacks of one execution are on one page. At most `looked_at` executions are read for a page. Raises `BadCursor`.
     """
-    heads = control.index.heads("running", path, limit=LOOKED_AT, before=None if cursor is None else before(cursor, key()))
+    heads = control.index.heads("running", path, limit=looked_at, before=None if cursor is None else before(cursor, key()))
     found: list[dict[str, Any]] = []
     last: Head | None = None
     for head, waits in zip(heads, at_once(lambda head: _of(control, head), heads), strict=True):
@@ -40,7 +46,7 @@ def waiting_callbacks(
         if len(found) >= limit:
             last = head
             break
-    if last is None and len(heads) == LOOKED_AT:
+    if last is None and len(heads) == looked_at:
         last = heads[-1]
     onward = None if last is None else sign(last.execution_id, key())
     return {"callbacks": cast("list[following_shapes.WaitingCallback]", found), "cursor": onward}

@@ -16,6 +16,7 @@ from noetl_core.observe.account import Moment, RunAccount
 from noetl_core.observe.diff import Side, Totals, apart, counted, durations, totals_of
 from noetl_core.views.executions import executions
 from noetl_core.views.explain.visits import Numbered, Visits, align
+from noetl_core.views.reading.log_parts import LIMITS, ReadLimits
 
 if TYPE_CHECKING:
     from noetl_core.api.shapes import executions as shapes
@@ -27,10 +28,10 @@ MOST_COMPARED: Final = 400
 """Maximum number of visits compared if not all were found: failed ones, then as many from the beginning as from the end."""
 
 
-def diff(control: Control, execution_id: str, other: str) -> why_shapes.Diff:
+def diff(control: Control, execution_id: str, other: str, limits: ReadLimits = LIMITS) -> why_shapes.Diff:
     """Compare two executions. Raises `NotFound`."""
     a, b = executions.load(control, execution_id), executions.load(control, other)
-    visits = [Visits(control, each, control.playbook(each.digest)) for each in (a, b)]
+    visits = [Visits(control, each, control.playbook(each.digest), limits) for each in (a, b)]
     align(*visits)
     runs = _common(*visits)
     one, two = _side(control, a, visits[0].counts, runs[0]), _side(control, b, visits[1].counts, runs[1])

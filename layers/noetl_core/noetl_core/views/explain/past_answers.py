@@ -62,8 +62,8 @@ class Asked:
         return other[answer] if answer in other or self.decision is None else self.decision[answer]
 
 
-def past_answers(control: Control, execution_id: str, wait_id: str) -> following_shapes.PastAnswers:
-    """Return what the answers to a waiting callback led to in past executions. Raises `NotFound`."""
+def past_answers(control: Control, execution_id: str, wait_id: str, most: int = READ) -> following_shapes.PastAnswers:
+    """Return what the answers to a waiting callback led to in past executions; at most `most` are read. Raises `NotFound`."""
     state = executions.load(control, execution_id)
     found = next(((run, wait) for run, wait in callback_waits(state) if wait["wait_id"] == wait_id), None)
     if found is None:
@@ -75,10 +75,10 @@ def past_answers(control: Control, execution_id: str, wait_id: str) -> following
     over = control.clock.now() + READ_S * SECOND
     read = 0
     led_to: dict[str, list[following_shapes.LedTo]] = {}
-    for first in range(0, min(len(ended), READ), READ_AT_ONCE):
+    for first in range(0, min(len(ended), most), READ_AT_ONCE):
         if control.clock.now() > over:
             break
-        some = ended[first : min(first + READ_AT_ONCE, READ)]
+        some = ended[first : min(first + READ_AT_ONCE, most)]
         read += len(some)
         for answers, outcome in at_once(lambda head: _past(control, question, head), some):
             for answer in answers:

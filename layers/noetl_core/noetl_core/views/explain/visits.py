@@ -12,11 +12,9 @@ from noetl_core.control.core import Control
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine.state import State
 from noetl_core.observe.account import UNREAD, Account, RunAccount
-from noetl_core.views.reading.log_parts import LogReader
+from noetl_core.views.reading.log_parts import LIMITS, LogReader, ReadLimits
 from noetl_core.views.reading.log_search import LogSearch
 
-ENDS: Final = 250
-"""Commits at the beginning of a long control stream, and at its end, whose visits are compared."""
 FAILED: Final = 5
 """Maximum number of failed visits of each execution that are compared: the last to end."""
 
@@ -27,15 +25,15 @@ Numbered = Mapping[str, Mapping[int, RunAccount]]
 class Visits:
     """The visits of one execution that were found."""
 
-    def __init__(self, control: Control, state: State, playbook: Playbook) -> None:
+    def __init__(self, control: Control, state: State, playbook: Playbook, limits: ReadLimits = LIMITS) -> None:
         self._state = state
-        self._log = LogReader(control, state, ENDS)
+        self._log = LogReader(control, state, limits, limits.ends)
         self.complete = self._log.complete
         """True if all visits were found."""
         self._search = LogSearch(self._log, playbook)
         self.counts = {step: known.visits for step, known in state.steps.items() if known.visits}
         self._found: dict[str, dict[int, str]] = {}
-        for step, run in self._scheduled(0, ENDS):
+        for step, run in self._scheduled(0, limits.ends):
             found = self._found.setdefault(step, {})
             found[len(found) + 1] = run
         behind: dict[str, int] = {}

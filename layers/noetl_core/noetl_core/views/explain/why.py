@@ -26,7 +26,7 @@ from noetl_core.ports import NotFound
 from noetl_core.views.executions import executions
 from noetl_core.views.executions.shared_limits import awaited
 from noetl_core.views.reading.cursor import place_of
-from noetl_core.views.reading.log_parts import LogReader
+from noetl_core.views.reading.log_parts import LIMITS, LogReader, ReadLimits
 from noetl_core.views.reading.log_search import LogSearch
 from noetl_core.views.reading.loop_streams import loop_streams
 
@@ -43,25 +43,27 @@ END: Final = 32
 """Commits at the end of a run's stream that are searched for its failed attempt."""
 
 
-def why(control: Control, execution_id: str, step: str | None = None, at: str | None = None) -> why_shapes.Why:
+def why(
+    control: Control, execution_id: str, step: str | None = None, at: str | None = None, limits: ReadLimits = LIMITS
+) -> why_shapes.Why:
     """Explain a step, or without one the execution.
 
     With `at`, an event, explain the decisions up to it: up to its own, or, for an event of a run, up to the last one before it.
     Raises `NotFound`, `BadCursor`.
     """
-    return _Reading(control, execution_id, at).why(step)
+    return _Reading(control, execution_id, limits, at).why(step)
 
 
 class _Reading:
     """One execution's log, as far as the answer needs it; with `at`, only decisions up to that event."""
 
-    def __init__(self, control: Control, execution_id: str, at: str | None = None) -> None:
-        self._control, self._execution_id = control, execution_id
+    def __init__(self, control: Control, execution_id: str, limits: ReadLimits, at: str | None = None) -> None:
+        self._control, self._execution_id, self._limits = control, execution_id, limits
         last = None if at is None else _decided(control, execution_id, at)
         self._state = executions.load(control, execution_id) if last is None else control.load(execution_id, last)
         self._playbook = control.playbook(self._state.digest)
         self._text = Positions(control.catalog.by_digest(self._state.digest).source)
-        self._log = LogReader(control, self._state)
+        self._log = LogReader(control, self._state, limits)
         self._search = LogSearch(self._log, self._playbook)
         self._account = self._search.account()
 
@@ -180,7 +182,7 @@ class _Reading:
             return []
         for child in self._failed_children(failed.run):
             try:
-                below = _Reading(self._control, child)
+                below = _Reading(self._control, child, self._limits)
             except NotFound:
                 return []
             return [

@@ -1,4 +1,4 @@
-"""Reads selected parts of a long control stream: its beginning, its end and, within a budget (`READ`), what a view needs.
+"""Reads selected parts of a long control stream: its beginning, its end and, within a budget, what a view needs (`ReadLimits`).
 
 Reads short streams whole.
 """
@@ -15,25 +15,41 @@ from noetl_core.engine.snapshots import restore
 from noetl_core.engine.state import State
 from noetl_core.events.event import ControlEvent
 from noetl_core.log.history import snapshot_upto
+from noetl_core.values.frozen import frozen
 from noetl_core.views.reading.newest_first import before_instant
 from noetl_core.views.reading.snapshot_search import newest_before
 
-WHOLE: Final = 1_000
-"""Maximum length of a control stream that is read whole: searching it would cost as much."""
-READ: Final = 1_500
-"""Maximum number of commits read of a longer control stream and of the streams of its runs."""
-EVALUATED: Final = 600
-"""Commits of the budget that searches leave for the evaluation of decisions."""
-TAIL: Final = 128
-"""Commits at the end of a longer stream that are always read."""
-BLOCK: Final = 16
-"""Commits that are read together. The commits near a position are those of the steps before and after it."""
 MOST_TOGETHER: Final = 64
 """Commits that are read together in a scan."""
-SCANNED: Final = 400
-"""Maximum number of commits scanned for one event. Snapshots are closer together, unless the state is very large."""
 PROBED: Final = 8
 """The cost of loading a snapshot, in commits."""
+
+
+@frozen
+class ReadLimits:
+    """Numbers of commits that a view reads of one execution."""
+
+    whole: int = 1_000
+    """Maximum length of a control stream that is read whole: searching it would cost as much."""
+    read: int = 1_500
+    """Maximum number of commits read of a longer control stream and of the streams of its runs."""
+    evaluated: int = 600
+    """Commits of the budget that searches leave for the evaluation of decisions."""
+    tail: int = 128
+    """Commits at the end of a longer stream that are always read."""
+    ends: int = 250
+    """Commits at the beginning of a longer stream, and at its end, whose visits are compared with those of another execution."""
+    block: int = 16
+    """Commits that are read together. The commits near a position are those of the steps before and after it."""
+    scanned: int = 400
+    """Maximum number of commits scanned for one event. Snapshots are closer together, unless the state is very large."""
+    near: int = SNAPSHOT_EVERY
+    """Distance between snapshots at which the search for one ends."""
+    steps: int = 20
+    """Maximum number of steps, and of visits of a step, that are searched one by one."""
+
+
+LIMITS: Final = ReadLimits()
 
 Wanted = Callable[[ControlEvent], bool]
 
@@ -41,19 +57,19 @@ Wanted = Callable[[ControlEvent], bool]
 class LogReader:
     """The parts of one execution's control stream that were read, up to position `end`."""
 
-    def __init__(self, control: Control, end: State, ends: int | None = None) -> None:
+    def __init__(self, control: Control, end: State, limits: ReadLimits = LIMITS, ends: int | None = None) -> None:
         """`ends` is the number of commits that are always read at the beginning, and at the end."""
-        self.end = end
+        self.end, self.limits = end, limits
         self.fetched: dict[int, Commit] = {}
         """Commits of the control stream that were read, by position."""
         self.spent = 0
         """Budget used: commits read from any stream, and the cost of other reads."""
-        self._control, self._budget = control, READ
+        self._control, self._budget = control, limits.read
         self._stream, self._last = StreamId(end.execution_id), end.seq
-        self.tail = 0 if self._last < WHOLE else max(0, self._last + 1 - (ends or TAIL))
+        self.tail = 0 if self._last < limits.whole else max(0, self._last + 1 - (ends or limits.tail))
         """The position from which the stream was read to its end."""
         self.fetch(self.tail, self._last + 1)
-        self.fetch(0, ends or BLOCK)
+        self.fetch(0, ends or limits.block)
 
     @property
     def complete(self) -> bool:
@@ -63,7 +79,7 @@ class LogReader:
     @property
     def searchable(self) -> bool:
         """Return whether the budget allows another search."""
-        return self.spent < self._budget - EVALUATED
+        return self.spent < self._budget - self.limits.evaluated
 
     def fetch(self, first: int, end: int) -> None:
         """Read the unread commits from `first` up to `end` (exclusive), within the budget."""
@@ -88,7 +104,7 @@ class LogReader:
 
     def commits(self, after: int) -> Iterator[Commit]:
         """Yield the commits after a position, within the budget."""
-        together = BLOCK
+        together = self.limits.block
         for seq in range(after + 1, self._last + 1):
             if seq not in self.fetched:
                 self.fetch(seq, seq + together)
@@ -114,8 +130,9 @@ class LogReader:
         stream = StreamId(self.end.execution_id, run)
         return self._control.store.last(stream) if last else next(iter(self._control.store.read(stream, limit=1)), None)
 
-    def scan(self, first: int, wanted: Wanted, most: int = SCANNED) -> int | None:
-        """Read from a position until an event is `wanted`. Return the position of that event."""
+    def scan(self, first: int, wanted: Wanted, most: int | None = None) -> int | None:
+        """Read at most `most` commits from a position until an event is `wanted`. Return the position of that event."""
+        most = self.limits.scanned if most is None else most
         for commit in self.commits(max(first, 0) - 1):
             if commit.seq >= first + most:
                 return None
@@ -130,7 +147,7 @@ class LogReader:
             self.spent += PROBED
             return before(snap)
 
-        return newest_before(self._control.store, self.end.execution_id, counted, upto=self._last, near=SNAPSHOT_EVERY)
+        return newest_before(self._control.store, self.end.execution_id, counted, upto=self._last, near=self.limits.near)
 
     def search(self, before: Callable[[Snapshot], bool], wanted: Wanted) -> int | None:
         """Scan for an event from the newest snapshot for which `before` is true."""
@@ -141,5 +158,6 @@ class LogReader:
         """Find an event recorded near an instant."""
         self.spent += self._last.bit_length()
         near = before_instant(self._control.recent, self._stream, self._last, ts) + 1
-        found = self.scan(near, wanted, 2 * BLOCK)
-        return self.scan(near - 2 * BLOCK, wanted, 2 * BLOCK) if found is None else found
+        around = 2 * self.limits.block
+        found = self.scan(near, wanted, around)
+        return self.scan(near - around, wanted, around) if found is None else found

@@ -6,7 +6,6 @@ run's stream, the instant at which a run ended, or the newest snapshot before th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final
 
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine.records import Snapshot
@@ -14,17 +13,14 @@ from noetl_core.engine.state import StepState
 from noetl_core.events.event import ControlEvent, closes_run, opens_run
 from noetl_core.events.shapes import Failure
 from noetl_core.observe.account import VISITS, Account, Missing, dead_ends_of, leads_on
-from noetl_core.views.reading.log_parts import BLOCK, SCANNED, LogReader, Wanted
-
-MOST_STEPS: Final = 20
-"""Maximum number of steps, and of visits of a step, that are searched one by one."""
+from noetl_core.views.reading.log_parts import LogReader, Wanted
 
 
 class LogSearch:
     """Reads the parts of a log that an account needs."""
 
     def __init__(self, log: LogReader, playbook: Playbook) -> None:
-        self._log, self._end, self._playbook = log, log.end, playbook
+        self._log, self._end, self._playbook, self._limits = log, log.end, playbook, log.limits
         self._requested: set[Missing] = set()
         self._newest: dict[str, list[str]] = {}
         self._unchecked = 0
@@ -68,7 +64,7 @@ class LogSearch:
             case "stranded":
                 self._stranded()
             case "waiting":
-                for run in [run.id for run in self._end.runs.values() if run.waits][:MOST_STEPS]:
+                for run in [run.id for run in self._end.runs.values() if run.waits][: self._limits.steps]:
                     self.scheduled(run)
             case "failure":
                 self._failure()
@@ -85,7 +81,7 @@ class LogSearch:
         known = self._end.runs.get(run)
         at = known.as_of if known is not None else self._as_of(run)
         if at is not None:
-            log.fetch(at - BLOCK // 2, at + BLOCK // 2)
+            log.fetch(at - self._limits.block // 2, at + self._limits.block // 2)
             if log.scan(at, wanted, 1) is not None:
                 return at
         if seq is None:
@@ -100,8 +96,10 @@ class LogSearch:
 
     def _just_before(self, seq: int, wanted: Wanted) -> int | None:
         """Return the position of an event among the commits just before `seq`."""
-        self._log.fetch(seq - BLOCK, seq + 1)
-        return next((at for at in range(seq, seq - BLOCK, -1) if any(map(wanted, self._log.events(at, at + 1)))), None)
+        self._log.fetch(seq - self._limits.block, seq + 1)
+        return next(
+            (at for at in range(seq, seq - self._limits.block, -1) if any(map(wanted, self._log.events(at, at + 1)))), None
+        )
 
     def ended(self, run: str, seq: int) -> int | None:
         """Find the commit where a run ended and its arcs were evaluated; the run was scheduled at `seq`."""
@@ -113,7 +111,7 @@ class LogSearch:
         for at in log.fetched:
             if at >= seq and any(map(wanted, log.events(at, at + 1))):
                 return at
-        found = log.scan(seq, wanted, BLOCK)
+        found = log.scan(seq, wanted, self._limits.block)
         if found is None and (ts := self._ended_at(run)) is not None:
             found = log.at_instant(ts, wanted)
         return found if found is not None else log.search(lambda s: s.seq < seq or run in s.state["runs"], wanted)
@@ -151,7 +149,7 @@ class LogSearch:
                     return token in (event.data.get("joined") or ())
             return False
 
-        if token not in self._end.tokens and self._log.scan(seq, wanted, BLOCK) is None:
+        if token not in self._end.tokens and self._log.scan(seq, wanted, self._limits.block) is None:
             self._log.search(lambda s: s.seq < seq or token in s.state["tokens"], wanted)
 
     # --- visits -----------------------------------------------------------------------------------------------------------
@@ -172,7 +170,7 @@ class LogSearch:
         known = {r.id for r in self._end.runs.values() if r.step == step and r.parent is None and r.undoes is None}
         known |= {row.run for row in (*ended.slowest, *ended.failed) if row.kind == "run" and row.step == step}
         known |= set() if last is None else {last}
-        if len(known) != count or count > MOST_STEPS:
+        if len(known) != count or count > self._limits.steps:
             return []
         found = {run: at for run in known if (at := self.scheduled(run)) is not None}
         return sorted(found, key=lambda run: found[run]) if len(found) == count else []
@@ -229,7 +227,7 @@ class LogSearch:
             return False
 
         first = 0 if snap is None else snap.seq + 1
-        if seq - first < SCANNED:
+        if seq - first < self._limits.scanned:
             self._log.scan(first, wanted, seq - first + 1)
 
     # --- dead ends --------------------------------------------------------------------------------------------------------
@@ -283,7 +281,7 @@ class LogSearch:
             for token in before.tokens.values() if before is not None else ():
                 if token.id in expired[seq] and step in (None, token.step):
                     seen.setdefault((token.step, expired[seq][token.id]), []).append(token.id)
-            for tokens in [*seen.values()][:MOST_STEPS]:
+            for tokens in [*seen.values()][: self._limits.steps]:
                 for name in tokens[:1] if step is None else tokens[-VISITS:]:
                     self._token(name, seq)
 
@@ -292,7 +290,7 @@ class LogSearch:
         first: dict[str, str] = {}
         for token in self._end.tokens.values():
             first.setdefault(token.step, token.id)
-        for name in [*first.values()][:MOST_STEPS]:
+        for name in [*first.values()][: self._limits.steps]:
             self._token(name, self._end.seq)
         self._expired()
 
@@ -305,7 +303,7 @@ class LogSearch:
                 continue
             if any(map(_leads_nowhere(name), self._tail())):
                 continue
-            if looked >= MOST_STEPS or not self._log.searchable:
+            if looked >= self._limits.steps or not self._log.searchable:
                 self._unchecked += 1
                 continue
             looked += 1

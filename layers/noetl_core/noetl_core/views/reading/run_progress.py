@@ -17,17 +17,17 @@ LOOKED: Final = 2_000
 """Events examined, in whole commits, before earlier commits are left out."""
 
 
-def run_at(reader: CommitReader, stream: StreamId, where: EventPlace) -> dict[str, Any]:
+def run_at(reader: CommitReader, stream: StreamId, where: EventPlace, most: int = LOOKED) -> dict[str, Any]:
     """Return the last outcome of each task, the ctx writes and the number of ended iterations.
 
-    With `partial`, outcomes and writes are those of the last events only, and iterations those of the innermost loop. `where` is
-    an event of the stream.
+    With `partial`, outcomes and writes are those of the last `most` events only, and iterations those of the innermost loop.
+    `where` is an event of the stream.
     """
     (held,) = reader.read(stream, after=where.seq - 1, limit=1)
     parts = [run_events(held)[: where.place - where.derived + 1]]
     looked, before = len(parts[0]), None
     for commit in down(reader, stream, where.seq - 1, 0):
-        if looked >= LOOKED and _ended(commit) is not None:
+        if looked >= most and _ended(commit) is not None:
             before = commit
             break
         parts.append(run_events(commit))

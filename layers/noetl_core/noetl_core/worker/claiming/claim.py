@@ -32,10 +32,14 @@ class Claim:
 
 
 class Claims:
-    """Claims runs for the worker named `worker`. `gone(name)` returns whether the worker of that name is known to have ended."""
+    """Claims runs for the worker named `worker`. `gone(name)` returns whether the worker of that name is known to have ended.
+    `most_buffered` is that of the journals."""
 
-    def __init__(self, store: EventStore, clock: Clock, worker: str, gone: Callable[[str], bool] | None) -> None:
+    def __init__(
+        self, store: EventStore, clock: Clock, worker: str, gone: Callable[[str], bool] | None, most_buffered: int
+    ) -> None:
         self._store, self._clock, self._worker, self._gone = store, clock, worker, gone
+        self._most_buffered = most_buffered
 
     def take(self, command: Command, deadline: int | None, lease: RunLease) -> Claim | Handled:
         """Claim the run of a command for `lease`, or return why it cannot be claimed. Raises port errors, after which the queue
@@ -94,6 +98,7 @@ class Claims:
             history.aggregates,
             history.stated,
             claimed,
+            self._most_buffered,
         )
 
     def _history(self, command: Command, stream: StreamId) -> RunHistory:

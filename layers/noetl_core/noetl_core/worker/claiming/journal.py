@@ -53,10 +53,12 @@ class Journal:
         aggregates: RunAggregates | None = None,
         stated: Commit | None = None,
         claimed: bool = False,
+        most_buffered: int = MAX_BUFFERED,
     ) -> None:
         """`before` and `aggregates` are those of the stream before `seq`, and `stated` is its newest commit with aggregates."""
         self._store, self._clock, self._stream = store, clock, stream
         self._seq = self._first = seq
+        self._most_buffered = most_buffered
         self._claimed = claimed
         """If true, the control stream has the worker's claim, so the first commit need not be written at once."""
         self._deadline = deadline
@@ -92,7 +94,7 @@ class Journal:
     def due(self, now: int) -> bool:
         """Return whether the buffered events should be committed now."""
         held = len(self._buffer)
-        return held >= MAX_BUFFERED or (held > 0 and now - self.flushed_at >= FLUSH_EVERY_S * SECOND)
+        return held >= self._most_buffered or (held > 0 and now - self.flushed_at >= FLUSH_EVERY_S * SECOND)
 
     def flush(self, *, heartbeat: bool = False) -> bool:
         """Commit the buffered events and renew the lease. With `heartbeat`, commit even when nothing is buffered. Returns
