@@ -13,7 +13,7 @@ ALSO = ("landmark-unique", "heading-order")
 """Findings of less weight that have misled somebody here."""
 
 BEYOND = """() => [...document.querySelectorAll("body, main *")]
-    .filter(e => !e.parentElement.closest(".scroll, .tabs, .json, .editor, .box, .virtual, .log, .unseen"))
+    .filter(e => !e.parentElement.closest(".scroll, .tabs, .cut, .json, .editor, .box, .virtual, .log, .unseen"))
     .filter(e => { const box = e.getBoundingClientRect(); return box.width > 1 && (box.right > innerWidth + 1 || box.left < -1) })
     .map(e => e.outerHTML.slice(0, 120))"""
 """The elements beyond the edges of the window."""
