@@ -8,12 +8,13 @@ import re
 from typing import Any
 
 import pytest
-from playwright.sync_api import Route, expect
+from playwright.sync_api import Browser, Route, expect
 
 from noetl_core.control.admit import register
 from noetl_core.control.triggers.operate import fire
+from noetl_core.views.executions.executions import summary
 from tests.console.answers import asked
-from tests.console.browser import Watched
+from tests.console.browser import Watched, watched
 from tests.console.places import BERLIN, COLOURS, decided
 from tests.console.stored import APPROVE, NIGHTLY, Stored
 
@@ -104,6 +105,23 @@ def test_a_cause_is_another_version_else_another_answer_to_the_same_arguments(pa
     expect(page.page.get_by_role("group", name="Times").locator("tbody tr")).to_have_count(1)
     page.page.get_by_text("2 others took about as long").press("Enter")
     expect(page.page.get_by_text("1 step is alike")).to_be_visible()
+
+
+@pytest.mark.nightly
+def test_an_instant_is_answered_in_the_zone_of_the_browser(chromium: Browser, acted_on: Stored) -> None:
+    asks = APPROVE.replace("demo/approve", "demo/instant").replace(
+        "{ type: string, title: Why }", "{ type: string, format: date-time, title: Why }"
+    )
+    execution = acted_on.start(asks)
+    with watched(chromium, acted_on.server, timezone="Europe/Berlin") as hands:
+        hands.open("inbox?path=demo/instant", "li.card")
+        expect(hands.page.get_by_text("In your zone (Europe/Berlin)")).to_be_visible()
+        hands.page.get_by_label("Why").fill("2026-02-28T10:00")
+        hands.page.get_by_role("button", name="Approve").click()
+        expect(hands.page.get_by_text("Nobody waits for you")).to_be_visible()
+    acted_on.wiring.run(execution, timeout_s=20)
+    steps: Any = summary(acted_on.wiring.control, execution)["steps"]
+    assert steps["ask"]["result"] == {"approved": True, "reason": "2026-02-28T09:00:00.000Z"}
 
 
 @pytest.mark.nightly

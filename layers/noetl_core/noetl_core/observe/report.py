@@ -63,9 +63,10 @@ figure svg { max-width: none; display: block; }
 .map { position: absolute; left: 1rem; bottom: 1rem; background: var(--page); border: 1px solid var(--soft); }
 .map rect { fill: var(--soft); } .map .ok { fill: var(--ok); } .map .error { fill: var(--error); }
 .map .running { fill: var(--busy); } .map .waiting { fill: var(--wait); }
-@media (max-width: 44rem) { th { white-space: normal; } .steps, .steps tbody { display: block; } .steps tr:first-child { display: none; }
+@media (max-width: 44rem) { th { white-space: normal; } .steps, .steps tbody { display: block; }
+  .steps tr:first-child, .steps td:empty { display: none; }
   .steps tr { display: flex; flex-wrap: wrap; gap: 0 .8rem; border-bottom: 1px solid var(--line); padding: .3rem 0; }
-  .steps td { border: 0; padding: 0; min-width: 0; } .steps td:nth-child(5) { flex: 1 0 100%; order: 1; } .steps td:empty { display: none; }
+  .steps td { border: 0; padding: 0; min-width: 0; } .steps td:nth-child(5) { flex: 1 0 100%; order: 1; }
   .steps td:nth-child(1) { font-weight: 600; } .steps td:nth-child(3)::before { content: "×"; }
   .steps td:nth-child(6)::after { content: " of the cost"; } }
 @media print { .map { display: none; } figure { max-height: none; } }
