@@ -73,7 +73,7 @@ FURTHER = {
     "playbooks/demo%2Fnightly?tests=1": "dialog p",
     "playbooks/demo%2Fshop?start=1": "dialog .forecast",
     "playbooks/new?draft=1": ".graph canvas[role=img]",
-    "nothing": ".empty",
+    "nothing": "h1",
 }
 """Those of `furnished`."""
 PAGES = SIMPLE | FURTHER

@@ -8,7 +8,7 @@ import { go, href, reveal, route } from "./core/router.js";
 import { choose, theme } from "./core/theme.js";
 import { Dialog } from "./components/dialog.js";
 import { Icon } from "./components/icons.js";
-import { Busy, Empty } from "./components/parts.js";
+import { Busy } from "./components/parts.js";
 import { Executions } from "./pages/executions.js";
 
 /** Pages by the first part of an address: words, icon and component. All but the first are loaded when they are opened. */
@@ -67,7 +67,7 @@ function Page({ parts }) {
     if (document.activeElement === document.body && begun) document.getElementById("main").focus(); // what had it is gone
     begun = true;
   }, [found.key, parts[1]]);
-  if (!load) return html`<div class="page"><${Empty} title="There is no such page"><a href=${href(["executions"])}>Executions</a><//></div>`;
+  if (!load) return html`<div class="page"><h1>There is no such page</h1><a href=${href(["executions"])}>Executions</a></div>`;
   if (found.key !== key) return html`<${Busy} />`;
   return html`<${found.view} parts=${parts} />`;
 }

@@ -69,7 +69,7 @@ export function Execution({ parts }) {
     [id, changes.version, summary.data, moment.at, moment.event, then.data, query.step, query.i],
   );
 
-  if (!head) return html`<div class="page">${changes.error ? html`<${Refused} error=${changes.error} again=${changes.look} />` : html`<${Busy} what="Reading the execution" />`}</div>`;
+  if (!head) return html`<div class="page"><h1><a class="soft" href=${href(["executions"])}>Executions</a> <span class="soft">/</span> <bdi>${id}</bdi></h1>${changes.error ? html`<${Refused} error=${changes.error} again=${changes.look} />` : html`<${Busy} what="Reading the execution" />`}</div>`;
   return html`<div class="page full execution">
     <${Head} run=${run} />
     ${changes.error ? html`<${Refused} error=${changes.error} again=${changes.look} />` : null}
