@@ -8,12 +8,8 @@ from typing import Any
 
 from playwright.sync_api import Page
 
-SERIOUS = ("serious", "critical")
-ALSO = ("landmark-unique", "heading-order")
-"""Findings of less weight that have misled somebody here."""
-
 BEYOND = """() => [...document.querySelectorAll("body, main *")]
-    .filter(e => !e.parentElement.closest(".scroll, .tabs, .json, .editor, .box, .virtual, .log, .unseen"))
+    .filter(e => !e.parentElement.closest(".scroll, .tabs, .cut, .json, .editor, .box, .virtual, .log, .unseen"))
     .filter(e => { const box = e.getBoundingClientRect(); return box.width > 1 && (box.right > innerWidth + 1 || box.left < -1) })
     .map(e => e.outerHTML.slice(0, 120))"""
 """The elements beyond the edges of the window."""
@@ -25,7 +21,7 @@ def _axe() -> str:
 
 
 def barriers(page: Page) -> list[str]:
-    """Each serious one, with where it is."""
+    """Return every finding of axe, with its place."""
     if not page.evaluate("() => 'axe' in globalThis"):
         page.evaluate(_axe())
     found: dict[str, Any] = page.evaluate(
@@ -34,6 +30,5 @@ def barriers(page: Page) -> list[str]:
     return [
         f"{v['id']}: {v['help']}: {n['target']} {n['any'][0]['message'] if n['any'] else ''}"
         for v in found["violations"]
-        if v["impact"] in SERIOUS or v["id"] in ALSO
         for n in v["nodes"]
     ]

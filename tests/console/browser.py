@@ -127,11 +127,14 @@ class Watched:
 
 
 @contextmanager
-def watched(started: Browser, server: Console, *, dark: bool = False, width: int = 1360, height: int = 820) -> Iterator[Watched]:
+def watched(
+    started: Browser, server: Console, *, dark: bool = False, width: int = 1360, height: int = 820, timezone: str | None = None
+) -> Iterator[Watched]:
     """A page that is let in, in a browser that remembers nothing; raises `AssertionError` where something went wrong in it."""
     context = started.new_context(
         viewport={"width": width, "height": height},
         color_scheme="dark" if dark else "light",
+        timezone_id=timezone,
         reduced_motion="reduce",  # what turns is drawn by the processor, sixty times a second
     )
     try:

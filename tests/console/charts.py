@@ -12,6 +12,7 @@ import yaml
 from noetl_console.local import LocalApi
 from noetl_core.control.admit import StartRequest, register
 from noetl_core.runtime.local import LocalWiring
+from noetl_core.views.executions.executions import summary
 from tests.console.stored import HEAD
 
 CHILD = (
@@ -95,6 +96,17 @@ def fans(steps: int = 200, failing: str = "check_5_7") -> str:
 def fanned(wiring: LocalWiring, steps: int = 200) -> str:
     """Carry it out; return its id."""
     return _over(wiring, fans(steps), {})
+
+
+def running(wiring: LocalWiring) -> str:
+    """Start an execution of `fans` and return its id as soon as `check_5_7` runs, which it does for longer than a test takes."""
+    playbook = yaml.safe_load(fans())
+    (step,) = (each for each in playbook["workflow"] if each["step"] == "check_5_7")
+    step["tool"] = {"kind": "python", "code": "import time; time.sleep(600)"}
+    execution_id = wiring.start(StartRequest(playbook=yaml.safe_dump(playbook, sort_keys=False))).execution_id
+    while summary(wiring.control, execution_id)["steps"].get("check_5_7", {}).get("status") != "running":
+        wiring.run(execution_id, timeout_s=0.2)
+    return execution_id
 
 
 def _over(wiring: LocalWiring, source: str, payload: dict[str, Any]) -> str:

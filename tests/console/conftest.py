@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from tests.console.browser import Watched, browser, watched
+from tests.console.places import furnished
 from tests.console.stored import Stored, stored
 
 
@@ -30,6 +31,13 @@ def looked_at(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stored]:
 def acted_on(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stored]:
     """For tests that act, each on executions of its own."""
     with stored(tmp_path_factory.mktemp("acted")) as made:
+        yield made
+
+
+@pytest.fixture(scope="package")
+def rich(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Stored, dict[str, str]]]:
+    """A store that has something on every page, and its executions by their names."""
+    with furnished(tmp_path_factory.mktemp("rich")) as made:
         yield made
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tests.servers import Handler
+
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\n"
 CHILD = (
     HEAD
@@ -205,3 +207,11 @@ workflow:
         "APAC",
     ),
 )
+
+
+class Refuses(Handler):
+    """`/secret` wants another token; everything else is under maintenance. A playbook of `FAILURES` calls it at `{port}`."""
+
+    def do_GET(self) -> None:
+        status, body = (401, b'{"error": "token expired"}') if self.path == "/secret" else (503, b'{"error": "until 18:00"}')
+        self.say(status, body, Content_Type="application/json")

@@ -130,6 +130,18 @@ def test_a_draft_survives_leaving_and_is_compared_and_started(hands: Watched, ac
 
 
 @pytest.mark.nightly
+def test_a_new_playbook_is_valid_and_an_older_stack_says_why_it_cannot_be_registered(page: Watched) -> None:
+    opened = page.page
+    page.open("playbooks/new?draft=1", ".graph canvas[role=img]")
+    expect(opened.get_by_role("button", name="Register…")).to_be_enabled()
+    older = {"valid": True, "diagnostics": [], "warnings": []}
+    opened.route("**/playbooks/validate", lambda route: route.fulfill(body=json.dumps(older), content_type="application/json"))
+    opened.reload()
+    expect(opened.locator(".banner")).to_contain_text("This stack is older than this console")
+    expect(opened.get_by_role("button", name="Register…")).to_be_disabled()
+
+
+@pytest.mark.nightly
 def test_a_form_has_dates_lists_files_and_names_of_credentials(
     hands: Watched, acted_on: Stored, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -86,6 +86,26 @@ def test_the_canvas_is_used_by_pointer_and_by_keys(page: Watched, looked_at: Sto
     expect(page.page.locator(".inspector")).to_have_count(0)
 
 
+@pytest.mark.nightly
+def test_a_graph_that_nobody_has_moved_fits_its_canvas_again(page: Watched, looked_at: Stored) -> None:
+    page.open(f"executions/{looked_at.shop}/graph", "canvas[data-drawn]")
+    canvas = page.page.locator("canvas[role=img]")
+
+    def scale() -> float:
+        page.page.wait_for_timeout(200)
+        return float((canvas.get_attribute("data-drawn") or "").split()[2])
+
+    whole = scale()
+    page.page.set_viewport_size({"width": 1360, "height": 700})
+    assert scale() < whole
+    expect(page.page.locator("canvas.map")).to_be_hidden()
+    canvas.focus()
+    page.page.keyboard.press("+")
+    moved = scale()
+    page.page.set_viewport_size({"width": 1360, "height": 820})
+    assert scale() == moved
+
+
 def at_random_positions(page: Watched, stored: Stored, execution: str, positions: int) -> None:
     """The tree beside the graph, and the status, are those of `state?at=` of the same event."""
     page.open(f"executions/{execution}/graph", "canvas")

@@ -6,42 +6,25 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
 import pytest
 from playwright.sync_api import expect
 
 from noetl_core.control.admit import register
 from tests.console.browser import Watched
-from tests.console.failures import CHILD, FAILURES, Failure
+from tests.console.failures import CHILD, FAILURES, Failure, Refuses
 from tests.console.stored import Stored
+from tests.servers import serving
 
 PAGE = Path(__file__).parents[2] / "docs/console.md"
 
 
-class Refuses(BaseHTTPRequestHandler):
-    """`/secret` wants another token; everything else is under maintenance."""
-
-    def do_GET(self) -> None:
-        status, body = (401, b'{"error": "token expired"}') if self.path == "/secret" else (503, b'{"error": "until 18:00"}')
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Print nothing."""
-
-
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Refuses) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
+    with serving(ThreadingHTTPServer(("127.0.0.1", 0), Refuses)) as server:
         yield server.server_port
-        server.shutdown()
 
 
 @pytest.mark.one_in(10)

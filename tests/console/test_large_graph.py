@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from noetl_core.values.strict_json import loads
 from tests.console.asking import console
 from tests.console.barriers import barriers
 from tests.console.browser import Watched, watched
-from tests.console.charts import fanned, stored
+from tests.console.charts import fanned, running, stored
 
 READABLE = 0.85
 LOOKS = 100
@@ -53,8 +54,8 @@ def seen(page: Page, api: LocalApi, execution_id: str, step: str) -> bool:
     return False
 
 
-def on_canvas(page: Page, api: LocalApi, execution_id: str, step: str) -> bool:
-    """Return whether a step is wholly on the canvas now, in the layout that the address asks for."""
+def placed(page: Page, api: LocalApi, execution_id: str, step: str) -> tuple[Any, dict[str, float]]:
+    """Return the place of a step in the layout that the address asks for, and the part of it that is on the canvas."""
     unfold = "".join(re.findall("unfold=([^&]*)", page.url))
     query = f"layout=1&fold=1&unfold={unfold}"
     graph: Any = loads(api.answer(Asked("GET", f"/api/executions/{execution_id}/graph", query)).body.decode())
@@ -63,8 +64,20 @@ def on_canvas(page: Page, api: LocalApi, execution_id: str, step: str) -> bool:
     x, y, k = map(float, (canvas.get_attribute("data-drawn") or "").split())
     box = canvas.bounding_box()
     assert box
-    across = x <= node["x"] and node["x"] + node["width"] <= x + box["width"] / k
-    return bool(across and y <= node["y"] and node["y"] + node["height"] <= y + box["height"] / k)
+    return node, {"x": x, "y": y, "width": box["width"] / k, "height": box["height"] / k}
+
+
+def on_canvas(page: Page, api: LocalApi, execution_id: str, step: str) -> bool:
+    """Return whether a step is wholly on the canvas now."""
+    node, view = placed(page, api, execution_id, step)
+    across = view["x"] <= node["x"] and node["x"] + node["width"] <= view["x"] + view["width"]
+    return bool(across and view["y"] <= node["y"] and node["y"] + node["height"] <= view["y"] + view["height"])
+
+
+def from_middle(page: Page, api: LocalApi, execution_id: str, step: str) -> float:
+    """Return how far a step is above or below the middle of the canvas."""
+    node, view = placed(page, api, execution_id, step)
+    return float(abs(node["y"] + node["height"] / 2 - view["y"] - view["height"] / 2))
 
 
 def test_it_opens_on_the_failed_step_at_a_scale_that_can_be_read(drawn: Page, execution: tuple[str, LocalApi]) -> None:
@@ -72,6 +85,15 @@ def test_it_opens_on_the_failed_step_at_a_scale_that_can_be_read(drawn: Page, ex
     expect(drawn.locator("canvas.map")).to_be_visible()
     expect(drawn.get_by_label("Find a step")).to_have_attribute("placeholder", "208 steps…")
     assert barriers(drawn) == []
+
+
+@pytest.mark.nightly
+def test_it_opens_on_the_step_that_runs(chromium: Browser, tmp_path: Path) -> None:
+    with stored(tmp_path, running) as (execution, api), console(api) as server, watched(chromium, server, height=600) as page:
+        page.open(f"executions/{execution}/graph", "canvas[data-drawn]")
+        assert seen(page.page, api, execution, "check_5_7") and scale(page.page) >= READABLE
+        middle = {step: from_middle(page.page, api, execution, step) for step in ("load_5_7", "check_5_7", "merge_5")}
+        assert min(middle, key=lambda step: middle[step]) == "check_5_7"
 
 
 @pytest.mark.nightly

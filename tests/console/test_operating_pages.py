@@ -10,9 +10,8 @@ from playwright.sync_api import expect
 from noetl_core.control.admit import register
 from tests.console.barriers import barriers
 from tests.console.browser import Watched
+from tests.console.places import LIMITED
 from tests.console.stored import NIGHTLY, WAITS, Stored
-
-LIMITED = WAITS.replace("demo/waits }", "demo/limited }\nexecutor: { spec: { policy: { concurrency: { key: door, max: 1 } } } }")
 
 
 def test_a_trigger_is_switched_off_and_on_and_fired(hands: Watched, acted_on: Stored) -> None:

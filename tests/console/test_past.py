@@ -10,23 +10,13 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Route, expect
 
-from noetl_console.answering import Asked
 from noetl_core.control.admit import register
 from noetl_core.control.triggers.operate import fire
+from noetl_core.views.executions.executions import summary
 from tests.console.answers import asked
-from tests.console.barriers import BEYOND, barriers
 from tests.console.browser import Watched, watched
-from tests.console.stored import APPROVE, HEAD, NIGHTLY, SHOP, Stored
-
-BERLIN = NIGHTLY.replace("demo/nightly", "demo/berlin").replace('"0 2 * * *"', '"0 2 * * *", timezone: Europe/Berlin')
-COLOURS = (
-    HEAD
-    + """metadata: { name: colours, path: demo/colours }
-workflow:
-  - step: start
-    tool: { kind: python, code: 'print("\\x1b[1;31mred <b>\\x1b[0m plain\\x1b[2J \\x1b[38;5;2mgreen\\x1b[m"); print("the \\x1b[4mend\\x1b[24m")' }
-"""
-)
+from tests.console.places import BERLIN, COLOURS, decided
+from tests.console.stored import APPROVE, NIGHTLY, Stored
 
 
 @pytest.mark.nightly
@@ -119,18 +109,21 @@ def test_a_cause_is_another_version_else_another_answer_to_the_same_arguments(pa
     expect(page.page.get_by_text("1 step is alike")).to_be_visible()
 
 
-def decided(stored: Stored, approved: bool, path: str = "demo/decide") -> str:
-    """Answer the question of an execution of its own, and return its id when it has ended."""
-    execution = stored.start(APPROVE.replace("demo/approve", path))
-    (wait,) = (w for w in asked(stored, "callbacks", f"path={path}")["callbacks"] if w["execution_id"] == execution)
-    body = json.dumps({"data": {"approved": approved}})
-    stored.server.api.answer(post(f"/api/executions/{execution}/callbacks/{wait['wait_id']}", body))
-    assert stored.wiring.run(execution, timeout_s=20)
-    return execution
-
-
-def post(path: str, body: str) -> Asked:
-    return Asked("POST", path, "", {"content-type": "application/json"}, body.encode())
+@pytest.mark.nightly
+def test_an_instant_is_answered_in_the_zone_of_the_browser(chromium: Browser, acted_on: Stored) -> None:
+    asks = APPROVE.replace("demo/approve", "demo/instant").replace(
+        "{ type: string, title: Why }", "{ type: string, format: date-time, title: Why }"
+    )
+    execution = acted_on.start(asks)
+    with watched(chromium, acted_on.server, timezone="Europe/Berlin") as hands:
+        hands.open("inbox?path=demo/instant", "li.card")
+        expect(hands.page.get_by_text("In your zone (Europe/Berlin)")).to_be_visible()
+        hands.page.get_by_label("Why").fill("2026-02-28T10:00")
+        hands.page.get_by_role("button", name="Approve").click()
+        expect(hands.page.get_by_text("Nobody waits for you")).to_be_visible()
+    acted_on.wiring.run(execution, timeout_s=20)
+    steps: Any = summary(acted_on.wiring.control, execution)["steps"]
+    assert steps["ask"]["result"] == {"approved": True, "reason": "2026-02-28T09:00:00.000Z"}
 
 
 @pytest.mark.nightly
@@ -209,34 +202,3 @@ def test_all_that_fit_are_none_that_began_later(hands: Watched, acted_on: Stored
     hands.page.get_by_role("button", name="Act on all that fit…").click()
     preview = hands.page.get_by_role("dialog").get_by_role("region", name="Preview")
     expect(preview).to_contain_text("1 execution would be cancelled")
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("width", [1440, 1024, 390])
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_these_pages_fit_in_both_themes_without_barriers(width: int, dark: bool, chromium: Browser, acted_on: Stored) -> None:
-    control = acted_on.wiring.control
-    register(control, BERLIN)
-    fire(control, "demo/berlin", "schedule", at="2026-01-05T01:00:00Z")
-    register(control, SHOP)
-    shops = [acted_on.start(SHOP), acted_on.start(SHOP, {"orders": [1]})]
-    decided(acted_on, True, "demo/fit")
-    acted_on.start(APPROVE.replace("demo/approve", "demo/fit"))
-    colours = acted_on.start(COLOURS)
-    pages = {
-        "triggers?open=demo/berlin/schedule": ".strip",
-        "playbooks/demo%2Fshop": ".trend svg",
-        f"compare?a={shops[0]}&b={shops[1]}": ".causes",
-        "inbox?path=demo/fit": ".past table",
-        f"executions/{colours}/logs": ".log article",
-        "executions?order=longest": "tbody tr",
-    }
-    with watched(chromium, acted_on.server, dark=dark, width=width, height=900) as hands:
-        for address, ready in pages.items():
-            hands.open(address, ready)
-            hands.page.wait_for_load_state("networkidle")
-            assert hands.page.evaluate(BEYOND) == [], address
-            assert barriers(hands.page) == [], address
-        hands.page.get_by_role("button", name="More…").click()
-        expect(hands.page.get_by_role("dialog")).to_be_visible()
-        assert barriers(hands.page) == []

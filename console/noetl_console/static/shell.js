@@ -4,11 +4,11 @@ import { access, get } from "./core/api.js";
 import { bindings, enable, enabled, startKeys, useKeys } from "./core/keys.js";
 import { dismiss, notices } from "./core/notices.js";
 import { useData } from "./core/poll.js";
-import { go, href, route } from "./core/router.js";
+import { go, href, reveal, route } from "./core/router.js";
 import { choose, theme } from "./core/theme.js";
 import { Dialog } from "./components/dialog.js";
 import { Icon } from "./components/icons.js";
-import { Busy, Empty } from "./components/parts.js";
+import { Busy } from "./components/parts.js";
 import { Executions } from "./pages/executions.js";
 
 /** Pages by the first part of an address: words, icon and component. All but the first are loaded when they are opened. */
@@ -23,6 +23,8 @@ const PAGES = {
 const PLACES = Object.entries(PAGES);
 const ICON = new URL("icon.svg", import.meta.url).href;
 const THEMES = { system: ["half", "light"], light: ["sun", "dark"], dark: ["moon", "system"] };
+
+let begun = false;
 
 export function Shell() {
   const { parts } = route.value;
@@ -60,7 +62,12 @@ function Page({ parts }) {
     load?.(parts.length > 1).then((view) => over || setFound({ key, view }));
     return () => (over = true);
   }, [key]);
-  if (!load) return html`<div class="page"><${Empty} title="There is no such page"><a href=${href(["executions"])}>Executions</a><//></div>`;
+  useEffect(() => {
+    reveal(".rail [aria-current]");
+    if (document.activeElement === document.body && begun) document.getElementById("main").focus(); // what had it is gone
+    begun = true;
+  }, [found.key, parts[1]]);
+  if (!load) return html`<div class="page"><h1>There is no such page</h1><a href=${href(["executions"])}>Executions</a></div>`;
   if (found.key !== key) return html`<${Busy} />`;
   return html`<${found.view} parts=${parts} />`;
 }

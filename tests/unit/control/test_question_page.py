@@ -22,7 +22,7 @@ ORDER = (
     .replace("heartbeat: 1h", "timeout: 2h")
     .replace(
         "properties: { ok: { type: boolean } }",
-        "properties: { ok: { type: boolean, default: true }, day: { type: string, format: date, title: 'The \"day\"' }, note: { type: string } }",
+        "properties: { ok: { type: boolean, default: true }, day: { type: string, format: date, title: 'The \"day\"' }, note: { type: string }, at: { type: string, format: date-time, default: '2026-03-01T12:30:00+01:00' } }",
     )
 )
 
@@ -78,12 +78,17 @@ def test_a_link_shows_the_question_with_buttons_and_changes_nothing(asked: Asked
 
 
 def test_a_form_is_the_answer_once(asked: Asked, client: Client) -> None:
-    done = asked.send(decision="yes", **{"field.day": "2026-03-01", "field.note": ""})
+    assert "type=datetime-local" in asked.get().sent and "value='2026-03-01T11:30:00'" in asked.get().sent, "its default, in UTC"
+    done = asked.send(decision="yes", **{"field.day": "2026-03-01", "field.note": "", "field.at": "2026-03-01T10:00"})
     assert (done.status, "Thank you" in words(done)) == (200, True)
     for again in (asked.send(decision="no"), asked.get()):
         assert (again.status, "Already answered" in words(again)) == (410, True)
     assert client.local.run(asked.id, timeout_s=20)
-    assert client("GET", f"/api/executions/{asked.id}")[1]["result"] == {"ok": True, "day": "2026-03-01"}
+    assert client("GET", f"/api/executions/{asked.id}")[1]["result"] == {
+        "ok": True,
+        "day": "2026-03-01",
+        "at": "2026-03-01T10:00:00Z",
+    }
     assert asked.get().status == 410
 
 

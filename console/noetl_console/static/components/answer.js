@@ -3,6 +3,7 @@ import { html, useState } from "../vendor/preact.js";
 import { path, post } from "../core/api.js";
 import { notify } from "../core/notices.js";
 import { initial, JsonField, SchemaField } from "./fields.js";
+import "./inputs.js";
 import { Later } from "./later.js";
 import { Refused } from "./parts.js";
 

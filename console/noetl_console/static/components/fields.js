@@ -6,7 +6,7 @@ export const Field = ({ id, label, hint, change, wide, ...rest }) =>
   html`<div class="field"><label for=${id}>${label}</label><${wide ? "textarea" : "input"} id=${id} type=${wide ? undefined : "text"} aria-describedby=${hint ? `${id}-hint` : undefined} onInput=${(e) => change(e.currentTarget.value, e.currentTarget)} ...${rest} />${note(id, hint)}</div>`;
 const note = (id, hint) => (hint ? html`<span class="hint" id=${`${id}-hint`}>${hint}</span>` : null);
 
-export const Check = ({ label, checked, change, ...rest }) => html`<label class="field inline"><input type="checkbox" checked=${checked} onChange=${(e) => change(e.currentTarget.checked)} ...${rest} />${label}</label>`;
+export const Check = ({ label, checked, change, ...rest }) => html`<label class="field inline"><input type="checkbox" checked=${checked} onChange=${(e) => change(e.currentTarget.checked)} ...${rest} /><span>${label}</span></label>`;
 
 export const COMPENSATE = html`Then undo finished steps by their <code>compensate</code>`;
 
@@ -77,9 +77,7 @@ export function SchemaField({ name, label, schema, value, change, required = fal
     return words ? html`<fieldset class="field group"><legend>${title}</legend>${note(id, hint)}${fields}</fieldset>` : html`<div class="form">${fields}</div>`;
   }
   if (type === "integer" || type === "number") return html`<${Field} ...${common} type="number" step=${type === "integer" ? 1 : "any"} min=${schema.minimum} max=${schema.maximum} change=${(text, { valueAsNumber }) => change(text === "" ? undefined : valueAsNumber)} />`;
-  const typed = schema?.format === "date-time" ? "datetime-local" : schema?.format;
-  if (typed === "datetime-local") common.value = common.value.slice(0, 16);
-  if (type === "string") return html`<${Field} ...${common} wide=${schema.maxLength > 200 || typed === "multiline"} type=${typed ?? "text"} minlength=${schema.minLength} maxlength=${schema.maxLength} change=${(text) => change(text === "" && !required ? undefined : text)} />`;
+  if (type === "string") return html`<${Field} ...${common} type=${schema.format ?? "text"} minlength=${schema.minLength} maxlength=${schema.maxLength} change=${(text) => change(text === "" && !required ? undefined : text)} />`;
   return html`<${JsonField} id=${id} label=${title} hint=${hint} value=${value} change=${change} />`;
 }
 

@@ -92,7 +92,7 @@ export class Picture {
    * scale: 0, where all of it is seen anyway, or too little. */
   map(canvas, view, size) {
     const [width, height] = [size.width / view.scale, size.height / view.scale];
-    const all = size.width < MAP.room || (view.x <= 0 && view.y <= 0 && view.x + width >= this.size.width && view.y + height >= this.size.height);
+    const all = Math.min(size.width, size.height) < MAP.room || (view.x <= 0 && view.y <= 0 && view.x + width >= this.size.width && view.y + height >= this.size.height);
     canvas.hidden = all;
     if (all) return 0;
     const ratio = devicePixelRatio || 1;

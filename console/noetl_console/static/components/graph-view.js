@@ -24,6 +24,7 @@ export function GraphView({ graph, selected, select, enter, unfold, begin, gone 
   const picture = useRef(null);
   const frame = useRef(0);
   const [moving, setMoving] = useState(false);
+  const kept = useRef(false); // somebody has moved it: another size leaves the middle where it is
 
   const draw = () => {
     if (frame.current) return;
@@ -47,6 +48,7 @@ export function GraphView({ graph, selected, select, enter, unfold, begin, gone 
     draw();
   };
   const zoom = (factor, x = canvas.current.clientWidth / 2, y = canvas.current.clientHeight / 2) => {
+    kept.current = true;
     const { scale, x: left, y: top } = view.current;
     const next = Math.max(FARTHEST, Math.min(CLOSEST, scale * factor));
     view.current = { scale: next, x: left + x / scale - x / next, y: top + y / scale - y / next };
@@ -66,6 +68,7 @@ export function GraphView({ graph, selected, select, enter, unfold, begin, gone 
     const { clientWidth: width, clientHeight: height } = canvas.current;
     const { width: w, height: h } = picture.current.size;
     const node = picture.current.node(begin) ?? picture.current.graph.nodes.find((n) => n.entry);
+    kept.current = false;
     if (!node || Math.min((width - 2 * MARGIN) / w, (height - 2 * MARGIN) / h) >= LEGIBLE) fit();
     else middle(node, READ);
   };
@@ -73,7 +76,7 @@ export function GraphView({ graph, selected, select, enter, unfold, begin, gone 
     const { clientWidth: width, clientHeight: height } = canvas.current;
     const { x, y, scale } = view.current;
     const inside = node.x > x && node.y > y && node.x + node.width < x + width / scale && node.y + node.height < y + height / scale;
-    if (!inside || scale < WORDS) middle(node, Math.max(scale, READ));
+    if (!inside || scale < WORDS) kept.current = true, middle(node, Math.max(scale, READ));
   };
 
   useLayoutEffect(() => {
@@ -94,7 +97,7 @@ export function GraphView({ graph, selected, select, enter, unfold, begin, gone 
   }, [selected, mark]);
   useEffect(() => {
     const node = picture.current.node(selected);
-    if (gone && node) middle(node, Math.max(view.current.scale, READ));
+    if (gone && node) kept.current = true, middle(node, Math.max(view.current.scale, READ));
   }, [gone]);
   useEffect(() => {
     picture.current.repaint();
@@ -107,6 +110,7 @@ export function GraphView({ graph, selected, select, enter, unfold, begin, gone 
       const { x, y, scale } = view.current; // the middle stays
       view.current = { scale, x: x + (before - width) / 2 / scale, y: y + (was - height) / 2 / scale };
       size.current = { width, height };
+      if (!kept.current) open();
       const node = picture.current.node(picture.current.selected);
       if (node && (before !== width || was !== height)) reveal(node);
       draw();
@@ -142,7 +146,7 @@ export function GraphView({ graph, selected, select, enter, unfold, begin, gone 
     const [dx, dy] = [event.clientX - g.x, event.clientY - g.y];
     if (!g.moved && Math.hypot(dx, dy) < 4) return;
     if (!g.moved) setMoving(true);
-    g.moved = true;
+    g.moved = kept.current = true;
     view.current = { ...view.current, x: g.from.x - dx / view.current.scale, y: g.from.y - dy / view.current.scale };
     draw();
   };
@@ -155,6 +159,7 @@ export function GraphView({ graph, selected, select, enter, unfold, begin, gone 
   const press = (node) => (node?.branches ? unfold(node) : (setMark(null), select(node?.step ?? "")));
   const mapMove = (event) => {
     if (!event.buttons || !mapped.current) return;
+    kept.current = true;
     event.currentTarget.setPointerCapture(event.pointerId);
     const box = event.currentTarget.getBoundingClientRect();
     center((event.clientX - box.left) / mapped.current, (event.clientY - box.top) / mapped.current);

@@ -27,9 +27,10 @@ export function Palette({ onClose }) {
   const key = (event) => {
     const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (by && rows[at + by]) setAt(at + by);
+    if (event.key === "Escape") onClose(); // a field of this type would only empty itself
   };
   return html`<${Dialog} title="Go to, or do" onClose=${onClose} send=${() => run(rows[at])}>
-    <input type="search" aria-label="What" placeholder="Name, id or error…" value=${q} onInput=${(e) => (setQ(e.currentTarget.value), setAt(0))} onKeyDown=${key} role="combobox" aria-expanded="true" aria-controls="found" aria-activedescendant=${`found-${at}`} />
+    <input type="search" aria-label="What" placeholder="Name, id or error…" value=${q} onInput=${(e) => (setQ(e.currentTarget.value), setAt(0))} onKeyDown=${key} role="combobox" aria-expanded="true" aria-controls="found" aria-activedescendant=${rows.length ? `found-${at}` : undefined} />
     <ul id="found" class="palette" role="listbox" aria-label="What">${rows.map((row, i) => html`<li id=${`found-${i}`} role="option" aria-selected=${i === at} onClick=${() => run(row)}><span class="cut grow">${bdi(row[0], 100)}</span><span class="soft">${row[1]}</span></li>`)}</ul>
   <//>`;
 }

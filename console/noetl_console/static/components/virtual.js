@@ -2,10 +2,11 @@
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../vendor/preact.js";
 
 const AROUND = 12;
+const BY = { ArrowDown: 1, ArrowUp: -1, PageDown: 20, PageUp: -20, Home: -Infinity, End: Infinity };
 const HIGHEST = 16_000_000; // pixels: beyond this browsers no longer place elements exactly
 
 /** `count` rows of `height` pixels, each made by `row(i, style)`. `shown(first, last)` is told which are seen; `current` is scrolled to when
- * it changes, below the `under` pixels that something covers. `children` lie behind the rows. Further attributes go to the element that scrolls. */
+ * it changes, below the `under` pixels that something covers. In a list, arrows move the focus among the buttons of rows, which Tab passes over. `children` lie behind the rows. Further attributes go to the element that scrolls. */
 export function Virtual({ count, height, row, shown, current = -1, under = 0, children, ...rest }) {
   const element = useRef(null);
   const [seen, setSeen] = useState({ top: 0, size: 600 });
@@ -19,6 +20,11 @@ export function Virtual({ count, height, row, shown, current = -1, under = 0, ch
     const e = element.current;
     if (e) setSeen((s) => (s.top === e.scrollTop && s.size === e.clientHeight ? s : { top: e.scrollTop, size: e.clientHeight }));
   };
+  const place = (i) => {
+    const e = element.current;
+    const top = i * height;
+    if (top - under < e.scrollTop * stretch || top + height > e.scrollTop * stretch + e.clientHeight) e.scrollTop = (top - e.clientHeight / 2) / stretch;
+  };
   useLayoutEffect(() => {
     look();
     const observer = new ResizeObserver(look);
@@ -26,14 +32,35 @@ export function Virtual({ count, height, row, shown, current = -1, under = 0, ch
     return () => observer.disconnect();
   }, []);
   useEffect(() => {
-    const e = element.current;
-    if (current < 0 || !e) return;
-    const at = current * height;
-    if (at - under < e.scrollTop * stretch || at + height > e.scrollTop * stretch + e.clientHeight) e.scrollTop = (at - e.clientHeight / 2) / stretch;
+    if (current >= 0) place(current);
   }, [current]);
   useEffect(() => shown?.(first, last), [first, last, count]);
 
+  const at = useRef(-1); // the row that arrows have come to
+  const moved = useRef(false); // its button gets the focus as soon as it is there
+  const key = (event) => {
+    const row = document.activeElement.closest(".line");
+    const buttons = [...(row?.querySelectorAll("button") ?? [])];
+    const beside = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (beside) buttons[buttons.indexOf(document.activeElement) + beside]?.focus();
+    if (!BY[event.key]) return;
+    event.preventDefault();
+    if (row) at.current = first + [...row.parentElement.children].indexOf(row);
+    at.current = Math.max(0, Math.min(count - 1, (at.current < 0 ? Math.floor(offset / height) - 1 : at.current) + BY[event.key]));
+    moved.current = true;
+    place(at.current);
+    focus();
+  };
+  const focus = () => {
+    const button = moved.current && element.current.firstChild.children[at.current - first]?.querySelector("button");
+    if (button) {
+      moved.current = false;
+      button.focus({ preventScroll: true });
+    }
+  };
+  useEffect(focus);
+
   const rows = [];
   for (let i = first; i <= last; i++) rows.push(row(i, { top: `${i * height - (offset - seen.top)}px`, height: `${height}px` }));
-  return html`<div class="virtual" ref=${element} onScroll=${look} ...${rest}><div class="whole" role="presentation" style=${{ height: `${whole}px` }}>${children}${rows}</div></div>`;
+  return html`<div class="virtual" ref=${element} onScroll=${look} onKeyDown=${rest.role === "list" ? key : undefined} ...${rest}><div class="whole" role="presentation" style=${{ height: `${whole}px` }}>${children}${rows}</div></div>`;
 }

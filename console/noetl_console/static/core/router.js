@@ -39,3 +39,9 @@ export function put(changes, { replace = true } = {}) {
   const { parts, query } = route.peek();
   go(parts, { ...query, ...changes }, { replace });
 }
+
+/** Scroll a chosen place or tab into its row. `scrollIntoView` would also let Tab begin there. */
+export function reveal(selector) {
+  const chosen = document.querySelector(selector);
+  if (chosen) chosen.parentElement.scrollLeft = chosen.offsetLeft - 100;
+}

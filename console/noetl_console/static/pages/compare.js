@@ -95,7 +95,7 @@ function grouped(rows) {
 function Sides({ of }) {
   return html`<${Card} label="The two"><${Table} heads=${[["Which", "unseen"], "Execution", "Status", "Playbook", ["Took", "right"]]}>
     ${["a", "b"].map((side) => html`<tr><th scope="row">${side.toUpperCase()}</th><td class="mono"><a href=${href(["executions", of[side].execution_id])}>${of[side].execution_id}</a></td><td><${Status} value=${of[side].status} /></td>
-      <td>${bdi(of[side].playbook.path, 80)} <span class="soft" title=${of[side].playbook.digest}>v${of[side].playbook.version}, ${of[side].playbook.digest.slice(7, 15)}</span></td><td class="right number">${duration(of[side].duration_ms)}</td></tr>`)}<//><//>`;
+      <td class="nowrap">${bdi(of[side].playbook.path, 80)} <span class="soft" title=${of[side].playbook.digest}>v${of[side].playbook.version}, ${of[side].playbook.digest.slice(7, 15)}</span></td><td class="right number">${duration(of[side].duration_ms)}</td></tr>`)}<//><//>`;
 }
 
 /** Fields in which the two, or visits of a step in them, differ. */

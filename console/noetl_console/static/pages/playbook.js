@@ -20,14 +20,16 @@ const DIALOGS = {
   register: async () => (await import("../components/register.js")).Register,
   tests: async () => (await import("../components/tests.js")).Tests,
 };
-const NEW = `apiVersion: noetl.io/v2
-kind: Playbook
-metadata: { name: hello, path: examples/hello }
-workload: { name: World }
-workflow:
-  - step: start
-    tool: { kind: noop, result: "Hello {{ workload.name }}" }
-`;
+const NEW = [ // a template of several lines would be sent without its indentation
+  "apiVersion: noetl.io/v2",
+  "kind: Playbook",
+  "metadata: { name: hello, path: examples/hello }",
+  "workload: { name: World }",
+  "workflow:",
+  "  - step: start",
+  '    tool: { kind: noop, result: "Hello {{ workload.name }}" }',
+  "",
+].join("\n");
 
 export function Playbook({ parts }) {
   const name = parts[1];
@@ -53,7 +55,7 @@ function Text({ playbook, draft, versions, query }) {
   const select = (step) => put({ step });
   const edited = source !== playbook.source;
   const errors = checked.diagnostics.filter((d) => d.severity === "error");
-  const ready = !checked.busy && !errors.length && checked.about;
+  const ready = !checked.busy && !errors.length && checked.about?.path;
   const write = (text) => {
     setSource(text);
     if (text === playbook.source) discardDraft(name);
@@ -92,10 +94,11 @@ function Text({ playbook, draft, versions, query }) {
     ${kept && edited ? html`<p class="banner" role="status"><span>This is your draft of <time datetime=${kept.at}>${ago(kept.at)}</time>, not the registered text.</span> <button class="button" onClick=${discard}>Discard the draft</button></p>` : null}
     ${draft ? null : draftVersions(playbook.path).filter((each) => each !== playbook.version && list.some((v) => v.version === each)).map((each) => html`<p class="banner">There is a draft of version ${each}. <a href=${href(["playbooks", playbook.path], { version: each })}>Open it</a></p>`)}
     ${lost && edited ? html`<p class="banner" role="alert">This browser cannot keep the draft: it will be lost when you leave the page.</p>` : null}
+    ${checked.about === true && (edited || draft) ? html`<p class="banner">This stack is older than this console: its check does not name the playbook of a text. Register it with <code>noetl register FILE</code>.</p>` : null}
     ${draft ? null : html`<${Trend} path=${playbook.path} />`}
     <div class="split halves">
       <section class="view" aria-label="Text"><${Editor} key=${opened} value=${source} label="Playbook as YAML" height="100%" onChange=${write} onHelp=${setHelp} diagnostics=${checked.diagnostics} />
-        <p class="help soft">${help || "Ctrl+Space completes; a key is explained here."}</p>
+        <p class="help soft">${help || "Ctrl+Space completes; a key is explained here. Esc and Tab leave the text."}</p>
         ${checked.diagnostics.length ? html`<ul class="box" tabindex="0" aria-label="What was found">${checked.diagnostics.map((d) => html`<li><span class=${d.severity === "error" ? "tone-bad" : "tone-wait"}>${d.line}:${d.col} <b>${d.code}</b></span> ${d.message}${d.hint ? html` <span class="soft">(${d.hint})</span>` : null}</li>`)}</ul>` : null}</section>
       <section class="view" aria-label="Graph">${checked.graph ? html`<div class="graph"><${Outline} graph=${checked.graph} selected=${selected} select=${select} /><${GraphView} graph=${checked.graph} selected=${selected} select=${select} label="Graph of the text" /></div>` : checked.refused ? html`<${Refused} error=${checked.refused} />` : html`<p class="empty">The graph is drawn when the text is valid.</p>`}</section>
     </div>
@@ -110,7 +113,7 @@ function Loaded({ load, ...given }) {
   return found ? html`<${found.View} ...${given} />` : null;
 }
 
-/** What the validator finds in a text, its path and inputs (`about`), and its graph, shortly after it was last changed. The graph stays while the text is not valid. */
+/** What the validator finds in a text, its path and inputs (`about`; true: an older stack does not tell them), and its graph, shortly after it was last changed. The graph stays while the text is not valid. */
 function useChecked(source) {
   const [state, set] = useState({ diagnostics: [], graph: null, about: null, busy: true, refused: null });
   const first = useRef(true);
@@ -119,7 +122,7 @@ function useChecked(source) {
     set((s) => ({ ...s, busy: true }));
     const timer = setTimeout(async () => {
       try {
-        const { diagnostics, valid, playbook: about = null } = await post("playbooks/validate", source, { signal: abort.signal, also: [422] });
+        const { diagnostics, valid, playbook: about = valid || null } = await post("playbooks/validate", source, { signal: abort.signal, also: [422] });
         set((s) => ({ ...s, diagnostics, about, busy: false }));
         const graph = valid ? await post("playbooks/graph?layout=1", source, abort) : null;
         if (graph) set((s) => ({ ...s, graph, refused: null }));

@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC
 from html import escape
 from typing import Any, Final
 
-from noetl_core.values.answer_forms import FormField, decision_of, fields_of
+from noetl_core.values.answer_forms import FormField, decision_of, fields_of, is_instant
+from noetl_core.values.instants import from_text
 
 FIELD: Final = "field."
 """Prefix of the names of inputs."""
@@ -100,6 +103,7 @@ def _field(field: FormField, text: str | None) -> str:
         text = _text(field, schema["default"])
     needed = " required" if field.required and field.type != "json" else ""
     about = escape(str(schema["description"])) if schema.get("description") else "JSON" if field.type == "json" else ""
+    about = f"{about} In UTC.".lstrip() if is_instant(field) else about
     hint = f"<p class=hint id='{name}-hint'>{about}</p>" if about else ""
     common = f"id='{name}' name='{name}'{needed}" + (f" aria-describedby='{name}-hint'" if about else "")
     label = f"<label for='{name}'>{escape(field.title or 'Your answer')}{'' if field.required else ' (optional)'}</label>{hint}"
@@ -131,6 +135,9 @@ def _field(field: FormField, text: str | None) -> str:
 def _text(field: FormField, value: Any) -> str:
     if field.type == "enum":
         return str(field.schema["enum"].index(value)) if value in field.schema["enum"] else ""
+    if is_instant(field) and isinstance(value, str):
+        with suppress(ValueError):  # the page is shown also if the default is not an instant
+            return from_text(value).astimezone(UTC).isoformat()[:19]
     return value if field.type == "string" and isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 

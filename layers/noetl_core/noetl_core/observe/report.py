@@ -44,15 +44,17 @@ STYLE: Final = """
 @media (prefers-color-scheme: dark) { :root { --ink: #ececf1; --soft: #a3a3b0; --line: #3a3a44; --page: #17171b; --band: #202026;
   --ok: #5fd3a8; --error: #ff8a80; --busy: #8ab8f5; --wait: #f0c060; } }
 body { font: 14px/1.45 system-ui, sans-serif; color: var(--ink); background: var(--page); margin: 2rem auto; max-width: 70rem;
-  padding: 0 1rem; }
+  padding: 0 1rem; overflow-wrap: anywhere; }
 h1 { font-size: 1.4rem; margin: 0 0 .3rem; } h2 { font-size: 1.05rem; margin: 1.8rem 0 .5rem; }
 table { border-collapse: collapse; width: 100%; } th, td { text-align: left; padding: .25rem .6rem; vertical-align: top;
-  border-bottom: 1px solid var(--line); overflow-wrap: anywhere; } th { color: var(--soft); font-weight: 600; }
+  border-bottom: 1px solid var(--line); } th { color: var(--soft); font-weight: 600; white-space: nowrap; }
+td { min-width: 5rem; }
+@media (min-width: 44rem) { td:first-child { min-width: 10rem; } }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 pre { background: var(--band); padding: .7rem; overflow: auto; white-space: pre-wrap; overflow-wrap: anywhere; margin: .3rem 0; }
 .soft { color: var(--soft); } .ok { color: var(--ok); } .error { color: var(--error); } .busy { color: var(--busy); }
 .wait { color: var(--wait); } ul { padding-left: 1.2rem; margin: .3rem 0; }
-.lane { position: relative; height: .8rem; background: var(--band); min-width: 18rem; }
+.lane { position: relative; height: .8rem; background: var(--band); min-width: 6rem; }
 .lane i { position: absolute; top: 0; bottom: 0; min-width: 2px; background: currentColor; }
 .graph { position: relative; } figure { margin: 0; overflow: auto; max-height: 80vh; border: 1px solid var(--line); }
 figure > div { position: relative; width: max-content; } .beside { padding-left: 170px; }
@@ -61,6 +63,12 @@ figure svg { max-width: none; display: block; }
 .map { position: absolute; left: 1rem; bottom: 1rem; background: var(--page); border: 1px solid var(--soft); }
 .map rect { fill: var(--soft); } .map .ok { fill: var(--ok); } .map .error { fill: var(--error); }
 .map .running { fill: var(--busy); } .map .waiting { fill: var(--wait); }
+@media (max-width: 44rem) { th { white-space: normal; } .steps, .steps tbody { display: block; }
+  .steps tr:first-child, .steps td:empty { display: none; }
+  .steps tr { display: flex; flex-wrap: wrap; gap: 0 .8rem; border-bottom: 1px solid var(--line); padding: .3rem 0; }
+  .steps td { border: 0; padding: 0; min-width: 0; } .steps td:nth-child(5) { flex: 1 0 100%; order: 1; }
+  .steps td:nth-child(1) { font-weight: 600; } .steps td:nth-child(3)::before { content: "×"; }
+  .steps td:nth-child(6)::after { content: " of the cost"; } }
 @media print { .map { display: none; } figure { max-height: none; } }
 """
 
@@ -185,7 +193,7 @@ def _map(steps: Sequence[Drawn]) -> str:
 
 
 def _steps(s: Execution, cost: Cost | None) -> Iterator[str]:
-    yield "<h2>Steps</h2><table><tr><th>step<th>status<th class=n>runs<th>loop<th>result"
+    yield "<h2>Steps</h2><table class=steps><tr><th>step<th>status<th class=n>runs<th>loop<th>result"
     yield "</tr>" if cost is None else "<th class=n>share of the cost</tr>"
     whole = cost["total"]["cost"] if cost is not None else 0
     for name, step in s["steps"].items():

@@ -18,6 +18,11 @@ TYPES: Final = ("boolean", "integer", "number", "string")
 """Types with a field of their own. Other values are written as JSON."""
 
 
+_LOCAL: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?")
+"""An instant as a browser's field has it, without a zone."""
+_MINUTES: Final = len("2026-01-01T00:00")
+
+
 @frozen
 class FormField:
     """A field of a form. `type` is one of `TYPES`, `enum`, or `json`."""
@@ -56,6 +61,11 @@ def fields_of(schema: Any) -> list[FormField]:
     return [FormField(name, _type_of(part), part, name in required) for name, part in schema["properties"].items()]
 
 
+def is_instant(field: FormField) -> bool:
+    """Return whether a field is an instant. Forms without scripts do not know the reader's zone, so it is typed in UTC."""
+    return field.type == "string" and field.schema.get("format") == "date-time"
+
+
 def answer_of(schema: Any, texts: Mapping[str, str], decided: str | None = None) -> Any:
     """Return the answer in a form, by the names of its fields; `decided` is the button that was pressed, `yes` or `no`.
 
@@ -87,7 +97,7 @@ def _type_of(schema: Mapping[str, Any]) -> str:
 
 def _value(field: FormField, text: str) -> Any:
     if field.type == "string":
-        return text
+        return text + (":00Z" if len(text) == _MINUTES else "Z") if is_instant(field) and _LOCAL.fullmatch(text) else text
     if field.type == "enum":
         numbers = [str(n) for n in range(len(field.schema["enum"]))]
         if text not in numbers:

@@ -21,8 +21,8 @@ function Decision({ event, style, run }) {
   const [tone, words] = decided(event);
   const current = event.event_id === run.moment.at;
   return html`<div class="line ${current ? "current" : ""}" style=${style} role="listitem">
-    <button class="button plain number" title="Go to that moment" aria-current=${current ? "true" : undefined} onClick=${() => put({ at: event.event_id, n: "" })}>${time(event.timestamp)}</button>
-    ${event.step ? html`<button class="button plain name" title="Why" onClick=${() => run.select(event.step)}><b class="cut">${bdi(event.step, 60)}</b></button>` : html`<span class="name"></span>`}
+    <button tabindex="-1" class="button plain number" title="Go to that moment" aria-current=${current ? "true" : undefined} onClick=${() => put({ at: event.event_id, n: "" })}>${time(event.timestamp)}</button>
+    ${event.step ? html`<button tabindex="-1" class="button plain name" title="Why" onClick=${() => run.select(event.step)}><b class="cut">${bdi(event.step, 60)}</b></button>` : html`<span class="name"></span>`}
     <span class="grow ${tone}">${bdi(words, 300)}</span><span class="soft">${event.name}</span></div>`;
 }
 

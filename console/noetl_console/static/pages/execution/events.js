@@ -93,7 +93,7 @@ function Line({ event, style, moment, n = "" }) {
   const current = event.event_id === moment.at;
   return html`<div class="line ${current ? "current" : ""}" style=${style} role="listitem" onClick=${() => put({ at: event.event_id, n })}>
     <span class="number soft">${time(event.timestamp)}</span>
-    <button class="button plain name tone-${tone(event.status)}" aria-current=${current ? "true" : undefined}><span class="cut">${event.name}</span></button>
+    <button tabindex="-1" class="button plain name tone-${tone(event.status)}" aria-current=${current ? "true" : undefined}><span class="cut">${event.name}</span></button>
     <span class="grow"><b>${bdi(event.step ?? "", 50)}</b>${event.task ? html`<span class="soft"> / ${bdi(event.task, 50)}</span>` : null}${event.iteration !== undefined ? html`<span class="soft"> @${[event.iteration].flat().join(".")}</span>` : null}${event.attempt > 1 ? html`<span class="tone-wait"> attempt ${event.attempt}</span>` : null}</span>
     <span class="soft">${event.source}</span></div>`;
 }

@@ -44,15 +44,15 @@ export function Entries({ run, step, compact = false, follow, seen, lines = (tex
     return (read.current = { logs: [...logs, ...page.logs], cursor: page.cursor ?? cursor, over: page.cursor === null, more: page.more, running: page.running ?? [], page });
   }, [run.version], { every: (now) => (now?.running?.length && !run.head.ended ? EVERY_MS : 0) });
   const { logs, more, running = [] } = found.data ?? read.current;
-  useEffect(() => {
-    if (follow && more && found.data) found.again();
-    if (follow) end.current?.scrollIntoView();
-  }, [follow, found.data]);
-  const wait = pending(found, "Reading logs");
-  if (wait) return wait;
   const shown = [...logs.map((e) => [e, e.timestamp, e.status]), ...(run.head.ended ? [] : running.map((e) => [e, e.started_at, "running"]))].map(([e, at, status]) => ({ ...e, at, status, stdout: lines(e.stdout), stderr: lines(e.stderr, true) })).filter((e) => e.stdout || e.stderr);
   if (seen) seen.current = shown;
-  if (!shown.length && !more) return compact ? html`<p class="soft">Nothing was written.</p>` : html`<div class="content"><${Empty} title=${logs.length ? "No line fits" : "No task wrote anything"}>${step ? html`<button class="button" onClick=${() => run.select("")}>Of every step</button>` : "Standard output and standard error of tasks stand here."}<//></div>`;
+  useEffect(() => {
+    if ((follow || !shown.length) && more && found.data) found.again(); // a part of a long history may have no line
+    if (follow) end.current?.scrollIntoView();
+  }, [follow, found.data, !shown.length]);
+  const wait = pending(shown.length || !more ? found : { ...found, data: null }, "Reading logs");
+  if (wait) return wait;
+  if (!shown.length) return compact ? html`<p class="soft">Nothing was written.</p>` : html`<div class="content"><${Empty} title=${logs.length ? "No line fits" : "No task wrote anything"}>${step ? html`<button class="button" onClick=${() => run.select("")}>Of every step</button>` : "Standard output and standard error of tasks stand here."}<//></div>`;
   return html`<div class=${compact ? "log" : "content log"} tabindex=${compact ? undefined : "0"}>
     ${shown.map((e) => html`<${Entry} key=${e.event_id ?? `${e.task_run_id} ${e.attempt}`} entry=${e} id=${run.id} />`)}
     ${more ? html`<p class="empty"><button class="button" onClick=${found.again}>More</button></p>` : null}<i ref=${end}></i>

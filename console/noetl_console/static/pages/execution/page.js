@@ -4,7 +4,7 @@ import { atRun, get } from "../../core/api.js";
 import { dateTime, duration, shortId, waitWords } from "../../core/format.js";
 import { useKeys } from "../../core/keys.js";
 import { useData, useGet } from "../../core/poll.js";
-import { go, href, put, route } from "../../core/router.js";
+import { go, href, put, reveal, route } from "../../core/router.js";
 import { bdi, Busy, Copy, Label, Refused, When } from "../../components/parts.js";
 import { Status } from "../../components/status.js";
 import { Actions } from "./actions.js";
@@ -62,13 +62,14 @@ export function Execution({ parts }) {
   useEffect(() => {
     if (head) document.title = `${head.status} ${summary.data?.playbook.path ?? ""} · NoETL`;
   }, [head?.status, summary.data]);
+  useEffect(() => reveal(".tabs [aria-current]"), [tab, !head]);
   // All that parts of the page stand on.
   const run = useMemo(
     () => ({ id, head, steps: changes.steps, version: changes.version, look: changes.look, summary: summary.data, moment, state: moment.at && then.data?.at === moment.at ? asOf(then.data.graph) : null, step: query.step || null, i: query.i || null, select, open }),
     [id, changes.version, summary.data, moment.at, moment.event, then.data, query.step, query.i],
   );
 
-  if (!head) return html`<div class="page">${changes.error ? html`<${Refused} error=${changes.error} again=${changes.look} />` : html`<${Busy} what="Reading the execution" />`}</div>`;
+  if (!head) return html`<div class="page"><h1><a class="soft" href=${href(["executions"])}>Executions</a> <span class="soft">/</span> <bdi>${id}</bdi></h1>${changes.error ? html`<${Refused} error=${changes.error} again=${changes.look} />` : html`<${Busy} what="Reading the execution" />`}</div>`;
   return html`<div class="page full execution">
     <${Head} run=${run} />
     ${changes.error ? html`<${Refused} error=${changes.error} again=${changes.look} />` : null}

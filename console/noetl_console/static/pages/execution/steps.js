@@ -18,7 +18,7 @@ export function Steps({ run }) {
       <td><${Status} value=${row.status} warnings=${row.loop?.failed} /></td>
       <td class="right number">${number(row.visits)}</td><td class="right number">${row.open ? number(row.open) : ""}</td><td class="right number">${row.tokens ? number(row.tokens) : ""}</td>
       <td class="nowrap">${row.loop ? html`${number(row.loop.succeeded + row.loop.failed)}/${number(row.loop.total)}${row.loop.failed ? html` <b class="tone-bad">${number(row.loop.failed)} failed</b>` : null}` : ""}</td>
-      <td class="mono soft">${row.result === undefined || row.result === null ? "" : bdi(stored(row.result) || row.result, 80)}</td></tr>`)}<//>
+      <td class="mono soft anywhere">${row.result === undefined || row.result === null ? "" : bdi(stored(row.result) || row.result, 80)}</td></tr>`)}<//>
     ${rows.length > MOST ? html`<p class="empty">The first ${number(MOST)} of ${number(rows.length)}; the tree beside the graph has all of them.</p>` : null}
   </div>`;
 }

@@ -47,7 +47,7 @@ def svg(graph: Graph) -> str:
     arcs = layout.arcs()
     numbers = {node.step: number for number, node in enumerate(graph.nodes)}
     out = [
-        f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {width:.0f} {height:.0f}' width='{width:.0f}' role='img'>",
+        f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {width:.0f} {height:.0f}' width='{width:.0f}' role='group'>",
         f"<title>{escape(graph.title)}</title>",
         f"<style>{STYLE}</style>",
         "<defs><marker id='tip' viewBox='0 0 10 10' refX='9' refY='5' orient='auto'",

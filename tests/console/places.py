@@ -1,0 +1,114 @@
+"""Every page of the console: its address in a store that has something on each, and the element that shows it is there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import ThreadingHTTPServer
+from pathlib import Path
+
+from noetl_console.answering import Asked
+from noetl_core.control.admit import register
+from noetl_core.control.triggers.operate import fire
+from tests.console import charts
+from tests.console.answers import asked
+from tests.console.failures import CHILD, FAILURES, Refuses
+from tests.console.stored import APPROVE, HEAD, NIGHTLY, WAITS, Stored, stored
+from tests.servers import serving
+
+BERLIN = NIGHTLY.replace("demo/nightly", "demo/berlin").replace('"0 2 * * *"', '"0 2 * * *", timezone: Europe/Berlin')
+COLOURS = (
+    HEAD
+    + """metadata: { name: colours, path: demo/colours }
+workflow:
+  - step: start
+    tool: { kind: python, code: 'print("\\x1b[1;31mred <b>\\x1b[0m plain\\x1b[2J \\x1b[38;5;2mgreen\\x1b[m"); print("the \\x1b[4mend\\x1b[24m")' }
+"""
+)
+LIMITED = WAITS.replace("demo/waits }", "demo/limited }\nexecutor: { spec: { policy: { concurrency: { key: door, max: 1 } } } }")
+SIMPLE = {
+    "executions": "tbody tr",
+    "executions/{items}": ".overview .failure",
+    "executions/{items}/graph?step=items": ".inspector .heat",
+    "executions/{approve}": ".waits",
+    "executions/{hostile}/graph?step=fails": ".inspector .failure",
+    "executions/{shop}/timeline": ".lane",
+    "executions/{items}/steps": "tbody tr",
+    "executions/{items}/iterations?step=items&i=617": ".heat",
+    "executions/{shop}/events": ".virtual .line",
+    "executions/{shop}/logs": ".log article",
+    "executions/{shop}/ctx": ".json",
+    "executions/{shop}/cost": "tbody tr",
+    "executions/{items}/decisions": ".virtual .line",
+    "compare?a={shop}&b={small}": ".apart",
+    "compare?a={shop}&version=2": ".apart",
+    "inbox": "li.card",
+    "triggers": "tbody tr",
+    "limits": ".card",
+    "playbooks": "tbody tr",
+    "playbooks/demo%2Fshop": ".graph canvas[role=img]",
+}
+"""Those of `stored`."""
+FURTHER = {
+    "executions?path=demo/none": ".empty",
+    "executions?order=longest": "tbody tr",
+    "executions/{shop}": ".overview .pair",
+    "executions/{shop}/graph": "canvas[data-drawn]",
+    "executions/{shop}/events?step=bulk": ".inspector",
+    "executions/{shop}/iterations": ".heat",
+    "executions/{waits}/iterations": ".empty",
+    "executions/{items}/logs": ".empty h2",
+    "executions/{colours}/logs": ".log article",
+    "executions/{colours}/decisions": ".virtual .line",
+    "executions/{fans}/graph": "canvas[data-drawn]",
+    "executions/{busy}/timeline": ".gantt .line",
+    "executions/{late}": ".waits",
+    "executions/17": ".failure",
+    **{f"executions/{{{failure.name}}}": ".overview > *" for failure in FAILURES},
+    "compare": ".empty",
+    "inbox?path=demo/none": ".empty",
+    "triggers?open=demo/berlin/schedule": ".strip",
+    "limits?key=door": "[aria-label=Who]",
+    "playbooks/demo%2Fnightly?tests=1": "dialog p",
+    "playbooks/demo%2Fshop?start=1": "dialog .forecast",
+    "playbooks/new?draft=1": ".graph canvas[role=img]",
+    "nothing": "h1",
+}
+"""Those of `furnished`."""
+PAGES = SIMPLE | FURTHER
+
+
+def ids_of(store: Stored) -> dict[str, str]:
+    """Return the executions of `stored` by the names that addresses have."""
+    return {name: getattr(store, name) for name in ("shop", "small", "items", "approve", "waits", "hostile")}
+
+
+@contextmanager
+def furnished(folder: Path) -> Iterator[tuple[Stored, dict[str, str]]]:
+    """Yield a store that has something on each page, and its executions by the names that addresses have."""
+    with stored(folder) as made, serving(ThreadingHTTPServer(("127.0.0.1", 0), Refuses)) as server:
+        control, ids = made.wiring.control, ids_of(made)
+        for source in (BERLIN, CHILD):
+            register(control, source)
+        late = fire(control, "demo/berlin", "schedule", at="2026-01-05T01:00:00Z")
+        made.wiring.run(late["execution_id"], timeout_s=20)
+        for failure in FAILURES:
+            ids[failure.name] = made.start(failure.source.replace("{port}", str(server.server_port)))
+            made.wiring.run(ids[failure.name], timeout_s=20)
+        ids |= {"busy": charts.busy(made.wiring), "fans": charts.fanned(made.wiring), "colours": made.start(COLOURS)}
+        made.start(LIMITED)
+        ids["late"] = made.start(LIMITED)
+        decided(made, True, "demo/approve")
+        yield made, ids
+
+
+def decided(store: Stored, approved: bool, path: str = "demo/decide") -> str:
+    """Answer the question of an execution of its own, and return its id when it has ended."""
+    execution = store.start(APPROVE.replace("demo/approve", path))
+    (wait,) = (w for w in asked(store, "callbacks", f"path={path}")["callbacks"] if w["execution_id"] == execution)
+    body = json.dumps({"data": {"approved": approved}}).encode()
+    place = f"/api/executions/{execution}/callbacks/{wait['wait_id']}"
+    store.server.api.answer(Asked("POST", place, "", {"content-type": "application/json"}, body))
+    assert store.wiring.run(execution, timeout_s=20)
+    return execution
