@@ -54,7 +54,7 @@ class Given:
 
     def node(self, *path: str) -> Node | None:
         """Return the node of a field; None when it is left out."""
-        given = self._at(path)
+        given = self._at(path) if len(path) > 1 else self
         return None if given is None else given.nodes.get(path[-1])
 
     def at(self, *path: str) -> tuple[Node, Given] | None:
@@ -65,9 +65,9 @@ class Given:
     def _at(self, path: tuple[str, ...]) -> Given | None:
         given: Given | None = self
         for name in path[:-1]:
+            given = given.below.get(name)
             if given is None:
                 break
-            given = given.below.get(name)
         return given
 
 
@@ -346,8 +346,8 @@ class Reader:
 
     def no_effect(self, node: Node, keys: Iterable[str], what: str) -> None:
         """Report that declared placeholders have no effect (resolution 30)."""
-        for key in keys:
-            if node.get(key) is not None:
+        for key in keys if isinstance(node.value, dict) else ():
+            if key in node.value:
                 self._no_effect(node, key, f'"{key}" in {what}')
 
     def _no_effect(self, node: Node, key: str, said: str) -> None:
