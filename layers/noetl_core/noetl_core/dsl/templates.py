@@ -60,23 +60,24 @@ def template_scalars(root: Node) -> Iterator[Node]:
 
 def scalars_below(node: Node) -> list[Node]:
     """Return template scalars at and below `node`, without program text and prose."""
-    found = [node] if is_template(node.value) else list[Node]()
-    _collect(node.value, found)
+    found: list[Node] = []
+    _collect(node, found)
     return found
 
 
-def _collect(value: Any, found: list[Node]) -> None:
-    """Add the template scalars in a mapping or a list. Every text of a playbook comes here several times."""
-    left_out = _left_out(value) if isinstance(value, dict) else _PROSE
-    for key, child in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
-        inner = child.value
-        if not inner or key in left_out or (key.__class__ is str and key.startswith("x-")):
-            continue
-        if isinstance(inner, str):
-            if "{{" in inner or "{%" in inner:
-                found.append(child)
-        else:
-            _collect(inner, found)
+def _collect(node: Node, found: list[Node]) -> None:
+    value = node.value
+    if isinstance(value, str):
+        if is_template(value):
+            found.append(node)
+    elif isinstance(value, dict):
+        left_out = _left_out(value)
+        for key, child in value.items():
+            if key not in left_out and not key.startswith("x-"):
+                _collect(child, found)
+    elif isinstance(value, list):
+        for child in value:
+            _collect(child, found)
 
 
 def parts(node: Node) -> Iterator[tuple[str | int, Node]]:

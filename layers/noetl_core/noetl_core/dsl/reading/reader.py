@@ -44,7 +44,7 @@ class Given:
 
     def get(self, *path: str) -> Any:
         """Return the value of a field; None when it is left out or not usable."""
-        given = self._at(path)
+        given = self._at(path) if len(path) > 1 else self
         return None if given is None else given.values.get(path[-1])
 
     def filled(self, name: str) -> Any:
@@ -65,9 +65,9 @@ class Given:
     def _at(self, path: tuple[str, ...]) -> Given | None:
         given: Given | None = self
         for name in path[:-1]:
-            given = given.below.get(name)
             if given is None:
                 break
+            given = given.below.get(name)
         return given
 
 
