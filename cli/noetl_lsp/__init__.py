@@ -6,5 +6,6 @@
 * `completion`, `hover`, `navigation` (definitions, references, renaming, outline), `fixes` and `test_files` answer.
 * `server` speaks the protocol.
 
-All but `server` are pure, apart from `test_files`, which lists files. Nothing here runs a playbook. Only `noetl lsp` imports it.
+All but `server` are pure, apart from `test_files`, which lists files. Nothing here runs a playbook. `noetl lsp` imports it, and
+the local console, which needs no `server`.
 """

@@ -12,7 +12,7 @@ from queue import Empty, SimpleQueue
 from typing import Any
 from urllib.parse import parse_qsl
 
-from noetl_console import authored_tests
+from noetl_console import authored_tests, editing
 from noetl_console.answering import Answered, Asked
 from noetl_console.carrying import Carrier
 from noetl_core.adapters.local.home import home
@@ -57,6 +57,8 @@ class LocalApi:
     def answer(self, asked: Asked) -> Answered:
         if asked.path == authored_tests.ROUTE and asked.method == "POST":
             return authored_tests.answer(asked, self._folder)
+        if asked.path == editing.ROUTE and asked.method == "POST":
+            return editing.answer(asked)
         try:
             body, encoded = asked.body.decode(), False
         except UnicodeDecodeError:

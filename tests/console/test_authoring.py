@@ -142,6 +142,35 @@ def test_a_new_playbook_is_valid_and_an_older_stack_says_why_it_cannot_be_regist
 
 
 @pytest.mark.nightly
+def test_names_of_templates_are_offered_and_explained_by_a_local_console_alone(page: Watched) -> None:
+    opened = page.page
+    page.open("playbooks/demo%2Fnightly", ".graph canvas[role=img]")
+    offered, text = opened.locator(".cm-tooltip-autocomplete"), opened.get_by_role("textbox", name="Playbook as YAML")
+    text.press("Control+End")
+    opened.keyboard.type('  - { step: two, tool: { kind: noop, result: "{{ steps.')  # the editor closes them
+    expect(offered).to_contain_text("report")
+    opened.keyboard.type("report.")
+    expect(offered).to_contain_text("result")
+    opened.keyboard.press("Escape")
+    opened.keyboard.type("status | upp")
+    expect(offered).to_contain_text("upper")
+    opened.keyboard.press("Escape")
+    opened.keyboard.press("Control+ArrowLeft")
+    opened.keyboard.press("Control+ArrowLeft")
+    opened.keyboard.press("Control+ArrowLeft")
+    expect(opened.locator(".help")).to_contain_text("status")
+    opened.route("**/health", lambda route: route.fulfill(json={"status": "ok", "version": "1", "wiring": {"stack": "prod"}}))
+    sent: list[str] = []
+    opened.on("request", lambda request: sent.append(request.url))
+    opened.reload()
+    opened.get_by_role("button", name="Discard the draft").click()
+    text.press("Control+End")
+    opened.keyboard.type("  - { step: two, to")
+    expect(offered).to_contain_text("tool")
+    assert sent and not any("console/help" in url for url in sent)
+
+
+@pytest.mark.nightly
 def test_a_form_has_dates_lists_files_and_names_of_credentials(
     hands: Watched, acted_on: Stored, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from typing import Any
 
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from noetl_core.dsl.dump import dump
 from noetl_core.dsl.model import UNSET, Join, Playbook, Step, Task
-from noetl_core.dsl.parse import check, digest_of, parse_playbook
+from noetl_core.dsl.parse import MANY_OBJECTS, check, collection_paused, digest_of, parse_playbook
 from tests.properties import examples
 from tests.unit.dsl.broken import HEAD, executor, flow, tasks
 from tests.unit.dsl.models import MAPS, VALUES
@@ -314,3 +315,26 @@ def test_sugar_keeps_prev_speaks_the_authors_terms_and_survives_a_dump() -> None
     assert all(r.then.set_prev == "{{ _prev }}" for t in made if t.policy for r in t.policy.rules)
     assert made[0].path == ("workflow", 0, "tool", 0)
     assert parse_playbook(dump(playbook)) == playbook
+
+
+def test_very_many_objects_of_a_pause_of_the_collector_are_not_scanned(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gc, "get_freeze_count", lambda: 0)  # the suite has frozen its modules
+    scans: list[int] = []
+
+    def scanned(phase: str, info: dict[str, int]) -> None:
+        scans.append(info["generation"])
+
+    def after(objects: int) -> list[int]:
+        with collection_paused():
+            kept: list[list[None]] = [[] for _ in range(objects)]
+            scans.clear()
+        kept.append([])  # the collector runs where an object is created
+        return [*scans]
+
+    gc.callbacks.append(scanned)
+    try:
+        assert after(MANY_OBJECTS // 2), "some are"
+        assert after(MANY_OBJECTS * 2) == []
+    finally:
+        gc.callbacks.remove(scanned)
+        gc.freeze()

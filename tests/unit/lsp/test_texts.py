@@ -22,35 +22,9 @@ from noetl_lsp.text import Text
 from tests.mistakes.cases import cases, child
 from tests.unit.docs.language import completed
 from tests.unit.lsp.client import Client, position
-from tests.unit.lsp.texts import ORDERS
+from tests.unit.lsp.texts import HOSTILE, ORDERS
 
 KEYS = Keys()
-HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: a, path: t/a }\nworkflow:\n"
-HOSTILE = {
-    "nothing": "",
-    "white space": " \t\r\n\r \n",
-    "binary": "kind: Playbook\n" + "".join(map(chr, range(256))) * 20,
-    "separators of lines": "kind: Playbook\nworkload: { a: 'x\u2028y\u0085z\x0b' }\nworkflow:\n  - step: a\u2029b\n",
-    "half of a pair": "kind: Playbook\nworkload: { a: '\ud83d' }\n",
-    "byte order mark": "\ufeffkind: Playbook\n",
-    "deep nesting": HEAD + "  - step: a\n    tool: " + "{ a: " * 3000,
-    "deep lists": HEAD + "  - step: a\n    tool: " + "[" * 5000,
-    "deep indentation": "kind: Playbook\n" + "".join(f"{' ' * n}a:\n" for n in range(400)),
-    "deep template": HEAD + "  - step: a\n    tool: { kind: noop, result: \"{{ " + "(" * 5000 + " }}\" }\n",
-    "a bomb of aliases": "kind: Playbook\nworkload:\n  a: &a [x]\n" + "".join(f"  {c}: &{c} [*{chr(ord(c) - 1)}, *{chr(ord(c) - 1)}]\n" for c in "bcdefghijklmnopqrstuvwxyz"),
-    "an alias in itself": "kind: Playbook\nworkload: &a { b: *a }\n",
-    "a long line": "kind: Playbook\nworkload: { a: '" + "x" * 300_000 + "' }\n",
-    "a long template": HEAD + "  - step: a\n    tool: { kind: noop, result: \"{{ " + "a.b | map('c') + " * 5000,
-    "a large step": HEAD + "  - step: a\n    tool: { kind: noop, result: [" + "1, " * 300_000 + "] }\n",
-    "a text over the limit": "kind: Playbook\n" + "# x\n" * 1_400_000,
-    "braces": '{"apiVersion": "noetl.io/v2", "kind": "Playbook", "workflow": [{"step": "a", "tool": {"kind": "noop"}}]}',
-    "two documents": ORDERS + "---\n" + ORDERS,
-    "a tab": ORDERS.replace("    tool:", "\ttool:"),
-    "quotes that stay open": ORDERS.replace('"{{ page.data }}"', '"{{ page.data }}'),
-    "keys that are no text": HEAD + "  - ? [a, b]\n    : c\n    step: a\n    1: 2\n    null: 3\n",
-    "steps that are no mappings": HEAD + "  - a\n  - [b]\n  -\n  - step: [c]\n    tool: 1\n    next: { arcs: [1, { step: [] }] }\n",
-    "line ends of Windows": ORDERS.replace("\n", "\r\n"),
-}  # fmt: skip
 
 
 def offsets(text: str) -> Iterator[int]:

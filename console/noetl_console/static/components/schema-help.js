@@ -1,5 +1,8 @@
-// Completion and documentation in the editor of playbooks, from their JSON schema. Loaded with an editor of a playbook.
+// Completion and documentation in the editor of playbooks: from the language server's analysis on a local console, else from their
+// JSON schema. Loaded with an editor of a playbook.
+import { get, post } from "../core/api.js";
 
+const LONGEST = 262144; // characters of a text that the local console analyses
 const LINK = /\n\S+\.md\S*$/; // the last line of a description
 const KEY = /^("[^"]*"|'[^']*'|[^\s"'[\]{}#&*!|>%@\x60,][^:]*?)\s*:(?:\s+|$)/;
 const DEEPEST = 12;
@@ -189,26 +192,45 @@ function scalars(text, here) {
   return { ...whole.map, ...here.map };
 }
 
+let local = null; // whether the console is local, once that is known
+let last = {}; // the newest question
+
+/** What the local console knows at a position: `{offered, about}`; nothing elsewhere. A question ends the one before. */
+function analysed(doc, at) {
+  if (last.doc !== doc || last.at !== at) {
+    last.abort?.abort();
+    const abort = new AbortController();
+    local ??= get("health").then(({ wiring }) => wiring.name === "local", () => (local = null));
+    const found = local.then((is) => (is && doc.length <= LONGEST && !abort.signal.aborted ? post("console/help", { source: doc.toString(), at }, abort) : {}));
+    last = { doc, at, abort, found: found.catch(() => ({})) };
+  }
+  return last.found;
+}
+
 /** Extensions of CodeMirror (`m`). `tell(text)` is told the documentation of the key at the cursor, empty: there is none. */
 export function extensions(m, tell) {
-  const asked = async (state, pos, near) => {
+  const asked = async ({ doc }, pos, near) => {
+    const { about } = await analysed(doc, pos);
+    if (about) return about;
     const root = await load();
-    const line = state.doc.lineAt(pos);
-    return root && { line, ...explained(root, state.doc.sliceString(0, line.from), line.text, pos - line.from, near) };
+    const { from, text } = doc.lineAt(pos);
+    const found = root && explained(root, doc.sliceString(0, from), text, pos - from, near);
+    return found && { from: from + found.from, to: from + found.to, text: `${found.name}: ${found.text}` };
   };
-  const complete = async ({ state, pos, explicit }) => {
-    const root = await load();
-    const found = root && words(root, state.doc.sliceString(0, pos));
+  const complete = async ({ state: { doc }, pos, explicit }) => {
+    const { offered } = await analysed(doc, pos);
+    const root = !offered && (await load());
+    const found = offered ?? (root && words(root, doc.sliceString(0, pos)));
     if (!found || (!explicit && found.from === pos && found.options[0].type === "property")) return null;
-    return { ...found, validFor: /^[\w.-]*$/ };
+    return { ...found, validFor: offered ? /^[\w-]*$/ : /^[\w.-]*$/ };
   };
   const hover = async (view, pos) => {
     const found = await asked(view.state, pos);
-    if (!found?.text) return null;
+    if (!found) return null;
     const dom = document.createElement("div");
-    dom.textContent = `${found.name}: ${found.text}`;
+    dom.textContent = found.text;
     dom.className = "about";
-    return { pos: found.line.from + found.from, end: found.line.from + found.to, above: true, create: () => ({ dom }) };
+    return { pos: found.from, end: found.to, above: true, create: () => ({ dom }) };
   };
   let timer = 0;
   const moved = (update) => {
@@ -216,7 +238,7 @@ export function extensions(m, tell) {
     clearTimeout(timer);
     timer = setTimeout(async () => {
       const found = await asked(update.state, update.state.selection.main.head, true);
-      tell(found?.text ? `${found.name}: ${found.text}` : "");
+      tell(found?.text ?? "");
     }, 150);
   };
   return [

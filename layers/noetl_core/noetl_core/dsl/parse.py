@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from noetl_core.dsl.lint import Called
 
 MAX_PATH: Final = 512
+MANY_OBJECTS: Final = 100_000
+"""Objects of a pause of the collector that are not worth its scan."""
 
 
 def digest_of(text: str) -> str:
@@ -126,12 +128,15 @@ def _ordered(found: Iterable[Diagnostic]) -> list[Diagnostic]:
 @contextmanager
 def collection_paused() -> Iterator[None]:
     """Pause the garbage collector while many long-lived objects are created: scanning them took 40% of the time of parsing, 70%
-    of that of a layout."""
+    of that of a layout. Very many become old without a scan, which takes a twentieth."""
     was_on = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
+        if was_on and gc.get_count()[0] > MANY_OBJECTS and not gc.get_freeze_count():
+            gc.freeze()
+            gc.unfreeze()  # into the oldest generation
         if was_on:
             gc.enable()
 

@@ -58,14 +58,26 @@ def template_scalars(root: Node) -> Iterator[Node]:
             yield from scalars_below(node)
 
 
-def scalars_below(node: Node) -> Iterator[Node]:
-    """Yield template scalars below `node`, without program text and prose."""
+def scalars_below(node: Node) -> list[Node]:
+    """Return template scalars at and below `node`, without program text and prose."""
+    found: list[Node] = []
+    _collect(node, found)
+    return found
+
+
+def _collect(node: Node, found: list[Node]) -> None:
     value = node.value
-    if isinstance(value, dict | list):
-        for _, child in parts(node):
-            yield from scalars_below(child)
-    elif is_template(value):
-        yield node
+    if isinstance(value, str):
+        if is_template(value):
+            found.append(node)
+    elif isinstance(value, dict):
+        left_out = _left_out(value)
+        for key, child in value.items():
+            if key not in left_out and not key.startswith("x-"):
+                _collect(child, found)
+    elif isinstance(value, list):
+        for child in value:
+            _collect(child, found)
 
 
 def parts(node: Node) -> Iterator[tuple[str | int, Node]]:
@@ -74,11 +86,15 @@ def parts(node: Node) -> Iterator[tuple[str | int, Node]]:
     if isinstance(value, list):
         yield from enumerate(value)
     elif isinstance(value, dict):
-        kind = value.get("kind")
-        known = KINDS.get(kind.value) if kind is not None and isinstance(kind.value, str) else None
-        for key, child in value.items():
-            if not (key in _PROSE or key.startswith("x-") or (known is not None and key in known.raw)):
-                yield key, child
+        left_out = _left_out(value)
+        yield from ((key, child) for key, child in value.items() if key not in left_out and not key.startswith("x-"))
+
+
+def _left_out(value: dict[str, Node]) -> frozenset[str]:
+    """Return the keys of a mapping below which no templates are evaluated, besides `x-` keys."""
+    kind = value.get("kind")
+    known = KINDS.get(kind.value) if kind is not None and isinstance(kind.value, str) else None
+    return _PROSE if known is None or not known.raw else _PROSE | known.raw
 
 
 def replaced(text: str, reads: Iterable[Read], rewrite: Callable[[Read, str], str]) -> str:

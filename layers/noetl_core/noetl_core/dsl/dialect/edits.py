@@ -92,9 +92,8 @@ class Edits:
 
     def without_empty(self, holder: Node, keys: Iterable[str]) -> None:
         """Remove keys without a value."""
-        for key in keys:
-            child = holder.get(key)
-            if child is not None and child.value is None:
+        for key in keys if isinstance(holder.value, dict) else ():
+            if key in holder.value and holder.value[key].value is None:
                 self.remove(holder, key)
 
     def below(self, holder: Node, key: str, near: Place) -> Node | None:

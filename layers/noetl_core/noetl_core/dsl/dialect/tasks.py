@@ -145,7 +145,7 @@ def rewrite_task(e: Edits, task: Node, name: str, tasks: TasksOf) -> list[Check]
     without_results(e, task, what)
     if "spec" in keys and isinstance(task.value["spec"].value, dict):
         _spec(e, task, kind)
-    for key in (*TIMES, *OPTION_SPELLINGS, *kind.spec):
+    for key in (*TIMES, *OPTION_SPELLINGS, *(kind.spec & keys)):
         if key in task.value and key not in kind.accepted and key not in TASK_ONLY:
             _to_spec(e, task, key)
     for key, own in INPUT_SPELLINGS.items():

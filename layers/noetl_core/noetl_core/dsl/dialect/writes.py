@@ -81,10 +81,9 @@ def _written(node: Node) -> Iterator[str]:
             yield from _written(child)
 
 
-def _paths(r: Reader, node: Node | None) -> Iterator[tuple[str, ...]]:
-    if node is not None:
-        for scalar in scalars_below(node):
-            yield from (read.path for read in r.reads.get(scalar.value, ()))
+def _paths(r: Reader, node: Node | None) -> list[tuple[str, ...]]:
+    scalars = [] if node is None else scalars_below(node)
+    return [read.path for scalar in scalars for read in r.reads.get(scalar.value, ())]
 
 
 def rewrite_set(e: Edits, holder: Node, readers: Readers, step: str | None, *, looped: bool) -> None:

@@ -50,6 +50,7 @@ class KindSpec:
     """The description of a task of one kind: its inputs and options, and the rules about them."""
 
     __slots__ = (
+        "accepted",
         "actions",
         "aliases",
         "blocks",
@@ -117,6 +118,7 @@ class KindSpec:
         self.spec = frozenset(f.name for f in options)
         self.aliases = {f.name: f.same_as for f in fields if f.same_as}
         """Accepted spelling -> canonical input."""
+        self.accepted = self.inputs | frozenset(self.aliases)
         self.maps = frozenset(n for n, of in known.items() if isinstance(of, Values | Shape) and n != SCRIPT.name)
         """Inputs that must be mappings (or one whole template)."""
         self.blocks = {name: kind for name, kind in known.items() if isinstance(kind, Block)}
@@ -138,7 +140,3 @@ class KindSpec:
         """Return the default of an input; None if that is not a single value."""
         default = next(f.default for f in self.fields if f.name == name)
         return None if default is UNSET else default
-
-    @property
-    def accepted(self) -> frozenset[str]:
-        return self.inputs | frozenset(self.aliases)

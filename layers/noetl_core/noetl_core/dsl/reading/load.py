@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import field
-from typing import Any, Final, Literal
+from types import MappingProxyType
+from typing import Any, Final, Literal, cast
 
 import yaml
 
 from noetl_core.dsl.model import Path
 from noetl_core.dsl.reading.diagnostics import Diagnostic, Severity
-from noetl_core.dsl.reading.scalars import NotANumber, resolve, surprise
+from noetl_core.dsl.reading.scalars import BOOLEANS_1_1, NotANumber, resolve, surprise
 from noetl_core.values.frozen import mutable
 
 MAX_BYTES: Final = 5 * 1024 * 1024
@@ -30,6 +31,9 @@ _PARSER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _FORBIDDEN: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 _PAIR: Final = re.compile(r"((?<!\\)(?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
 _TAB: Final = re.compile(r"^ *\t[ \t]*(?=[^\s#])", re.MULTILINE)
+
+_NO_KEYS: Final = cast("dict[str, tuple[int, int]]", MappingProxyType({}))
+"""The keys of nodes that are no mappings: one object, as there are 100,000 such nodes in a large playbook."""
 
 
 class Node:
@@ -47,7 +51,7 @@ class Node:
         self.start = start
         """Offset of a scalar in the source text."""
         self.size = 1
-        self.keys: dict[str, tuple[int, int]] = {}
+        self.keys: dict[str, tuple[int, int]] = {} if isinstance(value, dict) else _NO_KEYS
         """The line and column of each key, if the node is a mapping."""
         self.plain_text: str | None = None
         """The text of the node, if it is an unquoted scalar."""
@@ -163,10 +167,12 @@ class _Refused(Exception):
 class _Frame:
     node: Node
     anchor: str | None
+    awaits_key: bool
     key: str | None = None
+    """The key whose value comes; None in a list."""
     merging: bool = False
     """The key is an unquoted `<<`."""
-    merges: list[Node] = field(default_factory=list)
+    merges: tuple[Node, ...] = ()
 
 
 class _Builder:
@@ -234,8 +240,7 @@ class _Builder:
         parser = _PARSER(self.text)
         documents = 0
         try:
-            while parser.check_event():
-                event = parser.get_event()
+            while (event := parser.get_event()) is not None:
                 kind = type(event)
                 if kind is yaml.ScalarEvent:
                     self._scalar(event)
@@ -256,38 +261,32 @@ class _Builder:
         finally:
             parser.dispose()
 
-    def _path(self) -> Path:
-        if not self.stack:
-            return ()
-        frame = self.stack[-1]
-        if isinstance(frame.node.value, list):
-            return (*frame.node.path, len(frame.node.value))
-        return frame.node.path if frame.key is None else (*frame.node.path, frame.key)
-
     def _new(self, event: Any, value: Any, style: str | None = None) -> Node:
-        mark = event.start_mark
+        mark, tag = event.start_mark, event.tag
+        line, col = mark.line + 1, mark.column + 1
         self.nodes += 1
         if self.nodes > MAX_NODES:
-            self._report("E101", mark.line + 1, mark.column + 1, f"more than {MAX_NODES} values", "move data out of the playbook")
+            self._report("E101", line, col, f"more than {MAX_NODES} values", "move data out of the playbook")
             raise _Refused
-        tag = event.tag
         if tag is not None and tag != "!":
-            self._report(
-                "E104", mark.line + 1, mark.column + 1, f"tag {tag!r}", "playbooks hold plain values; quote text instead"
-            )
-        return Node(value, mark.line + 1, mark.column + 1, self._path(), style, mark.index)
+            self._report("E104", line, col, f"tag {tag!r}", "playbooks hold plain values; quote text instead")
+        path: Path = ()
+        if self.stack:
+            frame = self.stack[-1]
+            path = (*frame.node.path, len(frame.node.value) if frame.key is None else frame.key)
+        return Node(value, line, col, path, style, mark.index)
 
     def _awaits_key(self) -> bool:
-        return bool(self.stack) and isinstance(self.stack[-1].node.value, dict) and self.stack[-1].key is None
+        return bool(self.stack) and self.stack[-1].awaits_key
 
     def _scalar(self, event: Any) -> None:
-        if self._awaits_key():
+        if self.stack and self.stack[-1].awaits_key:
             self._key(event)
             return
         style = event.style or None
         text: str = event.value
         node = self._new(event, text, style)
-        if event.implicit[0] and style is None:
+        if style is None and event.implicit[0]:
             node.plain_text = text
             try:
                 node.value = resolve(text)
@@ -306,22 +305,26 @@ class _Builder:
 
     def _key(self, event: Any) -> None:
         frame = self.stack[-1]
-        mark = event.start_mark
+        mark, tag = event.start_mark, event.tag
+        line, col = mark.line + 1, mark.column + 1
         if event.anchor is not None:
-            self._report("E104", mark.line + 1, mark.column + 1, "an anchor on a key", "anchor the value")
+            self._report("E104", line, col, "an anchor on a key", "anchor the value")
         key: str = event.value
-        own = key == "on" and len(self.stack) > 1 and self.stack[-2].key == "retry"  # a word of the language
-        if event.tag is not None and event.tag != "!":
-            self._report("E104", mark.line + 1, mark.column + 1, f"tag {event.tag!r}", "playbooks hold plain values")
-        if key in frame.node.keys and not (key == "<<" and not event.style):
+        if tag is not None and tag != "!":
+            self._report("E104", line, col, f"tag {tag!r}", "playbooks hold plain values")
+        merging = key == "<<" and not event.style
+        if key in frame.node.keys and not merging:
             message = f'"{key}" is written twice (first at line {frame.node.keys[key][0]})'
-            self._report("E103", mark.line + 1, mark.column + 1, message, "remove one")
-        elif event.implicit[0] and not event.style and surprise(key) == "a boolean" and not own:
+            self._report("E103", line, col, message, "remove one")
+        elif key in BOOLEANS_1_1 and event.implicit[0] and not event.style and not self._is_word(key):
             message = f"{key} is text here (YAML 1.2); YAML 1.1 reads a boolean"
-            self._report("W401", mark.line + 1, mark.column + 1, message, "quote it", "warning")
-        frame.key = key
-        frame.merging = key == "<<" and not event.style
-        frame.node.keys.setdefault(key, (mark.line + 1, mark.column + 1))
+            self._report("W401", line, col, message, "quote it", "warning")
+        frame.key, frame.merging, frame.awaits_key = key, merging, False
+        frame.node.keys.setdefault(key, (line, col))
+
+    def _is_word(self, key: str) -> bool:
+        """Return whether a key is a word of the language here."""
+        return key == "on" and len(self.stack) > 1 and self.stack[-2].key == "retry"
 
     def _open(self, event: Any, value: Any) -> None:
         mark = event.start_mark
@@ -337,7 +340,7 @@ class _Builder:
         if event.anchor is not None:
             self.open_anchors.add(event.anchor)
             self.anchors.pop(event.anchor, None)
-        self.stack.append(_Frame(node, event.anchor))
+        self.stack.append(_Frame(node, event.anchor, isinstance(value, dict)))
 
     def _close(self) -> None:
         frame = self.stack.pop()
@@ -377,12 +380,11 @@ class _Builder:
         frame = self.stack[-1]
         parent = frame.node
         parent.size += node.size
-        if isinstance(parent.value, list):
+        key = frame.key
+        if key is None:
             parent.value.append(node)
             return
-        key = frame.key
-        assert key is not None
-        frame.key = None
+        frame.key, frame.awaits_key = None, True
         if frame.merging:
             self._merge(frame, node)
         elif key not in parent.value:
@@ -391,7 +393,7 @@ class _Builder:
     def _merge(self, frame: _Frame, node: Node) -> None:
         sources = node.value if isinstance(node.value, list) else [node]
         if all(isinstance(n.value, dict) for n in sources):
-            frame.merges.extend(sources)
+            frame.merges += tuple(sources)
         else:
             self._report("E104", node.line, node.col, "<< merges mappings only", "use an alias of a mapping")
 

@@ -44,7 +44,7 @@ class Given:
 
     def get(self, *path: str) -> Any:
         """Return the value of a field; None when it is left out or not usable."""
-        given = self._at(path)
+        given = self._at(path) if len(path) > 1 else self
         return None if given is None else given.values.get(path[-1])
 
     def filled(self, name: str) -> Any:
@@ -54,7 +54,7 @@ class Given:
 
     def node(self, *path: str) -> Node | None:
         """Return the node of a field; None when it is left out."""
-        given = self._at(path)
+        given = self._at(path) if len(path) > 1 else self
         return None if given is None else given.nodes.get(path[-1])
 
     def at(self, *path: str) -> tuple[Node, Given] | None:
@@ -346,8 +346,8 @@ class Reader:
 
     def no_effect(self, node: Node, keys: Iterable[str], what: str) -> None:
         """Report that declared placeholders have no effect (resolution 30)."""
-        for key in keys:
-            if node.get(key) is not None:
+        for key in keys if isinstance(node.value, dict) else ():
+            if key in node.value:
                 self._no_effect(node, key, f'"{key}" in {what}')
 
     def _no_effect(self, node: Node, key: str, said: str) -> None:

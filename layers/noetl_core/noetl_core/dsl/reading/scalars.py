@@ -18,7 +18,7 @@ _HEX: Final = re.compile(r"0x[0-9a-fA-F]+\Z")
 _FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z")
 _NOT_FINITE: Final = re.compile(r"([-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))\Z")
 
-_WORDS_1_1: Final = frozenset(w for word in ("yes", "no", "on", "off") for w in (word, word.capitalize(), word.upper()))
+BOOLEANS_1_1: Final = frozenset(w for word in ("yes", "no", "on", "off") for w in (word, word.capitalize(), word.upper()))
 _OCTAL_1_1: Final = re.compile(r"[-+]?0[0-9]+\Z")
 _EXPONENT_1_1: Final = re.compile(r"[-+]?[0-9.]+[eE][0-9]+\Z|[-+]?[0-9]+[eE][-+]?[0-9]+\Z")
 _UNDERSCORED: Final = re.compile(r"[-+]?(0b[01_]+|0x[0-9a-fA-F]*_[0-9a-fA-F_]*|[0-9][0-9]*_[0-9_]*(\.[0-9_]*)?)\Z")
@@ -59,7 +59,7 @@ def resolve(text: str) -> str | int | float | bool | None:
 
 def surprise(text: str) -> str | None:
     """Return, in words, how YAML 1.1 reads an unquoted scalar that 1.2 reads differently; None when both agree."""
-    if text in _WORDS_1_1:
+    if text in BOOLEANS_1_1:
         return "a boolean"
     if not text or text[0] not in _MAY_BE_NUMBER:
         return None

@@ -15,6 +15,7 @@ from noetl_core.dsl.sections.shared_limits import check_complete, rate
 Scope = Literal["iteration", "loop"]
 Backoff = Literal["none", "linear", "exponential", "fixed"]
 OnDeny = Literal["park", "skip", "fail"]
+_WRITES: Final = frozenset({"set", "set_iter", "set_ctx"})
 _RETRY_ONLY: Final = ("attempts", "backoff", "delay", "max_delay", "jitter", "backoff_multiplier")
 
 R = TypeVar("R")
@@ -23,6 +24,8 @@ OnUnmatched = Literal["continue", "fail"]
 
 def written(r: Reader, node: Node, what: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return `set_iter` and `set_ctx` of a mapping, with `set: {iter.a: ..., ctx.b: ...}` split into the two."""
+    if not isinstance(node.value, dict) or _WRITES.isdisjoint(node.value):
+        return {}, {}
     set_iter = r.values(node.get("set_iter"), f"set_iter in {what}")
     set_ctx = r.values(node.get("set_ctx"), f"set_ctx in {what}")
     both = node.get("set")

@@ -100,27 +100,16 @@ def graph_of(playbook: Playbook, state: State | None = None) -> Graph:
     """Return the graph of `playbook`; with an execution's `state`, also its progress."""
     found = None if state is None else standings(state)
     stands = None if found is None else {step.name: found.get(step.name, Standing()) for step in playbook.steps}
-    nodes = tuple(_node(playbook, step, None if stands is None else stands[step.name]) for step in playbook.steps)
-    edges = tuple(
-        Edge(
-            step.name,
-            arc.step,
-            arc.index,
-            arc.when,
-            None if stands is None else stands[step.name].fired(arc.index),
-            _otherwise(step, arc.index),
-        )
-        for step in playbook.steps
-        for arc in (step.router.arcs if step.router is not None else ())
-    )
-    return Graph(playbook.name, nodes, edges)
-
-
-def _otherwise(step: Step, index: int) -> bool:
-    router = step.router
-    if router is None or router.mode != "exclusive" or router.arcs[index].when is not None:
-        return False
-    return any(arc.when is not None for arc in router.arcs[:index])
+    nodes, edges = [], list[Edge]()
+    for step in playbook.steps:
+        stand = None if stands is None else stands[step.name]
+        nodes.append(_node(playbook, step, stand))
+        guarded = False  # by a condition of an arc before, in an exclusive router
+        for arc in step.router.arcs if step.router is not None else ():
+            fired = None if stand is None else stand.fired(arc.index)
+            edges.append(Edge(step.name, arc.step, arc.index, arc.when, fired, guarded and arc.when is None))
+            guarded = guarded or (arc.when is not None and step.router is not None and step.router.mode == "exclusive")
+    return Graph(playbook.name, tuple(nodes), tuple(edges))
 
 
 def _node(playbook: Playbook, step: Step, stands: Standing | None) -> Node:

@@ -275,8 +275,12 @@ def placed(graph: Graph, places: Places) -> dict[str, Any]:
 
 def with_room(graph: Graph) -> Graph:
     """Return the graph of a playbook with the widest texts of its boxes and arcs, so that no step moves when it runs."""
-    nodes = [replace(n, lines=(*n.lines, WIDEST_STATUS, *([WIDEST_COUNTS] if "loop" in n.facts else []))) for n in graph.nodes]
-    return replace(graph, nodes=tuple(nodes), edges=tuple([replace(e, fired=WIDEST_FIRED) for e in graph.edges]))
+    nodes = [
+        Node(n.step, n.entry, (*n.lines, WIDEST_STATUS, *([WIDEST_COUNTS] if "loop" in n.facts else [])), facts=n.facts)
+        for n in graph.nodes
+    ]
+    edges = [Edge(e.source, e.target, e.arc, e.when, WIDEST_FIRED, e.otherwise) for e in graph.edges]
+    return Graph(graph.title, tuple(nodes), tuple(edges))
 
 
 def with_lines_of(graph: Graph, whole: Graph) -> Graph:
