@@ -23,11 +23,13 @@ class CannotBegin(Exception):
         self.outcome = outcome
 
 
-def load_inputs(kind: str, name: str, given: Mapping[str, Any], resolve: Resolver, limit: int) -> dict[str, Any]:
+def load_inputs(
+    kind: str, name: str, given: Mapping[str, Any], resolve: Resolver, limit: int, *, texts: bool = False
+) -> dict[str, Any]:
     """Return the rendered inputs of task `name` with references replaced by their values, at most `limit` bytes in all.
 
     Inputs in which the kind takes references keep them. If such an input is itself a reference to a mapping, that mapping is
-    loaded, because its keys are needed. Raises `CannotBegin`.
+    loaded, because its keys are needed. With `texts`, large values may stay `JsonText`. Raises `CannotBegin`.
     """
     if all(type(value) in SCALARS for value in given.values()):
         return dict(given)
@@ -39,7 +41,7 @@ def load_inputs(kind: str, name: str, given: Mapping[str, Any], resolve: Resolve
         (taken if spec is not None and canonical in spec.references else values)[key] = value
     budget = LoadBudget(limit)
     try:
-        whole = dict(resolve.whole(values, budget))
+        whole = dict(resolve.whole(values, budget, texts=texts))
         for key, value in taken.items():
             whole[key] = _mapping(key, value, resolve, budget) if spec is not None and key in spec.maps else value
     except LoadLimitExceeded as full:
@@ -68,9 +70,10 @@ class TaskReferences:
 
         return self._within(self._limit, ask)
 
-    def load(self, value: Any, name: str, limit: int | None = None) -> Any:
+    def load(self, value: Any, name: str, limit: int | None = None, *, texts: bool = False) -> Any:
         return self._within(
-            self._limit if limit is None else limit, lambda budget: self._resolve.whole_uncached(value, budget, (name,))
+            self._limit if limit is None else limit,
+            lambda budget: self._resolve.whole_uncached(value, budget, (name,), texts=texts),
         )
 
     def _within(self, limit: int, ask: Callable[[LoadBudget], Any]) -> Any:
