@@ -77,7 +77,8 @@ def playbook(steps: int, records: int) -> str:
         if n + 1 < steps:
             workflow[-1]["next"] = {"arcs": [{"step": f"s{n + 1}"}]}
     result = {"executor": {"spec": {"result": {"rows": f"{{{{ steps.s{steps - 1}.result | length }}}}"}}}}
-    return written("large_values", {**result, "workflow": workflow})
+    text: str = written("large_values", {**result, "workflow": workflow})
+    return text
 
 
 def measured(steps: int = STEPS, records: int = RECORDS) -> Run:

@@ -17,6 +17,7 @@ from noetl_core.tools.masking.scrub import Scrubber
 from noetl_core.values import large_json
 from noetl_core.values.large_json import JsonText
 from noetl_core.values.outlines import building, checksum_of, outline_of
+from noetl_core.values.outlines.form import OUTLINED
 from noetl_core.values.result_refs import Altered, reference_to
 from noetl_core.views.executions import executions
 from noetl_core.worker.values.offload import RunValues, encode
@@ -82,7 +83,7 @@ def test_the_worker_decodes_each_large_result_once_and_no_argument(counts: Count
         new = [{**row, "new": True} for row in rows]
         assert out["steps"]["read"]["result"] == [ROWS - 1, new[-1]]
         sizes = [len(encode(value)) for value in (rows, new, new[1:])]
-        assert min(sizes) > building.OUTLINED
+        assert min(sizes) > OUTLINED
         made = out["steps"]["make"]["result"]
         assert local.results.get(made["key"]) == encode(rows) and made["outline"]
         assert made["key"].endswith(f"-{sha256(encode(rows)).hexdigest()[:16]}.json")

@@ -19,7 +19,8 @@ from noetl_core.events.shapes import CommandContext
 from noetl_core.expr import Pointer, TemplateError, is_reference
 from noetl_core.expr.references import Path
 from noetl_core.log.history import load_state
-from noetl_core.log.stored_values import LoadBudget, LoadLimitExceeded, Values, claimed
+from noetl_core.log.load_budgets import LoadBudget, LoadLimitExceeded
+from noetl_core.log.stored_values import Values, claimed
 from noetl_core.ports import EventStore, NotFound, ResultStore
 from noetl_core.values.frozen import frozen
 from noetl_core.values.large_json import JsonText

@@ -9,7 +9,8 @@ from noetl_core.dsl.kinds import KINDS
 from noetl_core.engine.outcome import Outcome
 from noetl_core.expr import is_reference, path_text
 from noetl_core.expr.values import SCALARS
-from noetl_core.log.stored_values import LoadBudget, LoadLimitExceeded, claimed
+from noetl_core.log.load_budgets import LoadBudget, LoadLimitExceeded
+from noetl_core.log.stored_values import claimed
 from noetl_core.ports import NotFound, TooLarge
 from noetl_core.tools.base import BadInput
 from noetl_core.worker.values.execution_view import Resolver
