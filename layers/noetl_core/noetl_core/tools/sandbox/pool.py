@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from noetl_core.tools.sandbox import confine
 from noetl_core.tools.sandbox.folders import wipe
-from noetl_core.values.large_json import JsonText, loads, spliced, text_of
+from noetl_core.values.large_json import LARGE, JsonText, loads, spliced, text_of
 
 Key = tuple[str, str]
 """(execution, digest of code and settings)."""
@@ -162,8 +162,12 @@ class ForkServer:
 
 def _send(sock: socket.socket, value: Mapping[str, Any]) -> None:
     body = spliced(value)
-    sock.sendall(struct.pack(">cI", b"T", len(body)))
-    sock.sendall(body)
+    head = struct.pack(">cI", b"T", len(body))
+    if len(body) < LARGE:  # each call may wake the other process
+        sock.sendall(head + body)
+    else:
+        sock.sendall(head)
+        sock.sendall(body)
 
 
 def _new_server() -> ForkServer:
