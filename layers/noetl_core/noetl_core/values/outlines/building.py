@@ -63,7 +63,7 @@ class _Measuring:
     """Finds the positions of the parts of a value in its text."""
 
     def __init__(self, body: bytes, block: int, keys: int) -> None:
-        self._body, self._block, self._keys = memoryview(body), block, keys
+        self._text, self._body, self._block, self._keys = body, memoryview(body), block, keys
 
     def container(self, value: Any, start: int, depth: int) -> tuple[int, dict[str, Any] | None]:
         """Return the size of a container that begins at `start`, and its outline; no outline if it is not longer than a block, or
@@ -113,7 +113,7 @@ class _FastMeasuring(_Measuring):
     def _size(self, value: Any, at: int, *, brackets: bool = False) -> int:
         text = fast_encoded(value)
         cut = 1 if brackets else 0
-        if text is None or self._body[at + cut : at + len(text) - cut] != text[cut : len(text) - cut]:
+        if text is None or not self._text.startswith(text[cut : len(text) - cut], at + cut):
             raise _OtherSpelling
         return len(text)
 
