@@ -116,7 +116,7 @@ for fd in range(3, 64):
     ],
 )
 def test_a_forged_result_is_checked_like_any_other(python: Python, frames: list[tuple[bytes, bytes]], expected: Any) -> None:
-    """What is no JSON ends the process. What the engine would write in another way has no text, and is checked when it is stored."""
+    """Text that is not JSON ends the process. A value that the engine would write in another way has no text: storing it encodes it."""
     outcome = python(f"FRAMES = {frames!r}" + SENDS, execution="forger of results")
     assert outcome.text is None
     assert failure(outcome) == expected if isinstance(expected, str) and outcome.error else outcome.result == expected

@@ -12,6 +12,7 @@ import pytest
 
 from noetl_core.adapters.local.results import LazyTempResultStore
 from noetl_core.engine.outcome import Outcome
+from noetl_core.expr import Secret
 from noetl_core.log.stored_values import Values, with_outline
 from noetl_core.tools.masking.scrub import Scrubber
 from noetl_core.values import large_json
@@ -20,6 +21,7 @@ from noetl_core.values.outlines import building, checksum_of, outline_of
 from noetl_core.values.outlines.form import OUTLINED
 from noetl_core.values.result_refs import Altered, reference_to
 from noetl_core.views.executions import executions
+from noetl_core.worker.values.inputs import load_inputs
 from noetl_core.worker.values.offload import RunValues, encode
 from tests.running import run_text
 from tests.sim.ports import Faults, SimStore
@@ -92,6 +94,37 @@ def test_the_worker_decodes_each_large_result_once_and_no_argument(counts: Count
     ours = 4 * sizes[0] + sizes[1] + sizes[2]  # what this test itself has encoded
     assert counts.decoded == sum(sizes)
     assert counts.encoded - ours <= 2 * sum(sizes)
+
+
+WHOLE = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: whole, path: tests/whole }
+workflow:
+  - step: make
+    tool: { kind: python, code: "result = {'rows': ['é' * 40] * 30_000, 'n': 7}" }
+    next: { arcs: [{ step: read }] }
+  - step: read
+    tool: { kind: python, args: "{{ steps.make.result }}", code: "result = [n, len(rows), len(args)]" }
+"""
+
+
+def test_a_large_mapping_may_be_all_arguments() -> None:
+    local, state = run_text(WHOLE)
+    try:
+        out: Any = executions.summary(local.control, state.execution_id)
+        assert out["error"] is None and out["steps"]["read"]["result"] == [7, 30_000, 2]
+    finally:
+        local.close()
+
+
+def test_inputs_with_a_secret_are_values() -> None:
+    """The tool's answer is masked of every text of a secret, also of one that a reference in it brought."""
+    asked: list[bool] = []
+    resolve: Any = SimpleNamespace(whole=lambda value, _budget, texts: asked.append(texts) or value)
+    for args in ({"a": 1}, {"a": [Secret("x")]}):
+        load_inputs("python", "t", {"args": args}, resolve, 10, texts=True)
+    assert asked == [True, False]
 
 
 @pytest.fixture

@@ -87,6 +87,8 @@ class PythonTool:
         except MissingPackages as missing:
             return Outcome.failed("unsupported", f"python: {missing}", retryable=False)
         args = call.inputs.get("args") or {}
+        if type(args) is JsonText:  # its keys are needed
+            args = args.value
         if not isinstance(args, Mapping):
             raise BadInput(f"`args` must be a mapping, not {type(args).__name__}")
         timeout = DEFAULT_TIMEOUT_S if call.timeout_s is None else call.timeout_s

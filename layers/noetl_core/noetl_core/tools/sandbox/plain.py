@@ -46,7 +46,7 @@ class Survey:
         self.parts = 0
         """The number of items in all its lists and mappings."""
         self.short_floats = True
-        """Whether Python spells all its floats without an exponent."""
+        """True if Python spells all its floats without an exponent."""
 
 
 def survey(value: Any) -> Survey | None:

@@ -58,7 +58,8 @@ class TaskInputs:
             if self._activation.values.tainted and contains_lost([inputs, spec]):
                 raise TemplateError(GONE)
             timeout = _timeout_of(task, scope) if task.timeout_s is not None or "timeout" in task.spec else None
-            inputs, spec = self._loaded(task, inputs), self._loaded(task, spec) if spec else spec
+            texts = task.kind not in WAITING_KINDS and self._takes_texts(task.kind)
+            inputs, spec = self._loaded(task, inputs, texts=texts), self._loaded(task, spec) if spec else spec
         except TemplateError as error:
             raise CannotBegin(Outcome.failed(error.kind, f"inputs of task {task.name}: {error}")) from None
         except NotFound as error:
@@ -80,8 +81,7 @@ class TaskInputs:
         assert per_second is not None
         return key, Pace(per_second, int(burst or 1))
 
-    def _loaded(self, task: Task, given: Mapping[str, Any]) -> dict[str, Any]:
-        texts = task.kind not in WAITING_KINDS and self._takes_texts(task.kind)
+    def _loaded(self, task: Task, given: Mapping[str, Any], *, texts: bool = False) -> dict[str, Any]:
         return load_inputs(task.kind, task.name, given, self._activation.values.resolve, self._limit, texts=texts)
 
 

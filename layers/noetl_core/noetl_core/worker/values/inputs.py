@@ -7,7 +7,7 @@ from typing import Any
 
 from noetl_core.dsl.kinds import KINDS
 from noetl_core.engine.outcome import Outcome
-from noetl_core.expr import is_reference, path_text
+from noetl_core.expr import contains_secret, is_reference, path_text
 from noetl_core.expr.values import SCALARS
 from noetl_core.log.load_budgets import LoadBudget, LoadLimitExceeded
 from noetl_core.log.stored_values import claimed
@@ -42,7 +42,7 @@ def load_inputs(
         (taken if spec is not None and canonical in spec.references else values)[key] = value
     budget = LoadBudget(limit)
     try:
-        whole = dict(resolve.whole(values, budget, texts=texts))
+        whole = dict(resolve.whole(values, budget, texts=texts and not contains_secret(values)))  # the tool masks all of a secret
         for key, value in taken.items():
             whole[key] = _mapping(key, value, resolve, budget) if spec is not None and key in spec.maps else value
     except LoadLimitExceeded as full:
