@@ -121,7 +121,12 @@ def test_a_large_mapping_may_be_all_arguments() -> None:
 def test_inputs_with_a_secret_are_values() -> None:
     """The tool's answer is masked of every text of a secret, also of one that a reference in it brought."""
     asked: list[bool] = []
-    resolve: Any = SimpleNamespace(whole=lambda value, _budget, texts: asked.append(texts) or value)
+
+    def whole(value: Any, _budget: object, *, texts: bool) -> Any:
+        asked.append(texts)
+        return value
+
+    resolve: Any = SimpleNamespace(whole=whole)
     for args in ({"a": 1}, {"a": [Secret("x")]}):
         load_inputs("python", "t", {"args": args}, resolve, 10, texts=True)
     assert asked == [True, False]
