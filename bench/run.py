@@ -54,6 +54,12 @@ def _chunks(times: int) -> list[Figure]:
     return chunks.figures(times)
 
 
+def _large(times: int) -> list[Figure]:
+    import large_values
+
+    return large_values.figures(min(times, 3))
+
+
 def _stack(times: int) -> list[Figure]:
     import stack
 
@@ -72,6 +78,7 @@ PARTS: dict[str, tuple[str, Callable[[int], list[Figure]]]] = {
     "growth": ("Growth (local runner; a process a run)", _growth),
     "reading": ("Reading a long history (local store)", _reading),
     "chunks": ("Loops of many chunks (local store; no worker)", _chunks),
+    "large": ("Large values (local runner)", _large),
     "stack": ("Embedded stack (MiniStack)", _stack),
     "cold": ("Cold starts of the functions (the layer as it ships; a process a start)", _cold),
 }

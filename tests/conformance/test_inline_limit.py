@@ -11,6 +11,7 @@ from zlib import crc32
 
 import pytest
 
+from noetl_core.values import large_json
 from noetl_core.values.outlines import building
 from tests.conformance.cases import Case, all_cases
 from tests.conformance.wirings import limits_compared
@@ -32,8 +33,10 @@ def test_the_case_gives_the_same_with_an_inline_limit_of_64_bytes_read_whole_and
 
 @contextmanager
 def _in_parts() -> Iterator[None]:
-    """All that is stored has an outline, of the smallest blocks."""
+    """All that is stored has an outline, of the smallest blocks, and is treated as large."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(building, "OUTLINED", 0)
+        patched.setattr(building, "LARGE", 0)
+        patched.setattr(large_json, "LARGE", 0)
         patched.setattr(building, "BLOCK", 16)
         yield

@@ -35,7 +35,7 @@ class OwnReferences:
     def opened(self, reference: Any, name: str) -> Any:
         return self.load(reference, name)
 
-    def load(self, value: Any, name: str, limit: int | None = None) -> Any:
+    def load(self, value: Any, name: str, limit: int | None = None, *, texts: bool = False) -> Any:
         if not self.owns(value):
             return value
         if value["size"] > self._limit:

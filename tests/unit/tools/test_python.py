@@ -196,7 +196,7 @@ class Loads:
     def opened(self, reference: Any, name: str) -> Any:
         return self.load(reference, name)
 
-    def load(self, value: Any, name: str, limit: int | None = None) -> Any:
+    def load(self, value: Any, name: str, limit: int | None = None, *, texts: bool = False) -> Any:
         found = references_in(value)
         self.asked += [ref["key"] for _, ref in found]
         return replaced(value, [(path, "loaded") for path, _ in found])

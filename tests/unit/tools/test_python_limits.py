@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import struct
 import threading
+from typing import Any, Final
 
 import pytest
 
 from noetl_core.tools.base import ToolCall
-from noetl_core.tools.python.tool import PythonTool
+from noetl_core.tools.python.tool import MAX_RESULT_BYTES, PythonTool
+from noetl_core.values.large_json import JsonText
+from noetl_core.worker.values.offload import encode
 from tests.unit.tools.python_calls import Python, failure, lines, linux, python, tool
 
 __all__ = ["lines", "python", "tool"]
@@ -85,6 +89,51 @@ result = 1
 """
     assert python(code, execution="forger").error is not None
     assert python("result = 2", execution="forger").result == 2
+
+
+SENDS: Final = """
+import os, struct
+for fd in range(3, 64):
+    try:
+        for kind, body in FRAMES:
+            os.write(fd, struct.pack(">cI", kind, len(body)) + body)
+    except OSError:
+        pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("frames", "expected"),
+    [
+        ([(b"V", b"[1, 2"), (b"R", b'{"ok": true}')], "python"),
+        ([(b"V", b""), (b"R", b'{"ok": true}')], "python"),
+        ([(b"V", b"[1]"), (b"V", b"[2]"), (b"R", b'{"ok": true}')], "python"),
+        ([(b"V", b"[1]"), (b"R", b"[1, 2")], "python"),
+        ([(b"V", b"[" * 100_000), (b"R", b'{"ok": true}')], "python"),
+        ([(b"V", b'{"a": 1, "a": 2}'), (b"R", b'{"ok": true}')], {"a": 2}),
+        ([(b"V", b'"\\ud800"'), (b"R", b'{"ok": true}')], "\ud800"),
+        ([(b"V", b"[1]"), (b"R", b'{"ok": false, "kind": "limit", "message": "forged"}')], "limit"),
+    ],
+)
+def test_a_forged_result_is_checked_like_any_other(python: Python, frames: list[tuple[bytes, bytes]], expected: Any) -> None:
+    """Text that is not JSON ends the process. A value that the engine would write in another way has no text: storing it encodes it."""
+    outcome = python(f"FRAMES = {frames!r}" + SENDS, execution="forger of results")
+    assert outcome.text is None
+    assert failure(outcome) == expected if isinstance(expected, str) and outcome.error else outcome.result == expected
+
+
+def test_a_result_over_the_limit_ends_as_before(python: Python) -> None:
+    head = struct.pack(">cI", b"V", MAX_RESULT_BYTES + (2 << 20))
+    code = f"import os\nfor fd in range(3, 64):\n    try: os.write(fd, {head!r})\n    except OSError: pass"
+    assert failure(python(code, execution="forger of sizes")) == "limit"
+
+
+def test_large_arguments_and_results_are_texts(python: Python) -> None:
+    rows = [{"n": n, "text": "ü" * 40, "half": n / 2, "small": 1e-7} for n in range(12_000)]
+    body = encode(rows)
+    outcome = python("result = rows", timeout_s=60, rows=JsonText(body))
+    assert outcome.text is not None and outcome.text.body == body and outcome.result == rows
+    assert python("result = [rows[0], more[0]]", timeout_s=60, rows=JsonText(body), more=rows).result == [rows[0], rows[0]]
 
 
 @pytest.mark.nightly

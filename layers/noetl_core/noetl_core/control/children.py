@@ -20,7 +20,8 @@ from noetl_core.events.event import fact
 from noetl_core.events.shapes import By, ChildRequest, Failure, Triggered
 from noetl_core.events.waiting import ChildFinished
 from noetl_core.expr import is_reference, references_in
-from noetl_core.log.stored_values import LoadBudget, LoadLimitExceeded, Values, claimed
+from noetl_core.log.load_budgets import LoadBudget, LoadLimitExceeded
+from noetl_core.log.stored_values import Values, claimed
 from noetl_core.ports import Gate, NotFound
 
 MAX_CHILD_DEPTH = 20

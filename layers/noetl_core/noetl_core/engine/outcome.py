@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 
 from noetl_core.events.shapes import Failure, TaskOutcome
 from noetl_core.values.frozen import frozen
+from noetl_core.values.large_json import JsonText
 
 ErrorKind = Literal[
     "connection", "timeout", "rate_limit", "auth", "not_found", "client_error", "server_error", "schema", "parse", "template",
@@ -56,7 +57,7 @@ class Outcome:
 
     `result` is plain data (JSON types) or a reference. `helpers` are the sections of the kind, by name: `{"http": {"status":
     200, "headers": {...}}}`, `{"pg": {...}}`, `{"py": {...}}`. The worker fills `meta` (attempt, duration_ms, started_at,
-    finished_at); a tool may add to it.
+    finished_at); a tool may add to it. `text` is the JSON text of `result`, if the tool has it.
     """
 
     status: Literal["ok", "error", "unfinished", "outside"]
@@ -64,6 +65,7 @@ class Outcome:
     error: ErrorInfo | None = None
     helpers: Mapping[str, Any] = field(default_factory=dict)
     meta: Mapping[str, Any] = field(default_factory=dict)
+    text: JsonText | None = None
 
     @classmethod
     def ok(cls, result: Any = None, **helpers: Any) -> Outcome:

@@ -14,7 +14,9 @@ from noetl_core.events.shapes import ResultPointer
 from noetl_core.expr import is_reference, path_text, references_in, replaced
 from noetl_core.expr.references import Path
 from noetl_core.log.concurrent_reads import at_once
+from noetl_core.log.load_budgets import LoadBudget, LoadLimitExceeded
 from noetl_core.ports import CorruptLog, EventStore, NotFound, ObjectWriter, ResultStore
+from noetl_core.values.large_json import JsonText
 from noetl_core.values.outlines import MOST_OUTLINE_BYTES, Container, Page, Pages, Span, checksum_of, outline_key, read_outline
 from noetl_core.values.result_refs import MANIFEST, MARK, Altered, is_plain
 from noetl_core.values.strict_json import parsed
@@ -268,8 +270,12 @@ class Values:
         """Return the first `size` bytes of the JSON text that a reference names. Raises `NotFound`."""
         return self._results.get(ref["key"], 0, size).decode("utf-8", "ignore")
 
-    def opened(self, ref: Mapping[str, Any], budget: LoadBudget | None = None) -> tuple[Any, bool]:
-        """Return the value of a reference of the family, as `reference`, and whether the value may contain references."""
+    def opened(self, ref: Mapping[str, Any], budget: LoadBudget | None = None, *, texts: bool = False) -> tuple[Any, bool]:
+        """Return the value of a reference of the family, as `reference`, and whether the value may contain references.
+
+        With `texts`, a large value without references stays `JsonText` if its outline proves that it is valid: the engine has
+        encoded it, or has read all of it.
+        """
         body = self._unstored.get(ref["key"]) or self._body(ref["key"], budget)
         if budget is not None:
             budget.take(len(body) - claimed(ref))
@@ -284,6 +290,8 @@ class Values:
         nested = MARK in body
         if _in_lines(ref):
             return [parsed(line) for line in body.splitlines() if line.strip()], nested
+        if texts and not nested and "outline" in ref and stored_outline(self._results, ref) is not None:
+            return JsonText(body), nested
         return parsed(body), nested
 
     def whole(self, value: Any, budget: LoadBudget | None = None, opened: Open | None = None, place: Path = ()) -> Any:
@@ -363,7 +371,7 @@ def _is_part(part: Any) -> bool:
     return "result" in part or (isinstance(part.get("run"), str) and type(part.get("seq")) is int)
 
 
-Open = Callable[[Mapping[str, Any], "LoadBudget | None"], tuple[Any, bool]]
+Open = Callable[[Mapping[str, Any], LoadBudget | None], tuple[Any, bool]]
 
 
 def claimed(ref: Mapping[str, Any]) -> int:
@@ -372,29 +380,8 @@ def claimed(ref: Mapping[str, Any]) -> int:
     return size if type(size) is int and size > 0 else 0
 
 
-class LoadLimitExceeded(Exception):
-    """The values to load exceed the limit. Who acts: the author."""
-
-    def __init__(self, size: int, limit: int, path: Path = ()) -> None:
-        super().__init__(f"{size} bytes exceed the limit of {limit}")
-        self.size, self.limit, self.path = size, limit, path
-
-
 class Unusable(ValueError):
     """A reference names an object that is not a value. Who acts: the author."""
 
     def __init__(self, path: Path, why: str) -> None:
         super().__init__(f"{path_text(path)}: {why}" if path else why)
-
-
-class LoadBudget:
-    """A budget of bytes that may be loaded together."""
-
-    def __init__(self, limit: int) -> None:
-        self.limit, self.used = limit, 0
-
-    def take(self, size: int, path: Path = ()) -> None:
-        """Reserve bytes. Raises `LoadLimitExceeded`."""
-        self.used += max(size, 0)
-        if self.used > self.limit:
-            raise LoadLimitExceeded(self.used, self.limit, path)

@@ -37,9 +37,9 @@ class References(Protocol):
         """Return the value of an owned reference, without replacing the references in it. Raises as `load`."""
         ...
 
-    def load(self, value: Any, name: str, limit: int | None = None) -> Any:
+    def load(self, value: Any, name: str, limit: int | None = None, *, texts: bool = False) -> Any:
         """Return `value`, of input `name`, with every reference in it replaced: at most `limit` bytes are loaded (None:
-        `max_input_bytes`).
+        `max_input_bytes`). With `texts`, large values may stay `JsonText`.
 
         Raises `BadInput`, `NotFound`, `TooLarge`.
         """
@@ -169,6 +169,12 @@ class PunctualTool(Tool, Protocol):
     calls it without a thread."""
 
     punctual: bool
+
+
+class TextTool(Tool, Protocol):
+    """A tool that passes its inputs on as JSON: they may have `values.large_json.JsonText` in place of large values."""
+
+    takes_texts: bool
 
 
 class OutsideTool(Tool, Protocol):

@@ -89,6 +89,13 @@ class ToolRegistry:
         except UnknownKind:
             return False
 
+    def takes_texts(self, kind: str) -> bool:
+        """Return whether tools of `kind` take `JsonText` in place of large values (`base.TextTool`)."""
+        try:
+            return bool(getattr(self.get(kind), "takes_texts", False))
+        except UnknownKind:
+            return False
+
     def evented(self, kind: str) -> EventedTool | None:
         """Return the tool of `kind` if its calls need no thread of their own."""
         if kind not in self._evented:

@@ -40,7 +40,7 @@ class TaskRunner:
         self._activation, self._ready, self._waiting = activation, ready, waiting
         self._running, self._caller = running, caller
         self._clock, self._lease = activation.clock, activation.claim.lease
-        self._inputs = TaskInputs(activation, passes, tokens)
+        self._inputs = TaskInputs(activation, passes, tokens, caller.takes_texts)
         self._outcomes = Outcomes(activation, passes)
         self._permits = RatePermits(activation, rates, self._inputs, waiting)
         self._outside = OutsideTasks(activation, caller, waiting)

@@ -34,6 +34,7 @@ from noetl_core.tools.python.reads import reads_of
 from noetl_core.tools.sandbox.addresses import Addresses
 from noetl_core.tools.sandbox.pool import Cancelled, CannotStart, Died, Expired, Overflow, Pool, Runner, start_server_ahead
 from noetl_core.tools.sandbox.system_calls import can_broker
+from noetl_core.values.large_json import JsonText
 
 DEFAULT_TIMEOUT_S: Final = 900.0
 """The timeout when none is set: the longest time of a Lambda function."""
@@ -70,6 +71,7 @@ class PythonTool:
     kind = "python"
     inline = False
     punctual = True
+    takes_texts = True
 
     def __init__(self, *, landlock: bool = True) -> None:
         """With `landlock` False it behaves as on a kernel without Landlock."""
@@ -85,6 +87,8 @@ class PythonTool:
         except MissingPackages as missing:
             return Outcome.failed("unsupported", f"python: {missing}", retryable=False)
         args = call.inputs.get("args") or {}
+        if type(args) is JsonText:  # its keys are needed
+            args = args.value
         if not isinstance(args, Mapping):
             raise BadInput(f"`args` must be a mapping, not {type(args).__name__}")
         timeout = DEFAULT_TIMEOUT_S if call.timeout_s is None else call.timeout_s
@@ -126,9 +130,9 @@ class PythonTool:
         lines = _Lines(call)
         reusable = False
         try:
-            answer = runner.run(task, deadline, call.cancelled, lines.add)
+            answer, text = runner.run(task, deadline, call.cancelled, lines.add)
             reusable = answer.get("retire") is False
-            return _outcome(answer)
+            return _outcome(answer, text)
         except Expired:
             return Outcome.failed(
                 "timeout", f"python: still running after {task['timeout']:g} s", py={"exception_type": "TimeoutError"}
@@ -178,7 +182,7 @@ def _task(call: ToolCall, args: dict[str, Any], timeout: float) -> dict[str, Any
 def _plain(call: ToolCall, names: dict[str, Any]) -> dict[str, Any]:
     """Return the run's names as values: secrets masked, references loaded. Raises `TooLarge`, `NotFound`, `BadInput`."""
     shown: dict[str, Any] = mask(names) if holds_secret(names) else names
-    return shown if call.references is None else dict(call.references.load(shown, "of the run"))
+    return shown if call.references is None else dict(call.references.load(shown, "of the run", texts=True))
 
 
 def _config(call: ToolCall) -> dict[str, Any]:
@@ -246,9 +250,9 @@ def _digest(config: Mapping[str, Any]) -> str:
     return sha256("\0".join(settings).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _outcome(answer: Mapping[str, Any]) -> Outcome:
+def _outcome(answer: Mapping[str, Any], text: JsonText | None) -> Outcome:
     if answer.get("ok") is True:
-        return Outcome.ok(answer.get("result"))
+        return Outcome("ok", result=answer.get("result"), text=text)
     said = answer.get("kind")
     kind: ErrorKind = said if said in ("limit", "schema") else "python"
     py = {"exception_type": str(answer.get("type", "Exception")), "message": str(answer.get("message", ""))}

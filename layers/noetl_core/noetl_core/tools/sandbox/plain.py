@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import decimal
 
 DEEPEST = 200
+_TEXT = frozenset({str})
 
 
 class NotPlain(ValueError):
@@ -33,27 +34,49 @@ def _is(value: Any, module: str, *names: str) -> bool:
 def to_plain(value: Any, where: str = "result", depth: int = 0) -> Any:
     """Return `value` as JSON types: itself if it consists of them. Raises `NotPlain` naming the place
     (`result.rows[3].image`)."""
-    return value if _is_plain(value, depth) else _converted(value, where, depth)
+    return value if _is_plain(value, depth, Survey()) else _converted(value, where, depth)
 
 
-def _is_plain(value: Any, depth: int) -> bool:
+class Survey:
+    """Properties of a value that consists of JSON types."""
+
+    __slots__ = ("parts", "short_floats")
+
+    def __init__(self) -> None:
+        self.parts = 0
+        """The number of items in all its lists and mappings."""
+        self.short_floats = True
+        """True if Python spells all its floats without an exponent."""
+
+
+def survey(value: Any) -> Survey | None:
+    """Return the properties of `value`; None unless it consists of JSON types."""
+    found = Survey()
+    return found if _is_plain(value, 0, found) else None
+
+
+def _is_plain(value: Any, depth: int, found: Survey) -> bool:
     """Return whether `value` consists of JSON types, not of subclasses. Nothing is copied, and no place is named."""
     kind = type(value)
     if kind is str or kind is int or kind is bool or value is None:
         return True
     if kind is float:
-        return math.isfinite(value)
+        if not (1e-4 <= value < 1e16 or value == 0 or -1e16 < value <= -1e-4):
+            found.short_floats = False
+            return math.isfinite(value)
+        return True
     if depth > DEEPEST:
         return False
     if kind is dict:
-        if any(type(key) is not str for key in value):
+        if not _TEXT.issuperset(map(type, value)):
             return False
         value = value.values()
     elif kind is not list:
         return False
+    found.parts += len(value)
     for part in value:
         kind = type(part)
-        if not (kind is str or kind is int or part is None) and not _is_plain(part, depth + 1):
+        if not (kind is str or kind is int or part is None) and not _is_plain(part, depth + 1, found):
             return False
     return True
 

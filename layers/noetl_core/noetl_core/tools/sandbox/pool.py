@@ -24,6 +24,7 @@ from typing import Any, Final
 
 from noetl_core.tools.sandbox import confine
 from noetl_core.tools.sandbox.folders import wipe
+from noetl_core.values.large_json import LARGE, JsonText, loads, spliced, text_of
 
 Key = tuple[str, str]
 """(execution, digest of code and settings)."""
@@ -160,8 +161,13 @@ class ForkServer:
 
 
 def _send(sock: socket.socket, value: Mapping[str, Any]) -> None:
-    body = json.dumps(value).encode()
-    sock.sendall(struct.pack(">cI", b"T", len(body)) + body)
+    body = spliced(value)
+    head = struct.pack(">cI", b"T", len(body))
+    if len(body) < LARGE:  # each call may wake the other process
+        sock.sendall(head + body)
+    else:
+        sock.sendall(head)
+        sock.sendall(body)
 
 
 def _new_server() -> ForkServer:
@@ -210,8 +216,12 @@ class Runner:
 
     def run(
         self, task: Mapping[str, Any], deadline: float, cancelled: threading.Event, output: Callable[[str, str], None]
-    ) -> dict[str, Any]:
-        """Return the answer to one task. Raises `Died`, `Expired`, `Cancelled`, `Overflow`; then the runner must be closed."""
+    ) -> tuple[dict[str, Any], JsonText | None]:
+        """Return the answer to one task, and the text of its result if that is large and has only one meaning.
+
+        Raises `Died`, `Expired`, `Cancelled`, `Overflow`; then the runner must be closed.
+        """
+        result: bytes | None = None
         try:
             self._send(task)
             while True:
@@ -220,7 +230,16 @@ class Runner:
                     raise Overflow
                 body = self._read(length, deadline, cancelled)
                 if kind == b"R":
-                    return dict(json.loads(body))
+                    answer = dict(json.loads(body))
+                    if result is None:
+                        return answer, None
+                    value = loads(result)
+                    return {**answer, "result": value}, text_of(value, result)
+                if kind == b"V":
+                    if result is not None:
+                        raise ValueError("a task has one result")
+                    result = body
+                    continue
                 output(body.decode("utf-8", "replace"), STREAMS[kind])
         except (EOFError, OSError, ValueError, TypeError, RecursionError) as error:
             raise Died(*self.close(DIE_GRACE_S)) from error

@@ -3,8 +3,8 @@ peer closes the socket.
 
 Frames on the socket: one type byte, four bytes of length (big endian), a body. In: first the configuration `{code, libs, entry,
 memory_mb, max_output, max_result, scratch}`, then any number of tasks `T` `{args, given, context, run, timeout}`. Out: `O` a
-piece of standard output (text), `E` one of standard error, `R` the outcome `{ok, result | error..., retire}`; with `retire` the
-process must not be used again.
+piece of standard output (text), `E` one of standard error, `R` the outcome `{ok, result | error..., retire}`, before it `V` its
+result if that is large; with `retire` the process must not be used again.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from noetl_core.python_code import END, FILENAME
 from noetl_core.tools.sandbox import confine, socket_lender, views
 from noetl_core.tools.sandbox.addresses import Addresses
 from noetl_core.tools.sandbox.libraries import advice, set_import_path
-from noetl_core.tools.sandbox.plain import NotPlain, to_plain
+from noetl_core.tools.sandbox.plain import NotPlain, survey, to_plain
+from noetl_core.values.large_json import LARGE, fast_encoded, loads
 
 MODULE: Final = "noetl_task"
 FRAMES: Final = 12
@@ -41,10 +42,19 @@ MESSAGE_CHARS: Final = 2000
 _OWN: Final = os.path.dirname(__file__)
 FLUSH_S: Final = 0.5
 FLUSH_CHARS: Final = 8192
+MANY: Final = 50_000
+"""A result of this many parts is about as large as `LARGE`."""
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), check_circular=False)
+"""The depth of its values is known to be limited."""
 
 
 def send(sock: socket.socket, kind: bytes, body: bytes) -> None:
-    sock.sendall(struct.pack(">cI", kind, len(body)) + body)
+    head = struct.pack(">cI", kind, len(body))
+    if len(body) < LARGE:
+        sock.sendall(head + body)
+    else:
+        sock.sendall(head)
+        sock.sendall(body)
 
 
 def receive(sock: socket.socket) -> tuple[bytes, bytes] | None:
@@ -177,7 +187,7 @@ def serve(sock: socket.socket) -> None:
     dumps = json.dumps
     hook = views.viewed if views.named_in(config["code"]) else None
     while (frame := receive(sock)) is not None:
-        task = json.loads(frame[1], object_hook=hook)
+        task = loads(frame[1]) if hook is None else json.loads(frame[1], object_hook=hook)
         confine.limit_processor_time(task["timeout"])
         os.chdir(config["scratch"])
         outputs = [_output(sock, kind, config["max_output"]) for kind in (b"O", b"E")]
@@ -186,6 +196,9 @@ def serve(sock: socket.socket) -> None:
         body = answer.pop("body", b"")
         answer["retire"] = answer.get("retire", False) or threading.active_count() > 1
         head = dumps(answer).encode("utf-8", "replace")
+        if len(body) >= LARGE:
+            send(sock, b"V", body)
+            body = b""
         send(sock, b"R", head[:-1] + b', "result": ' + body + b"}" if body else head)
 
 
@@ -200,7 +213,7 @@ def _attempt(
     sys.stdout, sys.stderr = outputs
     try:
         value = _run(code, task, config)
-        body = _encoded(json.dumps(to_plain(value), ensure_ascii=False, allow_nan=False, separators=(",", ":")))
+        body = _encoded(value)
         if len(body) > config["max_result"]:
             return {
                 "ok": False,
@@ -223,7 +236,12 @@ def _attempt(
             sys.stdout = sys.stderr = sys.__stdout__
 
 
-def _encoded(text: str) -> bytes:
+def _encoded(value: Any) -> bytes:
+    """Return a result as JSON. Raises `NotPlain`."""
+    found = survey(value)
+    if found is not None and found.parts >= MANY and found.short_floats and (body := fast_encoded(value)) is not None:
+        return body
+    text = _ENCODER.encode(value if found is not None else to_plain(value))
     try:
         return text.encode()
     except UnicodeEncodeError as error:

@@ -15,7 +15,8 @@ from noetl_core.engine.state import State
 from noetl_core.engine.statuses import TERMINAL
 from noetl_core.expr import is_reference
 from noetl_core.log.concurrent_reads import at_once
-from noetl_core.log.stored_values import LoadLimitExceeded, Values
+from noetl_core.log.load_budgets import LoadLimitExceeded
+from noetl_core.log.stored_values import Values
 from noetl_core.ports import CorruptLog, Head, NewerLog, NotFound
 from noetl_core.values.frozen import frozen
 from noetl_core.values.instants import SECOND

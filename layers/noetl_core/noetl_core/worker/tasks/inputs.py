@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from noetl_core.dsl.kinds import KINDS
+from noetl_core.dsl.kinds import KINDS, WAITING_KINDS
 from noetl_core.dsl.model import Rate, Task
 from noetl_core.dsl.numbers import BURST, PER_SECOND, TIMEOUT, value_of
 from noetl_core.engine.limits.keys import limit_key
@@ -25,8 +25,12 @@ from noetl_core.worker.values.inputs import CannotBegin, load_inputs
 class TaskInputs:
     """Renders the tasks of an activation."""
 
-    def __init__(self, activation: Activation, passes: PipelinePasses, tokens: CallbackTokens) -> None:
+    def __init__(
+        self, activation: Activation, passes: PipelinePasses, tokens: CallbackTokens, takes_texts: Callable[[str], bool]
+    ) -> None:
         self._activation, self._passes, self._tokens = activation, passes, tokens
+        self._takes_texts = takes_texts
+        """Returns whether tools of a kind take `JsonText` in place of large values."""
         self._limit = activation.playbook.executor.limits.max_input_bytes
         self._raw = {
             t.name: {k: t.inputs[k] for k in KINDS[t.kind].raw if k in t.inputs} for t in activation.step.tasks if t.kind in KINDS
@@ -54,7 +58,8 @@ class TaskInputs:
             if self._activation.values.tainted and contains_lost([inputs, spec]):
                 raise TemplateError(GONE)
             timeout = _timeout_of(task, scope) if task.timeout_s is not None or "timeout" in task.spec else None
-            inputs, spec = self._loaded(task, inputs), self._loaded(task, spec) if spec else spec
+            texts = task.kind not in WAITING_KINDS and self._takes_texts(task.kind)
+            inputs, spec = self._loaded(task, inputs, texts=texts), self._loaded(task, spec) if spec else spec
         except TemplateError as error:
             raise CannotBegin(Outcome.failed(error.kind, f"inputs of task {task.name}: {error}")) from None
         except NotFound as error:
@@ -76,8 +81,8 @@ class TaskInputs:
         assert per_second is not None
         return key, Pace(per_second, int(burst or 1))
 
-    def _loaded(self, task: Task, given: Mapping[str, Any]) -> dict[str, Any]:
-        return load_inputs(task.kind, task.name, given, self._activation.values.resolve, self._limit)
+    def _loaded(self, task: Task, given: Mapping[str, Any], *, texts: bool = False) -> dict[str, Any]:
+        return load_inputs(task.kind, task.name, given, self._activation.values.resolve, self._limit, texts=texts)
 
 
 def _timeout_of(task: Task, scope: Scope) -> float | None:

@@ -65,7 +65,7 @@ class Outcomes:
             more = f"{self._activation.execution_id}/logs/{task_run}-{attempt}.json"
             outcome = replace(outcome, meta={**outcome.meta, "log": log.record(self._activation.values.results, more)})
         try:
-            result = values.store_if_large(outcome.result, name)
+            result = values.store_if_large(outcome.result, name, outcome.text)
         except NotJson as wrong:
             failed = Outcome.failed("schema", f"the task's result is not JSON: {wrong}", retryable=False)
             return replace(failed, meta=nearest_json(outcome.meta))

@@ -40,6 +40,8 @@ class ToolCaller:
         self._limit = activation.playbook.executor.limits.max_input_bytes
         self.inline = tools.inline
         """Returns whether tools of a kind never block, so that they run on the driver's thread."""
+        self.takes_texts = tools.takes_texts
+        """Returns whether tools of a kind take `JsonText` in place of large values."""
 
     def prepare(self, pass_: PipelinePass, inputs: Inputs) -> ToolCall:
         """Return the call of the pass's task, with a timeout within the deadline of the invocation."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from threading import Lock
 from typing import Any
 
@@ -18,9 +19,11 @@ from noetl_core.events.shapes import CommandContext
 from noetl_core.expr import Pointer, TemplateError, is_reference
 from noetl_core.expr.references import Path
 from noetl_core.log.history import load_state
-from noetl_core.log.stored_values import LoadBudget, LoadLimitExceeded, Values, claimed
+from noetl_core.log.load_budgets import LoadBudget, LoadLimitExceeded
+from noetl_core.log.stored_values import Values, claimed
 from noetl_core.ports import EventStore, NotFound, ResultStore
 from noetl_core.values.frozen import frozen
+from noetl_core.values.large_json import JsonText
 from noetl_core.values.outlines import Part
 from noetl_core.values.result_refs import is_partly_readable
 from noetl_core.worker.values.large_values import LargeValues, template_errors, too_large
@@ -139,14 +142,14 @@ class Resolver:
                 kept = self.remember(key, self._values.at(ref.at))
             return kept[0]
 
-    def whole(self, value: Any, budget: LoadBudget | None = None) -> Any:
-        """Return `value` with all references in it replaced by their values, at any depth. Raises `LoadLimitExceeded`,
-        `NotFound`, `ValueError`."""
-        return self._values.whole(value, budget, self._opened)
+    def whole(self, value: Any, budget: LoadBudget | None = None, *, texts: bool = False) -> Any:
+        """Return `value` with all references in it replaced by their values, at any depth; with `texts`, large values may stay
+        `JsonText`. Raises `LoadLimitExceeded`, `NotFound`, `ValueError`."""
+        return self._values.whole(value, budget, self._opened_as_text if texts else self._opened)
 
-    def whole_uncached(self, value: Any, budget: LoadBudget, place: Path) -> Any:
+    def whole_uncached(self, value: Any, budget: LoadBudget, place: Path, *, texts: bool = False) -> Any:
         """Like `whole`, without the cache, for other threads. `place` is the path of the value, for errors."""
-        return self._values.whole(value, budget, place=place)
+        return self._values.whole(value, budget, partial(self._values.opened, texts=texts), place)
 
     def behind(self, value: Any, deep: bool) -> Any:
         """Return the value of a reference; with `deep`, also the values of references inside it. Raises `TemplateError`."""
@@ -172,7 +175,13 @@ class Resolver:
         return self._opened(ref, budget)[0]
 
     def _opened(self, ref: Mapping[str, Any], budget: LoadBudget | None = None) -> tuple[Any, bool]:
-        return self._cached(cache_key(ref)) or self.remember(cache_key(ref), *self._loaded(ref, budget))
+        value, nested = self._cached(cache_key(ref)) or self.remember(cache_key(ref), *self._loaded(ref, budget))
+        return (value.value if type(value) is JsonText else value), nested
+
+    def _opened_as_text(self, ref: Mapping[str, Any], budget: LoadBudget | None) -> tuple[Any, bool]:
+        """Return the same as `_opened`, but a value without references that is cached or loaded as `JsonText` unchanged."""
+        kept = self._cached(cache_key(ref)) or self.remember(cache_key(ref), *self._values.opened(ref, budget, texts=True))
+        return self._opened(ref, budget) if kept[1] else kept
 
     def _loaded(self, ref: Mapping[str, Any], budget: LoadBudget | None) -> tuple[Any, bool]:
         if budget is not None:

@@ -7,9 +7,10 @@ from typing import Any
 
 from noetl_core.dsl.kinds import KINDS
 from noetl_core.engine.outcome import Outcome
-from noetl_core.expr import is_reference, path_text
+from noetl_core.expr import contains_secret, is_reference, path_text
 from noetl_core.expr.values import SCALARS
-from noetl_core.log.stored_values import LoadBudget, LoadLimitExceeded, claimed
+from noetl_core.log.load_budgets import LoadBudget, LoadLimitExceeded
+from noetl_core.log.stored_values import claimed
 from noetl_core.ports import NotFound, TooLarge
 from noetl_core.tools.base import BadInput
 from noetl_core.worker.values.execution_view import Resolver
@@ -23,11 +24,13 @@ class CannotBegin(Exception):
         self.outcome = outcome
 
 
-def load_inputs(kind: str, name: str, given: Mapping[str, Any], resolve: Resolver, limit: int) -> dict[str, Any]:
+def load_inputs(
+    kind: str, name: str, given: Mapping[str, Any], resolve: Resolver, limit: int, *, texts: bool = False
+) -> dict[str, Any]:
     """Return the rendered inputs of task `name` with references replaced by their values, at most `limit` bytes in all.
 
     Inputs in which the kind takes references keep them. If such an input is itself a reference to a mapping, that mapping is
-    loaded, because its keys are needed. Raises `CannotBegin`.
+    loaded, because its keys are needed. With `texts`, large values may stay `JsonText`. Raises `CannotBegin`.
     """
     if all(type(value) in SCALARS for value in given.values()):
         return dict(given)
@@ -39,7 +42,7 @@ def load_inputs(kind: str, name: str, given: Mapping[str, Any], resolve: Resolve
         (taken if spec is not None and canonical in spec.references else values)[key] = value
     budget = LoadBudget(limit)
     try:
-        whole = dict(resolve.whole(values, budget))
+        whole = dict(resolve.whole(values, budget, texts=texts and not contains_secret(values)))  # the tool masks all of a secret
         for key, value in taken.items():
             whole[key] = _mapping(key, value, resolve, budget) if spec is not None and key in spec.maps else value
     except LoadLimitExceeded as full:
@@ -68,9 +71,10 @@ class TaskReferences:
 
         return self._within(self._limit, ask)
 
-    def load(self, value: Any, name: str, limit: int | None = None) -> Any:
+    def load(self, value: Any, name: str, limit: int | None = None, *, texts: bool = False) -> Any:
         return self._within(
-            self._limit if limit is None else limit, lambda budget: self._resolve.whole_uncached(value, budget, (name,))
+            self._limit if limit is None else limit,
+            lambda budget: self._resolve.whole_uncached(value, budget, (name,), texts=texts),
         )
 
     def _within(self, limit: int, ask: Callable[[LoadBudget], Any]) -> Any:

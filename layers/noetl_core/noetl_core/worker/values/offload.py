@@ -11,7 +11,8 @@ from noetl_core.dsl.model import Executor
 from noetl_core.expr import Scope, Secret, contains_secret, is_reference, mask
 from noetl_core.log.stored_values import with_outline
 from noetl_core.ports import ResultStore
-from noetl_core.values.outlines import outline_of
+from noetl_core.values.large_json import JsonText
+from noetl_core.values.outlines import outline_of, outlined
 from noetl_core.values.result_refs import MARK, MASKED_NAME
 from noetl_core.worker.values.execution_view import Resolver, RunView, cache_key
 
@@ -52,11 +53,12 @@ class RunValues:
         layers, resolve = ({"ctx": ctx, "iter": scope_iter}, self._names), self.resolve
         return Scope(*layers, resolve=resolve, open=resolve.open, strict=self.view.strict)
 
-    def store_if_large(self, value: Any, name: str) -> Any:
+    def store_if_large(self, value: Any, name: str, text: JsonText | None = None) -> Any:
         """Return `value` itself when it is within the inline limit, otherwise store it under `<execution_id>/<name>-...` and
         return a reference.
 
-        A value that contains secrets is returned as it is, and masked when it is recorded. Raises `NotJson`.
+        `text` is the text of the value, unless the value was replaced since, because it contains secrets. A value that contains
+        secrets is returned as it is, and masked when it is recorded. Raises `NotJson`.
         """
         if (
             value is None
@@ -67,7 +69,7 @@ class RunValues:
             return value
         executor = self._executor
         try:
-            body = encode(value)
+            body = text.body if text is not None and text.value is value else encode(value)
         except NotJson:
             if contains_secret(value):
                 self.tainted = True
@@ -108,7 +110,7 @@ class RunValues:
         ref = self.put_object(body, name)
         ref = with_outline(self.results, ref, outline_of(value, body, ref["checksum"]))
         ref["schema_hint"] = _schema_hint(value)
-        self.resolve.remember(cache_key(ref), value, MARK in body)
+        self.resolve.remember(cache_key(ref), JsonText(body, value) if outlined(ref) else value, MARK in body)
         return ref
 
     def put_object(self, body: bytes, name: str) -> dict[str, Any]:
