@@ -73,14 +73,14 @@ def test_other_encodings_are_read_alike(body: bytes) -> None:
     assert read(loads, body) == read(json.loads, body)
 
 
-@examples(200)
+@examples(100)
 @given(values, st.booleans(), st.sampled_from([None, 1, " "]))
 def test_what_json_writes_is_read_alike(value: Any, ascii: bool, indent: Any) -> None:
     body = json.dumps(value, ensure_ascii=ascii, indent=indent).encode("utf-8", "surrogatepass")
     assert read(loads, body) == read(json.loads, body)
 
 
-@examples(200)
+@examples(100)
 @given(values, st.data())
 def test_damaged_text_is_read_alike(value: Any, data: st.DataObject) -> None:
     body = bytearray(json.dumps(value).encode())
@@ -91,7 +91,7 @@ def test_damaged_text_is_read_alike(value: Any, data: st.DataObject) -> None:
     assert read(loads, bytes(body)) == read(json.loads, bytes(body))
 
 
-@examples(200)
+@examples(100)
 @given(values)
 @example([1e16])
 @example([1e-5])
@@ -115,7 +115,7 @@ def test_other_spellings_are_not_kept(body: bytes) -> None:
     assert text_of(loads(body), body) is None
 
 
-@examples(200)
+@examples(100)
 @given(values)
 def test_a_task_encodes_fast_as_it_encodes_otherwise(value: Any) -> None:
     found = survey(value)
@@ -123,7 +123,7 @@ def test_a_task_encodes_fast_as_it_encodes_otherwise(value: Any) -> None:
         assert body == encode(value)
 
 
-@examples(200)
+@examples(100)
 @given(st.lists(values, min_size=1, max_size=8) | st.dictionaries(keys, values, min_size=1, max_size=8), st.integers(8, 60))
 def test_an_outline_is_the_same(value: Any, block: int) -> None:
     try:
@@ -147,7 +147,7 @@ def test_an_outline_of_floats_with_exponents_is_the_same(number: float) -> None:
         assert fast is not None and fast == outline_of(value, body, checksum_of(body), over=0, block=8)
 
 
-@examples(200)
+@examples(100)
 @given(values, values)
 def test_texts_are_spliced_where_their_values_would_be(outer: Any, inner: Any) -> None:
     body = json.dumps(inner, separators=(",", ":")).encode()
