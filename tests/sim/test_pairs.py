@@ -8,7 +8,7 @@ from tests.properties import TIMES, some
 from tests.sim.pairs.cases import Case, carry_out, moments, sample
 from tests.sim.pairs.operations import OPERATIONS
 
-SAMPLE = 140 if TIMES else 40
+SAMPLE = 140 if TIMES else 48
 
 
 @pytest.mark.sized
