@@ -9,7 +9,7 @@ from typing import Any
 from playwright.sync_api import Page
 
 BEYOND = """() => [...document.querySelectorAll("body, main *")]
-    .filter(e => !e.parentElement.closest(".scroll, .tabs, .cut, .json, .editor, .box, .virtual, .log, .unseen"))
+    .filter(e => !e.parentElement.closest(".scroll, .tabs, .cut, figure, .json, .editor, .box, .virtual, .log, .unseen"))
     .filter(e => { const box = e.getBoundingClientRect(); return box.width > 1 && (box.right > innerWidth + 1 || box.left < -1) })
     .map(e => e.outerHTML.slice(0, 120))"""
 """The elements beyond the edges of the window."""

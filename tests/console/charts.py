@@ -1,4 +1,4 @@
-"""Playbooks whose executions fill a timeline and a graph."""
+"""Playbooks whose executions fill a timeline, a graph and a report."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ import yaml
 
 from noetl_console.local import LocalApi
 from noetl_core.control.admit import StartRequest, register
+from noetl_core.observe.report import report
 from noetl_core.runtime.local import LocalWiring
+from noetl_core.service.operations.base import Operations
 from noetl_core.views.executions.executions import summary
 from tests.console.stored import HEAD
 
@@ -113,3 +115,17 @@ def _over(wiring: LocalWiring, source: str, payload: dict[str, Any]) -> str:
     execution_id = wiring.start(StartRequest(playbook=source, payload=payload)).execution_id
     assert wiring.run(execution_id)
     return execution_id
+
+
+def page_of(operations: Operations, execution_id: str) -> str:
+    """Return the report of an execution."""
+    summary: Any = operations.execution(execution_id)
+    drawing = operations.drawing(execution_id, "svg", fold=True)
+    return report(
+        summary,
+        operations.why(execution_id),
+        operations.timeline(execution_id, 1),
+        operations.cost(execution_id),
+        drawing,
+        "p.yaml",
+    )

@@ -9,13 +9,16 @@ from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 from noetl_console.answering import Asked
+from noetl_core.api.app import Api
 from noetl_core.control.admit import register
+from noetl_core.control.callbacks import callback_waits, token_for
 from noetl_core.control.triggers.operate import fire
+from noetl_core.service.api_service import Service
 from tests.console import charts
 from tests.console.answers import asked
 from tests.console.failures import CHILD, FAILURES, Refuses
 from tests.console.stored import APPROVE, HEAD, NIGHTLY, WAITS, Stored, stored
-from tests.servers import serving
+from tests.servers import Handler, serving
 
 BERLIN = NIGHTLY.replace("demo/nightly", "demo/berlin").replace('"0 2 * * *"', '"0 2 * * *", timezone: Europe/Berlin')
 COLOURS = (
@@ -112,3 +115,29 @@ def decided(store: Stored, approved: bool, path: str = "demo/decide") -> str:
     store.server.api.answer(Asked("POST", place, "", {"content-type": "application/json"}, body))
     assert store.wiring.run(execution, timeout_s=20)
     return execution
+
+
+class Served(ThreadingHTTPServer):
+    """The API of a store, without a session, below the stage of a gateway."""
+
+    def __init__(self, stored: Stored) -> None:
+        super().__init__(("127.0.0.1", 0), _Answers)
+        self.service = Service(lambda: stored.wiring.control, lambda: b"key")
+
+    def link(self, stored: Stored, execution: str) -> str:
+        state = stored.wiring.control.load(execution)
+        ((run, wait),) = callback_waits(state)
+        return f"http://127.0.0.1:{self.server_port}/v1/api/callbacks/{token_for(stored.wiring.control, state, run, wait)}"
+
+
+class _Answers(Handler):
+    server: Served
+
+    def do_GET(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length", "0"))).decode()
+        event = {"httpMethod": self.command, "path": self.path.removeprefix("/v1"), "headers": dict(self.headers), "body": body}
+        answer = Api(self.server.service).resolve(event, None)
+        headers = {name.replace("-", "_"): values[0] for name, values in answer["multiValueHeaders"].items()}
+        self.say(answer["statusCode"], answer["body"].encode(), **headers)
+
+    do_POST = do_GET

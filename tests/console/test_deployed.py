@@ -169,6 +169,7 @@ def test_a_token_that_is_pasted_lets_in_and_is_kept_nowhere(with_tokens: Deploye
     good = with_tokens.let()
     tab.goto(f"{with_tokens.gateway.url}#/executions?status=waiting")
     dialog = tab.get_by_role("dialog", name="Sign in")
+    dialog.wait_for()
     assert barriers(tab) == []
     assert not [path for path in with_tokens.gateway.asked if "/api/" in path]
     dialog.get_by_label("Access token").fill("guessed")

@@ -79,7 +79,8 @@ def walked(page: Page, *, modal: bool = False) -> list[str]:
         page.keyboard.press("Tab")
     else:
         faults.append(f"after {MOST} times it has not come round")
-    return faults + page.evaluate("() => keys.left()")
+    left: list[str] = page.evaluate("() => keys.left()")
+    return faults + left
 
 
 @pytest.mark.nightly

@@ -12,12 +12,11 @@ from playwright.sync_api import Browser, Page
 from noetl_core.service.operations.base import Operations
 from tests.console.barriers import BEYOND, barriers
 from tests.console.browser import Watched, watched
-from tests.console.places import PAGES, SIMPLE, ids_of
+from tests.console.charts import page_of
+from tests.console.places import PAGES, SIMPLE, Served, ids_of
 from tests.console.stored import Stored
-from tests.console.test_question import Served
 from tests.properties import some
 from tests.servers import serving
-from tests.unit.cli.test_report import page_of
 
 UNMARKED = """() => [...document.querySelectorAll(".scroll, .tabs, .rail")]
     .filter(e => e.scrollWidth > e.clientWidth + 1 && !getComputedStyle(e).backgroundImage.includes("gradient"))

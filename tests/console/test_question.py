@@ -3,43 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from http.server import ThreadingHTTPServer
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from noetl_core.api.app import Api
-from noetl_core.control.callbacks import callback_waits, token_for
-from noetl_core.service.api_service import Service
 from tests.console.barriers import BEYOND, barriers
+from tests.console.places import Served
 from tests.console.stored import APPROVE, Stored
-from tests.servers import Handler, serving
-
-
-class Served(ThreadingHTTPServer):
-    """The API of a store, without a session, below the stage of a gateway."""
-
-    def __init__(self, stored: Stored) -> None:
-        super().__init__(("127.0.0.1", 0), _Answers)
-        self.service = Service(lambda: stored.wiring.control, lambda: b"key")
-
-    def link(self, stored: Stored, execution: str) -> str:
-        state = stored.wiring.control.load(execution)
-        ((run, wait),) = callback_waits(state)
-        return f"http://127.0.0.1:{self.server_port}/v1/api/callbacks/{token_for(stored.wiring.control, state, run, wait)}"
-
-
-class _Answers(Handler):
-    server: Served
-
-    def do_GET(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length", "0"))).decode()
-        event = {"httpMethod": self.command, "path": self.path.removeprefix("/v1"), "headers": dict(self.headers), "body": body}
-        answer = Api(self.server.service).resolve(event, None)
-        headers = {name.replace("-", "_"): values[0] for name, values in answer["multiValueHeaders"].items()}
-        self.say(answer["statusCode"], answer["body"].encode(), **headers)
-
-    do_POST = do_GET
+from tests.servers import serving
 
 
 @pytest.fixture(params=["light", "dark"])

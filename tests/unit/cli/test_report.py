@@ -6,15 +6,13 @@ import re
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from noetl_core.control.admit import StartRequest
-from noetl_core.observe.report import report
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.service.operations.base import Operations
-from tests.console.charts import fans
+from tests.console.charts import fans, page_of
 from tests.golden import logs
 from tests.golden.logs import FOLDER
 from tests.markup import HOSTILE, Page
@@ -23,19 +21,6 @@ from tests.unit.cli.runs import Run
 STEPS = 1_000
 ONE = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: one, path: t/one }\nworkflow:\n  - { step: one, tool: { kind: noop } }\n"
 LIMIT = 1_000_000
-
-
-def page_of(operations: Operations, execution_id: str) -> str:
-    summary: Any = operations.execution(execution_id)
-    drawing = operations.drawing(execution_id, "svg", fold=True)
-    return report(
-        summary,
-        operations.why(execution_id),
-        operations.timeline(execution_id, 1),
-        operations.cost(execution_id),
-        drawing,
-        "p.yaml",
-    )
 
 
 @pytest.mark.nightly
