@@ -42,4 +42,6 @@ def left_for_the_collector(source: str) -> int:
 def test_steps_leave_nothing_for_the_garbage_collector(tool: str) -> None:
     left_for_the_collector(chain(2, tool))  # what is made once
     few, many = left_for_the_collector(chain(5, tool)), left_for_the_collector(chain(45, tool))
+    if many - few >= 40:  # something else was made once: a run that takes long renews its lease, for example
+        many = left_for_the_collector(chain(45, tool))
     assert many - few < 40, f"40 more steps leave {many - few} objects more"
