@@ -36,7 +36,7 @@ CASES = [c for c in all_cases() if "NOETL_E2E_ENDPOINT" in os.environ or _about_
 """An eighth of them, chosen by their names, where a suite has minutes: `make conformance` carries all out."""
 
 
-@pytest.mark.one_in(5)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_the_case_holds_on_the_stack_as_on_the_local_runner(case: Case, ended: dict[str, Future[Ended]]) -> None:
     wrong = [w for wiring in ended[case.id].result() for w in wiring]

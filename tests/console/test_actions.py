@@ -19,6 +19,7 @@ def status(hands: Watched, expected: str) -> None:
     expect(hands.page.locator(".head .chip")).to_have_text(expected, timeout=ENDED_MS)
 
 
+@pytest.mark.nightly
 def test_an_execution_is_paused_and_resumed(hands: Watched, acted_on: Stored) -> None:
     execution = acted_on.start(WAITS)
     hands.open(f"executions/{execution}", ".actions")

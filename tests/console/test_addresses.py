@@ -40,6 +40,7 @@ def test_the_step_of_a_playbook_and_the_search_of_the_list_stay(page: Watched, l
     expect(page.page.get_by_role("treeitem", name="bulk")).to_have_attribute("aria-selected", "true")
 
 
+@pytest.mark.nightly
 def test_a_failed_iteration_is_found_and_its_redrive_looked_at_with_keys_alone(page: Watched, looked_at: Stored) -> None:
     def focus(selector: str, most: int = 60) -> None:
         """Press Tab until an element has the focus."""

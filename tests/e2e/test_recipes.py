@@ -17,6 +17,7 @@ pytestmark = pytest.mark.e2e
 PAGE = (Path(__file__).parents[2] / "docs/recipes/embedded-s3.md").read_text()
 
 
+@pytest.mark.nightly
 def test_programs_and_local_runs_reach_the_embedded_s3(stack: Stack, tmp_path: Path) -> None:
     write_files(PAGE, tmp_path)
     ((command, shown),) = examples(PAGE)

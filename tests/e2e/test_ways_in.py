@@ -107,6 +107,7 @@ def signed(body: bytes, delivery: str, secret: str = SECRET) -> dict[str, str]:
     return {"X-Hub-Signature-256": f"sha256={made}", "X-GitHub-Delivery": delivery, "X-GitHub-Event": "push"}
 
 
+@pytest.mark.nightly  # over moto at each commit: tests/unit/functions/test_ways_in.py
 def test_webhooks_that_come_twice_start_one_execution_each_and_wrong_ones_none(stack: Stack, api: Api) -> None:
     status, answer = api.call("POST", "/api/credentials", {"name": "hooks/ways-in", "data": {"secret": SECRET}, "paths": ["*"]})
     assert status == 201, answer

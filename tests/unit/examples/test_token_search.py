@@ -58,6 +58,7 @@ def check(service: str, home: Path) -> None:
     assert b"demo-client-secret" not in files and b"demo-model-key" not in files
 
 
+@pytest.mark.nightly
 def test_it_gives_its_result_with_one_token(service: str, env: dict[str, str], tmp_path: Path) -> None:
     ended = run("run", str(FOLDER / "playbook.yaml"), "--set", f"api={service}", "--output", "json", cwd=tmp_path, env=env)
     out = json.loads(ended.stdout)

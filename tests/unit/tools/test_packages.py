@@ -190,6 +190,7 @@ def test_on_a_stack_that_lacks_them_the_task_says_how_to_deploy_them(layer: Path
         layers.deployed(("pandas",))
 
 
+@pytest.mark.nightly
 def test_the_command_installs_before_the_run_and_says_so(tmp_path: Path) -> None:
     file = tmp_path / "playbook.yaml"
     file.write_text(PLAYBOOK.format(code="import noetl_sample\\nresult = noetl_sample.double(2)", requirements=f"[{SAMPLE}]"))

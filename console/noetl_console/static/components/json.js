@@ -24,9 +24,9 @@ function Entries({ entries, list, value, open }) {
   const reference = stored(value);
   const [shown, setShown] = useState(PART);
   const [opened, setOpened] = useState(open > 0 && !reference);
-  const word = reference || (list ? `${number(entries.length)} items` : oneLine(Object.keys(value).join(", "), 60));
+  const word = reference || (list ? `${number(entries.length)} items` : oneLine(entries.slice(0, 60).map(([key, each]) => (opened || (each && typeof each === "object") ? key : `${key}: ${JSON.stringify(each?.slice?.(0, 60) ?? each)}`)).join(", "), 60));
   return html`<details open=${opened} onToggle=${(e) => setOpened(e.currentTarget.open)}>
-    <summary><span class="soft">${list ? `[ ${word} ]` : `{ ${word} }`}</span></summary>
+    <summary><span class="soft">${list ? `[ ${word} ]` : html`{ <bdi>${word}</bdi> }`}</span></summary>
     ${opened
       ? html`<ul>${entries.slice(0, shown).map(([key, each]) => html`<li key=${key}><span class="key">${bdi(key, 200)}</span>: <${Value} value=${each} open=${open - 1} /></li>`)}
         ${entries.length > shown ? html`<li><button class="button plain" onClick=${() => setShown(shown + PART * 10)}>${number(entries.length - shown)} more</button></li>` : null}</ul>`

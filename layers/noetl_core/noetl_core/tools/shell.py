@@ -219,7 +219,7 @@ def _wait(
             return Outcome.failed("limit", "shell: standard output is over `spec.max_result_bytes`", retryable=False)
         if time.monotonic() > deadline:
             shell = {"exit_code": None, "stderr": streams.error_text()}
-            return Outcome.failed("timeout", f"shell: still running after {timeout_s:g} s", shell=shell)
+            return Outcome.failed("timeout", f"shell: stopped at its timeout of {timeout_s:g} s", shell=shell)
         pause = min(2 * pause, SLICE_S)
     streams.drain(DRAIN_S)
     return None

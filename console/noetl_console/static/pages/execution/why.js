@@ -49,11 +49,12 @@ function Fact({ fact, run }) {
   const arcs = fact.arcs ?? [];
   const guards = fact.guards ?? [];
   const look = { failed: "bad", dead_end: "bad", iterations: "hold", warning: "hold", status: "hold" }[fact.fact];
-  return html`<li class=${fact.depth ? "behind" : ""} style=${{ marginLeft: `${Math.min(fact.depth, DEEPEST) * 12}px` }}>
+  const warning = fact.fact === "warning";
+  return html`<li class=${warning ? "warning" : fact.depth ? "behind" : ""} style=${{ marginLeft: `${Math.min(fact.depth, DEEPEST) * 12}px` }}>
     ${arcs.length && fact.fact !== "dead_end" ? html`<p class="soft"><${StepLink} step=${fact.step} run=${run} />: ${arcs.length > 1 ? "which of its arcs fired" : "its arc"}</p>` : html`<p class=${look ? `tone-${look}` : ""}>${bdi(said(fact), 600)}</p>`}
     ${arcs.length ? html`<ul>${arcs.map((a) => html`<${Arc} arc=${a} run=${run} />`)}</ul>` : null}
     ${guards.length ? html`<ul>${guards.map((g) => html`<li><${Guard} guard=${g} /></li>`)}</ul>` : null}
-    <p class="soft where">${fact.iteration ? html`<${Iteration} of=${fact} />` : null}${fact.line ? html`<span>line ${fact.line}</span>` : null}${fact.event_id ? html`<button class="button plain" title="Go to that moment" onClick=${() => put({ at: fact.event_id, n: "" })}>${time(fact.timestamp)}</button>` : null}</p></li>`;
+    <p class="soft where">${fact.iteration ? html`<${Iteration} of=${fact} />` : null}${warning && fact.step ? html`<${StepLink} step=${fact.step} run=${run} />` : null}${fact.line ? html`<span>${warning ? `${run.summary?.playbook.path}, ` : ""}line ${fact.line}</span>` : null}${fact.event_id ? html`<button class="button plain" title="Go to that moment" onClick=${() => put({ at: fact.event_id, n: "" })}>${time(fact.timestamp)}</button>` : null}</p></li>`;
 }
 
 /** Its sentence, without what its arcs or guards say again. */
@@ -83,12 +84,12 @@ function Cause({ cause, root, run }) {
   const { step, task, line, column } = cause;
   const [from, redrive] = useState("");
   const own = !cause.execution_id;
-  const where = html`${step ? html` in <${own ? StepLink : Plain} step=${step} run=${run} />` : null}${task ? html` / ${bdi(task, 60)}` : null}${cause.iteration ? ` @${iteration(cause.iteration)}` : ""}${cause.item ? html` <span class="soft">item ${bdi(cause.item, 200)}</span>` : null}${root ? html` <span class="tag">the root</span>` : null}`;
+  const where = html`${step ? html` in <${own ? StepLink : Plain} step=${step} run=${run} />` : null}${task ? html` / ${bdi(task, 60)}` : null}${cause.iteration ? ` @${iteration(cause.iteration)}` : ""}${cause.item ? html` <span class="soft">item ${bdi(cause.item, 200)}</span>` : null}${root ? html` <span class="tag">root cause</span>` : null}`;
   const acts = own && step ? html`<div class="acts">${cause.iteration ? html`<${Iteration} of=${cause} />` : null}${run.head.ended ? html`<button class="button" onClick=${() => redrive(cause.iteration ? `${step}@${iteration(cause.iteration)}` : step)}>Redrive this…</button>` : null}
     ${from ? html`<${Redrive} run=${run} begin=${from} onClose=${() => redrive("")} />` : null}</div>` : null;
   return html`<${Failure} error=${{ ...cause, message: oneLine(cause.message, 600) }} where=${where} more=${acts}>
     <p class="soft">${[own ? run.summary?.playbook.path : "", line ? `line ${line}${column ? `:${column}` : ""}` : "", cause.attempts > 1 ? plural(cause.attempts, "attempt") : ""].filter(Boolean).join(", ")}${cause.execution_id ? html` of <a href=${href(["executions", cause.execution_id], { step })}>${bdi(cause.playbook ?? cause.execution_id, 80)}</a>` : null}</p>
-    ${cause.traceback?.length ? html`<ol class="trace mono">${cause.traceback.map((t) => html`<li class=${t.file ? "soft" : "own"}><span class="soft">${t.file ? html`${bdi(t.file, 60)}:` : "line "}${t.line ?? "?"}</span> ${bdi(t.source, 200)}</li>`)}</ol>` : null}
+    ${cause.traceback?.length ? html`<ol class="trace mono">${cause.traceback.filter((t, n, all) => JSON.stringify(t) !== JSON.stringify(all[n - 1])).map((t) => html`<li class=${t.file ? "soft" : "own"}><span class="soft">${t.file ? html`${bdi(t.file, 60)}:` : "line "}${t.line ?? "?"}</span> ${bdi(t.source, 200)}</li>`)}</ol>` : null}
     ${[["stdout", "its last output"], ["stderr", "its last errors"]].map(([key, words]) => (cause[key] ? html`<p class="soft">${words}</p><pre class="text" tabindex="0"><bdi>${cause[key]}</bdi></pre>` : null))}<//>`;
 }
 

@@ -197,7 +197,7 @@ def database_file(call: ToolCall, name: Any) -> str:
 
 def _interrupted(stop: StopReason, call: ToolCall) -> Outcome | None:
     if stop.why == "timeout":
-        return Outcome.failed("db_timeout", f"duckdb: still running after {call.timeout_s:g} s")
+        return Outcome.failed("db_timeout", f"duckdb: stopped at its timeout of {call.timeout_s:g} s")
     return Outcome.failed("cancelled", "duckdb: cancelled", retryable=False) if stop.why == "cancelled" else None
 
 

@@ -135,7 +135,7 @@ class PythonTool:
             return _outcome(answer, text)
         except Expired:
             return Outcome.failed(
-                "timeout", f"python: still running after {task['timeout']:g} s", py={"exception_type": "TimeoutError"}
+                "timeout", f"python: stopped at its timeout of {task['timeout']:g} s", py={"exception_type": "TimeoutError"}
             )
         except Cancelled:
             return _cancelled()
