@@ -89,7 +89,7 @@ function Cause({ cause, root, run }) {
     ${from ? html`<${Redrive} run=${run} begin=${from} onClose=${() => redrive("")} />` : null}</div>` : null;
   return html`<${Failure} error=${{ ...cause, message: oneLine(cause.message, 600) }} where=${where} more=${acts}>
     <p class="soft">${[own ? run.summary?.playbook.path : "", line ? `line ${line}${column ? `:${column}` : ""}` : "", cause.attempts > 1 ? plural(cause.attempts, "attempt") : ""].filter(Boolean).join(", ")}${cause.execution_id ? html` of <a href=${href(["executions", cause.execution_id], { step })}>${bdi(cause.playbook ?? cause.execution_id, 80)}</a>` : null}</p>
-    ${cause.traceback?.length ? html`<ol class="trace mono">${cause.traceback.filter((t, n, all) => JSON.stringify(t) !== JSON.stringify(all[n - 1])).map((t) => html`<li class=${t.file ? "soft" : "own"}><span class="soft">${t.file ? html`${bdi(t.file, 60)}:` : "line "}${t.line ?? "?"}</span> ${bdi(t.source, 200)}</li>`)}</ol>` : null}
+    ${cause.traceback?.length ? html`<ol class="trace mono">${cause.traceback.filter((t, n, all) => t.line !== all[n - 1]?.line || t.source !== all[n - 1].source).map((t) => html`<li class=${t.file ? "soft" : "own"}><span class="soft">${t.file ? html`${bdi(t.file, 60)}:` : "line "}${t.line ?? "?"}</span> ${bdi(t.source, 200)}</li>`)}</ol>` : null}
     ${[["stdout", "its last output"], ["stderr", "its last errors"]].map(([key, words]) => (cause[key] ? html`<p class="soft">${words}</p><pre class="text" tabindex="0"><bdi>${cause[key]}</bdi></pre>` : null))}<//>`;
 }
 
