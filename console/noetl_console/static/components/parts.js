@@ -41,7 +41,16 @@ export function Table({ heads, children, look, label }) {
 
 /** An error of a task or a step, with all that it says. `where` follows its kind, `children` what it says; `more` stands beside them. */
 export function Failure({ error, where, more, children }) {
-  return html`<div class="failure"><div class="what"><strong>${error.kind}</strong>${where}<pre class="text" tabindex="0"><bdi>${error.message}</bdi></pre>${error.details ? html`<${Json} value=${error.details} open=${1} />` : null}${children}</div>${more}</div>`;
+  return html`<div class="failure"><div class="what"><strong>${error.kind}</strong>${where}<pre class="text" tabindex="0"><bdi>${error.message}</bdi></pre>${error.details ? html`<${Json} value=${read(error.details)} open=${2} />` : null}${children}</div>${more}</div>`;
+}
+
+/** Details whose body is JSON with the value of that text. */
+function read(details) {
+  try {
+    return { ...details, body: JSON.parse(details.body) };
+  } catch {
+    return details;
+  }
 }
 
 /** An instant: how long ago, with its date to hover. */

@@ -84,7 +84,7 @@ function Cause({ cause, root, run }) {
   const { step, task, line, column } = cause;
   const [from, redrive] = useState("");
   const own = !cause.execution_id;
-  const where = html`${step ? html` in <${own ? StepLink : Plain} step=${step} run=${run} />` : null}${task ? html` / ${bdi(task, 60)}` : null}${cause.iteration ? ` @${iteration(cause.iteration)}` : ""}${cause.item ? html` <span class="soft">item ${bdi(cause.item, 200)}</span>` : null}${root ? html` <span class="tag">root cause</span>` : null}`;
+  const where = html`${step ? html` in <${own ? StepLink : Plain} step=${step} run=${run} />` : null}${task ? html` / ${bdi(task, 60)}` : null}${cause.iteration ? `, iteration ${iteration(cause.iteration)}` : ""}${cause.item ? html`, item <b class="mono">${bdi(cause.item, 200)}</b>` : null}${root ? html` <span class="tag">root cause</span>` : null}`;
   const acts = own && step ? html`<div class="acts">${cause.iteration ? html`<${Iteration} of=${cause} />` : null}${run.head.ended ? html`<button class="button" onClick=${() => redrive(cause.iteration ? `${step}@${iteration(cause.iteration)}` : step)}>Redrive this…</button>` : null}
     ${from ? html`<${Redrive} run=${run} begin=${from} onClose=${() => redrive("")} />` : null}</div>` : null;
   return html`<${Failure} error=${{ ...cause, message: oneLine(cause.message, 600) }} where=${where} more=${acts}>
