@@ -38,15 +38,15 @@ def free_port() -> int:
 
 
 @contextmanager
-def running_stack(*, counted: bool) -> Iterator[tuple[Stack, Proxy | None]]:
-    """A stack of its own; with `counted`, functions call AWS through the proxy."""
+def running_stack(*, counted: bool, **parameters: str) -> Iterator[tuple[Stack, Proxy | None]]:
+    """A stack of its own, with these parameters; with `counted`, functions call AWS through the proxy."""
     port = free_port()
     with ExitStack() as stack, tempfile.TemporaryDirectory(prefix="noetl-bench-") as folder:
         proxy = stack.enter_context(Proxy(port)) if counted else None
         if proxy is not None:
             os.environ["NOETL_FUNCTIONS_ENDPOINT"] = proxy.url
         try:
-            started = up(folder, port=port)
+            started = up(folder, port=port, parameters=parameters)
         finally:
             os.environ.pop("NOETL_FUNCTIONS_ENDPOINT", None)
         try:
@@ -103,8 +103,13 @@ def latencies(times: int) -> list[Figure]:
         steps = [seconds_of(summary) / CHAIN * 1e3 for summary in chains]
         parts = [where_time_goes(client, summary["execution_id"]) for summary in chains]
         items = [1000 / seconds_of(client.run(map_over(1000, "noop"))) for _ in range(times)]
+    with running_stack(counted=False, Asks="yes") as (stack, _):
+        client = Client(stack.api_url)
+        client.run(chain(3))
+        asked = [seconds_of(client.run(chain(CHAIN))) / CHAIN * 1e3 for _ in range(times)]
     return [
         Figure(f"stack: chain of {CHAIN}, time per step", "ms", tuple(steps), 15),
+        Figure(f"stack: chain of {CHAIN}, time per step with Asks", "ms", tuple(asked), 6),
         *(Figure(f"  of which {name}", "ms", tuple(part[name] for part in parts)) for name in parts[0]),
         Figure("stack: local-exec map of 1,000 noop items", "items/s", tuple(items), 1760, "higher"),
     ]

@@ -58,6 +58,7 @@ def test_a_failed_iteration_is_found_and_its_redrive_looked_at_with_keys_alone(p
     current = page.page.locator("tbody tr.current")
     for _ in range(page.page.locator("tbody tr").count()):  # other tests start executions: the list may grow meanwhile
         keys.press("j")
+        page.page.evaluate("new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
         if "demo/items" in current.inner_text():
             break
     keys.press("Enter")
