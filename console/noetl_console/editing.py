@@ -29,7 +29,7 @@ _PATH: Final = re.compile(r"\bpath:\s*[\"']?([^\s\"',}]+)")
 _FENCE: Final = re.compile(r"^```.*\n?", re.MULTILINE)
 _CLASSES: Final = {"key": "property", "value": "enum", "namespace": "namespace", "task": "method", "step": "class"}
 _CLASSES.update(dict.fromkeys(("function", "filter", "test"), "function"))
-"""What a completion is -> its icon in CodeMirror; `property` is a key of the playbook."""
+"""The icons of CodeMirror by the kinds of completions; `property` is a key of the playbook."""
 _HIGHEST: Final = 99
 """The highest rank of a completion in CodeMirror."""
 _one_at_a_time: Final = threading.Lock()

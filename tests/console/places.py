@@ -52,7 +52,7 @@ SIMPLE = {
     "playbooks": "tbody tr",
     "playbooks/demo%2Fshop": ".graph canvas[role=img]",
 }
-"""Those of `stored`."""
+"""Pages that the executions of `stored` are enough for, and what must be on each."""
 FURTHER = {
     "executions?path=demo/none": ".empty",
     "executions?order=longest": "tbody tr",
@@ -78,7 +78,7 @@ FURTHER = {
     "playbooks/new?draft=1": ".graph canvas[role=img]",
     "nothing": "h1",
 }
-"""Those of `furnished`."""
+"""Pages that need the executions of `furnished`, too."""
 PAGES = SIMPLE | FURTHER
 
 

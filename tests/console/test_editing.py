@@ -35,7 +35,7 @@ def sent(server: Console, page: dict[str, str], body: object) -> Reply:
     return raw(server, "POST", ROUTE, {**page, "Content-Length": str(len(text))}, text)
 
 
-def asked(server: Console, page: dict[str, str], text: str) -> dict[str, Any]:
+def help_at(server: Console, page: dict[str, str], text: str) -> dict[str, Any]:
     """Return the help at `¦`."""
     before, after = text.split("¦")
     answered = sent(server, page, {"source": before + after, "at": len(before.encode("utf-16-le")) // 2})
@@ -46,10 +46,10 @@ def asked(server: Console, page: dict[str, str], text: str) -> dict[str, Any]:
 
 def test_names_of_templates_are_offered_and_explained_where_the_cursor_is(server: Console, page: dict[str, str]) -> None:
     def offered(old: str, new: str) -> list[str]:
-        found = asked(server, page, ORDERS.replace(old, new))["offered"]
+        found = help_at(server, page, ORDERS.replace(old, new))["offered"]
         return [each["label"] for each in found["options"]] if found is not None else []
 
-    about = asked(server, page, ORDERS.replace("ctx.pages", "ctx.pa¦ges"))["about"]
+    about = help_at(server, page, ORDERS.replace("ctx.pages", "ctx.pa¦ges"))["about"]
     at = len(ORDERS[: ORDERS.index("ctx.pages")].encode("utf-16-le")) // 2 + 4  # 📦 is two units
     assert about == {"from": at, "to": at + 5, "text": "pages: `ctx.pages`, written by step `fetch`."}
     assert offered("{{ ctx.pages }}", "{{ ctx.¦") == ["pages"]
@@ -59,7 +59,7 @@ def test_names_of_templates_are_offered_and_explained_where_the_cursor_is(server
     assert "http" in offered("{{ outcome.status == 'error' }}", "{{ outcome.¦ }}")
     assert "selectattr" in offered("map(attribute='open') | list", "¦")
     assert offered("        - step: count", "        - step: ¦") == ["fetch", "count", "done"]
-    key = asked(server, page, ORDERS.replace("    desc: 取得 📦📦\n", "    des¦\n"))["offered"]["options"][0]
+    key = help_at(server, page, ORDERS.replace("    desc: 取得 📦📦\n", "    des¦\n"))["offered"]["options"][0]
     assert (key["label"], key["apply"], key["type"]) == ("desc", "desc: ", "property")
 
 

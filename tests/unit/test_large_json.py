@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -58,6 +60,28 @@ def read(decode: Any, body: bytes) -> str:
 def test_the_fast_library_is_there() -> None:
     """It is one of the layer: without it the other tests would compare `json` with itself."""
     assert large_json._core() is not None and fast_encoded([1, "ä", None]) == '[1,"ä",null]'.encode()
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "def to_json(value): return b''",
+        "def to_json(value, **more): return b'1'\ndef from_json(text): return 1",
+        "raise KeyError",
+    ],
+    ids=["older", "other", "broken"],
+)
+def test_another_library_in_its_place_is_not_used(code: str, tmp_path: Path) -> None:
+    """The packages of an author may have any version of it."""
+    (tmp_path / "pydantic_core.py").write_text(code)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.syspath_prepend(tmp_path)
+        patched.delitem(sys.modules, "pydantic_core")
+        large_json._core.cache_clear()
+        try:
+            assert loads(b"[1, 2]") == [1, 2] and fast_encoded([1, 2]) is None
+        finally:
+            large_json._core.cache_clear()
 
 
 @pytest.mark.parametrize("text", WRITTEN)

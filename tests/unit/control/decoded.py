@@ -66,7 +66,7 @@ class Decoded:
         self._local, self._id = local, execution_id
 
     def __call__(self, view: str, **query: str) -> Any:
-        return self.answer(lambda: self._asked(view, query))
+        return self.answer(lambda: self._answer(view, query))
 
     def answer(self, call: Callable[[], Any]) -> Any:
         """Return the answer of a call, and count what is decoded for it."""
@@ -76,7 +76,7 @@ class Decoded:
         self.bytes = len(json.dumps(answer))
         return answer
 
-    def _asked(self, view: str, query: Mapping[str, str]) -> Any:
+    def _answer(self, view: str, query: Mapping[str, str]) -> Any:
         words = {"begin": "from", "end": "to"}
         service = Service(lambda: self._local.control, lambda: b"key")
         given = {words.get(name, name): value for name, value in query.items()}

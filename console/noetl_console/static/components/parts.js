@@ -44,10 +44,10 @@ export function Failure({ error, where, more, children }) {
   return html`<div class="failure"><div class="what"><strong>${error.kind}</strong>${where}<pre class="text" tabindex="0"><bdi>${error.message}</bdi></pre>${error.details ? html`<${Json} value=${read(error.details)} open=${2} />` : null}${children}</div>${more}</div>`;
 }
 
-/** Details whose body is JSON with the value of that text. */
+/** Details whose body is JSON with the value of that text, unless it has numbers that would be rounded. */
 function read(details) {
   try {
-    return { ...details, body: JSON.parse(details.body) };
+    return /\d{16}/.test(details.body) ? details : { ...details, body: JSON.parse(details.body) };
   } catch {
     return details;
   }

@@ -96,12 +96,17 @@ def spliced(value: Any) -> bytes:
 
 @cache
 def _core() -> Any:
-    """Return pydantic-core, or None if it cannot be imported."""
+    """Return pydantic-core; None if it cannot be imported, or is a version without what is used of it.
+
+    The process of a task may find a package of the author in its place, which may raise anything. Then `json` does the work.
+    """
     try:
         import pydantic_core  # 30 ms: only for large values
-    except Exception:  # a task may have packages of its own in its place
+
+        usable = pydantic_core.from_json(pydantic_core.to_json([1.5, "ä"], inf_nan_mode="null")) == [1.5, "ä"]
+    except Exception:  # as said: of an author's package
         return None
-    return pydantic_core
+    return pydantic_core if usable else None
 
 
 @contextmanager
