@@ -88,6 +88,7 @@ def test_the_first_thing_that_tab_reaches_leads_past_the_rail(page: Watched) -> 
     expect(page.page.locator("#main")).to_be_focused()
 
 
+@pytest.mark.nightly  # `test_narrow.py` looks at this page in `make test`
 def test_it_has_no_barriers_in_light_and_in_dark(page: Watched) -> None:
     page.open("executions", "tbody tr")
     assert barriers(page.page) == []

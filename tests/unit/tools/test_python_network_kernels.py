@@ -107,6 +107,7 @@ def test_the_processes_of_a_task_end_with_it(python: Python, tool: Any) -> None:
     assert zombies == []
 
 
+@pytest.mark.nightly
 def test_a_task_that_interferes_with_its_broker_gains_nothing(python: Python, listeners: Listeners, allowed: Listeners) -> None:
     """It floods the lender's socket, takes the broker's requests from it, closes it, and floods the broker with calls and threads."""
     code = f"""{RAW}
