@@ -73,7 +73,7 @@ def run_all(commands: Mapping[str, Command]) -> int:
 
 def commands(checks: Sequence[str]) -> dict[str, Command]:
     """Return the commands by name: the two groups with the longest tests, the checks, all other groups."""
-    of_groups = {name: [sys.executable, "-m", "pytest", *arguments(name)] for name in GROUPS}
+    of_groups = {name: [sys.executable, "-m", "pytest", "-p", "tests.quick_end", *arguments(name)] for name in GROUPS}
     of_checks = {name: ["make", "--no-print-directory", name] for name in checks}
     first = dict(list(of_groups.items())[:2])
     return {**first, **of_checks, **of_groups}

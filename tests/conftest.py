@@ -82,8 +82,3 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     scheduler._split_scope = company  # for subclasses to define; it has no types to be one of
     config.option.loadscopereorder = False  # in the order of `FIRST`, not the file with the most tests first
     return scheduler
-
-
-def pytest_unconfigure() -> None:
-    """Leave the end of the process nothing to collect: looking at all objects once more takes longer than starting a process."""
-    gc.freeze()
