@@ -33,6 +33,7 @@ from noetl_core.tools.network.addresses import AddressPolicy
 from noetl_core.tools.python.reads import reads_of
 from noetl_core.tools.sandbox.addresses import Addresses
 from noetl_core.tools.sandbox.pool import Cancelled, CannotStart, Died, Expired, Overflow, Pool, Runner, start_server_ahead
+from noetl_core.tools.sandbox.stacks import author_frames
 from noetl_core.tools.sandbox.system_calls import can_broker
 from noetl_core.values.large_json import JsonText
 
@@ -134,9 +135,7 @@ class PythonTool:
             reusable = answer.get("retire") is False
             return _outcome(answer, text)
         except Expired:
-            return Outcome.failed(
-                "timeout", f"python: stopped at its timeout of {task['timeout']:g} s", py={"exception_type": "TimeoutError"}
-            )
+            return _expired(task["timeout"], author_frames(runner.stack(), call.inputs["code"]))
         except Cancelled:
             return _cancelled()
         except Overflow:
@@ -263,6 +262,14 @@ def _outcome(answer: Mapping[str, Any], text: JsonText | None) -> Outcome:
 
 def _cancelled() -> Outcome:
     return Outcome.failed("cancelled", "python: the task was cancelled", retryable=False)
+
+
+def _expired(timeout: float, frames: str) -> Outcome:
+    """Return the outcome of a task stopped at its timeout; `frames` are the lines of its code that ran, empty if unknown."""
+    py = {"exception_type": "TimeoutError"}
+    if frames:
+        py["traceback"] = f"{frames}TimeoutError: stopped at its timeout of {timeout:g} s"
+    return Outcome.failed("timeout", f"python: stopped at its timeout of {timeout:g} s", py=py)
 
 
 def _death(end: Died, task: Mapping[str, Any], call: ToolCall) -> Outcome:
