@@ -54,7 +54,7 @@ except BlockingIOError:
 )
 def test_a_task_stopped_at_its_timeout_names_the_lines_that_ran(python: Python, code: str, lines: list[str]) -> None:
     outcome = python(code, timeout_s=0.4, token=Secret("hunter2-and-more"))
-    assert failure(outcome) == "timeout"
+    assert outcome.error is not None and outcome.error.message == f"python: stopped at its timeout of 0.4 s in: {lines[-1]}"
     *frames, last = outcome.helpers["py"]["traceback"].splitlines()
     assert last == "TimeoutError: stopped at its timeout of 0.4 s"
     assert [line.strip() for line in frames[1::2]] == lines

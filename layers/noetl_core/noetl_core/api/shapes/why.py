@@ -83,7 +83,8 @@ class CodeLine(TypedDict):
 
 class Cause(TypedDict):
     """An error on the way to a failure. `item` is that of its iteration, as JSON that may be
-    shortened. `playbook` and `execution_id` are those of the child, if it happened in one."""
+    shortened. `hint`: the keys that exist where a template found none. `playbook` and `execution_id` are those of the child, if it
+    happened in one."""
 
     kind: str
     message: str
@@ -91,6 +92,7 @@ class Cause(TypedDict):
     task: NotRequired[str]
     iteration: NotRequired[list[int]]
     item: NotRequired[str]
+    hint: NotRequired[str]
     attempts: NotRequired[int]
     code: NotRequired[str | int]
     details: NotRequired[Any]

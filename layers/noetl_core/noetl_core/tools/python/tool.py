@@ -35,6 +35,7 @@ from noetl_core.tools.sandbox.addresses import Addresses
 from noetl_core.tools.sandbox.pool import Cancelled, CannotStart, Died, Expired, Overflow, Pool, Runner, start_server_ahead
 from noetl_core.tools.sandbox.stacks import author_frames
 from noetl_core.tools.sandbox.system_calls import can_broker
+from noetl_core.tools.stopping import running
 from noetl_core.values.large_json import JsonText
 
 DEFAULT_TIMEOUT_S: Final = 900.0
@@ -269,7 +270,8 @@ def _expired(timeout: float, frames: str) -> Outcome:
     py = {"exception_type": "TimeoutError"}
     if frames:
         py["traceback"] = f"{frames}TimeoutError: stopped at its timeout of {timeout:g} s"
-    return Outcome.failed("timeout", f"python: stopped at its timeout of {timeout:g} s", py=py)
+    line = frames.splitlines()[-1] if frames else ""
+    return Outcome.failed("timeout", f"python: stopped at its timeout of {timeout:g} s{running(line)}", py=py)
 
 
 def _death(end: Died, task: Mapping[str, Any], call: ToolCall) -> Outcome:
