@@ -98,8 +98,8 @@ def reads(source: Any, scope: Scope) -> list[why_shapes.Read]:
 
 
 def names_beside(source: Any, name: str, scope: Scope) -> str:
-    """Return the keys of the mapping in which data with templates looks for an undefined `name`, the most similar first: `did you
-    mean "amount"? workload.order has: amount, id`. Empty if there is no such mapping."""
+    """Return the keys of the mapping in which data with templates looks for an undefined `name`, the most similar first:
+    `workload.order.amuont is undefined, did you mean "amount"? workload.order has: amount, id`. Empty without such a mapping."""
     for parts in _paths(source):
         for length in range(2, len(parts) + 1):
             if parts[length - 1] == name and not _defined(parts[:length], scope):
@@ -110,12 +110,9 @@ def names_beside(source: Any, name: str, scope: Scope) -> str:
                 hint = suggest(name, known)
                 nearest = sorted(known, key=lambda key: -SequenceMatcher(None, name, key).ratio())[:MOST_KEYS]
                 more = f", and {len(known) - MOST_KEYS:,} more" if len(known) > MOST_KEYS else ""
-                has = (
-                    f"{path_text(above)} has: {', '.join(map(_short, nearest))}{more}"
-                    if known
-                    else f"{path_text(above)} is empty"
-                )
-                return f"{hint} {has}" if hint else has
+                has = f"has: {', '.join(map(_short, nearest))}{more}" if known else "is empty"
+                lead = f"{path_text(parts[:length])} is undefined" + (f", {hint}" if hint else ";")
+                return f"{lead} {path_text(above)} {has}"
     return ""
 
 

@@ -82,9 +82,12 @@ class CodeLine(TypedDict):
 
 
 class Cause(TypedDict):
-    """An error on the way to a failure. `item` is that of its iteration, as JSON that may be
-    shortened. `hint`: the keys that exist where a template found none. `playbook` and `execution_id` are those of the child, if it
-    happened in one."""
+    """An error on the way to a failure.
+
+    `item` is that of its iteration, as JSON that may be shortened. `hint`: an undefined name, and the names that exist beside it.
+    `source`: the text of the playbook at its line, if its traceback has no line of the playbook. `playbook`, `execution_id` and
+    `input` (JSON that may be shortened) are those of the child, if it happened in one.
+    """
 
     kind: str
     message: str
@@ -100,8 +103,10 @@ class Cause(TypedDict):
     step_run_id: NotRequired[str]
     execution_id: NotRequired[str]
     playbook: NotRequired[str]
+    input: NotRequired[str]
     line: NotRequired[int]
     column: NotRequired[int]
+    source: NotRequired[str]
     traceback: NotRequired[list[CodeLine]]
     stdout: NotRequired[str]
     stderr: NotRequired[str]

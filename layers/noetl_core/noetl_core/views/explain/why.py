@@ -141,6 +141,8 @@ class _Reading:
             self._place_of_guard(failed, found)
         if (lacking := _UNDEFINED.search(found["message"])) and (hint := self._keys_beside(failed, found, lacking[1])):
             found["hint"] = hint
+        if "line" in found and not any("line" in frame for frame in found.get("traceback", ())):
+            found["source"] = self._text.source(found["line"], found.get("column", 1), block="task" in found)
         if failed.run is not None and found.get("iteration"):
             loop = loop_streams(self._control, self._state, failed.run.step)
             item = {} if loop is None or loop.run != failed.run.id else loop.item(tuple(found["iteration"]))
@@ -217,9 +219,12 @@ class _Reading:
                 below = _Reading(self._control, child, self._limits)
             except NotFound:
                 return []
-            return [
-                {"execution_id": child, "playbook": below._state.path, **found} for found in below.causes(None, generation + 1)
-            ]
+            about: Any = {
+                "execution_id": child,
+                "playbook": below._state.path,
+                "input": shortened_json(executions.input_of(self._control, below._state)),
+            }
+            return [about | found for found in below.causes(None, generation + 1)]
         return []
 
     def _failed_children(self, run: RunAccount) -> Iterator[str]:
