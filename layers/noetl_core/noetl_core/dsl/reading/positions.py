@@ -7,7 +7,7 @@ from typing import Any
 from noetl_core.dsl.model import Path
 from noetl_core.dsl.reading.load import Loaded, Node, load
 
-SOURCE_LINES, SOURCE_CHARS = 5, 200
+SOURCE_LINES, SOURCE_CHARS = 3, 200
 """Maximum number of lines of a source that is shown, and of their characters."""
 Position = tuple[int, int]
 """Line and column, from 1."""

@@ -293,6 +293,8 @@ class _Reading:
         fact["step"] = step.name
         task = next((t for t in step.tasks if t.name == task_name), None)
         place(fact, self._text, *((step.path, "step") if task is None else (task.path,)))
+        if task is not None and "line" in fact:
+            fact["source"] = self._text.source(fact["line"], fact.get("column", 1), block=True)
         return fact
 
 
