@@ -168,7 +168,9 @@ class _Reading:
 
         def ask(p: RoutingPass) -> None:
             arcs = step.router.arcs if failed.by_arcs and step.router is not None else ()
-            source = [[arc.when, arc.args, arc.set_ctx] for arc in arcs] or [step.loop.in_ if step.loop is not None else None]
+            source: list[Any] = [[arc.when, arc.args, arc.set_ctx] for arc in arcs]
+            if not failed.by_arcs and step.loop is not None:
+                source.append(step.loop.in_)
             hints.append(names_beside(source, name, scope_of(p, run.args, run.boundary if failed.by_arcs else None).lenient()))
 
         self._evaluate({(run.next or run.at) if failed.by_arcs else run.at: [ask]})
