@@ -51,7 +51,10 @@ def test_a_page_fits_a_telephone_without_barriers(address: str, telephone: Watch
 @pytest.mark.nightly
 def test_triggers_need_no_scrolling_on_a_telephone(telephone: Watched) -> None:
     telephone.open("triggers", "tbody tr")
-    assert telephone.page.evaluate("[...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth).length") == 0
+    assert (
+        telephone.page.evaluate("[...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth).length")
+        == 0
+    )
     telephone.page.get_by_role("button", name="Fire now").first.click(trial=True)
 
 

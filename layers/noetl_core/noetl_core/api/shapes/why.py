@@ -54,8 +54,8 @@ FactKind = Literal[
 
 class Fact(TypedDict):
     """A fact about a step or an execution, as a sentence and as data. `depth` 0 is about the request itself; a deeper
-    fact explains the one before it. `iteration` is the first that failed in the most frequent way. `source`: the text of the playbook
-    at the line of a warning."""
+    fact explains the one before it. `iteration` is the first that failed in the most frequent way. `source`: the text at the line
+    of a warning."""
 
     fact: FactKind
     text: str
