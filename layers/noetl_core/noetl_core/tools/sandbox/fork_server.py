@@ -156,6 +156,8 @@ class ForkServer:
         try:
             pid = os.fork()
         except OSError:
+            os.close(stack)
+            os.close(its_stack)
             _kill(broker_pid)
             raise
         if pid:
