@@ -122,3 +122,13 @@ def test_a_cause_has_the_text_of_the_playbook_at_its_line() -> None:
         + "    next: { arcs: [] }\n"
     )
     assert cause["source"] == task
+
+
+def test_a_timeout_names_the_iteration_and_the_line_that_ran() -> None:
+    code = "import time\\ntime.sleep(9 if o['sku'] == 's1' else 0)"
+    cause = caused(
+        'workflow:\n  - step: a\n    loop: { in: "{{ workload.orders }}", iterator: o }\n'
+        f'    tool: {{ kind: python, args: {{ o: "{{{{ iter.o }}}}" }}, code: "{code}", spec: {{ timeout: 0.4 }} }}'
+    )
+    assert (cause["kind"], cause["iteration"], cause["item"]) == ("timeout", [0], '{"sku": "s1", "price": 2}')
+    assert [(line["line"], line["source"]) for line in cause["traceback"]] == [(8, "time.sleep(9 if o['sku'] == 's1' else 0)")]
