@@ -30,7 +30,9 @@ class Failure:
     name: str
     source: str
     cause: str
-    """A text that the first screen must show."""
+    """A part of the sentence with which the first screen must begin."""
+    shown: tuple[str, ...] = ()
+    """Other texts of the first screen: the lines of the playbook, and the values that caused it."""
 
 
 def _playbook(name: str, rest: str) -> str:
@@ -61,7 +63,8 @@ workflow:
     tool: { kind: noop, result: "{{ steps.total.result }}" }
 """,
         ),
-        "NoneType",
+        "'NoneType' and 'float'",
+        ('line 15 return order["price"] / 1.19', "price: null"),
     ),
     Failure(
         "http",
@@ -83,7 +86,8 @@ workflow:
     tool: { kind: noop }
 """,
         ),
-        "503",
+        "/unavailable: HTTP 503",
+        ('url: "{{ workload.api }}/unavailable"', "until 18:00"),
     ),
     Failure(
         "passed",
@@ -101,7 +105,8 @@ workflow:
     tool: { kind: noop, result: "{{ steps.fetch.result.data | default([]) | length }}" }
 """,
         ),
-        "401",
+        "/secret: HTTP 401",
+        ("its policy let it pass", "outcome.http.status == 429"),
     ),
     Failure(
         "iteration",
@@ -117,7 +122,8 @@ workflow:
     tool: { kind: noop }
 """,
         ),
-        "617",
+        "division by zero",
+        ("line 8 return 1000 / (item - 617)", "item 617, iteration 617"),
     ),
     Failure(
         "child",
@@ -131,7 +137,8 @@ workflow:
     tool: { kind: noop }
 """,
         ),
-        "KeyError",
+        "KeyError: 'C'",
+        ("line 13 return rates[series]", 'input {"sku": "C-7"}'),
     ),
     Failure(
         "undefined",
@@ -144,7 +151,8 @@ workflow:
     tool: { kind: noop, result: "/orders/{{ workload.order.number }}/lines" }
 """,
         ),
-        "number",
+        "workload.order.number is undefined; workload.order has: id",
+        ("line 8 tool: { kind: noop, result:",),
     ),
     Failure(
         "timeout",
@@ -158,7 +166,8 @@ workflow:
     tool: { kind: noop }
 """,
         ),
-        "0.3 s",
+        "stopped at its timeout of 0.3 s in: time.sleep(30)",
+        ("line 6 time.sleep(30)",),
     ),
     Failure(
         "credential",
@@ -169,7 +178,8 @@ workflow:
     tool: { kind: postgres, auth: warehouse_prod, query: "SELECT count(*) FROM orders" }
 """,
         ),
-        "warehouse_prod",
+        "there is no credential 'warehouse_prod'",
+        ("line 6 tool: { kind: postgres, auth: warehouse_prod",),
     ),
     Failure(
         "sql",
@@ -183,7 +193,8 @@ workflow:
     tool: { kind: duckdb, sources: { orders: "{{ steps.orders.result }}" }, command: "SELECT sum(amuont) AS total FROM orders" }
 """,
         ),
-        "amuont",
+        'Referenced column "amuont" not found',
+        ('Candidate bindings: "amount"', "SELECT sum(amuont)"),
     ),
     Failure(
         "nowhere",
@@ -204,7 +215,8 @@ workflow:
     tool: { kind: noop }
 """,
         ),
-        "APAC",
+        'no condition of its arcs fits event.result "APAC"',
+        ("event.result == 'EMEA' is false", "event.result == 'AMER' is false"),
     ),
 )
 

@@ -35,8 +35,16 @@ def test_the_first_screen_shows_the_cause(failure: Failure, port: int, hands: Wa
     acted_on.wiring.run(execution, timeout_s=20)  # one waits for its child
     hands.page.set_viewport_size({"width": 1000, "height": 530})
     hands.open(f"executions/{execution}", ".overview")
-    cause = hands.page.locator(".overview > *", has_text=re.compile(re.escape(failure.cause))).first
-    expect(cause).to_be_in_viewport()
+    overview = hands.page.locator(".overview")
+    expect(overview.locator("[role=status]")).to_have_count(0)
+    sentence = overview.locator(".sentence").first
+    expect(sentence).to_contain_text(failure.cause)
+    box = sentence.bounding_box()
+    assert box is not None and box["y"] < 240, "nothing but the head of the page is above it"
+    for text in failure.shown:
+        expect(
+            overview.locator("p, li, pre, .guard").filter(has_text=re.compile(r"\s*".join(map(re.escape, text.split())))).last
+        ).to_be_in_viewport()
     hands.page.wait_for_load_state("networkidle")
     folder = Path(os.environ.get("NOETL_SCREENSHOTS", tmp_path)) / "failures"
     folder.mkdir(parents=True, exist_ok=True)

@@ -48,6 +48,16 @@ def test_a_page_fits_a_telephone_without_barriers(address: str, telephone: Watch
     assert faults(telephone.page) + telephone.page.evaluate(HIDDEN) == []
 
 
+@pytest.mark.nightly
+def test_triggers_need_no_scrolling_on_a_telephone(telephone: Watched) -> None:
+    telephone.open("triggers", "tbody tr")
+    assert (
+        telephone.page.evaluate("[...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth).length")
+        == 0
+    )
+    telephone.page.get_by_role("button", name="Fire now").first.click(trial=True)
+
+
 def faults(page: Page) -> list[str]:
     return [fault for check in (SIDEWAYS, BEYOND, UNMARKED) for fault in page.evaluate(check)] + barriers(page)
 

@@ -28,6 +28,8 @@ def causes(found: Why, sources: Sources, details: Any = None) -> None:
         where = sources.place(name, cause) + " " if "line" in cause else ""
         then = "then " if number else ""
         print(f"{then}{styled(where, 'bold')}{headline(cause)}")
+        if "hint" in cause:
+            print(f"  {visible(cause['hint'])}")
         _traceback(cause, name, sources)
         _output(cause)
         last = number == len(found["causes"]) - 1

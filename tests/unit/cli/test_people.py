@@ -128,6 +128,25 @@ def test_a_loop_that_let_failures_pass_says_so_wherever_one_looks(noetl: Run, tm
     assert "items ran and ended well; 1 of 3 iterations failed" in why
 
 
+def test_the_keys_beside_an_undefined_part_are_named(noetl: Run, tmp_path: Path) -> None:
+    (tmp_path / "order.yaml").write_text(
+        HEAD + 'metadata: { name: order, path: test/order }\nworkload: { order: { "\\eid": 7 } }\nworkflow:\n  - step: fetch\n'
+        '    tool: { kind: noop, result: "{{ workload.order.number }}" }\n'
+    )
+    line = "  workload.order.number is undefined; workload.order has: \\x1bid"
+    assert line in noetl("run", "order.yaml").stdout.splitlines() and line in noetl("why", "@last").stdout.splitlines()
+
+
+def test_a_task_stopped_at_its_timeout_shows_the_line_that_ran(noetl: Run, tmp_path: Path) -> None:
+    (tmp_path / "slow.yaml").write_text(
+        HEAD + "metadata: { name: slow, path: test/slow }\nworkflow:\n  - step: compute\n    tool:\n      kind: python\n"
+        "      spec: { timeout: 0.5 }\n      code: |\n        import time\n        time.sleep(9)\n"
+    )
+    told = noetl("run", "slow.yaml").stdout
+    assert "slow.yaml:11:9 timeout in step compute" in told and "timeout of 0.5 s in: time.sleep(9)" in told
+    assert "  slow.yaml:11 in <module>: time.sleep(9)" in told.splitlines()
+
+
 def test_causes_are_shortened_one_by_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert explain.headline({"kind": "python", "message": "x" * 3_000, "step": "a"}).endswith(
         "x… (3,000 characters: --output json has all)"

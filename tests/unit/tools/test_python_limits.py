@@ -8,8 +8,10 @@ from typing import Any, Final
 
 import pytest
 
+from noetl_core.expr import Secret
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.python.tool import MAX_RESULT_BYTES, PythonTool
+from noetl_core.tools.sandbox.stacks import author_frames
 from noetl_core.values.large_json import JsonText
 from noetl_core.worker.values.offload import encode
 from tests.unit.tools.python_calls import Python, failure, lines, linux, python, tool
@@ -24,6 +26,57 @@ def test_an_endless_loop_ends_with_the_time(python: Python, code: str) -> None:
     outcome = python(code, timeout_s=0.4)
     assert failure(outcome) == "timeout" and outcome.error is not None and outcome.error.as_dict()["retryable"] is True
     assert python("result = 1").result == 1
+
+
+SLEEP = "import os, signal, time\n{0}\ntime.sleep(9)"
+FULL_PIPE = """
+import stat
+(pipe,) = (n for n in range(3, 20) if os.path.exists(f"/proc/self/fd/{n}") and stat.S_ISFIFO(os.fstat(n).st_mode))
+try:
+    while os.write(pipe, b'  File "<code>", line 1 in forged\\n' * 100): pass
+except BlockingIOError:
+    pass"""
+
+
+@pytest.mark.parametrize(
+    ("code", "lines"),
+    [
+        pytest.param("import time\ndef slow():\n    time.sleep(9)\nslow()", ["slow()", "time.sleep(9)"], id="sleep"),
+        pytest.param("import re\nre.match('(a+)+$', 'a' * 40 + 'b')", ["re.match('(a+)+$', 'a' * 40 + 'b')"], id="GIL held"),
+        pytest.param("import queue\nq = queue.Queue()\nq.get()", ["q.get()"], id="within a library"),
+        pytest.param(
+            "def f(n):\n  if n: f(n - 1)\n  while 1: pass\nf(200)", ["if n: f(n - 1)"] * 11 + ["while 1: pass"], id="deep"
+        ),
+        pytest.param(SLEEP.format(FULL_PIPE), ["time.sleep(9)"], id="full pipe"),
+        pytest.param(SLEEP.format("os.kill(os.getpid(), signal.SIGUSR1)"), ["time.sleep(9)"], id="its own signal"),
+        pytest.param("import time\ntime.sleep(9)  # hunter2-and-more", ["time.sleep(9)  # ***"], id="secret"),
+    ],
+)
+def test_a_task_stopped_at_its_timeout_names_the_lines_that_ran(python: Python, code: str, lines: list[str]) -> None:
+    outcome = python(code, timeout_s=0.4, token=Secret("hunter2-and-more"))
+    assert outcome.error is not None and outcome.error.message == f"python: stopped at its timeout of 0.4 s in: {lines[-1]}"
+    *frames, last = outcome.helpers["py"]["traceback"].splitlines()
+    assert last == "TimeoutError: stopped at its timeout of 0.4 s"
+    assert [line.strip() for line in frames[1::2]] == lines
+    assert all(line.startswith('  File "<code>", line ') for line in frames[::2])
+
+
+@linux
+@pytest.mark.parametrize("change", ["SIG_DFL", "SIG_IGN"])
+def test_a_task_that_hides_its_stack_times_out_without_it(python: Python, change: str) -> None:
+    outcome = python(SLEEP.format(f"signal.signal(signal.SIGUSR1, signal.{change})"), timeout_s=0.4)
+    assert failure(outcome) == "timeout" and "traceback" not in outcome.helpers["py"]
+
+
+def test_lines_that_the_code_does_not_have_are_not_named() -> None:
+    stack = (
+        "".join(f'  File "<code>", line {number} in f\n' for number in (7, 2, 0, 99999, 1))
+        + '  File "/etc/passwd", line 1 in f\n'
+    )
+    assert (
+        author_frames(stack, "first\n  second")
+        == '  File "<code>", line 1, in f\n    first\n  File "<code>", line 2, in f\n    second\n'
+    )
 
 
 def test_a_cancelled_task_is_killed(tool: PythonTool) -> None:

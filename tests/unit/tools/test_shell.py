@@ -196,7 +196,7 @@ def test_a_timeout_ends_the_whole_group(tmp_path: Path) -> None:
     """The processes ignore the request to end."""
     script = "trap '' TERM; sleep 60 & echo $$ $! > pids; echo begun >&2; sleep 60"
     kind, _, message = error(failed := run(script, timeout_s=0.5, cwd=str(tmp_path)))
-    assert (kind, message) == ("timeout", "shell: stopped at its timeout of 0.5 s")
+    assert (kind, message) == ("timeout", f"shell: stopped at its timeout of 0.5 s in: {script}")
     assert failed.error is not None and failed.as_dict()["error"]["retryable"] is True
     assert failed.helpers["shell"]["stderr"] == "begun\n"
     assert gone(*map(int, (tmp_path / "pids").read_text().split()))

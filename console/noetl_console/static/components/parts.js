@@ -4,7 +4,6 @@ import { ago, dateTime, given, oneLine } from "../core/format.js";
 import { notify } from "../core/notices.js";
 import { href, route } from "../core/router.js";
 import { Icon } from "./icons.js";
-import { Json } from "./json.js";
 
 /** A name or a value of somebody's: in one line, cut where it is long, in a direction of its own. */
 export const bdi = (value, length) => html`<bdi>${oneLine(value, length)}</bdi>`;
@@ -37,20 +36,6 @@ export const Card = ({ title, label = title, more, children, ...rest }) => html`
 export function Table({ heads, children, look, label }) {
   const head = (words, how) => (how === "unseen" ? html`<th scope="col"><span class="unseen">${words}</span></th>` : html`<th scope="col" class=${how}>${words}</th>`);
   return html`<div class="scroll" ...${label ? { tabindex: 0, role: "group", "aria-label": label } : {}}><table class=${look}><thead><tr>${heads.map((one) => head(...[one].flat()))}</tr></thead><tbody>${children}</tbody></table></div>`;
-}
-
-/** An error of a task or a step, with all that it says. `where` follows its kind, `children` what it says; `more` stands beside them. */
-export function Failure({ error, where, more, children }) {
-  return html`<div class="failure"><div class="what"><strong>${error.kind}</strong>${where}<pre class="text" tabindex="0"><bdi>${error.message}</bdi></pre>${error.details ? html`<${Json} value=${read(error.details)} open=${2} />` : null}${children}</div>${more}</div>`;
-}
-
-/** Details whose body is JSON with the value of that text, unless it has numbers that would be rounded. */
-function read(details) {
-  try {
-    return /\d{16}/.test(details.body) ? details : { ...details, body: JSON.parse(details.body) };
-  } catch {
-    return details;
-  }
 }
 
 /** An instant: how long ago, with its date to hover. */

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any, Final
 
 from noetl_core.dsl.model import AdmitRule, Path, Router, Step
@@ -21,6 +22,10 @@ SHOWN: Final = 120
 MOST_READS: Final = 12
 """Maximum number of values of one condition that are shown."""
 UNDEFINED: Final = "undefined"
+MOST_KEYS, KEY_CHARS = 8, 40
+"""Maximum number of keys of a mapping that are shown, and of their characters."""
+WITHHELD: Final = ("keychain", "callback")
+"""Names with secrets below."""
 
 
 def scope_of(p: RoutingPass, args: Mapping[str, Any], event: TokenEvent | None) -> Scope:
@@ -90,6 +95,39 @@ def reads(source: Any, scope: Scope) -> list[why_shapes.Read]:
         else:
             found[name] = {"name": name, "value": _value(parts, scope)}
     return list(found.values())
+
+
+def names_beside(source: Any, name: str, scope: Scope) -> str:
+    """Return the keys of the mapping in which data with templates looks for an undefined `name`, the most similar first:
+    `workload.order.amuont is undefined, did you mean "amount"? workload.order has: amount, id`. Empty without such a mapping."""
+    for parts in _paths(source):
+        for length in range(2, len(parts) + 1):
+            if parts[length - 1] == name and not _defined(parts[:length], scope):
+                above = parts[: length - 1]
+                known = _keys(above, scope)
+                if known is None or above[0] in WITHHELD:
+                    return ""
+                hint = suggest(name, known)
+                nearest = sorted(known, key=lambda key: -SequenceMatcher(None, name, key).ratio())[:MOST_KEYS]
+                more = f", and {len(known) - MOST_KEYS:,} more" if len(known) > MOST_KEYS else ""
+                has = f"has: {', '.join(map(_short, nearest))}{more}" if known else "is empty"
+                lead = f"{path_text(parts[:length])} is undefined" + (f", {hint}" if hint else ";")
+                return f"{lead} {path_text(above)} {has}"
+    return ""
+
+
+def _keys(parts: tuple[str, ...], scope: Scope) -> list[str] | None:
+    """Return the keys of a mapping; None of another value, whose parts may be secret."""
+    path = _expression(parts)
+    try:
+        known = render(f"{{{{ {path} | list if {path} is mapping else none }}}}", scope, undefined_ok=True)
+    except TemplateError:
+        return None
+    return [str(key) for key in known] if isinstance(known, list) else None
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= KEY_CHARS else text[: KEY_CHARS - 1] + "…"
 
 
 def _paths(source: Any) -> Iterator[tuple[str, ...]]:

@@ -136,6 +136,8 @@ def _causes(why: Why, playbook: str) -> Iterator[str]:
         place = escape(_place(cause, cause.get("playbook", playbook)))
         kind = f'<b class="error">{escape(cause["kind"])}</b>'
         yield f"<p>{'then ' if number else ''}<b>{place}</b> {kind}{escape(where)}: {escape(cause['message'])}</p>"
+        if "hint" in cause:
+            yield f"<p>{escape(cause['hint'])}</p>"
         yield from _traceback(cause, playbook)
         for stream in ("stdout", "stderr"):
             if cause.get(stream):

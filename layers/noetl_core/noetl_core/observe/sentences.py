@@ -12,6 +12,8 @@ from noetl_core.values.instants import to_rfc3339
 if TYPE_CHECKING:
     from noetl_core.api.shapes import why as why_shapes
 
+MOST_VALUES: Final = 2
+"""Maximum number of values in the sentence about arcs that did not fire."""
 NOT_READ: Final = "decided in a part of the log that is not read"
 
 
@@ -58,9 +60,12 @@ def decided(step: str, targets: Sequence[str]) -> str:
 
 def no_arc(step: str, arcs: Sequence[why_shapes.Arc], *, failed: bool) -> str:
     """Return why no arc of a step fired."""
+    read = {each["name"]: each["value"] for one in arcs for each in one.get("guard", {}).get("reads", ())}
+    values = listed([f"{name} {value}" for name, value in read.items()][:MOST_VALUES])
+    why = f"no condition of its arcs fits {values}" if values else "none of its arcs fired"
     if len(arcs) == 1 and "guard" in arcs[0]:
-        return f"no arc of {step} fired: {judged(arcs[0]['guard'])}"
-    return f"no arc of {step} fired: " + "; ".join(arc(each, failed=failed) for each in arcs)
+        return f"nothing ran after {step}, because {why}: {judged(arcs[0]['guard'])}"
+    return f"nothing ran after {step}, because {why}: " + "; ".join(arc(each, failed=failed) for each in arcs)
 
 
 def wait(fact: Mapping[str, Any]) -> str:

@@ -25,6 +25,7 @@ from noetl_core.tools.base import BadInput, ToolCall
 from noetl_core.tools.calls.marked_processes import end_marked, new_mark
 from noetl_core.tools.sandbox import confine
 from noetl_core.tools.sandbox.folders import wipe
+from noetl_core.tools.stopping import running
 from noetl_core.values import strict_json
 from noetl_core.values.frozen import frozen
 
@@ -199,7 +200,7 @@ def _run_process(work: Work, call: ToolCall, scratch: str) -> Outcome:
         return Outcome.failed("limit", f"shell: {error.strerror}", retryable=False, code=error.errno)
     streams = _Streams(process, work, call)
     try:
-        ended = _wait(process, streams, call, work.timeout_s, deadline)
+        ended = _wait(process, streams, call, work, deadline)
     finally:
         _end_group(process)
         end_marked(mark)
@@ -207,9 +208,7 @@ def _run_process(work: Work, call: ToolCall, scratch: str) -> Outcome:
     return ended or _outcome(work, process.returncode, streams)
 
 
-def _wait(
-    process: subprocess.Popen[bytes], streams: _Streams, call: ToolCall, timeout_s: float, deadline: float
-) -> Outcome | None:
+def _wait(process: subprocess.Popen[bytes], streams: _Streams, call: ToolCall, work: Work, deadline: float) -> Outcome | None:
     """Wait until the process ends; return an outcome if it was stopped before."""
     pause = FIRST_SLICE_S
     while not _has_ended(process):
@@ -218,8 +217,9 @@ def _wait(
         if streams.too_large.is_set():
             return Outcome.failed("limit", "shell: standard output is over `spec.max_result_bytes`", retryable=False)
         if time.monotonic() > deadline:
+            what = running(call.inputs.get("script") or " ".join(work.command))
             shell = {"exit_code": None, "stderr": streams.error_text()}
-            return Outcome.failed("timeout", f"shell: stopped at its timeout of {timeout_s:g} s", shell=shell)
+            return Outcome.failed("timeout", f"shell: stopped at its timeout of {work.timeout_s:g} s{what}", shell=shell)
         pause = min(2 * pause, SLICE_S)
     streams.drain(DRAIN_S)
     return None

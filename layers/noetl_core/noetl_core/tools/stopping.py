@@ -1,12 +1,34 @@
-"""Stops long calls at their timeout or when they are cancelled."""
+"""Stops long calls at their timeout or when they are cancelled, and names what was running then."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
 
 from noetl_core.engine.outcome import Outcome
 from noetl_core.tools.base import ToolCall, ToolFailed
+
+MAX_CHARS: Final = 100
+"""Characters that a message about a timeout shows of what was running."""
+
+
+def running(text: str) -> str:
+    """Return ` in: SELECT ...` for a message about a timeout: the first line of what was running; empty without any."""
+    first, *rest = text.strip().splitlines() or [""]
+    line = first.rstrip()[:MAX_CHARS]
+    return f" in: {line}{'…' if rest or line != first.rstrip() else ''}" if line else ""
+
+
+@contextmanager
+def named(text: str) -> Iterator[None]:
+    """Note `text` on an error of the block."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(text)
+        raise
 
 
 def stopper(call: ToolCall) -> Callable[[], None]:

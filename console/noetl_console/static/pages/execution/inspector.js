@@ -7,12 +7,12 @@ import { href, put } from "../../core/router.js";
 import { Heat } from "../../components/heat.js";
 import { Icon } from "../../components/icons.js";
 import { Json } from "../../components/json.js";
-import { bdi, Facts, Failure, pending, Refused } from "../../components/parts.js";
+import { bdi, Facts, pending, Refused } from "../../components/parts.js";
 import { Status } from "../../components/status.js";
 import { useSummary } from "./iterations.js";
 import { Entries } from "./logs.js";
 import { Redrive } from "./redrive.js";
-import { useWhyStep, WhyStep } from "./why.js";
+import { Failure, useWhyStep, WhyStep } from "./why.js";
 
 export function Inspector({ run }) {
   const { step, i } = run;

@@ -1,9 +1,9 @@
 // What it came to at a glance: why it failed or what it let pass, what it waits for, what it was given and what it gave.
 import { html } from "../../vendor/preact.js";
-import { Card, Failure } from "../../components/parts.js";
+import { bdi, Card } from "../../components/parts.js";
 import { Json } from "../../components/json.js";
 import { Waits } from "./actions.js";
-import { useWhy, Why } from "./why.js";
+import { Failure, useWhy, Why } from "./why.js";
 
 export function Overview({ run }) {
   const why = useWhy(run, null);
@@ -11,9 +11,9 @@ export function Overview({ run }) {
   const { causes, facts } = why.data ?? {};
   // What it waits for stands below, with what answers it.
   const found = facts && !run.moment.at ? { ...why, data: { ...why.data, facts: facts.filter((f) => f.fact === "retry" || !f.wait) } } : why;
-  const value = (title, of) => html`<${Card} title=${title}><div class="inside"><${Json} value=${of} open=${2} /></div><//>`;
+  const value = (title, of) => of && typeof of === "object" && !Object.keys(of).length ? null : html`<${Card} title=${title}><div class="inside"><${Json} value=${of} open=${2} /></div><//>`;
   return html`<div class="content padded overview">
-    ${head.error && head.status === "failed" && causes?.length === 0 ? html`<${Failure} error=${head.error} />` : null}
+    ${head.error && head.status === "failed" && !causes?.length ? html`<${Failure} error=${head.error} where=${html` in ${bdi(head.error.step, 60)}`} />` : null}
     <${Why} found=${found} run=${run} />
     <${Waits} run=${run} />
     ${summary ? html`<div class="pair">${value("Input", summary.input)}${head.status === "completed" ? value("Result", summary.result) : value("State so far (ctx)", summary.ctx)}</div>` : null}

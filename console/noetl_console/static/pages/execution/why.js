@@ -1,11 +1,12 @@
 // Why: of a step, that it ran or did not, by guards with what they read, arcs, what a join lacks; of an execution, what it came to.
 import { html, useState } from "../../vendor/preact.js";
 import { atRun } from "../../core/api.js";
-import { iteration, oneLine, plural, time } from "../../core/format.js";
+import { iteration, plural, time } from "../../core/format.js";
 import { useGet } from "../../core/poll.js";
 import { href, put } from "../../core/router.js";
 import { Icon } from "../../components/icons.js";
-import { bdi, Failure, Refused } from "../../components/parts.js";
+import { Json } from "../../components/json.js";
+import { bdi, Refused } from "../../components/parts.js";
 import { Redrive } from "./redrive.js";
 
 const DEEPEST = 6; // how far what lies behind is moved in
@@ -37,7 +38,7 @@ export function Why({ found, run }) {
   if (!found.data) return html`<p class="soft" role="status">Looking…</p>`;
   const { causes, facts, more, partial } = found.data;
   const shown = all ? facts : facts.slice(0, SHOWN);
-  return html`${causes.map((c, i) => html`<${Cause} key=${i} cause=${c} root=${i === 0 && causes.length > 1} run=${run} />`)}
+  return html`${causes.map((c, i) => html`<${Cause} key=${i} cause=${c} root=${i === 0 && causes.length > 1} after=${i > 0} run=${run} />`)}
     ${shown.length ? html`<ol class="why">${shown.map((f, i) => html`<${Fact} key=${i} fact=${f} run=${run} />`)}</ol>` : null}
     ${shown.length < facts.length ? html`<button class="button plain" onClick=${() => setAll(true)}>${plural(facts.length - shown.length, "more", "more")}</button>` : null}
     ${more ? html`<p class="soft">${plural(more, "earlier visit is", "earlier visits are")} not shown.</p>` : null}
@@ -50,8 +51,9 @@ function Fact({ fact, run }) {
   const guards = fact.guards ?? [];
   const look = { failed: "bad", dead_end: "bad", iterations: "hold", warning: "hold", status: "hold" }[fact.fact];
   const warning = fact.fact === "warning";
-  return html`<li class=${warning ? "warning" : fact.depth ? "behind" : ""} style=${{ marginLeft: `${Math.min(fact.depth, DEEPEST) * 12}px` }}>
-    ${arcs.length && fact.fact !== "dead_end" ? html`<p class="soft"><${StepLink} step=${fact.step} run=${run} />: ${arcs.length > 1 ? "which of its arcs fired" : "its arc"}</p>` : html`<p class=${look ? `tone-${look}` : ""}>${bdi(said(fact), 600)}</p>`}
+  return html`<li class=${warning || fact.fact === "dead_end" ? "warning" : fact.depth ? "behind" : ""} style=${{ marginLeft: `${Math.min(fact.depth, DEEPEST) * 12}px` }}>
+    ${arcs.length && fact.fact !== "dead_end" ? html`<p class="soft"><${StepLink} step=${fact.step} run=${run} />: ${arcs.length > 1 ? "which of its arcs fired" : "its arc"}</p>` : html`<p class=${look ? `sentence tone-${look}` : ""}>${bdi(said(fact), 600)}</p>`}
+    <${Source} of=${fact} />
     ${arcs.length ? html`<ul>${arcs.map((a) => html`<${Arc} arc=${a} run=${run} />`)}</ul>` : null}
     ${guards.length ? html`<ul>${guards.map((g) => html`<li><${Guard} guard=${g} /></li>`)}</ul>` : null}
     <p class="soft where">${fact.iteration ? html`<${Iteration} of=${fact} />` : null}${warning && fact.step ? html`<${StepLink} step=${fact.step} run=${run} />` : null}${fact.line ? html`<span>${warning ? `${run.summary?.playbook.path}, ` : ""}line ${fact.line}</span>` : null}${fact.event_id ? html`<button class="button plain" title="Go to that moment" onClick=${() => put({ at: fact.event_id, n: "" })}>${time(fact.timestamp)}</button>` : null}</p></li>`;
@@ -79,17 +81,42 @@ function Guard({ guard }) {
 
 const StepLink = ({ step, run }) => (step === run.step ? html`<b>${bdi(step, 60)}</b>` : html`<button class="button plain step" onClick=${() => run.select(step)}>${bdi(step, 60)}</button>`);
 
-/** An error on the way to a failure. */
-function Cause({ cause, root, run }) {
-  const { step, task, line, column } = cause;
+/** An error of a task or a step: its sentence, then its code (`children`), all else that it says, and its kind with `where`. `more` stands beside them. */
+export function Failure({ error, where, more, children }) {
+  const { kind, message, details } = error;
+  const [first] = message.split("\n", 1);
+  const rest = message.slice(first.length > 600 ? 0 : first.length + 1);
+  return html`<div class="failure"><div class="what"><p class="sentence">${bdi(first, 600)}</p>${rest ? html`<pre class="text" tabindex="0"><bdi>${rest}</bdi></pre>` : null}${children}${details ? html`<${Json} value=${read(details)} open=${2} />` : null}
+    <p class="soft"><strong>${kind}</strong>${where}</p></div>${more}</div>`;
+}
+
+/** Details whose body is JSON with the value of that text, unless it has numbers that would be rounded. */
+function read(details) {
+  try {
+    return /\d{16}/.test(details.body) ? details : { ...details, body: JSON.parse(details.body) };
+  } catch {
+    return details;
+  }
+}
+
+/** Lines of the playbook: those of a traceback, of which the last is where it failed, or the text at a place. */
+function Source({ of: { traceback, source, line } }) {
+  const lines = traceback?.filter((t, n) => t.line !== traceback[n - 1]?.line || t.source !== traceback[n - 1].source) ?? source?.split("\n").map((text, n) => ({ line: line + n, source: text }));
+  return lines?.length ? html`<ol class="trace mono">${lines.map((t) => html`<li class=${t.file ? "soft" : traceback && t.line === line ? "own" : ""}><span class="soft">${t.file ? html`${bdi(t.file, 60)}:` : "line "}${t.line ?? "?"}</span> <bdi>${t.source}</bdi></li>`)}</ol>` : null;
+}
+
+/** An error on the way to a failure; `after` its root. */
+function Cause({ cause, root, after, run }) {
+  const { step, task, line, column, hint, message, details } = cause;
   const [from, redrive] = useState("");
   const own = !cause.execution_id;
-  const where = html`${step ? html` in <${own ? StepLink : Plain} step=${step} run=${run} />` : null}${task ? html` / ${bdi(task, 60)}` : null}${cause.iteration ? `, iteration ${iteration(cause.iteration)}` : ""}${cause.item ? html`, item <b class="mono">${bdi(cause.item, 200)}</b>` : null}${root ? html` <span class="tag">root cause</span>` : null}`;
+  const place = [own ? run.summary?.playbook.path : "", line ? `line ${line}${column ? `:${column}` : ""}` : "", cause.attempts > 1 ? plural(cause.attempts, "attempt") : ""].filter(Boolean).join(", ");
+  const where = html`${step ? html` in <${own ? StepLink : Plain} step=${step} run=${run} />` : null}${task ? html` / ${bdi(task, 60)}` : null}${place ? `, ${place}` : ""}${own ? null : html` of <a href=${href(["executions", cause.execution_id], { step })}>${bdi(cause.playbook ?? cause.execution_id, 80)}</a>`}${root ? html` <span class="tag">root cause</span>` : null}`;
   const acts = own && step ? html`<div class="acts">${cause.iteration ? html`<${Iteration} of=${cause} />` : null}${run.head.ended ? html`<button class="button" onClick=${() => redrive(cause.iteration ? `${step}@${iteration(cause.iteration)}` : step)}>Redrive this…</button>` : null}
     ${from ? html`<${Redrive} run=${run} begin=${from} onClose=${() => redrive("")} />` : null}</div>` : null;
-  return html`<${Failure} error=${{ ...cause, message: oneLine(cause.message, 600) }} where=${where} more=${acts}>
-    <p class="soft">${[own ? run.summary?.playbook.path : "", line ? `line ${line}${column ? `:${column}` : ""}` : "", cause.attempts > 1 ? plural(cause.attempts, "attempt") : ""].filter(Boolean).join(", ")}${cause.execution_id ? html` of <a href=${href(["executions", cause.execution_id], { step })}>${bdi(cause.playbook ?? cause.execution_id, 80)}</a>` : null}</p>
-    ${cause.traceback?.length ? html`<ol class="trace mono">${cause.traceback.filter((t, n, all) => t.line !== all[n - 1]?.line || t.source !== all[n - 1].source).map((t) => html`<li class=${t.file ? "soft" : "own"}><span class="soft">${t.file ? html`${bdi(t.file, 60)}:` : "line "}${t.line ?? "?"}</span> ${bdi(t.source, 200)}</li>`)}</ol>` : null}
+  const error = { ...cause, message: hint ? `${hint}\n${message}` : message, details: after && details?.execution_id ? null : details };
+  return html`<${Failure} error=${error} where=${where} more=${acts}><${Source} of=${cause} />
+    ${cause.item || cause.input ? html`<p>${cause.item ? "item" : "input"} <b class="mono">${bdi(cause.item ?? cause.input, 200)}</b>${cause.iteration ? `, iteration ${iteration(cause.iteration)}` : ""}</p>` : null}
     ${[["stdout", "its last output"], ["stderr", "its last errors"]].map(([key, words]) => (cause[key] ? html`<p class="soft">${words}</p><pre class="text" tabindex="0"><bdi>${cause[key]}</bdi></pre>` : null))}<//>`;
 }
 

@@ -54,7 +54,8 @@ FactKind = Literal[
 
 class Fact(TypedDict):
     """A fact about a step or an execution, as a sentence and as data. `depth` 0 is about the request itself; a deeper
-    fact explains the one before it. `iteration` is the first that failed in the most frequent way."""
+    fact explains the one before it. `iteration` is the first that failed in the most frequent way. `source`: the text at the line
+    of a warning."""
 
     fact: FactKind
     text: str
@@ -69,6 +70,7 @@ class Fact(TypedDict):
     iteration: NotRequired[list[int]]
     line: NotRequired[int]
     column: NotRequired[int]
+    source: NotRequired[str]
 
 
 class CodeLine(TypedDict):
@@ -82,8 +84,12 @@ class CodeLine(TypedDict):
 
 
 class Cause(TypedDict):
-    """An error on the way to a failure. `item` is that of its iteration, as JSON that may be
-    shortened. `playbook` and `execution_id` are those of the child, if it happened in one."""
+    """An error on the way to a failure.
+
+    `item` is that of its iteration, as JSON that may be shortened. `hint`: an undefined name, and the names that exist beside it.
+    `source`: the text of the playbook at its line, if its traceback has no line of the playbook. `playbook`, `execution_id` and
+    `input` (JSON that may be shortened) are those of the child, if it happened in one.
+    """
 
     kind: str
     message: str
@@ -91,6 +97,7 @@ class Cause(TypedDict):
     task: NotRequired[str]
     iteration: NotRequired[list[int]]
     item: NotRequired[str]
+    hint: NotRequired[str]
     attempts: NotRequired[int]
     code: NotRequired[str | int]
     details: NotRequired[Any]
@@ -98,8 +105,10 @@ class Cause(TypedDict):
     step_run_id: NotRequired[str]
     execution_id: NotRequired[str]
     playbook: NotRequired[str]
+    input: NotRequired[str]
     line: NotRequired[int]
     column: NotRequired[int]
+    source: NotRequired[str]
     traceback: NotRequired[list[CodeLine]]
     stdout: NotRequired[str]
     stderr: NotRequired[str]

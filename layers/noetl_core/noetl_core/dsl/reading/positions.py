@@ -7,6 +7,8 @@ from typing import Any
 from noetl_core.dsl.model import Path
 from noetl_core.dsl.reading.load import Loaded, Node, load
 
+SOURCE_LINES, SOURCE_CHARS = 3, 200
+"""Maximum number of lines of a source that is shown, and of their characters."""
 Position = tuple[int, int]
 """Line and column, from 1."""
 
@@ -37,6 +39,19 @@ class Positions:
         if node is None or not isinstance(node.value, str):
             return None
         return place_in_code(self._loaded, node, line, column) if 0 < line <= len(node.value.splitlines()) else None
+
+    def source(self, line: int, column: int, *, block: bool) -> str:
+        """Return the text at a position: its line, and with `block` the next lines of the same mapping, without their common
+        indentation. Long lines and texts are shortened."""
+        indent = column - 1
+        lines = self._loaded.text.splitlines()[line - 1 : line - 1 + SOURCE_LINES]
+        kept = lines[:1]
+        for each in lines[1:] if block else ():
+            if each.strip() and len(each) - len(each.lstrip()) < indent:
+                break
+            kept.append(each)
+        text = [each[indent:] if n else each.lstrip().removeprefix("- ") for n, each in enumerate(kept)]
+        return "\n".join(each if len(each) <= SOURCE_CHARS else f"{each[:SOURCE_CHARS]}…" for each in text).rstrip()
 
     def _node(self, path: Path) -> Node | None:
         node = self._loaded.root

@@ -29,6 +29,7 @@ from noetl_core.tools.duckdb.sources import attach, size_of
 from noetl_core.tools.network.addresses import AddressPolicy
 from noetl_core.tools.rows.duckdb_memory import memory_limit
 from noetl_core.tools.rows.scratch import CLOSED, REMEDY, DiskFull, scratch, spilling
+from noetl_core.tools.stopping import named, running
 
 if TYPE_CHECKING:
     from noetl_core.tools.postgres.connections import Connections
@@ -107,7 +108,7 @@ class DuckDBTool:
             except sql.TooManyRows as error:
                 return Outcome.failed("limit", f"duckdb: {error}: `to: parquet` gives a file instead", retryable=False)
             except duckdb.Error as error:
-                return _interrupted(stop, call) or failed(error, empty)
+                return _interrupted(stop, call, error) or failed(error, empty)
 
     def _attach_databases(self, connection: duckdb.DuckDBPyConnection, call: ToolCall, folder: Path) -> None:
         if not call.inputs.get("attach"):
@@ -130,18 +131,19 @@ def _run(
     for number, (statement, one) in enumerate(every, 1):
         bound = _bound(one, statement.params)
         asked |= one.named_parameters
-        if form is not None and number == len(every):
-            _refuse_unasked(todo, asked)
-            return write(connection, call, one, bound, form, out)
-        connection.execute(one, bound) if bound else connection.execute(one)
-        names = [str(column[0]) for column in connection.description or ()]
-        if duckdb.ExpectedResultType.CHANGED_ROWS in one.expected_result_type and names == ["Count"]:  # not RETURNING
-            count = connection.fetchone()
-            answers.changed(int(count[0]) if count else 0)
-        elif names:
-            answers.rows(sql.table(names, _fetched(connection), limit))
-        else:
-            answers.nothing()
+        with named(one.query):
+            if form is not None and number == len(every):
+                _refuse_unasked(todo, asked)
+                return write(connection, call, one, bound, form, out)
+            connection.execute(one, bound) if bound else connection.execute(one)
+            names = [str(column[0]) for column in connection.description or ()]
+            if duckdb.ExpectedResultType.CHANGED_ROWS in one.expected_result_type and names == ["Count"]:  # not RETURNING
+                count = connection.fetchone()
+                answers.changed(int(count[0]) if count else 0)
+            elif names:
+                answers.rows(sql.table(names, _fetched(connection), limit))
+            else:
+                answers.nothing()
     _refuse_unasked(todo, asked)
     return answers.result()
 
@@ -195,9 +197,10 @@ def database_file(call: ToolCall, name: Any) -> str:
     return str(place / name)
 
 
-def _interrupted(stop: StopReason, call: ToolCall) -> Outcome | None:
+def _interrupted(stop: StopReason, call: ToolCall, error: duckdb.Error) -> Outcome | None:
     if stop.why == "timeout":
-        return Outcome.failed("db_timeout", f"duckdb: stopped at its timeout of {call.timeout_s:g} s")
+        what = running("\n".join(getattr(error, "__notes__", ())))
+        return Outcome.failed("db_timeout", f"duckdb: stopped at its timeout of {call.timeout_s:g} s{what}")
     return Outcome.failed("cancelled", "duckdb: cancelled", retryable=False) if stop.why == "cancelled" else None
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 import psycopg
 
 from noetl_core.engine.outcome import ErrorKind, Outcome
+from noetl_core.tools.stopping import running
 
 _NOT_THERE: Final = {
     "42P01": "a table that is filled must be there: CREATE TABLE IF NOT EXISTS in a task of kind postgres before it",
@@ -45,7 +46,9 @@ def not_filled(error: psycopg.Error) -> Outcome:
 
 def failed(error: psycopg.Error) -> Outcome:
     """Return the outcome of a statement that failed."""
-    return Outcome.failed(kind_of(error), f"postgres: {_words(error)}{_remedy(error)}", code=error.sqlstate, pg=helper(error))
+    kind = kind_of(error)
+    what = running("\n".join(getattr(error, "__notes__", ()))) if kind == "db_timeout" else ""
+    return Outcome.failed(kind, f"postgres: {_words(error)}{what}{_remedy(error)}", code=error.sqlstate, pg=helper(error))
 
 
 def kind_of(error: psycopg.Error) -> ErrorKind:

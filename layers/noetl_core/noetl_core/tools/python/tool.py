@@ -33,7 +33,9 @@ from noetl_core.tools.network.addresses import AddressPolicy
 from noetl_core.tools.python.reads import reads_of
 from noetl_core.tools.sandbox.addresses import Addresses
 from noetl_core.tools.sandbox.pool import Cancelled, CannotStart, Died, Expired, Overflow, Pool, Runner, start_server_ahead
+from noetl_core.tools.sandbox.stacks import author_frames
 from noetl_core.tools.sandbox.system_calls import can_broker
+from noetl_core.tools.stopping import running
 from noetl_core.values.large_json import JsonText
 
 DEFAULT_TIMEOUT_S: Final = 900.0
@@ -134,9 +136,7 @@ class PythonTool:
             reusable = answer.get("retire") is False
             return _outcome(answer, text)
         except Expired:
-            return Outcome.failed(
-                "timeout", f"python: stopped at its timeout of {task['timeout']:g} s", py={"exception_type": "TimeoutError"}
-            )
+            return _expired(task["timeout"], author_frames(runner.stack(), call.inputs["code"]))
         except Cancelled:
             return _cancelled()
         except Overflow:
@@ -263,6 +263,15 @@ def _outcome(answer: Mapping[str, Any], text: JsonText | None) -> Outcome:
 
 def _cancelled() -> Outcome:
     return Outcome.failed("cancelled", "python: the task was cancelled", retryable=False)
+
+
+def _expired(timeout: float, frames: str) -> Outcome:
+    """Return the outcome of a task stopped at its timeout; `frames` are the lines of its code that ran, empty if unknown."""
+    py = {"exception_type": "TimeoutError"}
+    if frames:
+        py["traceback"] = f"{frames}TimeoutError: stopped at its timeout of {timeout:g} s"
+    line = frames.splitlines()[-1] if frames else ""
+    return Outcome.failed("timeout", f"python: stopped at its timeout of {timeout:g} s{running(line)}", py=py)
 
 
 def _death(end: Died, task: Mapping[str, Any], call: ToolCall) -> Outcome:

@@ -2,7 +2,8 @@
 
 Its control socket takes frames (`runner.send`) of one JSON object each:
 
-* `{op: "fork", surroundings}` gives `{pid, scratch}`, with the socket of a runner attached, or `{why}` when there is no runner.
+* `{op: "fork", surroundings}` gives `{pid, scratch}`, with the socket of a runner and the pipe of its stack (`stacks`) attached,
+  or `{why}` when there is no runner.
 * `{op: "prepare", surroundings}` has no answer. It forks and confines a runner, which waits for the next `fork` with these
   surroundings. From the second on, each `fork` does the same after its answer, because a process that has run two codes will
   probably run a third, whose task then need not wait for 2 ms.
@@ -31,7 +32,7 @@ from importlib import import_module
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
-from noetl_core.tools.sandbox import confine, runner
+from noetl_core.tools.sandbox import confine, runner, stacks
 from noetl_core.tools.sandbox.addresses import Addresses
 from noetl_core.tools.sandbox.folders import wipe
 from noetl_core.tools.sandbox.socket_broker import Broker
@@ -66,6 +67,7 @@ class Prepared(NamedTuple):
 
     pid: int
     sock: socket.socket
+    stack: int
     surroundings: dict[str, Any]
     scratch: str | None
 
@@ -118,7 +120,8 @@ class ForkServer:
             return
         with made.sock:
             answer = json.dumps({"pid": made.pid, "scratch": scratch or made.scratch}).encode()
-            socket.send_fds(self._control, [answer], [made.sock.fileno()])
+            socket.send_fds(self._control, [answer], [made.sock.fileno(), made.stack])
+        os.close(made.stack)
 
     def _taken(self, surroundings: dict[str, Any]) -> Prepared | None:
         """Return the waiting runner if it is alive and has the right confinement; otherwise end it."""
@@ -128,6 +131,7 @@ class ForkServer:
         alive = os.waitpid(found.pid, os.WNOHANG) == (0, 0)
         if alive and found.surroundings == surroundings:
             return found
+        os.close(found.stack)
         with found.sock:
             if alive:
                 self._end(found.pid, 0)
@@ -148,18 +152,23 @@ class ForkServer:
         tasks = self._tasks_of_user()
         broker_pid, broker = self._fork_broker(surroundings, tasks) if surroundings["sockets"] == "brokered" else (None, None)
         ours, theirs = socket.socketpair()
+        stack, its_stack = os.pipe()
         try:
             pid = os.fork()
         except OSError:
+            os.close(stack)
+            os.close(its_stack)
             _kill(broker_pid)
             raise
         if pid:
             for sock in (theirs, *(broker or ())):
                 sock.close()
+            os.close(its_stack)
             self._children[pid] = broker_pid
-            return Prepared(pid, ours, surroundings, scratch)
+            return Prepared(pid, ours, stack, surroundings, scratch)
         try:
-            _stand_alone(theirs, *(broker or ()))
+            _stand_alone(theirs.fileno(), its_stack, *(sock.fileno() for sock in broker or ()))
+            stacks.enable(its_stack)
             _run(theirs, surroundings, scratch, tasks, broker)
         finally:
             os._exit(70)
@@ -174,7 +183,7 @@ class ForkServer:
             its_lender.close()
             return pid, (link, lender)
         try:
-            _stand_alone(its_link, its_lender)
+            _stand_alone(its_link.fileno(), its_lender.fileno())
             Broker(its_lender, Addresses.from_plain(surroundings["addresses"])).run(its_link, tasks)
         finally:
             os._exit(0)
@@ -217,22 +226,21 @@ def _kill(pid: int | None) -> None:
         os.waitpid(pid, 0)
 
 
-def _stand_alone(*kept: socket.socket) -> None:
-    """Put this process into a session of its own, with the sockets `kept` and no other open file."""
+def _stand_alone(*kept: int) -> None:
+    """Put this process into a session of its own, with the files `kept` and no other open file."""
     os.setsid()
     confine.die_with_parent()
     null = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
         os.dup2(null, standard)
-    handles = sorted(sock.fileno() for sock in kept)
-    for first, last in pairwise((2, *handles, 256)):
+    for first, last in pairwise((2, *sorted(kept), 256)):
         os.closerange(first + 1, last)
 
 
 def _run(
     sock: socket.socket, surroundings: dict[str, Any], scratch: str | None, tasks: int, broker: runner.Broker | None
 ) -> None:
-    """Run as a runner. `sock` and those to its `broker` are its only open files."""
+    """Run as a runner. `sock`, the pipe of its stack and the sockets to its `broker` are its only open files."""
     gc.unfreeze()
     try:
         runner.enter(surroundings, scratch, tasks, broker)

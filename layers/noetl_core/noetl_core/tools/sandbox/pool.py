@@ -19,10 +19,11 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
+from io import FileIO
 from pathlib import Path
 from typing import Any, Final
 
-from noetl_core.tools.sandbox import confine
+from noetl_core.tools.sandbox import confine, stacks
 from noetl_core.tools.sandbox.folders import wipe
 from noetl_core.values.large_json import LARGE, JsonText, loads, spliced, text_of
 
@@ -110,14 +111,16 @@ class ForkServer:
         """Ask the server to prepare a runner for these surroundings, without waiting."""
         self._tell({"op": "prepare", "surroundings": surroundings})
 
-    def fork(self, surroundings: Mapping[str, Any]) -> tuple[int, str, socket.socket]:
-        """Return the process id, the scratch folder and the socket of a new runner. Raises `CannotStart` when there is none, or
-        when the server has ended."""
+    def fork(self, surroundings: Mapping[str, Any]) -> tuple[int, str, socket.socket, FileIO]:
+        """Return the process id, the scratch folder, the socket and the stack's pipe of a new runner. Raises `CannotStart` when
+        there is none, or when the server has ended."""
         answer, handles = self._ask({"op": "fork", "surroundings": surroundings})
         if "why" in answer:
             raise CannotStart(f"the process of a python task cannot start: {answer['why']}")
-        os.set_inheritable(handles[0], False)
-        return int(answer["pid"]), str(answer["scratch"]), socket.socket(fileno=handles[0])
+        for handle in handles:
+            os.set_inheritable(handle, False)
+        sock, stack = handles
+        return int(answer["pid"]), str(answer["scratch"]), socket.socket(fileno=sock), FileIO(stack)
 
     def end(self, pid: int, grace: float) -> tuple[int, bool]:
         """Reap a runner: return `(status, whether it had to be killed)`."""
@@ -136,7 +139,7 @@ class ForkServer:
         answer, handles = b"", list[int]()
         with self._lock, contextlib.suppress(ConnectionError):
             _send(self._control, request)
-            answer, handles, _flags, _address = socket.recv_fds(self._control, 4096, 1)
+            answer, handles, _flags, _address = socket.recv_fds(self._control, 4096, 2)
         if not answer:
             raise CannotStart(self._why())
         return dict(json.loads(answer)), handles
@@ -211,7 +214,7 @@ class Runner:
         self.idle_since = 0.0
         self._fork_server = fork_server
         self._max_result = int(config["max_result"])
-        self._pid, self._scratch, self._sock = fork_server.fork({name: config[name] for name in SURROUNDINGS})
+        self._pid, self._scratch, self._sock, self._stack = fork_server.fork({name: config[name] for name in SURROUNDINGS})
         self._send({name: config[name] for name in config if name not in SURROUNDINGS} | {"scratch": self._scratch})
 
     def run(
@@ -243,6 +246,10 @@ class Runner:
                 output(body.decode("utf-8", "replace"), STREAMS[kind])
         except (EOFError, OSError, ValueError, TypeError, RecursionError) as error:
             raise Died(*self.close(DIE_GRACE_S)) from error
+
+    def stack(self) -> str:
+        """Return the Python stack of the task that runs, innermost frame first; empty if its process does not tell it."""
+        return stacks.read(self._pid, self._stack) if self._pid else ""
 
     def _send(self, value: Mapping[str, Any]) -> None:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the process died, which the next read reports
@@ -277,7 +284,7 @@ class Runner:
         except (OSError, CannotStart):
             return 9, True  # the server is gone, and its runners with it
         finally:
-            self._sock.close()
+            self._close_files()
             wipe(self._scratch)
 
     def drop(self) -> None:
@@ -285,12 +292,16 @@ class Runner:
         if self._pid:
             pid, self._pid = self._pid, 0
             self._fork_server.drop(pid, self._scratch)
-            self._sock.close()
+            self._close_files()
 
     def leave(self) -> None:
         """Let the process end with the fork server, which is about to be closed."""
         self._pid = 0
+        self._close_files()
+
+    def _close_files(self) -> None:
         self._sock.close()
+        self._stack.close()
 
 
 class Pool:

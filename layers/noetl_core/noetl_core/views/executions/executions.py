@@ -72,7 +72,7 @@ def summary(control: Control, execution_id: str) -> dict[str, Any]:
         "execution_id": execution_id,
         "status": status,
         "playbook": {"path": state.path, "version": state.version, "digest": state.digest},
-        "input": _input(control, state),
+        "input": input_of(control, state),
         "result": values.at(state.result) if state.status == "completed" else None,
         "ctx": state.ctx,
         "error": error_of(control, state, values),
@@ -110,7 +110,7 @@ def summary(control: Control, execution_id: str) -> dict[str, Any]:
     return out
 
 
-def _input(control: Control, state: State) -> dict[str, Any]:
+def input_of(control: Control, state: State) -> dict[str, Any]:
     """Return the workload with the payload of the request."""
     try:
         return workload_of(control.playbook(state.digest), state)

@@ -4,31 +4,36 @@ the log, results and text they come from.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
-from noetl_core.api.refused import nearest
+from noetl_core.api.refused import BadRequest, nearest
 from noetl_core.control.core import Control
 from noetl_core.dsl.reading.positions import Positions
 from noetl_core.engine.records import Commit, StreamId
 from noetl_core.engine.state import State
+from noetl_core.expr import TemplateError
 from noetl_core.log.stored_values import Values
 from noetl_core.observe import findings, sentences
 from noetl_core.observe.account import Account, Moment, RunAccount
 from noetl_core.observe.causes import Failed, cause, failures, failures_of
 from noetl_core.observe.diff import shortened_json
 from noetl_core.observe.evaluation import Question, evaluate
-from noetl_core.observe.guards import arcs, place, scope_of
+from noetl_core.observe.guards import arcs, names_beside, place, scope_of
 from noetl_core.observe.retries import retry_of
 from noetl_core.observe.why import Explanation
-from noetl_core.ports import NotFound
+from noetl_core.ports import NotFound, Unavailable
 from noetl_core.views.executions import executions
 from noetl_core.views.executions.shared_limits import awaited
 from noetl_core.views.reading.cursor import place_of
 from noetl_core.views.reading.log_parts import LIMITS, LogReader, ReadLimits
 from noetl_core.views.reading.log_search import LogSearch
 from noetl_core.views.reading.loop_streams import loop_streams
+from noetl_core.views.steps.render import keys_beside
+from noetl_core.views.steps.task_names import TaskSelector
 
 if TYPE_CHECKING:
     from noetl_core.api.shapes import executions as shapes
@@ -39,6 +44,7 @@ GENERATIONS: Final = 5
 """Maximum depth of child executions searched for the root of a failure."""
 Planned = TypeVar("Planned")
 
+_UNDEFINED: Final = re.compile(r"'([^'\n]{1,100})' is undefined: there is no such part of the ")
 END: Final = 32
 """Commits at the end of a run's stream that are searched for its failed attempt."""
 
@@ -133,12 +139,42 @@ class _Reading:
         found = cause(failed, self._playbook, self._text, stream, prefix)
         if failed.by_arcs:
             self._place_of_guard(failed, found)
+        if (lacking := _UNDEFINED.search(found["message"])) and (hint := self._keys_beside(failed, found, lacking[1])):
+            found["hint"] = hint
+        if "line" in found and not any("line" in frame for frame in found.get("traceback", ())):
+            found["source"] = self._text.source(found["line"], found.get("column", 1), block="task" in found)
         if failed.run is not None and found.get("iteration"):
             loop = loop_streams(self._control, self._state, failed.run.step)
             item = {} if loop is None or loop.run != failed.run.id else loop.item(tuple(found["iteration"]))
             if item:
                 found["item"] = shortened_json(item["item"])
         return found
+
+    def _keys_beside(self, failed: Failed, found: why_shapes.Cause, name: str) -> str:
+        """Return the keys that exist where a template of a task, of arcs or of `loop.in` found no `name`; empty if not known."""
+        run = failed.run
+        step = None if run is None else self._playbook.by_name.get(run.step)
+        if run is None or step is None:
+            return ""
+        task = next((each for each in step.tasks if each.name == found.get("task")), None)
+        if task is not None and "event_id" in found:
+            iteration = tuple(found["iteration"]) if "iteration" in found else None
+            selector = TaskSelector(step.name, task.name, iteration)
+            source = [task.inputs, task.spec, task.set_iter, task.set_ctx]
+            with suppress(NotFound, Unavailable, BadRequest, TemplateError):  # it is an addition
+                return keys_beside(self._control, self._execution_id, selector, found["event_id"], source, name)
+            return ""
+        hints: list[str] = []
+
+        def ask(p: RoutingPass) -> None:
+            arcs = step.router.arcs if failed.by_arcs and step.router is not None else ()
+            source: list[Any] = [[arc.when, arc.args, arc.set_ctx] for arc in arcs]
+            if not failed.by_arcs and step.loop is not None:
+                source.append(step.loop.in_)
+            hints.append(names_beside(source, name, scope_of(p, run.args, run.boundary if failed.by_arcs else None).lenient()))
+
+        self._evaluate({(run.next or run.at) if failed.by_arcs else run.at: [ask]})
+        return hints[-1] if hints else ""
 
     def _stream(self, failed: Failed) -> Sequence[Commit]:
         run = failed.run
@@ -185,9 +221,12 @@ class _Reading:
                 below = _Reading(self._control, child, self._limits)
             except NotFound:
                 return []
-            return [
-                {"execution_id": child, "playbook": below._state.path, **found} for found in below.causes(None, generation + 1)
-            ]
+            about: Any = {
+                "execution_id": child,
+                "playbook": below._state.path,
+                "input": shortened_json(executions.input_of(self._control, below._state)),
+            }
+            return [about | found for found in below.causes(None, generation + 1)]
         return []
 
     def _failed_children(self, run: RunAccount) -> Iterator[str]:
@@ -256,6 +295,8 @@ class _Reading:
         fact["step"] = step.name
         task = next((t for t in step.tasks if t.name == task_name), None)
         place(fact, self._text, *((step.path, "step") if task is None else (task.path,)))
+        if task is not None and "line" in fact:
+            fact["source"] = self._text.source(fact["line"], fact.get("column", 1), block=True)
         return fact
 
 

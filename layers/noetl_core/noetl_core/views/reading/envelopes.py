@@ -54,6 +54,11 @@ class Expander:
         return _envelope(event, event_id, commit, self._execution_id, self._steps, self._trace_id)
 
 
+def envelopes_in(commit: Commit) -> int:
+    """Return the number of envelopes of a commit: of its events, and of the starts that ends of attempts contain."""
+    return len(commit.events) + sum(event.name == "TaskProcessed" and "started" in event.data for event in commit.events)
+
+
 def expand(commits: Iterable[Commit], execution_id: str, trace_id: str | None = None) -> Iterator[dict[str, Any]]:
     """Return the envelopes of `commits`, in their order."""
     one = Expander(execution_id, trace_id)

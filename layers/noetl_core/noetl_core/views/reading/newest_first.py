@@ -15,7 +15,7 @@ from noetl_core.log.concurrent_reads import at_once
 from noetl_core.log.history import commits_of
 from noetl_core.ports import CommitReader, EventStore
 from noetl_core.views.reading.cursor import EventPlace, Position, StreamPosition
-from noetl_core.views.reading.envelopes import Expander
+from noetl_core.views.reading.envelopes import Expander, envelopes_in
 from noetl_core.views.reading.snapshot_search import SKEW, before_routing
 
 FIRST, PAGE = 2, 32
@@ -143,9 +143,9 @@ def down(reader: CommitReader, stream: StreamId, upto: int, first: int) -> Itera
 
 
 def last_envelopes(
-    commits: Iterable[Commit], state: State, names: Container[str] | None = None
+    commits: Iterable[Commit], state: State, names: Container[str] | None = None, most: int | None = None
 ) -> Iterator[list[dict[str, Any]]]:
-    """Yield the envelopes of each commit, in causal order, of commits in reverse order."""
+    """Yield the envelopes of each commit (with `most`, its last ones), in causal order, of commits in reverse order."""
     steps = {run.id: run.step for run in state.runs.values()}
     for commit in commits:
         control = commit.events if commit.stream.run_id is None else ()
@@ -156,7 +156,8 @@ def last_envelopes(
             if opens_run(event):  # a forward reader does not know it before this event
                 steps.pop(event.data["run"], None)
         expand = Expander(state.execution_id, state.trace_id, steps)
-        yield [envelope for _, envelope in expand.numbered(commit, 0, names)]
+        skip = 0 if most is None else max(0, envelopes_in(commit) - most)
+        yield [envelope for _, envelope in expand.numbered(commit, skip, names)]
 
 
 def tail(commits: Iterable[Commit], state: State, limit: int) -> Sequence[dict[str, Any]]:
@@ -165,7 +166,7 @@ def tail(commits: Iterable[Commit], state: State, limit: int) -> Sequence[dict[s
         return []
     found: list[list[dict[str, Any]]] = []
     count = 0
-    for part in last_envelopes(commits, state):
+    for part in last_envelopes(commits, state, most=limit):
         found.append(part)
         count += len(part)
         if count >= limit:

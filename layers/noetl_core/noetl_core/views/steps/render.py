@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from noetl_core.control.core import Control
 from noetl_core.engine.needs import Need, NeedValues
@@ -12,7 +12,7 @@ from noetl_core.engine.state import State
 from noetl_core.events.shapes import TokenEvent
 from noetl_core.expr import Scope, TemplateError, referenced, render
 from noetl_core.log.stored_values import Values
-from noetl_core.observe.guards import reads
+from noetl_core.observe.guards import names_beside, reads
 from noetl_core.ports import NotFound, Unavailable
 from noetl_core.views.executions import executions
 from noetl_core.views.steps.task_names import TaskSelector, task_names
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from noetl_core.api.shapes import executions as shapes
     from noetl_core.api.shapes import why as why_shapes
 
+Answer = TypeVar("Answer")
 NOWHERE: Final = TaskSelector()
 MAX_ROUNDS = 50
 """Maximum number of values that a template may request one after the other."""
@@ -49,16 +50,31 @@ def render_context(
     else:
         seen = task_names(control, execution_id, selector, template, at)
         state, scope_of = seen.state, seen.scope
+
+    def rendered(scope: Scope) -> shapes.Rendered:
+        out: shapes.Rendered = {"value": render(template, scope, undefined_ok=True)}
+        if undefined := [_undefined(each) for each in reads(template, scope) if each.get("undefined")]:
+            out["undefined"] = undefined
+        return out
+
+    return _within(control, state, scope_of, rendered)
+
+
+def keys_beside(control: Control, execution_id: str, selector: TaskSelector, at: str, source: Any, name: str) -> str:
+    """Return the keys beside an undefined `name` that templates of a task read in the attempt that ended with the event `at`
+    (`names_beside`). Raises `BadRequest`, `NotFound`, `BadCursor`, `Unavailable`."""
+    seen = task_names(control, execution_id, selector, source, at)
+    return _within(control, seen.state, seen.scope, lambda scope: names_beside(source, name, scope))
+
+
+def _within(control: Control, state: State, scope_of: Callable[[RoutingPass], Scope], ask: Callable[[Scope], Answer]) -> Answer:
+    """Return the answer to a question about a scope, with the stored values that it needs. Raises `Unavailable`."""
     known: dict[Need, Any] = {}
-    values = Values(control.store, control.results, execution_id)
+    values = Values(control.store, control.results, state.execution_id)
     for _ in range(MAX_ROUNDS):
         routing = RoutingPass(control.playbook(state.digest), state, control.clock.now(), state.seq + 1, known)
         try:
-            scope = scope_of(routing).lenient()
-            out: shapes.Rendered = {"value": render(template, scope, undefined_ok=True)}
-            if undefined := [_undefined(each) for each in reads(template, scope) if each.get("undefined")]:
-                out["undefined"] = undefined
-            return out
+            return ask(scope_of(routing).lenient())
         except NeedValues as missing:
             values.supply(known, missing)
     raise Unavailable(f"the template reads more than {MAX_ROUNDS} values one after the other")
