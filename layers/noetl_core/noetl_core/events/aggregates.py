@@ -14,7 +14,7 @@ class ErrorGroup(TypedDict):
     message: str
     """The message of the first error."""
     count: int
-    code: NotRequired[str | int]
+    code: NotRequired[int | str]
     task: NotRequired[str]
     first: NotRequired[list[int]]
     """Indexes of the first iteration that failed with it, outermost loop first."""
@@ -42,7 +42,7 @@ class WarningGroup(TypedDict):
     count: int
     kind: NotRequired[str]
     """The kind of the error."""
-    error_code: NotRequired[str | int]
+    error_code: NotRequired[int | str]
     """The code of the error."""
     step: NotRequired[str]
     task: NotRequired[str]

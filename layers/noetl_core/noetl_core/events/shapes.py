@@ -39,7 +39,7 @@ class Failure(TypedDict):
     """One of the error kinds of `outcome.error`."""
     message: str
     retryable: NotRequired[bool]
-    code: NotRequired[str | int]
+    code: NotRequired[int | str]
     """The code of the service: an HTTP status, an SQLSTATE."""
     details: NotRequired[Any]
     """Further details; a reference when they are large."""

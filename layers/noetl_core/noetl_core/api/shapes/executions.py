@@ -152,7 +152,7 @@ class WarningGroup(TypedDict):
     count: int
     kind: NotRequired[str]
     """The kind of the error."""
-    error_code: NotRequired[str | int]
+    error_code: NotRequired[int | str]
     """The code of the error."""
     step: NotRequired[str]
     task: NotRequired[str]

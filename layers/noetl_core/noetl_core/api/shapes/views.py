@@ -220,7 +220,7 @@ class ErrorGroup(TypedDict):
     kind: str
     message: str
     count: int
-    code: NotRequired[str | int]
+    code: NotRequired[int | str]
     task: NotRequired[str]
     first: NotRequired[list[int]]
 

@@ -99,7 +99,7 @@ class Cause(TypedDict):
     item: NotRequired[str]
     hint: NotRequired[str]
     attempts: NotRequired[int]
-    code: NotRequired[str | int]
+    code: NotRequired[int | str]
     details: NotRequired[Any]
     event_id: NotRequired[str]
     step_run_id: NotRequired[str]
