@@ -63,7 +63,7 @@ workflow:
     tool: { kind: noop, result: "{{ steps.total.result }}" }
 """,
         ),
-        "'NoneType' and 'float'",
+        "'NoneType' and 'float' (order['price'] is None)",
         ('line 15 return order["price"] / 1.19', "price: null"),
     ),
     Failure(
@@ -86,7 +86,7 @@ workflow:
     tool: { kind: noop }
 """,
         ),
-        "/unavailable: HTTP 503",
+        "/unavailable: HTTP 503: until 18:00",
         ('url: "{{ workload.api }}/unavailable"', "until 18:00"),
     ),
     Failure(
@@ -106,7 +106,7 @@ workflow:
 """,
         ),
         "/secret: HTTP 401",
-        ("its policy let it pass", "outcome.http.status == 429"),
+        ("no rule of its policy fits", "HTTP 401: token expired", "outcome.http.status == 429"),
     ),
     Failure(
         "iteration",
@@ -137,7 +137,7 @@ workflow:
     tool: { kind: noop }
 """,
         ),
-        "KeyError: 'C'",
+        "KeyError: 'C' (rates has: 'A', 'B')",
         ("line 13 return rates[series]", 'input {"sku": "C-7"}'),
     ),
     Failure(

@@ -11,6 +11,7 @@ import pytest
 from noetl_core.expr import Secret
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.http import statuses
+from noetl_core.tools.http.body import excerpt, reason_in
 from noetl_core.tools.http.tool import HttpTool
 from noetl_core.tools.invoke import invoke
 from noetl_core.tools.network.addresses import AddressPolicy
@@ -81,6 +82,25 @@ def test_an_error_shows_the_beginning_of_its_body_however_large_it_is(http: Http
     error = http(f"{server.base}/status?code=500&times=1000000").error
     assert error is not None
     assert error.details["body"] == '{"why": "' + ("because" * 300)[:1_991] + "..."
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ('{"error": "until  18:00\\n"}', "until 18:00"),
+        ('{"error": {"code": 7, "message": "no such user"}}', "no such user"),
+        ('{"error": "invalid_grant", "error_description": "expired"}', "expired"),
+        ('{"error": "' + "x" * 300 + '"}', "x" * 199 + "…"),
+        ('{"error": 7, "message": "seven"}', "seven"),
+        ('{"detail": "x"}' + " " * 3_000, ""),
+        ('{"errors": ["x"]}', ""),
+        ("[" * 2_000, ""),
+        ('{"error": ' * 150 + '"deep"' + "}" * 150, ""),
+        ("down", ""),
+    ],
+)
+def test_the_reason_that_a_body_gives_for_an_error(body: str, reason: str) -> None:
+    assert reason_in(excerpt(body.encode())) == reason
 
 
 @pytest.mark.parametrize("where", ["url", "params"])

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Final
 
+from noetl_core.dsl.model import Playbook
 from noetl_core.engine.state import State, StepState
 from noetl_core.engine.warnings import warnings_of
 from noetl_core.events.aggregates import WarningGroup
@@ -62,10 +63,18 @@ def iterations(steps: Mapping[str, StepState]) -> list[tuple[str, str, list[int]
     return out
 
 
-def warnings(state: State) -> list[tuple[WarningGroup, str]]:
+def warnings(state: State, playbook: Playbook) -> list[tuple[WarningGroup, str]]:
     """Return a sentence for each error that a policy tolerated, and for each undefined name that counted as empty."""
     groups = (group for group in warnings_of(state)["groups"] if group["code"] != "iteration_failed")
-    return [(group, sentences.warning(group)) for group in groups]
+    return [(group, sentences.warning(group, unmatched=_unmatched(group, playbook))) for group in groups]
+
+
+def _unmatched(group: WarningGroup, playbook: Playbook) -> bool:
+    """Return whether the task has rules that retry or fail, and none that lets an error pass."""
+    step = playbook.by_name.get(group.get("step", ""))
+    task = None if step is None else next((each for each in step.tasks if each.name == group.get("task")), None)
+    rules = () if task is None or task.policy is None else task.policy.rules
+    return bool(rules) and all(rule.then.do in ("retry", "fail") for rule in rules)
 
 
 def _index(path: list[int]) -> str:

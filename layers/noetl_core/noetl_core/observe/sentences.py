@@ -103,8 +103,9 @@ def limit(fact: Mapping[str, Any]) -> str:
     return f"waits for limit {fact['limit']}{places} since {fact['since']}{place}{held}"
 
 
-def warning(group: Mapping[str, Any]) -> str:
-    """Return `load/fetch failed, and its policy went on: auth: 401` or `load/b: x is undefined in /orders/{{ x }}`."""
+def warning(group: Mapping[str, Any], *, unmatched: bool = False) -> str:
+    """Return `load/fetch failed, and its policy let it pass: auth: 401` or `load/b: x is undefined in /orders/{{ x }}`.
+    `unmatched`: no rule of the policy can let an error pass, so none fit this one."""
     where = "/".join(group[key] for key in ("step", "task") if key in group)
     first = f" @{'.'.join(map(str, group['iteration']))}" if group.get("iteration") else ""
     times = f" ({group['count']:,} times{f', first:{first}' if first else ''})" if group["count"] > 1 else ""
@@ -114,6 +115,8 @@ def warning(group: Mapping[str, Any]) -> str:
     error = f"{group['kind']}: {group['message']}"
     if group["code"] == "iteration_failed":
         return f"an iteration of {place} failed, and its loop continued: {error}{times}"
+    if unmatched:
+        return f"{place} failed: {group['message']}{times}; the run went on, because no rule of its policy fits this"
     return f"{place} failed, and its policy let it pass: {error}{times}"
 
 

@@ -12,6 +12,9 @@ from noetl_core.tools.http.client import Response
 
 STEP: Final = 1 << 20
 EXCERPT_BYTES: Final = 2_000
+REASON_KEYS: Final = ("error_description", "error", "message", "detail", "title", "reason")
+"""Keys under which JSON bodies have the reason of an error."""
+REASON_DEPTH, REASON_CHARS = 2, 200
 MEMBER: Final = b"\x1f"
 """The first byte of a member of a gzip file. A file may have any number of members (RFC 1952)."""
 _TEXT: Final = frozenset({"", "application/xml", "application/x-ndjson", "application/javascript"})
@@ -159,3 +162,18 @@ def excerpt(body: bytes) -> str:
     """Return the beginning of an error's body, for people."""
     text = body[:EXCERPT_BYTES].decode("utf-8", "replace")
     return text + ("..." if len(body) > EXCERPT_BYTES else "")
+
+
+def reason_in(text: str) -> str:
+    """Return the reason that a JSON body gives for an error, such as `expired` of `{"error": {"message": "expired"}}`; empty
+    without one."""
+    try:
+        found: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        return ""
+    for _ in range(REASON_DEPTH):
+        if not isinstance(found, dict):
+            break
+        found = next((found[key] for key in REASON_KEYS if isinstance(found.get(key), str | dict) and found[key]), None)
+    words = " ".join(found.split()) if isinstance(found, str) else ""
+    return words if len(words) <= REASON_CHARS else words[: REASON_CHARS - 1] + "…"

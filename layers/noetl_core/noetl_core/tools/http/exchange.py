@@ -12,7 +12,16 @@ from noetl_core.engine.outcome import Outcome
 from noetl_core.tools.aws.signing import Signing, signed
 from noetl_core.tools.calls.blocking import run_blocking
 from noetl_core.tools.calls.event_loop import EventLoop, Stopped
-from noetl_core.tools.http.body import EXCERPT_BYTES, BodyTooLarge, BodyUnreadable, excerpt, parse_body, read_beginning, read_body
+from noetl_core.tools.http.body import (
+    EXCERPT_BYTES,
+    BodyTooLarge,
+    BodyUnreadable,
+    excerpt,
+    parse_body,
+    read_beginning,
+    read_body,
+    reason_in,
+)
 from noetl_core.tools.http.client import HttpClient, Response, TimeLimits
 from noetl_core.tools.http.options import Options
 from noetl_core.tools.http.redirects import BodyElsewhere, is_redirect, redirected_request
@@ -115,4 +124,6 @@ async def _refused(response: Response, headers: Mapping[str, str], prepared: Pre
     details: dict[str, Any] = {"status": status, "body": said}
     if "retry-after" in headers:
         details["retry_after"] = headers["retry-after"]
-    return Outcome.failed(kind_of(status), f"{prepared.where}: HTTP {status}", code=status, details=details, http=http)
+    reason = reason_in(said)
+    message = f"{prepared.where}: HTTP {status}" + (f": {reason}" if reason else "")
+    return Outcome.failed(kind_of(status), message, code=status, details=details, http=http)

@@ -29,7 +29,7 @@ from typing import Any, Final
 
 from noetl_core import python_code
 from noetl_core.python_code import END, FILENAME
-from noetl_core.tools.sandbox import confine, socket_lender, views
+from noetl_core.tools.sandbox import confine, operands, socket_lender, views
 from noetl_core.tools.sandbox.addresses import Addresses
 from noetl_core.tools.sandbox.libraries import advice, set_import_path
 from noetl_core.tools.sandbox.plain import NotPlain, survey, to_plain
@@ -326,6 +326,8 @@ def _failed(error: BaseException, kind: str, message: str | None) -> dict[str, A
     while tb is not None and tb.tb_frame.f_code.co_filename != FILENAME:
         tb = tb.tb_next
     frames = [f for f in traceback.extract_tb(tb) if not f.filename.startswith(_OWN)] if tb is not None else []
+    if tb is not None and (operand := operands.reason(error, text, tb, "".join(linecache.getlines(FILENAME)))):
+        text += f" ({operand})"
     trace = "".join(traceback.format_list(frames[-FRAMES:]))[-TRACEBACK_CHARS:]
     error.__traceback__ = None
     return {

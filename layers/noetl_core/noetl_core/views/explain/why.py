@@ -283,7 +283,7 @@ class _Reading:
             if where is not None:
                 fact["line"], fact["column"] = where
             out.append(fact)
-        for group, text in findings.warnings(state):
+        for group, text in findings.warnings(state, self._playbook):
             out.append(self._placed({"fact": "warning", "text": text, "depth": 0}, group.get("step"), group.get("task")))
         return out
 
