@@ -63,7 +63,7 @@ workflow:
     tool: { kind: noop, result: "{{ steps.total.result }}" }
 """,
         ),
-        "'NoneType' and 'float' (order['price'] is None)",
+        "order['price'] is None",
         ('line 15 return order["price"] / 1.19', "price: null"),
     ),
     Failure(
@@ -122,7 +122,7 @@ workflow:
     tool: { kind: noop }
 """,
         ),
-        "division by zero",
+        "division by zero (item - 617 is 0)",
         ("line 8 return 1000 / (item - 617)", "item 617, iteration 617"),
     ),
     Failure(

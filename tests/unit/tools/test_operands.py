@@ -24,22 +24,24 @@ __all__ = ["lines", "python", "tool"]
         ),
         pytest.param(
             "def net(order):\n    return order['price'] / 1.19\nresult = sum(net(o) for o in [{'id': 1, 'price': None}])",
-            "TypeError: unsupported operand type(s) for /: 'NoneType' and 'float' (order['price'] is None)",
+            "TypeError: order['price'] is None: unsupported operand type(s) for /: 'NoneType' and 'float'",
             id="an operand that is None",
         ),
         pytest.param(
             "rows = {'first': [None]}\nresult = rows['first'][0]['id']",
-            "TypeError: 'NoneType' object is not subscriptable (rows['first'][0] is None)",
+            "TypeError: rows['first'][0] is None: 'NoneType' object is not subscriptable",
             id="a part of None",
         ),
         pytest.param(
             "class Order: pass\nname = None\nname.upper()",
-            "AttributeError: 'NoneType' object has no attribute 'upper' (name is None)",
+            "AttributeError: name is None: 'NoneType' object has no attribute 'upper'",
             id="an attribute of None",
         ),
         pytest.param(
-            "rows = None\nfor row in rows: pass", "TypeError: 'NoneType' object is not iterable (rows is None)", id="a loop"
+            "rows = None\nfor row in rows: pass", "TypeError: rows is None: 'NoneType' object is not iterable", id="a loop"
         ),
+        pytest.param("item = 617\n1000 / (item - 617)", "ZeroDivisionError: division by zero (item - 617 is 0)", id="a divisor"),
+        pytest.param("int(5).__mod__(0)", "ZeroDivisionError: integer modulo by zero", id="a division inside a call"),
         pytest.param("prices = [1, 2]\nprices[2]", "IndexError: list index out of range (prices has 2 items)", id="an index"),
         pytest.param(
             "a = b = None\na + b",

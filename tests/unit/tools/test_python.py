@@ -210,7 +210,7 @@ def test_lines_keep_their_numbers_beside_a_return(python: Python) -> None:
         "return f(0)",
         'File "<code>", line 5, in f',
         "return 1 / y",
-        "ZeroDivisionError: division by zero",
+        "ZeroDivisionError: division by zero (y is 0)",
     ]
 
 

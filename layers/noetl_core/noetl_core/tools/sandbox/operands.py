@@ -1,4 +1,4 @@
-"""The operand behind an exception of an author's line: `order["price"] is None`, `rates has: 'A', 'B'`, `prices has 2 items`.
+"""Names the operand behind an exception of an author's line: `order["price"] is None`, `rates has: 'A', 'B'`, `item - 617 is 0`.
 
 Python names the types that do not fit, or the key that is missing, and not the part of the line that has them. Only names,
 constants and subscripts of plain lists and dictionaries are evaluated, so nothing of the author runs again. The texts have keys
@@ -25,10 +25,17 @@ LONGEST: Final = 100_000
 """Maximum number of characters of a code that is parsed again."""
 
 
-def reason(error: BaseException, text: str, trace: TracebackType, source: str) -> str:
-    """Return the operand behind an exception with this text that a line of `source` raised; empty if there is none, or it is not
+def explained(error: BaseException, text: str, trace: TracebackType, source: str) -> str:
+    """Return the text of an exception that a line of `source` raised with the operand behind it, or unchanged if that is not
     certain."""
-    if not isinstance(error, KeyError | IndexError | TypeError | AttributeError) or len(source) > LONGEST:
+    operand = _operand(error, text, trace, source)
+    if not operand:
+        return text
+    return f"{operand}: {text}" if operand.endswith(" is None") else f"{text} ({operand})"
+
+
+def _operand(error: BaseException, text: str, trace: TracebackType, source: str) -> str:
+    if not isinstance(error, KeyError | IndexError | TypeError | AttributeError | ZeroDivisionError) or len(source) > LONGEST:
         return ""
     while trace.tb_next is not None:
         trace = trace.tb_next
@@ -51,6 +58,9 @@ def _reason(error: BaseException, text: str, node: ast.AST, frame: FrameType) ->
         if isinstance(error, IndexError):
             return f"{name} has {len(value)} item{'' if len(value) == 1 else 's'}" if type(value) in (list, tuple) else ""
         return _keys(name, value) if isinstance(value, dict) else ""
+    if isinstance(error, ZeroDivisionError):
+        divided = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div | ast.FloorDiv | ast.Mod)
+        return f"{_text(node.right)} is 0" if isinstance(node, ast.BinOp) and divided else ""
     if "NoneType" not in text:
         return ""
     nothing = [_text(each) for each in _operands(node) if _is_none(each, frame)]

@@ -326,8 +326,8 @@ def _failed(error: BaseException, kind: str, message: str | None) -> dict[str, A
     while tb is not None and tb.tb_frame.f_code.co_filename != FILENAME:
         tb = tb.tb_next
     frames = [f for f in traceback.extract_tb(tb) if not f.filename.startswith(_OWN)] if tb is not None else []
-    if tb is not None and (operand := operands.reason(error, text, tb, "".join(linecache.getlines(FILENAME)))):
-        text += f" ({operand})"
+    if tb is not None:
+        text = operands.explained(error, text, tb, "".join(linecache.getlines(FILENAME)))
     trace = "".join(traceback.format_list(frames[-FRAMES:]))[-TRACEBACK_CHARS:]
     error.__traceback__ = None
     return {
