@@ -1,4 +1,4 @@
-"""What the emulator checks of an expression, it checks once, with the same result for every item and every request."""
+"""Conditions of requests to the emulator are parsed once, with the same result for every item and every request."""
 
 from __future__ import annotations
 
