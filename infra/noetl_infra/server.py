@@ -25,13 +25,21 @@ SHUTDOWN_S = 1
 """Seconds that requests in progress may take when the stack is stopped."""
 
 
+SMALL = 16 * 1024
+"""Bytes that are copied rather than written on their own. Larger parts reach the transport at once, which limits what it buffers."""
+
+
 class OneWrite:
-    """A transport that writes together what is written within one round of the event loop."""
+    """A transport that writes together what is written within one round of the event loop, as long as it is `SMALL`."""
 
     def __init__(self, transport: Any) -> None:
         self._transport, self._parts = transport, list[bytes]()
 
     def write(self, data: bytes) -> None:
+        if sum(map(len, self._parts)) + len(data) > SMALL:
+            self._flush()
+            self._transport.write(data)
+            return
         if not self._parts:
             asyncio.get_running_loop().call_soon(self._flush)
         self._parts.append(data)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from noetl_infra.server import OneWrite
+from noetl_infra.server import SMALL, OneWrite
 
 
 class Transport:
@@ -40,3 +40,20 @@ def test_what_is_written_in_one_round_is_one_write() -> None:
 
     asyncio.run(answer())
     assert under.told == [b"head body", b"next", "close"], "in order, and nothing twice"
+
+
+def test_a_large_part_is_passed_on_at_once_and_in_order() -> None:
+    """Otherwise a long answer would be held here, and its sender would not be told to wait."""
+    under = Transport()
+    large = b"x" * SMALL
+
+    async def answer() -> None:
+        transport = OneWrite(under)
+        transport.write(b"head")
+        transport.write(large)
+        assert under.told == [b"head", large]
+        transport.write(b"end")
+        await asyncio.sleep(0)
+
+    asyncio.run(answer())
+    assert under.told == [b"head", large, b"end"]
