@@ -26,7 +26,7 @@ SHUTDOWN_S = 1
 
 
 SMALL = 16 * 1024
-"""Bytes that are copied rather than written on their own. Larger parts reach the transport at once, which limits what it buffers."""
+"""Bytes that are copied rather than written on their own. Larger parts reach the transport at once, which limits its buffer."""
 
 
 class OneWrite:
@@ -49,9 +49,9 @@ class OneWrite:
         self._transport.close()
 
     def _flush(self) -> None:
-        if self._parts:
-            self._transport.write(b"".join(self._parts))
-            self._parts.clear()
+        parts, self._parts = self._parts, []
+        if parts and not self._transport.is_closing():  # the client may have gone
+            self._transport.write(b"".join(parts))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
