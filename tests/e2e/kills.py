@@ -33,6 +33,8 @@ BURST = 20
 """Kills before all executions are waited for."""
 EVERY_S = (0.1, 0.6)
 START_EVERY_S = 0.2
+LOOKS_S = 1
+"""Seconds in which a call of one function is waited for, before another function is chosen."""
 LONGEST_S = FIRST_RECONCILIATION_S + 60 + 30
 """The longest time in which an execution may stand still, with or without asks: until it is due, until the next sweep, and what
 that takes on a busy machine. A lease ends before the execution is due."""
@@ -152,11 +154,14 @@ def _kill_one(stack: Stack, chance: random.Random) -> str:
     until = time.monotonic() + 60
     while time.monotonic() < until:
         name = chance.choice(sorted(names))
-        for process in function_processes(stack, names[name]):
-            if _is_at_work(process):
-                with suppress(ProcessLookupError):
-                    os.kill(process, signal.SIGKILL)
-                    return name
+        processes = function_processes(stack, names[name])
+        soon = time.monotonic() + LOOKS_S
+        while processes and time.monotonic() < soon:
+            for process in processes:
+                if _is_at_work(process):
+                    with suppress(ProcessLookupError):
+                        os.kill(process, signal.SIGKILL)
+                        return name
     raise AssertionError("no function is at work")
 
 
