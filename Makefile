@@ -106,8 +106,9 @@ nightly: setup types
 pairs: setup
 	@$(BIN)/python -W error -m tests.sim.pairs $(CASES) $(if $(SEED),--seed $(SEED)) $(if $(N),--count $(N))
 
+# Random kills: of local runs, or, with ON=stack, of the functions of an embedded stack with asks (200 take some 40 minutes).
 kills: setup
-	@$(BIN)/python -W error -m tests.sim.kills $(or $(N),200) $(SEED)
+	@$(BIN)/python -W error -m $(if $(filter stack,$(ON)),tests.e2e.kills,tests.sim.kills) $(or $(N),200) $(SEED)
 
 # Every filter, test, function, method and operator of templates with large arguments, each call in a process of its own. EACH=0: all calls.
 fuzz: setup

@@ -26,12 +26,14 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from noetl_core.adapters.aws.events import commit_from_image
 from noetl_core.adapters.aws.functions.concurrent_calls import NotBegun, in_time, side_by_side
 from noetl_core.adapters.aws.functions.invocation import LoggedBatch, TimeLeft
+from noetl_core.control.asks import head_start
 from noetl_core.control.fence import boundary_of
 from noetl_core.control.sweeping.sweep import Swept, reconcile_safely
 from noetl_core.engine.records import Boundary
 from noetl_core.observe.telemetry import traced
 from noetl_core.ports import Deadline, OutOfTime
 from noetl_core.runtime.control_wiring import commands, control, control_until, left_messages, results
+from noetl_core.values.instants import SECOND
 
 logger = Logger()
 metrics = Metrics()
@@ -95,6 +97,8 @@ def _reconcile(execution_id: str, deadline: Deadline) -> Swept:
 
 def _stream(records: list[dict[str, Any]]) -> Mapping[str, Any]:
     news: dict[str, list[Boundary]] = {}
+    left_to_asks: dict[str, list[Boundary]] = {}
+    wait_s, now = 0.0, control().clock.now()
     for record in records:
         try:
             commit = commit_from_image(record["dynamodb"]["NewImage"], results())
@@ -107,10 +111,16 @@ def _stream(records: list[dict[str, Any]]) -> Mapping[str, Any]:
             _set_due_now(_log_fields(record).get("execution_id"))
             continue
         if commit is not None and boundary is not None:
-            news.setdefault(commit.stream.execution_id, []).append(boundary)
+            start_s = head_start(commit, now)
+            wait_s = max(wait_s, start_s)
+            (left_to_asks if start_s else news).setdefault(commit.stream.execution_id, []).append(boundary)
     _route_all(news)
-    logger.info("routed", extra={"records": len(records), "executions": len(news)})
-    metrics.add_metric("BoundariesRouted", MetricUnit.Count, sum(map(len, news.values())))
+    if left_to_asks:
+        control().clock.sleep(min(wait_s - (control().clock.now() - now) / SECOND, left.seconds))
+        _route_all(left_to_asks)
+    boundaries = [boundary for found in (news, left_to_asks) for of in found.values() for boundary in of]
+    logger.info("routed", extra={"records": len(records), "executions": len(news.keys() | left_to_asks.keys())})
+    metrics.add_metric("BoundariesRouted", MetricUnit.Count, len(boundaries))
     return {"batchItemFailures": []}
 
 

@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 
 from noetl_core.api.authorization import LOOPBACK
 from noetl_infra.environments import contain
+from noetl_infra.expressions import remember
 from noetl_infra.pollers import hurry
 from noetl_infra.server import serve
 from noetl_infra.throttle import App, Receive, Scope, Send, Throttled
@@ -102,12 +103,13 @@ class Guarded:
 
 def main() -> None:
     """Run MiniStack with the guard, protected against overload (`throttle`, `environments`), without some of its waits
-    (`pollers`), and on a faster HTTP server (`server`)."""
+    (`pollers`) and repeated checks (`expressions`), and on a faster HTTP server (`server`)."""
     ministack: Any = import_module("ministack.app")
     more = frozenset(name.strip() for name in os.environ.get("NOETL_STACK_HOSTS", "").split(",") if name.strip())
     runtime = import_module("ministack.core.lambda_runtime")
     contain(runtime)
     hurry(import_module("ministack.services.lambda_svc"), runtime)
+    remember(import_module("ministack.services.dynamodb"))
     serve(Guarded(Throttled(ministack.app), LOOPBACK | more))
 
 

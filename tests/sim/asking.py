@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from noetl_core.control import asks
-from noetl_core.engine.records import Ask, Command
+from noetl_core.engine.records import Ask, Command, StreamId
 from noetl_core.ports import AskFailed, PortError
 from tests.sim.ports import SECOND, Crash
 
@@ -39,7 +39,8 @@ class SimAsks:
             raise AskFailed("late", "no answer")
         if faults.hits("duplicate ask", faults.duplicate):
             self._carried_out(ask)
-        command = self._carried_out(ask)
+        first = faults.hits("stream_first", faults.stream_first)
+        command = self._beside_the_stream(ask) if first else self._carried_out(ask)
         if faults.hits("lose_answer_of_ask", faults.lose_answer_of_ask):
             raise AskFailed("late", "the answer is lost", may_be_done=True)
         if command is not None:
@@ -51,6 +52,30 @@ class SimAsks:
     def _late(self, ask: Ask) -> None:
         with suppress(AskFailed):
             self._carried_out(ask)
+
+    def _beside_the_stream(self, ask: Ask) -> Command | None:
+        """Carry out an ask while the stream delivers its boundary: after it, unless the router leaves the boundary to the ask."""
+        outcomes: list[Command | AskFailed | None] = []
+
+        def carry_out() -> None:
+            try:
+                outcomes.append(self._carried_out(ask))
+            except AskFailed as failed:
+                outcomes.append(failed)
+
+        world = self.world
+        world.in_flight.append(carry_out)
+        for record in list(world.records):
+            if record.commit.stream == StreamId(ask.execution_id, ask.run_id) and record.at <= world.clock.time:
+                world.deliver_record(record)
+                break
+        if carry_out in world.in_flight:
+            world.in_flight.remove(carry_out)
+            carry_out()
+        (outcome,) = outcomes
+        if isinstance(outcome, AskFailed):
+            raise outcome
+        return outcome
 
     def _carried_out(self, ask: Ask) -> Command | None:
         world = self.world

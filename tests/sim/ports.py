@@ -54,7 +54,7 @@ class SimClock:
         return f"n{self.nonces}"
 
 
-ASK_FAULTS = ("refuse_ask", "lose_answer_of_ask", "late_ask", "freeze")
+ASK_FAULTS = ("refuse_ask", "lose_answer_of_ask", "late_ask", "freeze", "stream_first")
 
 
 @dataclass
@@ -76,6 +76,8 @@ class Faults:
     """An ask is carried out when its worker has given up."""
     freeze: float = 0.0
     """While an ask is carried out, at a port call: time passes, and others go on."""
+    stream_first: float = 0.0
+    """The stream delivers a boundary while the ask about it is on its way."""
     crash_at: int | None = None
     crash_after: bool = False
     calls: int = 0

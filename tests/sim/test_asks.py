@@ -147,6 +147,7 @@ def disturbed(seed: int) -> Faults:
         lose_answer_of_ask=chance.choice([0, 0.3]),
         late_ask=chance.choice([0, 0.2]),
         freeze=chance.choice([0, 0.1, 0.3]),
+        stream_first=chance.choice([0, 0.3, 1.0]),
     )
 
 
@@ -193,7 +194,7 @@ def test_whatever_goes_wrong_each_run_has_one_worker_at_a_time(block: int) -> No
         seen += world.faults.seen
         given += len(world.asking.given)
         lapsed += sum(c.mode == "first" for c in world.queue.sent)
-    assert {"crash", "refuse_ask", "lose_answer_of_ask", "late_ask", "freeze", "duplicate ask"} <= set(seen)
+    assert {"crash", "refuse_ask", "lose_answer_of_ask", "late_ask", "freeze", "stream_first", "duplicate ask"} <= set(seen)
     assert given and lapsed
 
 
@@ -229,10 +230,10 @@ def test_a_resume_within_the_life_of_a_claim_waits_for_its_end_and_no_longer() -
     execution_id = world.start(chain()).execution_id
     handle = Worker.handle
 
-    def paused(worker: Worker, command: Command, deadline: int | None = None) -> Any:
+    def paused(worker: Worker, command: Command, *arguments: Any) -> Any:
         if command.step == "s1" and not world.asking.given[1:]:
             pause(world.controls[0], execution_id)
-        return handle(worker, command, deadline)
+        return handle(worker, command, *arguments)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Worker, "handle", paused)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -68,11 +69,11 @@ class WatchedWorker(Worker):
 
     world: World
 
-    def handle(self, command: Command, deadline: int | None = None) -> Handled:
+    def handle(self, command: Command, deadline: int | None = None, asks: Callable[[], bool] = bool) -> Handled:
         at_work = self.world.at_work
         at_work.append((self.name, command))
         try:
-            return super().handle(command, deadline)
+            return super().handle(command, deadline, asks)
         finally:
             at_work.remove((self.name, command))
 

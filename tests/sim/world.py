@@ -10,6 +10,7 @@ from typing import Any
 
 from noetl_core.adapters.local.sealer import LocalSealer
 from noetl_core.control.admit import Started, StartRequest, admit
+from noetl_core.control.asks import head_start
 from noetl_core.control.children import SubPlaybooks
 from noetl_core.control.core import Control
 from noetl_core.control.fence import boundary_of
@@ -104,6 +105,8 @@ class World:
         self.asking = SimAsks(self)
         self.later: list[Callable[[], None]] = []
         """Calls that are on their way."""
+        self.in_flight: list[Callable[[], None]] = []
+        """Asks that are carried out while a router leaves their boundaries to them."""
         self.at_work: list[tuple[str, Command]] = []
         """The workers that carry out a command, with it; the last one acts."""
         self.violations: list[str] = []
@@ -170,11 +173,19 @@ class World:
     def deliver_record(self, record: Record) -> None:
         """At least once: a failing delivery is retried."""
         self.records.remove(record)
+        self._leave_to_ask(record.commit)
         try:
             self.route(record.commit.stream.execution_id, [record.commit])
         except (Crash, PortError):
             self._restart_control()
             self.records.append(Record(record.commit, self.clock.time + SECOND))
+
+    def _leave_to_ask(self, commit: Commit) -> None:
+        """Wait as the router function does, and let asks arrive meanwhile."""
+        if left_s := head_start(commit, self.clock.now()):
+            self.clock.sleep(left_s)
+            while self.in_flight:
+                self.in_flight.pop()()
 
     def deliver_message(self, message: Message) -> None:
         if message.receives >= MAX_RECEIVES:

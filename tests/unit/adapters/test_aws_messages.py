@@ -85,7 +85,7 @@ class TestStreamRecords:
     def test_a_new_image_is_the_commit(
         self, store: DynamoEventStore, table: str, results: S3ResultStore, stream: StreamId
     ) -> None:
-        said = commit(stream, 0, wake=True, lease_until=5, expires_at=NOW_S + 9)
+        said = commit(stream, 0, wake=True, lease_until=5, expires_at=NOW_S + 9, asks=True)
         store.append(said)
         (item,) = items(table)
         assert commit_from_image(self.delivered(item), results) == said

@@ -16,9 +16,11 @@ import pytest
 from noetl_core.adapters.aws.clients import client
 from noetl_core.adapters.aws.functions import concurrent_calls
 from noetl_core.adapters.aws.functions.concurrent_calls import in_time
+from noetl_core.control.asks import HEAD_START_S
 from noetl_core.engine.records import Commit
 from noetl_core.ports import Deadline
 from noetl_core.runtime import control_wiring
+from noetl_core.values.instants import SECOND
 from tests.contract.aws import bodies
 from tests.properties import TIMES, some
 from tests.unit.functions.conftest import HELLO, Context, Function, lines
@@ -245,6 +247,40 @@ def test_an_execution_that_blocks_is_left_behind_and_woken(router: ModuleType) -
     over.set()
     assert {control.load(x).status for x in others} == {"completed"}
     assert due() == [stuck]
+
+
+def test_boundaries_that_workers_ask_about_wait_once_after_all_others(
+    router: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    control = control_wiring.control()
+    now = control.clock.now()
+    fresh = [ended(ts=now - 1_000 * age, asks=True) for age in (0, 1)]
+    others = [ended(ts=now - 1_000), ended(ts=now - SECOND, asks=True), ended(ts=now + SECOND, asks=True)]
+    statuses: list[list[str]] = []
+
+    def sleep(seconds: float) -> None:
+        statuses.append([control.load(x).status for x in (*fresh, *others)])
+        assert 0 < seconds <= HEAD_START_S
+
+    monkeypatch.setattr(control, "clock", Mock(wraps=control.clock, sleep=sleep, now=lambda: now))
+    assert router.handler({"Records": records()}, Context()) == {"batchItemFailures": []}
+    assert statuses == [["running"] * 2 + ["completed"] * 3], "it waits once, for the younger of the two"
+    assert {control.load(x).status for x in fresh} == {"completed"}
+
+
+def test_a_boundary_that_was_asked_about_costs_one_read(router: ModuleType) -> None:
+    """Its process has an older state of the execution, from which it would decide again."""
+    execution_id = ended(TWO, ts=0, asks=True)
+    control = control_wiring.control()
+    stale = control.load(execution_id)
+    (run,) = stale.runs
+    assert router.handler({"Records": records()}, Context()) == {"batchItemFailures": []}
+    control._states[execution_id] = stale
+    store = Mock(wraps=control.store)
+    control.store = store
+    assert router.handler({"Records": records()}, Context()) == {"batchItemFailures": []}
+    assert [call[0] for call in store.method_calls] == ["read"], "no put that would be refused"
+    assert run not in control.load(execution_id).runs
 
 
 @pytest.mark.nightly

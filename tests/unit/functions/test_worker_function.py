@@ -107,9 +107,9 @@ def test_the_commands_of_a_batch_run_at_the_same_time(worker: ModuleType, handle
     executions = started(10)
     together = threading.Barrier(10)
 
-    def meet(command: Command, deadline: int | None = None) -> Handled:
+    def meet(command: Command, *more: Any) -> Handled:
         together.wait(30)
-        return handle(command, deadline)
+        return handle(command, *more)
 
     handle = handle_by(meet)
     assert worker.handler(batch(), Context()) == {"batchItemFailures": []}
@@ -123,10 +123,10 @@ def test_a_command_that_fails_comes_again_alone(
 ) -> None:
     executions = started(4)
 
-    def fail(command: Command, deadline: int | None = None) -> Handled:
+    def fail(command: Command, *more: Any) -> Handled:
         if command.execution_id == executions[1]:
             raise error
-        return handle(command, deadline)
+        return handle(command, *more)
 
     handle = handle_by(fail)
     event = batch()
@@ -152,11 +152,11 @@ def test_a_task_that_does_not_hear_that_its_time_is_over_does_not_take_the_answe
     executions = started(3)
     over = threading.Event()
 
-    def deaf(command: Command, deadline: int | None = None) -> Handled:
+    def deaf(command: Command, *more: Any) -> Handled:
         if command.execution_id == executions[0]:
             over.wait(60)
             return Handled("dropped", "too late")
-        return handle(command, deadline)
+        return handle(command, *more)
 
     handle = handle_by(deaf)
     event = batch()
@@ -171,11 +171,11 @@ def slow_first(handle_by: Replaced, let_go: threading.Event) -> list[str]:
     """Let the worker's first command hold its turn until it is released. Returns the list of handled commands, which grows."""
     handled = list[str]()
 
-    def hold(command: Command, deadline: int | None = None) -> Handled:
+    def hold(command: Command, *more: Any) -> Handled:
         handled.append(command.execution_id)
         if len(handled) == 1:
             let_go.wait(60)
-        return handle(command, deadline)
+        return handle(command, *more)
 
     handle = handle_by(hold)
     return handled
@@ -214,7 +214,7 @@ def test_a_command_that_failed_often_becomes_a_dead_letter_soon(worker: ModuleTy
         paused.append(params["VisibilityTimeout"])
 
     client("sqs").meta.events.register("provide-client-params.sqs.ChangeMessageVisibility", note)
-    handle_by(lambda command, deadline=None: Handled("dropped"))
+    handle_by(lambda command, *more: Handled("dropped"))
     event = batch()
     event["Records"].append({**event["Records"][0], "messageId": "odd", "body": "no command"})
     for received in (1, worker.MAX_RECEIVES, worker.MAX_RECEIVES + 1):
@@ -235,7 +235,7 @@ def test_a_takeover_that_finds_no_worker_for_itself_shares_one_in_the_end(worker
                 yield turn
 
     worker.turns = Noted(1)
-    handle_by(lambda command, deadline=None: Handled("dropped"))
+    handle_by(lambda command, *more: Handled("dropped"))
     event = batch()
     event["Records"][0]["body"] = json.dumps({**json.loads(event["Records"][0]["body"]), "mode": "takeover"})
     for received in (1, worker.ALONE_TRIES, worker.ALONE_TRIES + 1):
@@ -252,7 +252,7 @@ def test_a_takeover_runs_when_the_others_have_ended(worker: Any, handle_by: Repl
     order: list[str] = []
     ends = threading.Lock()
 
-    def note(command: Command, deadline: int | None = None) -> Handled:
+    def note(command: Command, *more: Any) -> Handled:
         with ends:
             order.append(command.mode)
         return Handled("dropped", "noted")

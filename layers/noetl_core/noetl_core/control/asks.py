@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from noetl_core.control.core import Control
 from noetl_core.control.fence import boundary_of
-from noetl_core.engine.records import Ask, Boundary, Command, StreamId
+from noetl_core.engine.records import Ask, Boundary, Command, Commit, StreamId
 from noetl_core.events.table import TERMINAL
+from noetl_core.values.instants import SECOND
+
+HEAD_START_S: Final = 0.1
+"""Seconds after its commit for which a router leaves a boundary to the worker that asks about it. An ask takes 10 to 50 ms. AWS
+delivers a commit after some 200 ms, so that routers there rarely wait. The stream of an emulator delivers it after 3 ms."""
 
 
 class Refused(ValueError):
@@ -29,3 +36,10 @@ def _written_boundary(control: Control, ask: Ask) -> Boundary:
     if boundary is None or boundary.event.name not in TERMINAL:
         raise Refused(f"{stream} has no boundary at position {ask.seq}")
     return boundary
+
+
+def head_start(commit: Commit, now: int) -> float:
+    """Return the seconds for which the boundary of a commit is left to the worker that asks about it. 0: the router routes it
+    now, also if the clocks of the two differ so much that the commit seems to be of the future."""
+    left_s = HEAD_START_S - (now - commit.ts) / SECOND
+    return left_s if commit.asks and 0 < left_s <= HEAD_START_S else 0.0

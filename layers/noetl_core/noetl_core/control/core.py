@@ -286,13 +286,14 @@ class Control:
         fetch = Values(self.store, self.results, execution_id)
         attempt: Sequence[Fact] = ()
         asked = len(facts)
+        left_to_ask = any(boundary.asks for boundary in boundaries)  # another process has probably routed it
         conflicts = 0
         current: State | None = None
         for _ in range(MAX_ROUNDS):
             self.deadline.check()
             state, fresh = self._take(execution_id, None if ask is None else ask.seen) if current is None else (current, True)
             current = None
-            if ask is not None and state.seq < ask.seen:
+            if state.seq < ask.seen if ask is not None else left_to_ask and not fresh:
                 state, fresh = caught_up(self.store, state), True
             if state.seq < 0:
                 raise NotFound(f"there is no execution {execution_id}")

@@ -25,7 +25,7 @@ def boundary_of(commit: Commit) -> Boundary | None:
     if not commit.events or commit.stream.run_id is None:
         return None
     last = commit.events[-1]
-    return Boundary(commit.stream.run_id, commit.seq, last) if is_boundary(last) else None
+    return Boundary(commit.stream.run_id, commit.seq, last, commit.asks) if is_boundary(last) else None
 
 
 def fence_runs(control: Control, state: State, errors: Mapping[str, Failure]) -> list[Boundary]:

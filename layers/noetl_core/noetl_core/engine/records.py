@@ -81,7 +81,8 @@ class Commit:
     `writer` is the nonce of the attempt to write: if the stored commit has our nonce, it is our own write whose answer was
     lost. `wake` marks commits that the router must process. `lease_until` (microseconds, 0 for none) is the instant until which a
     run's writer may be silent before another worker takes over. `expires_at` (seconds) is the same instant in every commit of an
-    execution. `tally` is set in run streams; None where an older version wrote the commit.
+    execution. `tally` is set in run streams; None where an older version wrote the commit. `asks`: the worker that wrote a waking
+    commit asks for its boundary to be routed. It is a hint for the router; stores without a stream need not keep it.
     """
 
     stream: StreamId
@@ -94,6 +95,7 @@ class Commit:
     expires_at: int = 0
     v: int = FIRST_VERSION
     tally: Tally | None = None
+    asks: bool = False
 
 
 def request_of(first: Commit) -> control.PlaybookExecutionRequested:
@@ -179,11 +181,13 @@ class Ask:
 
 @frozen
 class Boundary:
-    """News for the control plane: the last event of a waking commit of a run stream."""
+    """News for the control plane: the last event of a waking commit of a run stream. `asks`: its worker asks for it to be
+    routed."""
 
     run_id: str
     seq: int
     event: BoundaryEvent
+    asks: bool = False
 
 
 def count_takeovers_without_progress(takeovers: int, event: AnyEvent) -> int:

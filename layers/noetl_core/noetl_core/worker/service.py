@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from noetl_core.dsl.kinds import WAITING_KINDS
@@ -132,27 +133,31 @@ class Worker:
         """Carry out a command, and then runs that follow from it, as long as the control plane answers with some. `turn` is the
         turn in which this happens. Raises as `handle` for the first command alone."""
         until = 0 if self.asker is None else self.clock.now() + CHAIN_S * SECOND
-        handled = self.handle(command, deadline)
+        handled = self.handle(command, deadline, partial(self._asks, command, deadline, until))
         yield command, handled
-        while (following := self._following(command, handled, deadline, until, turn)) is not None:
+        while (following := self._following(command, handled, deadline, turn)) is not None:
             command = following
             try:
-                handled = self.handle(command, deadline)
+                handled = self.handle(command, deadline, partial(self._asks, command, deadline, until))
             except Exception:  # the message of the first command is not concerned, and its run has ended
                 log.exception("run %s, which was asked for, failed; another worker takes it over", command.run_id)
                 return
             yield command, handled
 
-    def _following(
-        self, command: Command, handled: Handled, deadline: int | None, until: int, turn: Turn | None
-    ) -> Command | None:
+    def _asks(self, command: Command, deadline: int | None, until: int) -> bool:
+        """Return whether this worker will ask about the end of a run, so that the router leaves that boundary to it for a
+        moment."""
+        if self.asker is None or not command.asks or self._leaving or self.asker.is_paused:
+            return False
+        now = self.clock.now()
+        return now < until and (deadline is None or deadline - now >= LEAST_LEFT_S * SECOND)
+
+    def _following(self, command: Command, handled: Handled, deadline: int | None, turn: Turn | None) -> Command | None:
         """Return the command of a run that follows from an ended one and is claimed for this worker; None if there is none."""
-        if self.asker is None or not command.asks or handled.boundary is None or self._leaving or self.asker.is_paused:
+        if self.asker is None or handled.boundary is None:
             return None
         now = self.clock.now()
         ends = now + UNLIMITED_S * SECOND if deadline is None else deadline
-        if now >= until or ends - now < LEAST_LEFT_S * SECOND:
-            return None
         ask = Ask(
             id=self.clock.nonce(),
             execution_id=command.execution_id,
@@ -170,9 +175,9 @@ class Worker:
             turn.become(self.share(following))
         return following
 
-    def handle(self, command: Command, deadline: int | None = None) -> Handled:
-        """Carry out one command. `deadline` (microseconds) is the end of the invocation. Raises port errors, after which the
-        queue delivers the command again."""
+    def handle(self, command: Command, deadline: int | None = None, asks: Callable[[], bool] = bool) -> Handled:
+        """Carry out one command. `deadline` (microseconds) is the end of the invocation. `asks` returns, when the run ends,
+        whether the caller will ask about it. Raises port errors, after which the queue delivers the command again."""
         gate = self.gates.gate(command.execution_id)
         if (gate.mode == "stop" and command.undoes is None) or command.run_id in gate.stopped_runs:
             return Handled("dropped", "the execution is being stopped")
@@ -192,7 +197,7 @@ class Worker:
                 return claim
             if command.undoes is not None and command.undoes.get("stops"):
                 return self._stop(command.undoes["run"], claim, command)
-            return self._run(command, claim, deadline)
+            return self._run(command, claim, deadline, asks)
         except Exception:
             if command.claim is not None:  # no queue delivers it again
                 with suppress(PortError, Fenced):
@@ -249,13 +254,13 @@ class Worker:
 
     # --- the run --------------------------------------------------------------------------------------------------------
 
-    def _run(self, command: Command, claim: Claim, deadline: int | None) -> Handled:
+    def _run(self, command: Command, claim: Claim, deadline: int | None, asks: Callable[[], bool]) -> Handled:
         lease = claim.lease
         activation, runner, keychain = self._activate(command, claim, deadline)
         with self._renewed(lease):
             try:
                 refused = _refused_by(keychain) if command.as_of == 0 and command.mode == "first" else None
-                return _end(activation, runner.run() if refused is None else new(StepFailed, 0, error=refused))
+                return _end(activation, runner.run() if refused is None else new(StepFailed, 0, error=refused), asks)
             except Fenced as fenced:
                 lease.stop()
                 if was_ended(self.store, StreamId(command.execution_id, command.run_id)):
@@ -266,7 +271,7 @@ class Worker:
                     return Handled("dropped", "the control plane ends the run")
                 error: Failure = {"kind": "cancelled", "message": "the execution was stopped", "retryable": False}
                 try:
-                    return _end(activation, new(StepFailed, 0, error=error))
+                    return _end(activation, new(StepFailed, 0, error=error), asks)
                 except Fenced as fenced:
                     return Handled("dropped", f"fenced: {fenced}")
 
@@ -337,20 +342,21 @@ def _chunk(command: Command) -> ChunkOfLoop | None:
     return {**command.loop, "chunk": command.chunk}
 
 
-def _end(activation: Activation, ended: BoundaryEvent) -> Handled:
-    """Write the boundary commit."""
+def _end(activation: Activation, ended: BoundaryEvent, asks: Callable[[], bool]) -> Handled:
+    """Write the boundary commit. It states whether the worker asks about it."""
     counted: Any = {**ended.data, "events": activation.claim.journal.events + 1}
     spread = ended.name == "StepSuspended" and "succeeded" in ended.data
     if (ended.name != "StepSuspended" or spread) and (aggregates := activation.claim.journal.aggregates.stated()) is not None:
         counted["aggregates"] = aggregates
     boundary: Any = Event(ended.name, activation.clock.now(), counted)
     activation.recorder.put(boundary)
-    activation.claim.journal.close()
+    asked = ended.name != "StepSuspended" and asks()
+    activation.claim.journal.close(asks=asked)
     if ended.name == "StepSuspended" and spread:
         return Handled("spread", _why(ended.data))
     if ended.name == "StepSuspended":
         return Handled("suspended", ended.name)
-    return Handled("done", ended.name, boundary=activation.claim.journal.seq - 1)
+    return Handled("done", ended.name, boundary=activation.claim.journal.seq - 1 if asked else None)
 
 
 def _why(handed_over: StepSuspended) -> str:

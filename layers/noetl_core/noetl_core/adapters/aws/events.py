@@ -8,7 +8,8 @@
 
 Header attributes: `v`, `execution_id`, `ts`, `writer`; `lease_until` and `expires_at` if set; in run streams the tally of the
 stream: `events`, `in_vain` (takeovers without progress), `aggregates` or `progress` (of the iterations of a running loop);
-`wake` only if true, because the stream filter selects by its presence; and `body`, or `body_key` if the body is in S3.
+`wake` only if true, because the stream filter selects by its presence; `asks` only if true; and `body`, or `body_key` if the
+body is in S3.
 
 TTL deletes up to days late, in no order. Therefore readers ignore expired items, and writers may overwrite them.
 """
@@ -106,6 +107,8 @@ class DynamoEventStore:
         }
         if commit.wake:
             item["wake"] = {"N": "1"}
+        if commit.asks:
+            item["asks"] = {"N": "1"}
         if commit.lease_until:
             item["lease_until"] = {"N": str(commit.lease_until)}
         if commit.expires_at:
@@ -247,6 +250,7 @@ def _decode(item: Item, results: ResultStore) -> Commit:
             expires_at=_number(item, "expires_at"),
             v=v,
             tally=_tally(item),
+            asks="asks" in item,
         )
     except (NotFound, LookupError, AttributeError, TypeError, ValueError) as error:
         where = " ".join(item.get(k, {}).get("S", "?") for k in ("pk", "sk"))

@@ -22,7 +22,8 @@ NOW_S = START // SECOND
 def commit(stream: StreamId = CONTROL, seq: int = 0, writer: str = "alice", **fields: Any) -> Commit:
     """A commit with one event that says its position."""
     events = fields.pop("events", (Event("CtxPatched", START + seq, {"run": "r1", "patch": {"n": seq}}),))
-    return Commit(stream=stream, seq=seq, ts=START + seq, writer=writer, events=events, **fields)
+    ts = fields.pop("ts", START + seq)
+    return Commit(stream=stream, seq=seq, ts=ts, writer=writer, events=events, **fields)
 
 
 def fill(store: EventStore, stream: StreamId, n: int, **fields: Any) -> list[Commit]:

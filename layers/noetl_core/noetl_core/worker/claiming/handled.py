@@ -22,4 +22,4 @@ class Handled:
     holder: str = ""
     """The worker that holds the run, when a command is handed back."""
     boundary: int | None = None
-    """The position of the boundary with which the run ended."""
+    """The position of the boundary with which the run ended, if its commit states that the worker asks about it."""

@@ -106,12 +106,12 @@ class Journal:
             self._commit(wake=False, leased=True)
             return True
 
-    def close(self) -> None:
-        """Commit the boundary event with everything that is buffered, wake the router, and give up the lease. Raises
-        `Fenced`."""
+    def close(self, *, asks: bool = False) -> None:
+        """Commit the boundary event with everything that is buffered, wake the router, and give up the lease. `asks`: the
+        worker will ask for the boundary to be routed. Raises `Fenced`."""
         with self.lock:
             self._unreleased()
-            self._commit(wake=True, leased=False)
+            self._commit(wake=True, leased=False, asks=asks)
 
     def _unreleased(self) -> None:
         if self._released:
@@ -129,7 +129,7 @@ class Journal:
                 self._commit(wake=False, leased=False)
             self.closed = True
 
-    def _commit(self, *, wake: bool, leased: bool) -> None:
+    def _commit(self, *, wake: bool, leased: bool, asks: bool = False) -> None:
         """Write the buffered events. A commit that could not be written is kept unchanged, with its writer nonce, and is
         written first next time: if it was stored after all and only the answer was lost, the store recognises it by the
         nonce."""
@@ -154,6 +154,7 @@ class Journal:
             expires_at=self.expires_at,
             v=version_of(events[-1:]),
             tally=self._tally(events, now, ends=not leased),
+            asks=asks,
         )
         self._append(self._pending)
 
