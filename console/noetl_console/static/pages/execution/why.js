@@ -51,8 +51,9 @@ function Fact({ fact, run }) {
   const guards = fact.guards ?? [];
   const look = { failed: "bad", dead_end: "bad", iterations: "hold", warning: "hold", status: "hold" }[fact.fact];
   const warning = fact.fact === "warning";
+  const [text, after] = warning ? said(fact).split(/; (?=the run went on)/) : [said(fact)];
   return html`<li class=${warning || fact.fact === "dead_end" ? "warning" : fact.depth ? "behind" : ""} style=${{ marginLeft: `${Math.min(fact.depth, DEEPEST) * 12}px` }}>
-    ${arcs.length && fact.fact !== "dead_end" ? html`<p class="soft"><${StepLink} step=${fact.step} run=${run} />: ${arcs.length > 1 ? "which of its arcs fired" : "its arc"}</p>` : html`<p class=${look ? `sentence tone-${look}` : ""}>${bdi(said(fact), 600)}</p>`}
+    ${arcs.length && fact.fact !== "dead_end" ? html`<p class="soft"><${StepLink} step=${fact.step} run=${run} />: ${arcs.length > 1 ? "which of its arcs fired" : "its arc"}</p>` : html`<p class=${look ? `sentence tone-${look}` : ""}>${bdi(text, 600)}</p>`}${after ? html`<p>${after}</p>` : null}
     <${Source} of=${fact} />
     ${arcs.length ? html`<ul>${arcs.map((a) => html`<${Arc} arc=${a} run=${run} />`)}</ul>` : null}
     ${guards.length ? html`<ul>${guards.map((g) => html`<li><${Guard} guard=${g} /></li>`)}</ul>` : null}
