@@ -38,7 +38,7 @@ export function Why({ found, run }) {
   if (!found.data) return html`<p class="soft" role="status">Looking…</p>`;
   const { causes, facts, more, partial } = found.data;
   const shown = all ? facts : facts.slice(0, SHOWN);
-  return html`${causes.map((c, i) => html`<${Cause} key=${i} cause=${c} root=${i === 0 && causes.length > 1} after=${i > 0} run=${run} />`)}
+  return html`${causes.map((c, i) => html`<${Cause} key=${i} cause=${c} root=${i === 0 && causes.length > 1} after=${causes[i - 1]} run=${run} />`)}
     ${shown.length ? html`<ol class="why">${shown.map((f, i) => html`<${Fact} key=${i} fact=${f} run=${run} />`)}</ol>` : null}
     ${shown.length < facts.length ? html`<button class="button plain" onClick=${() => setAll(true)}>${plural(facts.length - shown.length, "more", "more")}</button>` : null}
     ${more ? html`<p class="soft">${plural(more, "earlier visit is", "earlier visits are")} not shown.</p>` : null}
@@ -106,16 +106,18 @@ function Source({ of: { traceback, source, line } }) {
   return lines?.length ? html`<ol class="trace mono">${lines.map((t) => html`<li class=${t.file ? "soft" : traceback && t.line === line ? "own" : ""}><span class="soft">${t.file ? html`${bdi(t.file, 60)}:` : "line "}${t.line ?? "?"}</span> <bdi>${t.source}</bdi></li>`)}</ol>` : null;
 }
 
-/** An error on the way to a failure; `after` its root. */
+/** An error on the way to a failure; `after` is the one before it. */
 function Cause({ cause, root, after, run }) {
   const { step, task, line, column, hint, message, details } = cause;
   const [from, redrive] = useState("");
   const own = !cause.execution_id;
-  const place = [own ? run.summary?.playbook.path : "", line ? `line ${line}${column ? `:${column}` : ""}` : "", cause.attempts > 1 ? plural(cause.attempts, "attempt") : ""].filter(Boolean).join(", ");
+  const place = [own ? run.summary?.playbook.path : "", line ? `line ${line}${column ? `:${column}` : ""}` : ""].filter(Boolean).join(", ");
   const where = html`${step ? html` in <${own ? StepLink : Plain} step=${step} run=${run} />` : null}${task ? html` / ${bdi(task, 60)}` : null}${place ? `, ${place}` : ""}${own ? null : html` of <a href=${href(["executions", cause.execution_id], { step })}>${bdi(cause.playbook ?? cause.execution_id, 80)}</a>`}${root ? html` <span class="tag">root cause</span>` : null}`;
   const acts = own && step ? html`<div class="acts">${cause.iteration ? html`<${Iteration} of=${cause} />` : null}${run.head.ended ? html`<button class="button" onClick=${() => redrive(cause.iteration ? `${step}@${iteration(cause.iteration)}` : step)}>Redrive this…</button>` : null}
     ${from ? html`<${Redrive} run=${run} begin=${from} onClose=${() => redrive("")} />` : null}</div>` : null;
-  const error = { ...cause, message: hint ? `${hint}\n${message}` : message, details: after && details?.execution_id ? null : details };
+  const called = after && details?.execution_id && message.endsWith(after.message);
+  const [first, ...rest] = called ? [`called by step ${step}, which failed with it`] : [...(hint ? [hint] : []), ...message.split("\n")];
+  const error = { ...cause, message: [cause.attempts > 1 ? `${first}, after ${plural(cause.attempts, "attempt")}` : first, ...rest].join("\n"), details: after && details?.execution_id ? null : details };
   return html`<${Failure} error=${error} where=${where} more=${acts}><${Source} of=${cause} />
     ${cause.item || cause.input ? html`<p>${cause.item ? "item" : "input"} <b class="mono">${bdi(cause.item ?? cause.input, 200)}</b>${cause.iteration ? `, iteration ${iteration(cause.iteration)}` : ""}</p>` : null}
     ${[["stdout", "its last output"], ["stderr", "its last errors"]].map(([key, words]) => (cause[key] ? html`<p class="soft">${words}</p><pre class="text" tabindex="0"><bdi>${cause[key]}</bdi></pre>` : null))}<//>`;

@@ -50,6 +50,8 @@ class Positions:
             if each.strip() and len(each) - len(each.lstrip()) < indent:
                 break
             kept.append(each)
+        while len(kept) > 1 and kept[-1].rstrip().endswith(":"):
+            kept.pop()  # a key whose value is not shown
         text = [each[indent:] if n else each.lstrip().removeprefix("- ") for n, each in enumerate(kept)]
         return "\n".join(each if len(each) <= SOURCE_CHARS else f"{each[:SOURCE_CHARS]}…" for each in text).rstrip()
 
