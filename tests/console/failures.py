@@ -106,7 +106,11 @@ workflow:
 """,
         ),
         "/secret: HTTP 401",
-        ("no rule of its policy fits", "HTTP 401: token expired", "outcome.http.status == 429"),
+        (
+            "its policy has no rule for this, only for outcome.http.status == 429",
+            "HTTP 401: token expired",
+            "outcome.http.status == 429",
+        ),
     ),
     Failure(
         "iteration",

@@ -71,7 +71,10 @@ def test_an_error_that_a_policy_lets_pass_is_a_warning(local: LocalWiring, then:
 def test_a_policy_without_a_rule_for_an_error_is_named(local: LocalWiring) -> None:
     out = run(local, passed("{ do: retry }").replace("== 'error'", "== 'none'"))
     (fact,) = why(local.control, out["execution_id"])["facts"]
-    assert fact["text"] == "load/fetch failed: ValueError: 401; the run went on, because no rule of its policy fits this"
+    assert (
+        fact["text"]
+        == "load/fetch failed: ValueError: 401; the run went on, because its policy has no rule for this, only for outcome.status == 'none'"
+    )
 
 
 def test_an_error_that_no_rule_matches_is_one_too(local: LocalWiring) -> None:

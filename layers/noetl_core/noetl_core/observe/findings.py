@@ -66,15 +66,17 @@ def iterations(steps: Mapping[str, StepState]) -> list[tuple[str, str, list[int]
 def warnings(state: State, playbook: Playbook) -> list[tuple[WarningGroup, str]]:
     """Return a sentence for each error that a policy tolerated, and for each undefined name that counted as empty."""
     groups = (group for group in warnings_of(state)["groups"] if group["code"] != "iteration_failed")
-    return [(group, sentences.warning(group, unmatched=_unmatched(group, playbook))) for group in groups]
+    return [(group, sentences.warning(group, _rules_that_did_not_fit(group, playbook))) for group in groups]
 
 
-def _unmatched(group: WarningGroup, playbook: Playbook) -> bool:
-    """Return whether the task has rules that retry or fail, and none that lets an error pass."""
+def _rules_that_did_not_fit(group: WarningGroup, playbook: Playbook) -> list[str]:
+    """Return the conditions of the rules of a task whose error passed because none fits it; empty if one may have let it pass."""
     step = playbook.by_name.get(group.get("step", ""))
     task = None if step is None else next((each for each in step.tasks if each.name == group.get("task")), None)
     rules = () if task is None or task.policy is None else task.policy.rules
-    return bool(rules) and all(rule.then.do in ("retry", "fail") for rule in rules)
+    if not all(rule.then.do in ("retry", "fail") for rule in rules):
+        return []
+    return [(rule.when or "").strip().removeprefix("{{").removesuffix("}}").strip() for rule in rules]
 
 
 def _index(path: list[int]) -> str:

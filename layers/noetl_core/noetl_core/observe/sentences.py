@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from noetl_core.api.shapes import why as why_shapes
 
 MOST_VALUES: Final = 2
-"""Maximum number of values in the sentence about arcs that did not fire."""
+"""Maximum number of values or conditions that a sentence lists."""
 NOT_READ: Final = "decided in a part of the log that is not read"
 
 
@@ -103,9 +103,9 @@ def limit(fact: Mapping[str, Any]) -> str:
     return f"waits for limit {fact['limit']}{places} since {fact['since']}{place}{held}"
 
 
-def warning(group: Mapping[str, Any], *, unmatched: bool = False) -> str:
+def warning(group: Mapping[str, Any], rules: Sequence[str] = ()) -> str:
     """Return `load/fetch failed, and its policy let it pass: auth: 401` or `load/b: x is undefined in /orders/{{ x }}`.
-    `unmatched`: no rule of the policy can let an error pass, so none fit this one."""
+    `rules`: the conditions of the policy's rules, if the error passed because none fits it."""
     where = "/".join(group[key] for key in ("step", "task") if key in group)
     first = f" @{'.'.join(map(str, group['iteration']))}" if group.get("iteration") else ""
     times = f" ({group['count']:,} times{f', first:{first}' if first else ''})" if group["count"] > 1 else ""
@@ -115,8 +115,10 @@ def warning(group: Mapping[str, Any], *, unmatched: bool = False) -> str:
     error = f"{group['kind']}: {group['message']}"
     if group["code"] == "iteration_failed":
         return f"an iteration of {place} failed, and its loop continued: {error}{times}"
-    if unmatched:
-        return f"{place} failed: {group['message']}{times}; the run went on, because no rule of its policy fits this"
+    if rules:
+        only = listed([*rules[:MOST_VALUES], *(["others"] if len(rules) > MOST_VALUES else [])])
+        why = f"its policy has no rule for this, only for {only}"
+        return f"{place} failed: {group['message']}{times}; the run went on, because {why}"
     return f"{place} failed, and its policy let it pass: {error}{times}"
 
 
