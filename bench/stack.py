@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import tempfile
 import time
 import urllib.request
@@ -25,16 +24,10 @@ from proxy import Proxy
 
 from noetl_infra.meter import Functions
 from noetl_infra.stack import Stack, down
-from noetl_infra.up import up
+from noetl_infra.up import free_port, up
 
 CHAIN = 20
 ENDED = {"completed", "failed", "cancelled", "stuck"}
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +15,7 @@ from botocore.config import Config
 from noetl_infra import REGION
 from noetl_infra.deploy import local_environment
 from noetl_infra.stack import Stack, down
-from noetl_infra.up import up
+from noetl_infra.up import free_port, up
 from tests.packages import SAMPLE, index
 
 SCRIPTED_TOOL = Path(__file__).parent / "conformance" / "scripted_tool"
@@ -61,9 +60,7 @@ def brought_up(folder: Path) -> Iterator[Stack]:
         )  # a mapping needs its queue
         yield up(folder, endpoint=endpoint, tools=[str(SCRIPTED_TOOL)], parameters=PARAMETERS)
         return
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     wanted = folder / "requirements.txt"
     wanted.write_text(f"{SAMPLE}\n")
     with pytest.MonkeyPatch.context() as patch:

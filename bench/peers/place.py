@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -15,13 +14,7 @@ from types import TracebackType
 from bench.peers.installs import INTO, NotRun
 
 from noetl_infra.stack import Stack, down
-from noetl_infra.up import up
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+from noetl_infra.up import free_port, up
 
 
 class Place:

@@ -75,7 +75,7 @@ def _start(folder: Path, port: int | None) -> Stack:
         raise StackDown(f"port {port} is in use: name another one with --port, or leave it out, and a free one is taken")
     port = port or int(os.environ.get("NOETL_STACK_PORT", PORT))
     if not _free(port):
-        port = _any_port()
+        port = free_port()
     endpoint = f"http://127.0.0.1:{port}"
     env = {
         **os.environ,
@@ -122,7 +122,8 @@ def _free(port: int) -> bool:
     return True
 
 
-def _any_port() -> int:
+def free_port() -> int:
+    """Return a port of this machine that nothing listens on now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

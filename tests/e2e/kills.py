@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import random
 import signal
-import socket
 import sys
 import tempfile
 import threading
@@ -26,7 +25,7 @@ from typing import Any
 
 from noetl_core.engine.dispatch.effects import FIRST_RECONCILIATION_S
 from noetl_infra.stack import Stack, down
-from noetl_infra.up import up
+from noetl_infra.up import free_port, up
 from tests.e2e.support import Api, function_processes
 
 BURST = 20
@@ -101,9 +100,7 @@ class Tally:
 @contextmanager
 def asking_stack(asks: str) -> Iterator[Stack]:
     """A stack with a folder and a port of its own, whose `Asks` is `asks`."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     with tempfile.TemporaryDirectory(prefix="noetl-kills-") as folder:
         try:
             yield up(folder, port=port, parameters={"Asks": asks})

@@ -22,7 +22,7 @@ import pytest
 
 from noetl_infra.sam_local import environment, gateway, reachable
 from noetl_infra.stack import Stack, down
-from noetl_infra.up import up
+from noetl_infra.up import free_port, up
 from tests.e2e.support import Api, aws
 
 pytestmark = pytest.mark.sam_local
@@ -63,12 +63,6 @@ def signed() -> dict[str, str]:
     """Any credentials: the stack asks for a form, not for a name."""
     keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1"}
     return {**os.environ, **keys, "SAM_CLI_TELEMETRY": "0"}
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture(scope="module")

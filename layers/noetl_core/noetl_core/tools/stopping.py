@@ -22,8 +22,8 @@ def running(text: str) -> str:
 
 
 @contextmanager
-def named(text: str) -> Iterator[None]:
-    """Note `text` on an error of the block."""
+def noted_on_error(text: str) -> Iterator[None]:
+    """Add `text` as a note to an exception of the block: what was running when it was raised."""
     try:
         yield
     except Exception as error:

@@ -51,7 +51,7 @@ function Fact({ fact, run }) {
   const guards = fact.guards ?? [];
   const look = { failed: "bad", dead_end: "bad", iterations: "hold", warning: "hold", status: "hold" }[fact.fact];
   const warning = fact.fact === "warning";
-  const [text, after] = warning ? said(fact).split(/; (?=the run went on)/) : [said(fact)];
+  const [, text, after] = (warning && /^(.*); (the run went on, .*)$/s.exec(said(fact))) || [, said(fact)];
   return html`<li class=${warning || fact.fact === "dead_end" ? "warning" : fact.depth ? "behind" : ""} style=${{ marginLeft: `${Math.min(fact.depth, DEEPEST) * 12}px` }}>
     ${arcs.length && fact.fact !== "dead_end" ? html`<p class="soft"><${StepLink} step=${fact.step} run=${run} />: ${arcs.length > 1 ? "which of its arcs fired" : "its arc"}</p>` : html`<p class=${look ? `sentence tone-${look}` : ""}>${bdi(text, 600)}</p>`}${after ? html`<p>${after}</p>` : null}
     <${Source} of=${fact} />

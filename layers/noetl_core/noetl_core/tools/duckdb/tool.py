@@ -29,7 +29,7 @@ from noetl_core.tools.duckdb.sources import attach, size_of
 from noetl_core.tools.network.addresses import AddressPolicy
 from noetl_core.tools.rows.duckdb_memory import memory_limit
 from noetl_core.tools.rows.scratch import CLOSED, REMEDY, DiskFull, scratch, spilling
-from noetl_core.tools.stopping import named, running
+from noetl_core.tools.stopping import noted_on_error, running
 
 if TYPE_CHECKING:
     from noetl_core.tools.postgres.connections import Connections
@@ -131,7 +131,7 @@ def _run(
     for number, (statement, one) in enumerate(every, 1):
         bound = _bound(one, statement.params)
         asked |= one.named_parameters
-        with named(one.query):
+        with noted_on_error(one.query):
             if form is not None and number == len(every):
                 _refuse_unasked(todo, asked)
                 return write(connection, call, one, bound, form, out)

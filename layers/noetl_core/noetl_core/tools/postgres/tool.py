@@ -23,7 +23,7 @@ from noetl_core.tools.calls.watch import StopReason, watched
 from noetl_core.tools.network.addresses import AddressPolicy, AddressRefused
 from noetl_core.tools.postgres.connections import AllInUse, Connection, Connections, Where, where_of
 from noetl_core.tools.postgres.errors import failed, helper, kind_of, not_filled, unreachable
-from noetl_core.tools.stopping import named
+from noetl_core.tools.stopping import noted_on_error
 
 FETCH_ROWS: Final = 2_000
 _ISOLATION: Final = {
@@ -133,13 +133,13 @@ def _run(cursor: psycopg.Cursor[tuple[Any, ...]], work: _Work) -> dict[str, Any]
     if rows is not None:
         if not isinstance(rows, list) or len(todo) != 1:
             raise BadInput("`rows` must be a list, with one `command` that is run for each of them")
-        with named(todo[0].text):
+        with noted_on_error(todo[0].text):
             cursor.executemany(todo[0].text.encode(), [sql.bound(row, _value) for row in rows])
         return sql.changed(cursor.rowcount)
     answers = sql.Answers(work.call)
     for statement in todo:
         # Bytes are passed unchanged: the text is the author's, values come only as parameters.
-        with named(statement.text):
+        with noted_on_error(statement.text):
             cursor.execute(statement.text.encode(), sql.bound(statement.params, _value))
             while True:
                 if cursor.description is not None:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
-from noetl_core.api.refused import BadRequest, nearest
+from noetl_core.api.refused import BadCursor, BadRequest, nearest
 from noetl_core.control.core import Control
 from noetl_core.dsl.reading.positions import Positions
 from noetl_core.engine.records import Commit, StreamId
@@ -161,7 +161,7 @@ class _Reading:
             iteration = tuple(found["iteration"]) if "iteration" in found else None
             selector = TaskSelector(step.name, task.name, iteration)
             source = [task.inputs, task.spec, task.set_iter, task.set_ctx]
-            with suppress(NotFound, Unavailable, BadRequest, TemplateError):  # it is an addition
+            with suppress(BadCursor, BadRequest, NotFound, TemplateError, Unavailable):  # it is an addition
                 return keys_beside(self._control, self._execution_id, selector, found["event_id"], source, name)
             return ""
         hints: list[str] = []
