@@ -1,4 +1,4 @@
-"""Removes three waits from the event source mappings of MiniStack.
+"""Removes four waits from the event source mappings of MiniStack.
 
 MiniStack (1.5.33) polls all queues and streams in one thread (`ministack.services.lambda_svc._poll_loop`):
 
@@ -8,6 +8,8 @@ MiniStack (1.5.33) polls all queues and streams in one thread (`ministack.servic
 * An invocation counts as ended when no line was added to its log for 5 ms, or for 50 ms if there was none
   (`lambda_runtime.Worker._drain_stderr_bounded`). Here it ends when the pipe is empty, because a function writes its log before
   its answer.
+* A failed batch stops its whole queue or stream for a second, so that one killed process per second stops everybody. Lambda only
+  lowers the concurrency of the mapping. Here the pause is `PAUSE_S`.
 
 The remedy upstream would be the same: invocations of streams outside the poller's thread, as for queues, a wake per source, and
 reading the log to the end of the pipe.
@@ -27,6 +29,8 @@ logger = logging.getLogger("lambda_svc")
 
 IDLE_GAP_S = 0.002
 """The delay after a poll that found nothing, which is about as long as polling the queues takes."""
+PAUSE_S = 0.1
+"""The delay of a queue or a stream after a failed batch."""
 LOOK_S = 1.0
 """Seconds between two polls of an idle stream."""
 DRAIN_S = 0.25
@@ -37,6 +41,7 @@ def hurry(svc: Any, runtime: Any, look_s: float = LOOK_S) -> None:
     """Patch `svc` (`ministack.services.lambda_svc`) and `runtime` (`ministack.core.lambda_runtime`). Without news, streams are
     looked at every `look_s` seconds."""
     svc._ESM_IDLE_WAKE_GAP_SECONDS = IDLE_GAP_S
+    svc._ESM_BACKOFF_SECONDS = PAUSE_S
     _poll_streams_apart(svc, look_s)
     runtime.Worker._read_stderr, runtime.Worker._drain_stderr_bounded = _follow_log, _drain_log
 

@@ -108,6 +108,10 @@ def asking_stack(asks: str) -> Iterator[Stack]:
             down(folder)
 
 
+STARTED: set[int] = set()
+"""Processes that have waited for a call. Others are still starting: kills in their starts would only keep all functions down."""
+
+
 def kill_functions(stack: Stack, kills: int, seed: int, tally: Tally | None = None) -> Tally:
     """Kill functions of a stack in the middle of calls, `kills` times, while executions run. Raises `AssertionError` with the
     execution that ended otherwise."""
@@ -156,17 +160,19 @@ def _kill_one(stack: Stack, chance: random.Random) -> str:
         soon = time.monotonic() + LOOKS_S
         while processes and time.monotonic() < soon:
             for process in processes:
-                if _is_at_work(process):
+                if _waits(process):
+                    STARTED.add(process)
+                elif process in STARTED:
                     with suppress(ProcessLookupError):
                         os.kill(process, signal.SIGKILL)
                         return name
     raise AssertionError("no function is at work")
 
 
-def _is_at_work(process: int) -> bool:
-    """Return whether a function's process does anything but read the next call from its standard input."""
+def _waits(process: int) -> bool:
+    """Return whether a function's process does nothing but read the next call from its standard input."""
     try:
-        return not Path(f"/proc/{process}/syscall").read_text().startswith(("0 0x0 ", "63 0x0 "))  # read, on x86-64 and on ARM
+        return Path(f"/proc/{process}/syscall").read_text().startswith(("0 0x0 ", "63 0x0 "))  # read, on x86-64 and on ARM
     except OSError:  # it has ended
         return False
 

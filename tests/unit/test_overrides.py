@@ -91,9 +91,9 @@ OVERRIDES = [
         "e7ee589aa492c809",
     ),
     Override(
-        "ministack", "ministack.services.lambda_svc", ("_poll_dynamodb_streams", "_poll_loop"), "noetl_infra/pollers.py",
-        "it polls queues and streams in one thread, so that a stream waits for queues",
-        "1c828e092ab9b348",
+        "ministack", "ministack.services.lambda_svc", ("_poll_dynamodb_streams", "_poll_loop", "_run_sqs_batch"),
+        "noetl_infra/pollers.py", "it polls queues and streams in one thread, and stops a queue for a second after a failed batch",
+        "e5ad2ec87dd9a371",
     ),
     Override(
         "ministack", "ministack.core.lambda_runtime",
