@@ -1,8 +1,8 @@
 """Finishes the folder of the layer once everything is installed into it: takes away what no function needs, compiles the rest.
 
-`python layer.py FOLDER VERSION`: FOLDER is the layer's `python`, VERSION that of the functions' Python, which must be what runs
-this, because no other reads the bytecode. Both builds of the layer call it (the Makefile beside it, and
-`noetl_infra.package`); it needs nothing but the standard library, and the same files give the same bytes.
+`python layer.py FOLDER VERSION`: FOLDER is the layer's `python` or the package of the workers, VERSION that of the functions'
+Python, which must be what runs this, because no other reads the bytecode. Both builds call it (the Makefiles beside it and in
+`functions/worker`, and `noetl_infra.package`); it needs nothing but the standard library, and the same files give the same bytes.
 
 * The engine keeps its sources, with the bytecode in `__pycache__`: it is not compared with them when it is loaded (PEP 552), so
   no time stamp of an archive makes it stale.
@@ -116,8 +116,8 @@ UNUSED = (
 )
 """Files that the layer omits from its libraries: those for compilers, type checkers and installers, and modules that nothing
 imports."""
-INSTALLED_AT = "/opt/python"
-"""The folder to which Lambda unpacks a layer. Tracebacks name it."""
+LAYER_AT, PACKAGE_AT = "/opt/python", "/var/task"
+"""The folders to which Lambda unpacks a layer and a function's package. Tracebacks name them."""
 WHEN = 315_532_800
 """1980, the first time that an archive can hold."""
 
@@ -126,7 +126,7 @@ def finish(folder: Path) -> None:
     """Do all of it, in place."""
     exclude = Path(__file__).with_name("exclude.txt").read_text(encoding="utf-8").splitlines()
     for line in exclude:
-        if line and not line.startswith("#"):
+        if line and not line.startswith("#") and (folder / ENGINE).is_dir():
             _remove(folder / ENGINE / line)
     for cache in list(folder.rglob("__pycache__")):
         _remove(cache)
@@ -180,13 +180,13 @@ def _write(path: Path, body: bytes) -> None:
 
 def compile_module(source: Path, folder: Path) -> None:
     """Compile one file. Raises `PyCompileError`."""
-    inside = source.relative_to(folder)
+    inside, at = source.relative_to(folder), LAYER_AT if (folder / ENGINE).is_dir() else PACKAGE_AT
     engine = inside.parts[0] == ENGINE
     cached = source.parent / "__pycache__" / f"{source.stem}.{sys.implementation.cache_tag}.pyc"
     compile_file(
         str(source),
         cfile=str(cached if engine else source.with_suffix(".pyc")),
-        dfile=f"{INSTALLED_AT}/{inside.as_posix()}",
+        dfile=f"{at}/{inside.as_posix()}",
         doraise=True,
         invalidation_mode=PycInvalidationMode.UNCHECKED_HASH,
     )
