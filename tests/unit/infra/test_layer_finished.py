@@ -222,6 +222,19 @@ def test_functions_start_beside_a_layer_that_brings_awscrt(layer: Path, tmp_path
     assert subprocess.check_output([sys.executable, "-S", "-B", "-c", ask], text=True, env=env) == "True\n"
 
 
+def test_a_library_has_no_docstrings_and_all_its_statements(tmp_path: Path) -> None:
+    source = tmp_path / "lib.py"
+    source.write_text(
+        '"""A page."""\nfrom __future__ import annotations\n\ndef f(x: int) -> None:\n    """A page."""\n    assert x, x\n\ndef g():\n    "A page."\n'
+    )
+    build.compile_module(source, tmp_path)
+    ask = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\nimport lib\nprint(lib.__doc__, lib.f.__doc__, lib.g())\nlib.f(0)"
+    done = subprocess.run([sys.executable, "-S", "-c", ask], capture_output=True, text=True)
+    assert done.stdout.split() == ["None", "None", "None"]
+    assert 'File "/var/task/lib.py", line 6, in f\nAssertionError: 0' in done.stderr
+    assert (b"page" in source.with_suffix(".pyc").read_bytes(), source.exists()) == (False, False)
+
+
 def test_another_python_is_refused(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, str(LAYER / "layer.py"), str(tmp_path), "2.7"], capture_output=True, text=True)
     assert done.returncode == 1
