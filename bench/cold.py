@@ -33,9 +33,9 @@ FIND_PYTHON = ROOT / "layers" / "noetl_core" / "find-python.sh"
 BUDGET_MS = 400
 """Processor time of importing a handler."""
 BUDGET_MB = 42
-"""Of the layer, which every function unpacks."""
-WORKER_MB = 121
-"""Of the layer and the workers' package."""
+"""Megabytes of the layer, which every function unpacks."""
+WORKER_MB = 120
+"""Megabytes of the layer and the workers' package."""
 PLAYBOOK = """
 apiVersion: noetl.io/v2
 kind: Playbook
