@@ -57,11 +57,12 @@ template: setup
 docs: setup
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
-# What the layer installs, from the lock; a test holds it equal.
+# What the layer and the workers' package install, from the lock; a test holds it equal.
 layer: setup
 	@$(UV) export --quiet --frozen --only-group layer --no-emit-project --no-header --output-file layers/noetl_core/requirements.txt >/dev/null
+	@$(UV) export --quiet --frozen --only-group worker --no-emit-package typing-extensions --no-emit-package tzdata --no-emit-project --no-header --output-file functions/worker/requirements.txt >/dev/null
 
-# The layer and the functions' template under .aws-sam, for the parameters of an environment of samconfig.toml: ENV=dev make build
+# The layer, the workers' package and the functions' template under .aws-sam, for the parameters of an environment of samconfig.toml: ENV=dev make build
 build: setup
 	@SAM_CLI_TELEMETRY=0 $(BIN)/sam build $(if $(ENV),--config-env $(ENV))
 

@@ -32,7 +32,10 @@ ROOT = Path(__file__).parents[1]
 FIND_PYTHON = ROOT / "layers" / "noetl_core" / "find-python.sh"
 BUDGET_MS = 400
 """Processor time of importing a handler."""
-BUDGET_MB = 121
+BUDGET_MB = 42
+"""Megabytes of the layer, which every function unpacks."""
+WORKER_MB = 120
+"""Megabytes of the layer and the workers' package."""
 PLAYBOOK = """
 apiVersion: noetl.io/v2
 kind: Playbook
@@ -89,17 +92,19 @@ def interpreter(version: str) -> str:
 
 
 @contextmanager
-def built() -> Iterator[Path]:
-    """The layer as `sam build` makes it, for this machine's processor."""
+def built() -> Iterator[tuple[Path, Path]]:
+    """The layer and the workers' package as `sam build` makes them, for this machine's processor."""
     machine = {"x86_64": "x86_64", "AMD64": "x86_64"}.get(platform.machine(), "arm64")
-    source = ROOT / "layers" / "noetl_core"
+    layer = ROOT / "layers" / "noetl_core"
     with tempfile.TemporaryDirectory(prefix="noetl-layer-") as folder:
-        subprocess.run(
-            ["make", "--silent", "--makefile", str(source / "Makefile"), "build-CoreLayer", f"ARTIFACTS_DIR={folder}"],
-            cwd=source / "targets" / f"python{runtime()}" / machine,
-            check=True,
-        )
-        yield Path(folder)
+        made = Path(folder, "layer"), Path(folder, "worker")
+        for source, name, to in ((layer, "CoreLayer", made[0]), (ROOT / "functions" / "worker", "WorkerFunction", made[1])):
+            subprocess.run(
+                ["make", "--silent", "--makefile", str(source / "Makefile"), f"build-{name}", f"ARTIFACTS_DIR={to}"],
+                cwd=layer / "targets" / f"python{runtime()}" / machine,
+                check=True,
+            )
+        yield made
 
 
 class Cold:
@@ -222,8 +227,9 @@ def size_mb(layer: Path) -> float:
 def figures(times: int) -> list[Figure]:
     """Return the figures of all functions. Raises `NotMeasured` without an interpreter of their version."""
     python = interpreter(runtime())
-    with built() as layer:
-        return _figures(starts(layer, ROOT / "functions", python, times), size_mb(layer))
+    with built() as (layer, package):
+        both = Figure("layer and workers' package, unzipped", "MB", (size_mb(layer) + size_mb(package),), WORKER_MB)
+        return [both, *_figures(starts(layer, ROOT / "functions", python, times), size_mb(layer))]
 
 
 def _figures(taken: Mapping[str, list[Start]], layer_mb: float) -> list[Figure]:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cache, partial
 from hashlib import sha256
 from typing import Any
 
@@ -134,7 +135,9 @@ def deploy(
     platform = platform_of(template, values) if dependencies else None  # the embedded stack runs functions in this interpreter
     if platform == HERE:
         platform = None
-    _package(template, s3, bucket, layer(dependencies=dependencies, platform=platform))
+    core = layer(dependencies=dependencies, platform=platform)
+    code = cache(partial(function, dependencies=dependencies, platform=platform))  # two functions have the same
+    _package(template, s3, bucket, core, code)
     if tools or packages:
         functions = boto3.client("lambda", **make)  # type: ignore[call-overload]  # the stubs want each argument by name
         made = [(f"{name}-tools-{n}", tool_package(t, platform)) for n, t in enumerate(tools)]
@@ -207,7 +210,7 @@ def _write_media_types(template: dict[str, Any]) -> None:
             properties["BinaryMediaTypes"] = [kind.replace("~1", "/") for kind in properties["BinaryMediaTypes"]]
 
 
-def _package(template: dict[str, Any], s3: Any, bucket: str, core: Package) -> None:
+def _package(template: dict[str, Any], s3: Any, bucket: str, core: Package, code: Callable[[str], Package]) -> None:
     """Upload the code of a template, and set its locations."""
     try:
         s3.create_bucket(Bucket=bucket)
@@ -217,7 +220,7 @@ def _package(template: dict[str, Any], s3: Any, bucket: str, core: Package) -> N
     for resource in template["Resources"].values():
         properties = resource.get("Properties", {})
         if resource["Type"] == "AWS::Serverless::Function":
-            properties["CodeUri"] = _uploaded(s3, bucket, function(properties["CodeUri"]))
+            properties["CodeUri"] = _uploaded(s3, bucket, code(properties["CodeUri"]))
         elif resource["Type"] == "AWS::Serverless::LayerVersion":
             properties["ContentUri"] = _uploaded(s3, bucket, core)
 

@@ -33,6 +33,9 @@ INSTALLED = Path(__file__).resolve().parent / "project"
 ROOT = INSTALLED if INSTALLED.is_dir() else REPOSITORY
 """The folder of template.yaml, `functions/` and the layer's lists."""
 LAYER = ROOT / "layers" / "noetl_core"
+REQUIREMENTS = "requirements.txt"
+PINNED = (LAYER / REQUIREMENTS, ROOT / "functions" / "worker" / REQUIREMENTS)
+"""The packages that workers have: those of the core layer, and their own."""
 CORE = Path(noetl_core.__file__).resolve().parent
 ENGINE = "noetl-serverless"
 """The distribution of the core layer, which no other layer includes."""
@@ -63,9 +66,16 @@ def pack(name: str, files: dict[str, Path]) -> Package:
     return Package(f"{name}-{mark.hexdigest()[:16]}.zip", buffer.getvalue())
 
 
-def function(folder: str) -> Package:
-    """Return the package of a function's folder, e.g. `functions/admit/`."""
-    return pack(Path(folder).name, _tree(ROOT / folder, ""))
+def function(folder: str, *, dependencies: bool = False, platform: Platform | None = None) -> Package:
+    """Return the package of a function's folder, e.g. `functions/admit/`. With `dependencies`, it includes those that are this
+    function's own, as for `layer`. Raises `MissingPackages`."""
+    handler = {file.name: file for file in (ROOT / folder).glob("*.py")}
+    if not dependencies or not (ROOT / folder / REQUIREMENTS).exists():
+        return pack(Path(folder).name, handler)
+    with TemporaryDirectory(prefix="noetl-function-") as built:
+        shutil.copytree(_installed(ROOT / folder / REQUIREMENTS, Path(folder).name, platform), built, dirs_exist_ok=True)
+        finish(Path(built), platform)
+        return pack(Path(folder).name, {str(p.relative_to(built)): p for p in Path(built).rglob("*") if p.is_file()} | handler)
 
 
 def layer(*, dependencies: bool, platform: Platform | None = None) -> Package:
@@ -75,7 +85,7 @@ def layer(*, dependencies: bool, platform: Platform | None = None) -> Package:
     `MissingPackages`."""
     with TemporaryDirectory(prefix="noetl-layer-") as folder:
         if dependencies:
-            shutil.copytree(_installed(platform), folder, dirs_exist_ok=True)
+            shutil.copytree(_installed(LAYER / REQUIREMENTS, "layer", platform), folder, dirs_exist_ok=True)
         shutil.copytree(CORE, Path(folder, CORE.name), ignore=shutil.ignore_patterns("__pycache__"))
         finish(Path(folder), platform)
         return pack("layer", {f"python/{p.relative_to(folder)}": p for p in Path(folder).rglob("*") if p.is_file()})
@@ -100,9 +110,9 @@ def _interpreter(version: str) -> str:
 
 def tools(distribution: str, platform: Platform | None = None) -> Package:
     """Return a layer of further tool kinds: `distribution` (a folder with a pyproject.toml, a wheel, or a requirement for pip)
-    with its dependencies, except the engine and the packages of the core layer, for `platform` (None: for this interpreter). Its
-    entry points in `noetl.tools` name the kinds. Raises `MissingPackages`, also if it needs other versions than the core layer
-    has, because Lambda would mix the files of both."""
+    with its dependencies, except the engine and the packages that workers have, for `platform` (None: for this interpreter). Its
+    entry points in `noetl.tools` name the kinds. Raises `MissingPackages`, also if it needs other versions than workers have,
+    because Lambda would mix the files of both."""
     path = Path(distribution)
     content = b"".join(p.read_bytes() for p in sorted(_tree(path, "").values())) if path.is_dir() else distribution.encode()
     if path.is_file():
@@ -121,13 +131,13 @@ def tools(distribution: str, platform: Platform | None = None) -> Package:
 
 
 def _pinned() -> list[str]:
-    """Return the core layer's packages with their versions, as requirements without hashes."""
-    lines = (LAYER / "requirements.txt").read_text("utf-8").splitlines()
+    """Return the packages of the core layer and of the workers with their versions, as requirements without hashes."""
+    lines = [line for file in PINNED for line in file.read_text("utf-8").splitlines()]
     return [line.rstrip(" \\") for line in lines if line and not line.startswith((" ", "#"))]
 
 
 def _carried(folder: Path) -> set[Path]:
-    """Return the files in `folder` that belong to packages of the core layer."""
+    """Return the files in `folder` that belong to packages that workers have."""
     names = {canonicalize_name(Requirement(line).name) for line in _pinned()}
     found = [d for d in distributions(path=[str(folder)]) if canonicalize_name(d.name) in names]
     return {Path(str(d.locate_file(file))) for d in found for file in d.files or ()}
@@ -169,10 +179,9 @@ def _tree(folder: Path, prefix: str) -> dict[str, Path]:
     }
 
 
-def _installed(platform: Platform | None) -> Path:
-    """Return the folder with the installed requirements of the core."""
-    requirements = LAYER / "requirements.txt"
-    return _install(["-r", str(requirements)], requirements.read_bytes(), "layer", platform)
+def _installed(requirements: Path, name: str, platform: Platform | None) -> Path:
+    """Return the folder with the installed requirements."""
+    return _install(["--no-deps", "-r", str(requirements)], requirements.read_bytes(), name, platform)
 
 
 def _install(what: list[str], content: bytes, name: str, platform: Platform | None) -> Path:

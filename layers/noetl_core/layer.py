@@ -1,13 +1,14 @@
 """Finishes the folder of the layer once everything is installed into it: takes away what no function needs, compiles the rest.
 
-`python layer.py FOLDER VERSION`: FOLDER is the layer's `python`, VERSION that of the functions' Python, which must be what runs
-this, because no other reads the bytecode. Both builds of the layer call it (the Makefile beside it, and
-`noetl_infra.package`); it needs nothing but the standard library, and the same files give the same bytes.
+`python layer.py FOLDER VERSION`: FOLDER is the layer's `python` or the package of the workers, VERSION that of the functions'
+Python, which must be what runs this, because no other reads the bytecode. Both builds call it (the Makefiles beside it and in
+`functions/worker`, and `noetl_infra.package`); it needs nothing but the standard library, and the same files give the same bytes.
 
 * The engine keeps its sources, with the bytecode in `__pycache__`: it is not compared with them when it is loaded (PEP 552), so
   no time stamp of an archive makes it stale.
-* Libraries are bytecode alone, each `module.pyc` in place of its `module.py`. An interpreter prefers a source that lies beside
-  it, so a library that another layer brings in another version is never mixed with the bytecode of this one.
+* Libraries are bytecode alone, without docstrings, each `module.pyc` in place of its `module.py`. An interpreter prefers a
+  source that lies beside it, so a library that another layer brings in another version is never mixed with the bytecode of this
+  one.
 * Shared libraries have no symbols for debuggers: what no program header maps is cut off.
 * What distributions say about themselves is their headers, without the page of a package index.
 * botocore has the services that the engine uses: the list of 430 costs each cold start more than the services themselves.
@@ -16,12 +17,15 @@ this, because no other reads the bytecode. Both builds of the layer call it (the
 
 from __future__ import annotations
 
+import ast
 import gzip
 import json
+import marshal
 import os
 import shutil
 import struct
 import sys
+from importlib.util import MAGIC_NUMBER, source_hash
 from pathlib import Path
 from py_compile import PycInvalidationMode
 from py_compile import compile as compile_file
@@ -116,8 +120,10 @@ UNUSED = (
 )
 """Files that the layer omits from its libraries: those for compilers, type checkers and installers, and modules that nothing
 imports."""
-INSTALLED_AT = "/opt/python"
-"""The folder to which Lambda unpacks a layer. Tracebacks name it."""
+LAYER_AT, PACKAGE_AT = "/opt/python", "/var/task"
+"""The folders to which Lambda unpacks a layer and a function's package. Tracebacks name them."""
+UNCHECKED = b"\x01\0\0\0"
+"""Flags of bytecode that has a hash of its source, which nothing compares (PEP 552)."""
 WHEN = 315_532_800
 """1980, the first time that an archive can hold."""
 
@@ -126,7 +132,7 @@ def finish(folder: Path) -> None:
     """Do all of it, in place."""
     exclude = Path(__file__).with_name("exclude.txt").read_text(encoding="utf-8").splitlines()
     for line in exclude:
-        if line and not line.startswith("#"):
+        if line and not line.startswith("#") and (folder / ENGINE).is_dir():
             _remove(folder / ENGINE / line)
     for cache in list(folder.rglob("__pycache__")):
         _remove(cache)
@@ -179,19 +185,21 @@ def _write(path: Path, body: bytes) -> None:
 
 
 def compile_module(source: Path, folder: Path) -> None:
-    """Compile one file. Raises `PyCompileError`."""
-    inside = source.relative_to(folder)
-    engine = inside.parts[0] == ENGINE
-    cached = source.parent / "__pycache__" / f"{source.stem}.{sys.implementation.cache_tag}.pyc"
-    compile_file(
-        str(source),
-        cfile=str(cached if engine else source.with_suffix(".pyc")),
-        dfile=f"{INSTALLED_AT}/{inside.as_posix()}",
-        doraise=True,
-        invalidation_mode=PycInvalidationMode.UNCHECKED_HASH,
-    )
-    if not engine:
-        source.unlink()
+    """Compile one file. Raises `PyCompileError` or `SyntaxError`."""
+    inside = source.relative_to(folder).as_posix()
+    if inside.startswith(f"{ENGINE}/"):
+        cached = source.parent / "__pycache__" / f"{source.stem}.{sys.implementation.cache_tag}.pyc"
+        mode = PycInvalidationMode.UNCHECKED_HASH
+        compile_file(str(source), cfile=str(cached), dfile=f"{LAYER_AT}/{inside}", doraise=True, invalidation_mode=mode)
+        return
+    body = source.read_bytes()
+    tree = ast.parse(body, inside)
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and ast.get_docstring(node, False):
+            node.body[:1] = [ast.copy_location(ast.Pass(), node.body[0])] if len(node.body) == 1 else []
+    code = compile(tree, f"{LAYER_AT if (folder / ENGINE).is_dir() else PACKAGE_AT}/{inside}", "exec", dont_inherit=True)
+    source.with_suffix(".pyc").write_bytes(MAGIC_NUMBER + UNCHECKED + source_hash(body) + marshal.dumps(code))
+    source.unlink()
 
 
 def drop_symbols(library: Path) -> None:

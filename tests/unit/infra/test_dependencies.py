@@ -153,9 +153,10 @@ def test_a_plugin_declares_what_it_imports(name: str) -> None:
     assert set(imported(str(PLUGINS[name].relative_to(ROOT) / "src"))) <= names(project["dependencies"])
 
 
-def test_the_layers_requirements_are_the_projects() -> None:
+def test_the_requirements_of_the_layer_and_the_workers_are_the_projects() -> None:
     wanted = {line for line in PROJECT["project"]["dependencies"] if Requirement(line).name not in COMMAND_LINE}
-    assert set(PROJECT["dependency-groups"]["layer"]) == wanted
+    groups = PROJECT["dependency-groups"]
+    assert sorted(groups["layer"] + groups["worker"]) == sorted(wanted)
 
 
 def test_the_embedded_stack_without_its_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -82,6 +82,16 @@ def test_only_functions_that_answer_requests_reach_the_api(function: str) -> Non
     assert found <= {"noetl_core.api.refused"}
 
 
+@pytest.mark.nightly  # as above
+def test_only_the_worker_reaches_the_libraries_of_its_package() -> None:
+    """But for validation, which does without them."""
+    without = {"noetl_core.dsl.lint.sql_text"}
+    others = reached(*(handler for handler in HANDLERS if handler.parent.name != "worker")) - without
+    found = {m for m in others if re.search(r"^\s*(import|from) (duckdb|psycopg)", FILES[m].read_text(), re.M)}
+    assert found == set()
+    assert "noetl_core.tools.duckdb.tool" in reached(ROOT / "functions" / "worker" / "app.py")
+
+
 def test_what_is_left_out_is_there_and_is_named_once() -> None:
     excluded = [line for line in (LAYER / "exclude.txt").read_text().splitlines() if not line.startswith("#")]
     assert [path for path in excluded if not (CORE / path).exists()] == []

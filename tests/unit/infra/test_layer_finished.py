@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 from bench.aws_stub import Services
-from bench.cold import BUDGET_MB, Cold, size_mb
+from bench.cold import BUDGET_MB, WORKER_MB, Cold, size_mb
 from packaging.requirements import Requirement
 
-from noetl_infra.package import CORE, LAYER, finish
+from noetl_infra.package import CORE, LAYER, PINNED, finish
 from tests.properties import some
 from tests.servers import serving
 from tests.unit.functions.heavy import HEAVY
@@ -32,31 +32,41 @@ build = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(build)
 
 VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
-LISTED = [Requirement(line.strip("\\ ")) for line in re.findall(r"^[\w.-]+==.*$", (LAYER / "requirements.txt").read_text(), re.M)]
-NAMED = [one.name for one in LISTED if one.marker is None or one.marker.evaluate()]
 
 
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The layer's folder before it is finished."""
-    folder: Path = tmp_path_factory.mktemp("layer") / "python"
-    for name in NAMED:
+def copy_installed(requirements: Path, folder: Path) -> Path:
+    """Copy the installed libraries that are listed, and return their folder."""
+    listed = [Requirement(line.strip("\\ ")) for line in re.findall(r"^[\w.-]+==.*$", requirements.read_text(), re.M)]
+    for name in [one.name for one in listed if one.marker is None or one.marker.evaluate()]:
         found = distribution(name)
         for file in found.files or ():
             if ".." not in file.parts and "__pycache__" not in file.parts:
                 (folder / file).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(str(found.locate_file(file)), folder / file)
-    shutil.copytree(CORE, folder / CORE.name)
     return folder
 
 
 @pytest.fixture(scope="module")
-def layer(installed: Path) -> Path:
+def installed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The layer's folder and the workers' package, finished."""
+    core, own = (copy_installed(file, tmp_path_factory.mktemp("built") / "python") for file in PINNED)
+    shutil.copytree(CORE, core / CORE.name)
     for pattern in build.UNUSED:
         if "/" in pattern and not pattern.startswith("*"):
-            assert list(installed.glob(pattern)), f"{pattern}: nothing is there"
-    finish(installed)
-    return installed.parent
+            assert [*core.glob(pattern), *own.glob(pattern)], f"{pattern}: nothing is there"
+    finish(core)
+    finish(own)
+    return core, own
+
+
+@pytest.fixture(scope="module")
+def layer(installed: tuple[Path, Path]) -> Path:
+    return installed[0].parent
+
+
+@pytest.fixture(scope="module")
+def package(installed: tuple[Path, Path]) -> Path:
+    return installed[1]
 
 
 @pytest.fixture(scope="module")
@@ -66,9 +76,10 @@ def cold(layer: Path) -> Iterator[Cold]:
 
 
 @pytest.mark.nightly
-def test_the_layer_is_small(layer: Path) -> None:
-    """Lambda takes 250 MB, of which further layers want their share."""
+def test_the_layer_is_small_and_so_is_all_that_a_worker_unpacks(layer: Path, package: Path) -> None:
+    """Lambda takes 250 MB for a function and its layers, of which further layers want their share."""
     assert size_mb(layer) <= BUDGET_MB
+    assert size_mb(layer) + size_mb(package) <= WORKER_MB
 
 
 @pytest.mark.nightly
@@ -108,10 +119,10 @@ def test_functions_start_from_the_layer_where_nobody_listens_for_traces(cold: Co
 
 
 @pytest.mark.nightly
-def test_every_library_of_the_layer_loads(layer: Path) -> None:
+def test_every_library_of_a_worker_loads(layer: Path, package: Path) -> None:
     """Those that no function loads before a task asks for them, too; shared libraries have been cut."""
     ask = (
-        f"import sys; sys.path[:0] = [{str(layer / 'python')!r}]\n"
+        f"import sys; sys.path[:0] = [{str(package)!r}, {str(layer / 'python')!r}]\n"
         "import duckdb, psycopg, httpx, yaml, re2, pydantic, s3transfer.manager\n"
         "from cryptography.hazmat.primitives.ciphers.aead import AESGCM\n"
         "box = AESGCM(bytes(32)).encrypt(bytes(12), b'', None)\n"
@@ -209,6 +220,19 @@ def test_functions_start_beside_a_layer_that_brings_awscrt(layer: Path, tmp_path
     )
     env = {name: value for name, value in os.environ.items() if name != "BOTO_DISABLE_CRT"}
     assert subprocess.check_output([sys.executable, "-S", "-B", "-c", ask], text=True, env=env) == "True\n"
+
+
+def test_a_library_has_no_docstrings_and_all_its_statements(tmp_path: Path) -> None:
+    source = tmp_path / "lib.py"
+    source.write_text(
+        '"""A page."""\nfrom __future__ import annotations\n\ndef f(x: int) -> None:\n    """A page."""\n    assert x, x\n\ndef g():\n    "A page."\n'
+    )
+    build.compile_module(source, tmp_path)
+    ask = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\nimport lib\nprint(lib.__doc__, lib.f.__doc__, lib.g())\nlib.f(0)"
+    done = subprocess.run([sys.executable, "-S", "-c", ask], capture_output=True, text=True)
+    assert done.stdout.split() == ["None", "None", "None"]
+    assert 'File "/var/task/lib.py", line 6, in f\nAssertionError: 0' in done.stderr
+    assert (b"page" in source.with_suffix(".pyc").read_bytes(), source.exists()) == (False, False)
 
 
 def test_another_python_is_refused(tmp_path: Path) -> None:

@@ -41,6 +41,21 @@ def test_a_function_is_its_handler(name: str) -> None:
     assert names(function(f"functions/{name}/").body) == ["app.py"]
 
 
+def test_the_package_of_a_function_that_has_requirements_includes_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "functions" / "own").mkdir(parents=True)
+    for name, text in (("app.py", "x = 1\n"), ("requirements.txt", f"{SAMPLE}\n"), ("Makefile", "")):
+        (tmp_path / "functions" / "own" / name).write_text(text)
+    for name, value in index(tmp_path / "index").items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("noetl_infra.package.REPOSITORY", tmp_path)
+    monkeypatch.setattr("noetl_infra.package.ROOT", tmp_path)
+    assert names(function("functions/own/").body) == ["app.py"]
+    with zipfile.ZipFile(io.BytesIO(function("functions/own/", dependencies=True).body)) as archive:
+        assert {"app.py", "noetl_sample.pyc"} <= set(archive.namelist())
+        assert not {"app.pyc", "Makefile", "noetl_sample.py"} & set(archive.namelist())
+        assert b"/var/task/noetl_sample.py" in archive.read("noetl_sample.pyc")
+
+
 @pytest.mark.nightly
 def test_the_thin_layer_is_the_core_with_the_bytecode_of_each_module() -> None:
     inside = set(names(layer(dependencies=False).body))

@@ -17,38 +17,61 @@ from tests.unit.infra.translated import source
 
 ROOT = Path(__file__).parents[3]
 LAYER = ROOT / "layers" / "noetl_core"
+WORKER = ROOT / "functions" / "worker"
+BUILT = {"CoreLayer": LAYER, "WorkerFunction": WORKER, "PythonWorkerFunction": WORKER}
 MACHINES = {"arm64": "aarch64", "x86_64": "x86_64"}
 RUNTIMES = source()["Parameters"]["LambdaRuntime"]["AllowedValues"]
 
 
-def test_the_layer_is_installed_from_the_lock() -> None:
-    """`make layer` writes the file."""
+def pinned(folder: Path) -> list[str]:
+    return re.split(r"\n(?=\S)", (folder / "requirements.txt").read_text().strip())
+
+
+def names(folder: Path) -> set[str]:
+    return {line.partition("==")[0] for line in pinned(folder)}
+
+
+@pytest.mark.parametrize(("group", "folder"), [("layer", LAYER), ("worker", WORKER)])
+def test_the_layer_and_the_workers_package_are_installed_from_the_lock(group: str, folder: Path) -> None:
+    """`make layer` writes the files."""
     uv = shutil.which("uv") or str(Path(sys.executable).parent / "uv")
-    command = [uv, "export", "--quiet", "--frozen", "--only-group", "layer", "--no-emit-project", "--no-header"]
-    locked = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert (LAYER / "requirements.txt").read_text() == locked
+    command = [uv, "export", "--quiet", "--frozen", "--only-group", group, "--no-emit-project", "--no-header"]
+    in_layer = [f"--no-emit-package={name}" for name in sorted(names(LAYER)) if folder == WORKER]
+    locked = subprocess.run([*command, *in_layer], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert (folder / "requirements.txt").read_text() == locked
 
 
-def test_everything_the_layer_installs_has_its_hashes() -> None:
-    pinned = re.split(r"\n(?=\S)", (LAYER / "requirements.txt").read_text().strip())
-    assert len(pinned) > 20
-    assert [p for p in pinned if not re.match(r"[\w.-]+==\S+( ; .+)? \\\n +--hash=sha256:[0-9a-f]{64}", p)] == []
+def test_the_workers_package_has_what_the_layer_lacks() -> None:
+    assert names(WORKER) == {"duckdb", "psycopg", "psycopg-binary"}
+    assert names(WORKER) & names(LAYER) == set()
 
 
+def test_everything_that_is_installed_has_its_hashes() -> None:
+    assert len(pinned(LAYER)) > 20
+    assert [
+        p for p in pinned(LAYER) + pinned(WORKER) if not re.match(r"[\w.-]+==\S+( ; .+)? \\\n +--hash=sha256:[0-9a-f]{64}", p)
+    ] == []
+
+
+@pytest.mark.parametrize("resource", BUILT)
 @pytest.mark.parametrize("architecture", source()["Parameters"]["Architecture"]["AllowedValues"])
 @pytest.mark.parametrize("runtime", RUNTIMES)
-def test_the_layer_is_built_for_the_runtime_and_the_architecture_that_parameters_say(runtime: str, architecture: str) -> None:
+def test_libraries_are_built_for_the_runtime_and_the_architecture_that_parameters_say(
+    runtime: str, architecture: str, resource: str
+) -> None:
     """`sam build` decides intrinsics of Metadata, and runs make in the working directory that it names."""
-    metadata = source()["Resources"]["CoreLayer"]["Metadata"]
-    assert metadata["BuildArchitecture"] == {"Ref": "Architecture"}
+    metadata = source()["Resources"][resource]["Metadata"]
+    assert metadata["BuildMethod"] == "makefile"
+    assert resource != "CoreLayer" or metadata["BuildArchitecture"] == {"Ref": "Architecture"}
     said = {"LambdaRuntime": runtime, "Architecture": architecture}
     folder = re.sub(r"\$\{(\w+)\}", lambda m: said[m[1]], metadata["WorkingDirectory"]["Fn::Sub"])
-    command = ["make", "--dry-run", "--makefile", str(LAYER / "Makefile"), "build-CoreLayer", "ARTIFACTS_DIR=/nowhere"]
+    makefile = str(BUILT[resource] / "Makefile")
+    command = ["make", "--dry-run", "--makefile", makefile, f"build-{resource}", "ARTIFACTS_DIR=/nowhere"]
     told = subprocess.run(command, cwd=ROOT / folder, capture_output=True, text=True, check=True).stdout
     assert f"--python-version {runtime.removeprefix('python')} " in told
     assert f"--python-platform {MACHINES[architecture]}-manylinux_2_28 " in told
     assert "--require-hashes" in told
-    assert f'--requirement "{LAYER}/requirements.txt"' in told
+    assert f'--requirement "{BUILT[resource]}/requirements.txt"' in told
 
 
 def test_nothing_else_can_say_what_the_layer_is_built_for() -> None:

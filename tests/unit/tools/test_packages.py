@@ -25,6 +25,7 @@ from noetl_core.tools.invoke import invoke
 from noetl_core.tools.python import packages as layers
 from noetl_core.tools.python.tool import ENVIRONMENT, PythonTool
 from noetl_core.tools.sandbox.libraries import LIBRARIES
+from noetl_infra.package import PINNED
 from tests import commands
 from tests.packages import SAMPLE, index, wheel
 
@@ -93,7 +94,7 @@ def test_everything_is_seen_by_whoever_asks_for_it(monkeypatch: pytest.MonkeyPat
 
 def test_the_libraries_that_tasks_see_are_those_of_the_layer() -> None:
     """The remedy for a difference: add the library to `LIBRARIES`, with its modules, or take it off there."""
-    lines = (ROOT / "layers" / "noetl_core" / "requirements.txt").read_text().splitlines()
+    lines = [line for file in PINNED for line in file.read_text().splitlines()]
     everywhere = [line for line in lines if "==" in line and not line.startswith(" ") and "sys_platform == 'win32'" not in line]
     assert sorted(LIBRARIES) == sorted(line.partition("==")[0] for line in everywhere)
     for name, modules in LIBRARIES.items():

@@ -244,6 +244,13 @@ def test_an_unknown_kind_says_so(registry: ToolRegistry) -> None:
         registry.get("teleport")
 
 
+def test_a_kind_whose_library_a_worker_lacks_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    monkeypatch.delitem(sys.modules, "noetl_core.tools.duckdb.tool", raising=False)
+    with pytest.raises(UnknownKind, match=r"kind 'duckdb' needs duckdb, which is not installed here: .*`sam build`"):
+        ToolRegistry().get("duckdb")
+
+
 def test_third_party_kinds_come_from_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
     class Teleport:
         kind = "teleport"

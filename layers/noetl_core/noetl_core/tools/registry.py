@@ -148,7 +148,13 @@ def make(kind: str) -> Tool:
     target = BUILT_IN.get(kind) or FOR_LOOPS.get(kind)
     if target is not None:
         module, _, name = target.partition(":")
-        return cast(Tool, getattr(import_module(module), name)())
+        try:
+            return cast(Tool, getattr(import_module(module), name)())
+        except ModuleNotFoundError as error:
+            raise UnknownKind(
+                f"kind {kind!r} needs {error.name}, which is not installed here: a worker has it in its package, which"
+                " `sam build` and `noetl up` make"
+            ) from error
     from importlib.metadata import entry_points  # 25 ms: only plugins need it
 
     for plugin in entry_points(group=ENTRY_POINTS, name=kind):

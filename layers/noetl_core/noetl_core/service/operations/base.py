@@ -37,7 +37,7 @@ def cursor_key(control: Callable[[], Control]) -> Callable[[], bytes]:
 
 def load(kind: type[Request[Any]]) -> None:
     """Import the module that answers requests of `kind`, which has the same name as that of the request."""
-    import_module(f"{__package__}.{kind.__module__.rpartition('.')[2]}")
+    import_module(f"noetl_core.service.operations.{kind.__module__.rpartition('.')[2]}")
 
 
 @dataclass(frozen=True)
