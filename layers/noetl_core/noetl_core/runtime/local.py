@@ -70,6 +70,7 @@ class LocalWiring:
         self.clock = clock or SteadyClock()
         self.store = ObservedEventStore(self.database, clock=self.clock)
         self.queue = queue(self.clock)
+        self.queue.after_commit = self.database.after_commit
         kept = str(store) != MEMORY
         self.results: FileResultStore = (
             FileResultStore(Path(store).parent / "results", durable) if kept else LazyTempResultStore()
@@ -176,7 +177,8 @@ class LocalWiring:
 
     def start(self, request: StartRequest) -> Started:
         """Admit an execution; `run` executes it."""
-        started = admit(self.control, request)
+        with self.database.transaction():
+            started = admit(self.control, request, self.runner.own)
         self.warm(started.playbook.digest)
         return started
 
