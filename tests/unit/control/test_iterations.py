@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from noetl_core.control.admit import StartRequest
+from noetl_core.control.lifecycle.operate import cancel
 from noetl_core.engine.records import Commit
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.service.api_service import Service
@@ -137,3 +138,16 @@ def test_a_step_without_a_loop_or_that_has_not_run_has_none() -> None:
     assert other.get(after=foreign, wants=400)["error"]["code"] == "malformed"
     for each in (loop, other):
         each.local.close()
+
+
+def test_a_run_that_ended_before_a_worker_began_it_has_none() -> None:
+    """Its stream has one commit, with the end that the control plane wrote."""
+    local = LocalWiring()
+    service = Service(lambda: local.control, lambda: b"key")
+    execution_id = local.start(StartRequest(playbook=source(3, "local"))).execution_id
+    cancel(local.control, execution_id, "no longer needed")
+    assert local.run(execution_id, timeout_s=10)
+    answer = ask(service, "GET", f"/api/executions/{execution_id}/steps/map/iterations")
+    assert answer.status == 200, answer.sent
+    assert answer.body["iterations"] == []
+    local.close()

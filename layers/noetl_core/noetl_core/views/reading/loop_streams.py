@@ -174,7 +174,7 @@ def _plan(control: Control, state: State, run_id: str) -> LoopPlan | None:
     last = control.store.last(stream)
     if last is None:
         return None
-    for commit in (last, *control.recent.read(stream, after=last.seq - 2, limit=1)):
+    for commit in (last, *control.recent.read(stream, after=max(-1, last.seq - 2), limit=1)):
         for event in commit.events:
             if event.name == "StepSuspended" and "loop" in event.data:
                 return event.data["loop"]
