@@ -71,12 +71,10 @@ def test_a_step_has_two_commits_in_one_transaction(local: LocalWiring) -> None:
         assert end[1:] == routed[1:] == (n + 2, n + 1), "observers see both commits"
 
 
-def test_more_executions_than_a_transaction_takes_need_no_sweep(local: LocalWiring, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_executions_need_no_sweep(local: LocalWiring, monkeypatch: pytest.MonkeyPatch) -> None:
     def sweep(*_: object, **__: object) -> None:
         raise AssertionError("a command was lost")
 
-    monkeypatch.setattr(local_runner, "TOGETHER", 8)
-    monkeypatch.setattr(local_runner, "TOGETHER_S", 60)
     monkeypatch.setattr(local_runner, "sweep", sweep)
     executions = started(local, 3, 21)
     assert local.run(*executions)
@@ -94,15 +92,14 @@ def test_a_claimed_run_says_that_it_started_in_its_only_commit(local: LocalWirin
 def test_an_end_that_another_process_overtook_does_not_count(local: LocalWiring) -> None:
     executions = started(local, 3, 2)
     first = runs_of(local.store, executions[0])[0]
-    handle = local.worker.handle
+    append = local.store.append
 
-    def overtaken(command: Any, deadline: int | None = None) -> Any:
-        handled = handle(command, deadline)
-        if command.run_id == first:
-            others(local).append(replace(local.store._ends[-1], writer="another"))
-        return handled
+    def overtaken(end: Commit) -> None:
+        if end.stream.run_id == first and end.wake:
+            others(local).append(replace(end, writer="another"))
+        append(end)
 
-    local.worker.handle = overtaken  # type: ignore[method-assign]
+    local.store.append = overtaken  # type: ignore[method-assign]
     assert local.run(executions[1])
     assert local.control.load(executions[0]).status == "running", "its end is for the other process to route"
     (only,) = local.store.read(StreamId(executions[0], first))
@@ -162,24 +159,34 @@ def test_no_command_and_no_observer_hears_of_a_lost_transaction(local: LocalWiri
     (execution_id,) = started(local)
     seen: list[Commit] = []
     local.observe(seen.append)
-    end = local.database._end
+    end, execute = local.database._end, local.database._execute
+    lost: list[str] = []
 
-    def full(transaction: Any) -> None:
+    def lose(transaction: Any) -> None:
         if transaction.begun:
             transaction.lost = StorageFailed("full")
+            lost.append("the transaction")
         end(transaction)
 
+    def full(statement: str, values: Any) -> Any:
+        if lost:
+            lost.append(statement)
+            raise StorageFailed("full")
+        return execute(statement, values)
+
     with monkeypatch.context() as patch:
-        patch.setattr(local.database, "_end", full)
+        patch.setattr(local.database, "_end", lose)
+        patch.setattr(local.database, "_execute", full)
         with pytest.raises(StorageFailed):
             local.run(execution_id)
+    assert len(lost) > 1
     assert (seen, local.queue.depth("default")) == ([], 0)
     assert events_of(others(local), execution_id).count("StepScheduled") == 1
     assert local.run(execution_id)
     assert local.control.load(execution_id).status == "completed"
 
 
-def test_a_process_that_leaves_writes_the_ends_that_it_gathered(local: LocalWiring) -> None:
+def test_a_process_that_leaves_has_written_all_that_ended(local: LocalWiring) -> None:
     executions = started(local, 3, 3)
     handle = local.worker.handle
 
@@ -193,7 +200,7 @@ def test_a_process_that_leaves_writes_the_ends_that_it_gathered(local: LocalWiri
         local.run(*executions)
     store = others(local)
     ended = [len(store.read(StreamId(x, run))) for x in executions for run in runs_of(store, x)]
-    assert ended == [1, 0, 0]
+    assert ended == [1, 0, 0, 0], "an end, and what it leads to"
     with LocalWiringOf(local) as next_:
         for execution_id in executions:
             next_.runner.adopt(execution_id)

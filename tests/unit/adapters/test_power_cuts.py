@@ -19,7 +19,6 @@ from noetl_core.control.lifecycle.operate import signal
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.records import Command, StreamId
 from noetl_core.ports import StorageFailed
-from noetl_core.runtime import local_runner
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.registry import ToolRegistry
@@ -121,9 +120,7 @@ def test_a_step_costs_one_sync(local: LocalWiring, power: Power) -> None:
     assert power.syncs - admitted == 19 + 1
 
 
-def test_executions_that_commit_together_share_a_sync(local: LocalWiring, power: Power, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local_runner, "TOGETHER_S", 60)
-    monkeypatch.setattr(local_runner, "HELD_FILE_S", 60)
+def test_executions_whose_steps_end_in_the_same_moment_share_a_sync(local: LocalWiring, power: Power) -> None:
     executions = [local.start(StartRequest(playbook=chain(5))).execution_id for _ in range(40)]
     admitted = power.syncs
     local.run(*executions)

@@ -15,7 +15,7 @@ from noetl_core.adapters.local.database import Database
 from noetl_core.adapters.local.events import ObservedEventStore, SqliteEventStore
 from noetl_core.engine.records import Commit
 from noetl_core.ports import Conflict, StorageFailed, Unavailable
-from tests.contract.event_store import CONTROL, RUN, commit
+from noetl_core.testing.contracts.event_store import CONTROL, RUN, commit
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def positions(store: SqliteEventStore) -> list[int]:
 
 
 def test_others_see_all_commits_of_a_transaction_or_none(store: ObservedEventStore, other: SqliteEventStore) -> None:
-    with store.together():
+    with store._db.transaction():
         store.append(commit(RUN, 0))
         store.append(commit(RUN, 1))
         assert positions(store) == [0, 1]
@@ -59,7 +59,7 @@ def test_others_see_all_commits_of_a_transaction_or_none(store: ObservedEventSto
 
 def test_a_conflict_takes_back_its_own_commit_alone(store: ObservedEventStore, other: SqliteEventStore) -> None:
     other.append(commit(CONTROL, 0, "another process"))
-    with store.together():
+    with store._db.transaction():
         store.append(commit(RUN, 0))
         with pytest.raises(Conflict):
             store.append(commit(CONTROL, 0, "this one"))
@@ -69,7 +69,7 @@ def test_a_conflict_takes_back_its_own_commit_alone(store: ObservedEventStore, o
 
 
 def test_an_error_in_the_block_keeps_the_commits_before_it(store: ObservedEventStore, other: SqliteEventStore) -> None:
-    with pytest.raises(ZeroDivisionError), store.together():
+    with pytest.raises(ZeroDivisionError), store._db.transaction():
         store.append(commit(RUN, 0))
         raise ZeroDivisionError
     assert positions(other) == [0]
@@ -78,7 +78,7 @@ def test_an_error_in_the_block_keeps_the_commits_before_it(store: ObservedEventS
 def test_observers_are_told_in_order_when_it_is_committed(store: ObservedEventStore, other: SqliteEventStore) -> None:
     seen: list[tuple[int, list[int]]] = []
     store.observer = lambda stored: seen.append((stored.seq, positions(other)))
-    with store.together():
+    with store._db.transaction():
         for seq in range(3):
             store.append(commit(RUN, seq))
         assert seen == []
@@ -93,7 +93,7 @@ def test_an_observer_that_raises_does_not_hide_commits_from_the_next(store: Obse
         raise ZeroDivisionError
 
     store.observer = observer
-    with pytest.raises(ZeroDivisionError), store.together():
+    with pytest.raises(ZeroDivisionError), store._db.transaction():
         store.append(commit(RUN, 0))
         store.append(commit(RUN, 1))
     assert seen == [0, 1]
@@ -104,13 +104,13 @@ def test_another_writer_that_holds_the_file_leaves_nothing_written(store: Observ
     store.observer = seen.append
     holder = sqlite3.connect(store._db.path, isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
-    with pytest.raises(Unavailable), store.together() as transaction:
+    with pytest.raises(Unavailable), store._db.transaction() as transaction:
         store.append(commit(RUN, 0))
     assert not transaction.committed
     holder.execute("ROLLBACK")
     holder.close()
     assert (positions(other), seen) == ([], [])
-    with store.together():
+    with store._db.transaction():
         store.append(commit(RUN, 0))
     assert positions(other) == [0]
 
@@ -122,7 +122,7 @@ def test_a_full_disk_in_the_middle_leaves_nothing_written(store: ObservedEventSt
         for seq in range(1, 500):
             store.append(commit(RUN, seq, "x" * 5000))
 
-    with pytest.raises(StorageFailed), store.together() as transaction:
+    with pytest.raises(StorageFailed), store._db.transaction() as transaction:
         store.append(commit(RUN, 0))
         fill()
     assert not transaction.committed
@@ -136,31 +136,39 @@ def test_a_transaction_is_synced_once(tmp_path: Path, monkeypatch: pytest.Monkey
     syncs: list[int] = []
     monkeypatch.setattr(module, "_sync", syncs.append)
     store = ObservedEventStore(Database(tmp_path / "runs.db", "power"))
-    with store.together():
+    with store._db.transaction():
         for seq in range(5):
             store.append(commit(RUN, seq))
         assert not syncs
     assert len(syncs) == 1
 
 
-def test_gathered_ends_are_written_when_the_store_closes(store: ObservedEventStore, other: SqliteEventStore) -> None:
-    with store.gathering():
-        store.append(commit(RUN, 0, wake=True))
-    assert store.has_ends
-    assert positions(other) == []
-    store.close()
-    assert positions(other) == [0]
-    with pytest.raises(Unavailable), store.gathering():
-        store.append(commit(RUN, 1, wake=True))
+def test_the_routing_of_an_end_is_in_its_transaction(store: ObservedEventStore, other: SqliteEventStore) -> None:
+    lost: list[bool] = []
+
+    def route(end: Commit) -> None:
+        store.append(commit(CONTROL, end.seq))
+        assert (positions(other), len(other.read(CONTROL))) == ([], 0)
+
+    store.route, store.router, store.lost = route, threading.get_ident(), lambda: lost.append(True)
+    store.append(commit(RUN, 0, wake=True))
+    assert (positions(other), len(other.read(CONTROL)), lost) == ([0], 1, [])
 
 
-def test_a_gathered_end_of_a_run_that_another_process_ended_is_dropped(
-    store: ObservedEventStore, other: SqliteEventStore
-) -> None:
-    woken: list[Commit] = []
-    store.on_wake = woken.append
-    with store.gathering():
-        store.append(commit(RUN, 0, "this one", wake=True))
+def test_an_end_of_another_thread_is_not_routed_in_its_transaction(store: ObservedEventStore) -> None:
+    routed: list[Commit] = []
+    store.route, store.router = routed.append, threading.get_ident()
+    thread = threading.Thread(target=lambda: store.append(commit(RUN, 0, wake=True)))
+    thread.start()
+    thread.join(5)
+    assert (positions(store), routed) == ([0], [])
+
+
+def test_an_end_of_a_run_that_another_process_ended_is_not_routed(store: ObservedEventStore, other: SqliteEventStore) -> None:
+    routed: list[Commit] = []
+    lost: list[bool] = []
+    store.route, store.router, store.lost = routed.append, threading.get_ident(), lambda: lost.append(True)
     other.append(commit(RUN, 0, "another process", wake=True))
-    store.write_ends(store.take_ends())
-    assert (woken, other.read(RUN)[0].writer) == ([], "another process")
+    with pytest.raises(Conflict):
+        store.append(commit(RUN, 0, "this one", wake=True))
+    assert (routed, lost, other.read(RUN)[0].writer) == ([], [True], "another process")

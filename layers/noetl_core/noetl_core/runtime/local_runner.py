@@ -9,12 +9,12 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 
 from noetl_core.adapters.clock import SteadyClock
-from noetl_core.adapters.local.database import Transaction
 from noetl_core.adapters.local.events import ObservedEventStore
 from noetl_core.adapters.local.queue import Delivery, LocalQueue
 from noetl_core.control.core import Control
@@ -34,12 +34,6 @@ from noetl_core.worker.service import Worker
 
 log = logging.getLogger(__name__)
 
-TOGETHER = 64
-"""The most runs that end in one transaction."""
-TOGETHER_S = 0.02
-"""Seconds for which ends are gathered: a killed process repeats the tasks of that time."""
-HELD_FILE_S = 0.05
-"""Seconds after which a transaction takes no more executions: other writers wait for it."""
 THREADS = 16
 """Concurrent commands; further parallel branches wait."""
 IDLE_LOOK_S = 1.0
@@ -64,12 +58,12 @@ class LocalRunner:
         self, control: Control, worker: Worker, store: ObservedEventStore, queue: LocalQueue, clock: SteadyClock
     ) -> None:
         self._control, self._worker, self._store, self._queue, self._clock = control, worker, store, queue, clock
-        store.on_wake = self._woken
+        store.on_wake, store.lost = self._woken, self._forget
         self._wakes: deque[Commit] = deque()
-        self._boundaries: dict[str, list[Boundary]] = {}
-        """Boundaries that are to be routed, by execution."""
         self.own = OwnWorker(worker.name, worker.ends_at_once)
         """The worker of this process, which takes the runs that it ends at once in the commit that schedules them."""
+        self._durable = 0
+        """Commands with a lower order are those of durable claims."""
         self._running = 0
         self._left = ""
         self.holder = ""
@@ -94,7 +88,7 @@ class LocalRunner:
 
     def close(self) -> None:
         """Begin nothing more. Commands in progress are left to their leases."""
-        self._store.close()
+        self._store.closed = True
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
 
@@ -155,7 +149,7 @@ class LocalRunner:
         """
         self._left = reason
         self._worker.leave(reason)
-        self._store.close()
+        self._store.closed = True
         with self._queue.changed:
             self._queue.changed.notify_all()
 
@@ -163,7 +157,7 @@ class LocalRunner:
         state = self._state(execution_id)
         if state.finished:
             return True
-        return state.status in HELD and not (self._running or self._wakes or self._boundaries)
+        return state.status in HELD and not self._running and not self._wakes
 
     def failed(self, executions: Iterable[str]) -> list[str]:
         """Return those of the executions that have failed or ended with warnings: they may have a handler."""
@@ -178,7 +172,9 @@ class LocalRunner:
         return state
 
     def _woken(self, commit: Commit) -> None:
-        self._wakes.append(commit)
+        if self._store.routes(commit):
+            return
+        self._queue.after_commit(partial(self._wakes.append, commit))
         if threading.current_thread() is not self._carrier:
             with self._queue.changed:
                 self._queue.changed.notify_all()
@@ -187,91 +183,65 @@ class LocalRunner:
         """Do one thing that can be done now. Return False if there is none."""
         if self._broken:
             raise self._broken.popleft()
-        if self._wakes or self._boundaries or self._store.has_ends:
+        if self._wakes:
             self._route()
             return True
         delivery = self._queue.receive()
-        if delivery is not None and self._is_inline(delivery):
-            delivery = self._handle_together(delivery)
-            self._route()
-            if delivery is None:
-                return True
         if delivery is None:
             return False
-        self._dispatch(delivery)
-        return True
-
-    def _is_inline(self, delivery: Delivery) -> bool:
-        """Return whether a message is a command that ends at once, so that it needs no thread."""
-        command = delivery.command
-        return self._alone and command is not None and (command.claim is not None or self._worker.runs_inline(command))
-
-    def _handle_together(self, delivery: Delivery) -> Delivery | None:
-        """Carry out commands that end at once, for `TOGETHER_S` at most. Their ends are gathered. Returns the next message
-        if it is of another kind."""
-        handled, until = 0, self._clock.now() + int(TOGETHER_S * SECOND)
-        with self._store.gathering():
-            while True:
-                self._mine.add(delivery.execution_id)
-                self._handle(delivery)
-                handled += 1
-                if handled == TOGETHER or self._clock.now() >= until:
-                    return None
-                following = self._queue.receive()
-                if following is None or not self._is_inline(following):
-                    return following
-                delivery = following
-
-    def _dispatch(self, delivery: Delivery) -> None:
-        """Do what a message says."""
         trigger = trigger_of(delivery.execution_id)
         if trigger is not None:
             fire_due(self._control, *trigger)
-            return
+            return True
         self._mine.add(delivery.execution_id)
         if delivery.command is None:
             reconcile(self._control, delivery.execution_id, Swept())
             self._states.pop(delivery.execution_id, None)
             self._news.add(delivery.execution_id)
-        elif self._alone and self._running == 0 and self._queue.next_at() is None:
-            self._handle(delivery)  # nothing else to do: no thread needed
+        elif self._alone and (
+            (self._running == 0 and self._queue.next_at() is None) or self._worker.runs_inline(delivery.command)
+        ):
+            self._handle_here(delivery)  # nothing else to do, or it ends at once: no thread needed
         else:
             self._submit(delivery)
+        return True
 
     def _route(self) -> None:
-        """Write the ends that are gathered and route boundaries, in one transaction. Each commit has its own condition. Commands
-        are received, and observers are called, when it is committed."""
-        routed: dict[str, list[Boundary]] = {}
-        ends = self._store.take_ends()
-        together: Transaction | None = None
-        try:
-            with self._store.together() as together:
-                self._store.write_ends(ends)
-                self._take_wakes()
-                until = self._clock.now() + int(HELD_FILE_S * SECOND)
-                while self._boundaries and len(routed) < TOGETHER and (not routed or self._clock.now() < until):
-                    execution_id = next(iter(self._boundaries))
-                    routed[execution_id] = self._boundaries.pop(execution_id)
-                    self._states[execution_id] = self._control.route(execution_id, routed[execution_id], own=self.own)
-                    self._news.add(execution_id)
-        finally:
-            if together is not None and not together.committed:
-                self._take_back(ends, routed)
-
-    def _take_wakes(self) -> None:
+        news: dict[str, list[Boundary]] = {}
         while self._wakes:
             commit = self._wakes.popleft()
             boundary = boundary_of(commit)
             if boundary is not None:
-                self._boundaries.setdefault(commit.stream.execution_id, []).append(boundary)
+                news.setdefault(commit.stream.execution_id, []).append(boundary)
+        for execution_id, boundaries in news.items():
+            self._route_boundaries(execution_id, boundaries)
 
-    def _take_back(self, ends: Sequence[Commit], routed: Mapping[str, Sequence[Boundary]]) -> None:
-        """Restore what a lost transaction began with: nothing of it happened."""
-        written = {(end.stream.run_id, end.seq) for end in ends}
-        for execution_id, boundaries in {**self._boundaries, **routed}.items():
-            self._boundaries[execution_id] = [b for b in boundaries if (b.run_id, b.seq) not in written]
-        self._boundaries = {x: boundaries for x, boundaries in self._boundaries.items() if boundaries}
-        self._store.gather_again(ends)
+    def _route_boundaries(self, execution_id: str, boundaries: Sequence[Boundary]) -> None:
+        self._states[execution_id] = self._control.route(execution_id, boundaries, own=self.own)
+        self._news.add(execution_id)
+
+    def _handle_here(self, delivery: Delivery) -> None:
+        """Carry out a command in this thread. The end of the run, its routing and the claims to the next runs are one
+        transaction."""
+        self._store.router, self._store.route = threading.get_ident(), self._route_end
+        try:
+            self._handle(delivery)
+        finally:
+            self._store.route = None
+
+    def _route_end(self, commit: Commit) -> None:
+        """Route the end of a run in the transaction that writes it. An error does not concern the worker: the end is routed
+        again when it is committed."""
+        self._store.route = None  # ends that the routing itself writes come later
+        boundary = boundary_of(commit)
+        try:
+            if boundary is not None:
+                self._route_boundaries(commit.stream.execution_id, [boundary])
+        except Exception:  # raised again where it is routed next, unless this transaction is lost
+            self._queue.after_commit(partial(self._wakes.append, commit))
+
+    def _forget(self) -> None:
+        """Forget cached states: perhaps they are not in the store."""
         self._control.forget()
         self._states.clear()
 
@@ -300,8 +270,10 @@ class LocalRunner:
 
     def _handle(self, delivery: Delivery) -> None:
         assert delivery.command is not None
-        if delivery.command.claim is not None:
-            self._store.sync()  # the task begins when its claim and everything before it are durable
+        if delivery.command.claim is not None and delivery.order >= self._durable:
+            durable = self._queue.next_order()
+            self._store.sync()  # a task begins when its claim and everything before it are durable
+            self._durable = durable
         try:
             handled = self._worker.handle(delivery.command)
         except StorageFailed:

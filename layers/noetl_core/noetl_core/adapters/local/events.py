@@ -4,24 +4,20 @@ power cut."""
 from __future__ import annotations
 
 import json
-import logging
 import sqlite3
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable, Sequence
 from functools import partial
-from threading import Lock, get_ident
+from threading import get_ident
 from typing import Any
 
 from noetl_core.adapters.clock import SystemClock
-from noetl_core.adapters.local.database import Database, Transaction
+from noetl_core.adapters.local.database import Database
 from noetl_core.engine.records import Commit, Snapshot, StreamId, Tally
 from noetl_core.log.codec import decode_events, decode_progress, encode_events, encode_progress
 from noetl_core.log.stored_commits import StoredCommits
 from noetl_core.ports import Clock, Conflict, CorruptLog, PortError, Unavailable
 from noetl_core.values.instants import SECOND
-
-log = logging.getLogger(__name__)
 
 _COLUMNS = "seq, ts, writer, wake, lease_until, expires_at, v, body, events, in_vain, aggregates, progress"
 _INSERT = f"INSERT INTO commits (execution_id, run_id, {_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
@@ -178,77 +174,34 @@ class ObservedEventStore(SqliteEventStore):
     """
 
     observer: Callable[[Commit], None] | None = None
-
-    def __init__(self, database: Database, on_wake: Callable[[Commit], None] | None = None, clock: Clock | None = None) -> None:
-        super().__init__(database, on_wake, clock)
-        self._lock = Lock()
-        self._closed = False
-        self._gatherer = 0
-        """The thread whose ends of runs are gathered; 0: none."""
-        self._ends: list[Commit] = []
-
-    @property
-    def closed(self) -> bool:
-        return self._closed
-
-    def close(self) -> None:
-        """Write the ends that are gathered, and refuse commits from now on. An end that cannot be written is lost, as if the
-        process had been killed before it."""
-        with self._lock:
-            self._closed = True
-        ends = self.take_ends()
-        if ends:
-            with suppress(PortError), self.together():
-                self.write_ends(ends)
-
-    @contextmanager
-    def gathering(self) -> Iterator[None]:
-        """Keep the ends of runs that this thread commits in the block until `write_ends`."""
-        self._gatherer = get_ident()
-        try:
-            yield
-        finally:
-            self._gatherer = 0
-
-    @property
-    def has_ends(self) -> bool:
-        """Return whether ends are gathered."""
-        return bool(self._ends)
-
-    def together(self) -> AbstractContextManager[Transaction]:
-        """Return a transaction for several commits."""
-        return self._db.transaction()
-
-    def take_ends(self) -> list[Commit]:
-        """Return the gathered ends, which then belong to the caller."""
-        with self._lock:
-            ends, self._ends = self._ends, []
-        return ends
-
-    def write_ends(self, ends: Sequence[Commit]) -> None:
-        """Write ends. The end of a run that somebody else ended meanwhile is dropped, as its worker would have dropped it. Raises
-        `Unavailable` and `StorageFailed`."""
-        for commit in ends:
-            try:
-                self._write(commit)
-            except Conflict as conflict:
-                log.info("the end of a run no longer counts: %s", conflict)
-
-    def gather_again(self, ends: Sequence[Commit]) -> None:
-        with self._lock:
-            self._ends = [*ends, *self._ends]
+    closed = False
+    route: Callable[[Commit], None] | None = None
+    """Routes the end of a run that the thread `router` writes, in the transaction that writes it."""
+    lost: Callable[[], None] = staticmethod(lambda: None)
+    """Called when such a transaction failed: perhaps nothing of it is in the store."""
+    router = 0
 
     def _may_wait(self, commit: Commit) -> bool:
         return commit.wake if commit.stream.run_id is not None else commit.events[0].name == "BoundaryRouted"
 
+    def routes(self, commit: Commit) -> bool:
+        """Return whether the transaction that writes a commit routes it, too."""
+        return self.route is not None and commit.wake and commit.stream.run_id is not None and self.router == get_ident()
+
     def append(self, commit: Commit) -> None:
-        with self._lock:
-            if self._closed:
-                raise Unavailable("the store is closed")
-            if commit.wake and commit.stream.run_id is not None and self._gatherer == get_ident():
-                self._ends.append(commit)
-                return
-        self._write(commit)
+        if self.closed:
+            raise Unavailable("the store is closed")
+        if not self.routes(commit):
+            self._write(commit)
+            return
+        try:
+            with self._db.transaction():
+                self._write(commit)
+                assert self.route is not None
+                self.route(commit)
+        except PortError:
+            self.lost()
+            raise
 
     def _write(self, commit: Commit) -> None:
         super().append(commit)

@@ -50,6 +50,10 @@ class LocalQueue:
                 self._push(at, Delivery(next(self._order), execution_id, command))
             self.changed.notify_all()
 
+    def next_order(self) -> int:
+        """Return an order between those of the messages sent so far and the later ones."""
+        return next(self._order)
+
     def _push(self, at: int, delivery: Delivery) -> None:
         heapq.heappush(self._heap, (at, delivery.order, delivery))
 
