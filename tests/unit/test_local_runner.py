@@ -182,6 +182,7 @@ def test_no_command_and_no_observer_hears_of_a_lost_transaction(local: LocalWiri
     assert len(lost) > 1
     assert (seen, local.queue.depth("default")) == ([], 0)
     assert events_of(others(local), execution_id).count("StepScheduled") == 1
+    local.runner.adopt(execution_id)
     assert local.run(execution_id)
     assert local.control.load(execution_id).status == "completed"
 
@@ -247,3 +248,28 @@ def test_a_cancelled_execution_ends_while_runs_are_claimed(local: LocalWiring) -
     cancel(local.control, execution_id, "no longer needed")
     assert local.run(execution_id, timeout_s=10)
     assert local.control.load(execution_id).status == "cancelled"
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_decision_that_raises_leaves_the_end_and_shows_its_error(
+    local: LocalWiring, times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (execution_id,) = started(local)
+    route = local.control.route
+    raised: list[int] = []
+
+    def failing(*inputs: Any, **settings: Any) -> Any:
+        if len(raised) < times:
+            raised.append(1)
+            raise ArithmeticError("a decision fails")
+        return route(*inputs, **settings)
+
+    monkeypatch.setattr(local.control, "route", failing)
+    if times == 2:
+        with pytest.raises(ArithmeticError, match="a decision fails"):
+            local.run(execution_id)
+        (run,) = runs_of(others(local), execution_id)
+        assert len(others(local).read(StreamId(execution_id, run))) == 1
+        local.runner.adopt(execution_id)
+    assert local.run(execution_id)
+    assert events_of(others(local), execution_id).count("StepScheduled") == 3

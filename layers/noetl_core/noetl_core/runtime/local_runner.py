@@ -60,7 +60,7 @@ class LocalRunner:
         self._control, self._worker, self._store, self._queue, self._clock = control, worker, store, queue, clock
         store.on_wake, store.lost = self._woken, self._forget
         self._wakes: deque[Commit] = deque()
-        self.own = OwnWorker(worker.name, worker.ends_at_once)
+        self.own: OwnWorker | None = OwnWorker(worker.name, worker.ends_at_once)
         """The worker of this process, which takes the runs that it ends at once in the commit that schedules them."""
         self._durable = 0
         """Commands with a lower order are those of durable claims."""
@@ -368,14 +368,16 @@ class LocalRunner:
         scheduled = [r.id for r in state.runs.values() if r.status == "scheduled"]
         commands = commands_of(self._control.playbook(state.digest), state, scheduled)
         for command in commands:
-            self._queue.send([self._standing(command, asked)], self._claimed_s(state, command.run_id))
+            self._queue.send([self._standing(command, asked)], self._claimed_s(state, command.run_id, asked))
         for child in list(state.children):
             self._take_up(child, asked=asked)
 
-    def _claimed_s(self, state: State, run_id: str) -> int:
-        """Return for how many seconds a live process still has its claim to a run that it has not begun."""
+    def _claimed_s(self, state: State, run_id: str, asked: bool) -> int:
+        """Return for how many seconds the command of a run is not sent, because a process that lives has it by a claim. This
+        process has lost the command of its own claim if a person asks for it."""
         claim = state.runs[run_id].claim
-        if claim is None or claim["worker"] == self._worker.name or (self._worker.gone and self._worker.gone(claim["worker"])):
+        own = claim is not None and claim["worker"] == self._worker.name
+        if claim is None or (asked if own else self._worker.gone is not None and self._worker.gone(claim["worker"])):
             return 0
         return max(0, -(-(claim["until"] - self._clock.now()) // SECOND))
 
