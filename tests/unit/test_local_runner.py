@@ -89,7 +89,7 @@ def test_a_claimed_run_says_that_it_started_in_its_only_commit(local: LocalWirin
         assert [e.name for e in only.events] == ["StepStarted", "TaskProcessed", "StepDone"]
 
 
-def test_an_end_that_another_process_overtook_does_not_count(local: LocalWiring) -> None:
+def test_an_end_that_another_process_overtook_does_not_count(local: LocalWiring, monkeypatch: pytest.MonkeyPatch) -> None:
     executions = started(local, 3, 2)
     first = runs_of(local.store, executions[0])[0]
     append = local.store.append
@@ -99,7 +99,7 @@ def test_an_end_that_another_process_overtook_does_not_count(local: LocalWiring)
             others(local).append(replace(end, writer="another"))
         append(end)
 
-    local.store.append = overtaken  # type: ignore[method-assign]
+    monkeypatch.setattr(local.store, "append", overtaken)
     assert local.run(executions[1])
     assert local.control.load(executions[0]).status == "running", "its end is for the other process to route"
     (only,) = local.store.read(StreamId(executions[0], first))
@@ -109,7 +109,7 @@ def test_an_end_that_another_process_overtook_does_not_count(local: LocalWiring)
     assert local.control.load(executions[0]).status == "completed"
 
 
-def test_another_process_writes_between_decision_and_commit(local: LocalWiring) -> None:
+def test_another_process_writes_between_decision_and_commit(local: LocalWiring, monkeypatch: pytest.MonkeyPatch) -> None:
     (execution_id,) = started(local, 4)
     other = LocalWiring(local.database.path)
     handled: list[str] = []
@@ -122,7 +122,7 @@ def test_another_process_writes_between_decision_and_commit(local: LocalWiring) 
             resume(other.control, execution_id)
         return handle(command, deadline)
 
-    local.worker.handle = signalled  # type: ignore[method-assign]
+    monkeypatch.setattr(local.worker, "handle", signalled)
     assert local.run(execution_id, timeout_s=30)
     assert handled == ["s0000", "s0001", "s0002", "s0003"]
     assert events_of(others(local), execution_id).count("BoundaryRouted") == 4
@@ -187,7 +187,7 @@ def test_no_command_and_no_observer_hears_of_a_lost_transaction(local: LocalWiri
     assert local.control.load(execution_id).status == "completed"
 
 
-def test_a_process_that_leaves_has_written_all_that_ended(local: LocalWiring) -> None:
+def test_a_process_that_leaves_has_written_all_that_ended(local: LocalWiring, monkeypatch: pytest.MonkeyPatch) -> None:
     executions = started(local, 3, 3)
     handle = local.worker.handle
 
@@ -196,7 +196,7 @@ def test_a_process_that_leaves_has_written_all_that_ended(local: LocalWiring) ->
         local.runner.leave("SIGTERM")
         return handled
 
-    local.worker.handle = leaving  # type: ignore[method-assign]
+    monkeypatch.setattr(local.worker, "handle", leaving)
     with pytest.raises((Interrupted, Unavailable)):
         local.run(*executions)
     store = others(local)

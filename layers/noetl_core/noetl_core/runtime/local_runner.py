@@ -60,7 +60,7 @@ class LocalRunner:
         self._control, self._worker, self._store, self._queue, self._clock = control, worker, store, queue, clock
         store.on_wake, store.lost = self._woken, self._forget
         self._wakes: deque[Commit] = deque()
-        self.own: OwnWorker | None = OwnWorker(worker.name, worker.ends_at_once)
+        self.own = OwnWorker(worker.name, worker.ends_at_once)
         """The worker of this process, which takes the runs that it ends at once in the commit that schedules them."""
         self._durable = 0
         """Commands with a lower order are those of durable claims."""

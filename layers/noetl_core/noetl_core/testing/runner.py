@@ -9,6 +9,7 @@ import random
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from math import inf
 from typing import Any, Final, Protocol
 
@@ -132,7 +133,7 @@ class VirtualRunner(LocalRunner):
     def arrange(self, arrivals: Arrivals) -> None:
         """Let everything arrive as `arrivals` says from now on."""
         assert isinstance(self._queue, VirtualQueue)
-        self._arrivals, self.own = arrivals, None
+        self._arrivals, self.own = arrivals, replace(self.own, accepts=lambda step: False)
         self._queue.arrange(arrivals)
         self._time.order = arrivals.places()
 
