@@ -18,8 +18,6 @@ from noetl_core.values.instants import SECOND
 
 CLAIM_S: Final = 20
 """Seconds that a claim lives, at most until the worker's deadline."""
-OWN_CLAIM_S: Final = 20
-"""Seconds that a claim of the worker in the same process lives: the run is next in its queue."""
 TASK_S: Final = 60
 """The time that a task without a timeout of its own may need."""
 TASK_SPARE_S: Final = 15
@@ -51,8 +49,8 @@ def claim_run(p: RoutingPass, ask: Ask) -> None:
 
 
 def claim_own(p: RoutingPass, worker: OwnWorker) -> None:
-    """Claim the runs that the events of a pass schedule and that the worker of this process ends at once."""
-    until = p.now + OWN_CLAIM_S * SECOND
+    """Claim the runs that the events of a pass schedule and that the worker of this process accepts."""
+    until = p.now + CLAIM_S * SECOND
     for place, event in enumerate(p.events):
         run = p.state.runs.get(event.data["run"]) if event.name == "StepScheduled" else None
         if run is None or not _is_new(run):
