@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from noetl_core.views.explain.replay import OF_ASKS
 from tests.conformance.observed import Observed
 
 ID = re.compile(r"\b(?:[a-z][0-9a-f]{24}|[0-9]{14,19})\b")
@@ -54,18 +55,23 @@ def _ordered(events: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
     for event in events:
         ids = {k: event[k] for k in ("entity_id", "step_run_id", "task_run_id") if k in event}
-        yield ID.sub(named, json.dumps([{k: event[k] for k in FIELDS if k in event}, ids, _plain(event["data"])], sort_keys=True))
+        yield ID.sub(named, json.dumps([{k: event[k] for k in FIELDS if k in event}, ids, _data(event)], sort_keys=True))
 
 
 def _streams(events: Sequence[Mapping[str, Any]]) -> Counter[str]:
     """The events of each run and iteration in their order; those of the control plane each for itself."""
     streams: dict[Any, list[str]] = defaultdict(list)
     for n, event in enumerate(events):
-        shown = json.dumps([{k: event[k] for k in FIELDS if k in event}, _plain(event["data"])], sort_keys=True)
+        shown = json.dumps([{k: event[k] for k in FIELDS if k in event}, _data(event)], sort_keys=True)
         worker = event["source"] == "worker"
         key = (event.get("step_run_id"), str(event.get("iteration"))) if worker else n
         streams[key].append(ID.sub("#", shown))
     return Counter("; ".join(s) for s in streams.values())
+
+
+def _data(event: Mapping[str, Any]) -> Any:
+    """The data without the claims of workers to runs: a run may be claimed in its schedule, or by its worker alone."""
+    return _plain({k: v for k, v in event["data"].items() if k not in OF_ASKS.get(event["name"], ())})
 
 
 def _plain(value: Any) -> Any:

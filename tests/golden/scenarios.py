@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from noetl_core.control.admit import StartRequest
 from noetl_core.dsl.parse import parse_playbook
 from noetl_core.engine.loops import SpreadRule
 from noetl_core.engine.outcome import Outcome
+from noetl_core.engine.records import StreamId
+from noetl_core.runtime.local import LocalWiring
 from noetl_core.tools.base import ToolCall
 from tests.golden.drives import (
     Drive,
@@ -45,6 +48,8 @@ class Scenario:
     payload: Mapping[str, object] = field(default_factory=dict)
     spread: SpreadRule | None = None
     asks: bool = False
+    local: bool = False
+    """True if the local runner carries it out."""
 
     def play(self, name: str, key: str = "key", seed: int = 0) -> tuple[World, str, dict[str, str]]:
         """The world after it happened, the execution, and the playbooks that took part. `key` is what the execution's id is
@@ -52,6 +57,8 @@ class Scenario:
         world = World(Faults(seed=seed), tool=self.tool, spread=self.spread, asks=self.asks)
         world.tools = {"crane": CraneTool(Crane(world.faults, world.clock))}
         sources = {f"golden/{name}": playbook(name, self.workflow, self.head)}
+        if self.local:
+            return world, self._play_here(world, sources[f"golden/{name}"], f"golden/{name}", key), sources
         for other, text in self.others.items():
             sources[f"golden/{other}"] = playbook(other, text)
             digest = parse_playbook(sources[f"golden/{other}"]).digest
@@ -60,6 +67,23 @@ class Scenario:
         self.drive(world, started.execution_id)
         world.drain()
         return world, started.execution_id, sources
+
+    def _play_here(self, world: World, source: str, path: str, key: str) -> str:
+        """Have the local runner carry out the playbook, and put its log into `world`."""
+        local = LocalWiring()
+        local.worker.name = "local"
+        local.runner.own = replace(local.runner.own, name="local")
+        try:
+            execution_id = local.start(StartRequest(playbook=source, payload=self.payload, idempotency_key=key)).execution_id
+            local.run(execution_id)
+            control = local.store.read(StreamId(execution_id))
+            begun = [event.data["run"] for commit in control for event in commit.events if event.name == "StepScheduled"]
+            for stream in (StreamId(execution_id), *(StreamId(execution_id, run) for run in begun)):
+                world.store.streams[stream] = list(local.store.read(stream))
+            world.catalog.register(path, parse_playbook(source).digest, source, world.clock.time)
+        finally:
+            local.close()
+        return execution_id
 
 
 def flaky(call: ToolCall) -> Outcome:
@@ -194,6 +218,7 @@ UNMENDED = """\
 
 SCENARIOS: Mapping[str, Scenario] = {
     "chain": Scenario("steps one after the other: args, ctx of a step, results of finished steps", CHAIN),
+    "claimed_here": Scenario("steps one after the other, which the deciding process claims at once", CHAIN, local=True),
     "asked": Scenario("steps one after the other, whose worker asks for the next one", CHAIN, asks=True),
     "retry": Scenario("a task that works at its third attempt, with delays that suspend the run", RETRY, tool=flaky),
     "jump_loop": Scenario("a pipeline that jumps back for the next page, with iter as its scratch", JUMP, tool=pages),

@@ -17,11 +17,12 @@ from noetl_core.adapters.local.events import SqliteEventStore
 from noetl_core.control.admit import StartRequest
 from noetl_core.control.lifecycle.operate import signal
 from noetl_core.engine.outcome import Outcome
-from noetl_core.engine.records import StreamId
+from noetl_core.engine.records import Command, StreamId
 from noetl_core.ports import StorageFailed
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.registry import ToolRegistry
+from noetl_core.worker.claiming.handled import Handled
 
 
 class Power:
@@ -114,9 +115,34 @@ def test_a_step_costs_one_sync(local: LocalWiring, power: Power) -> None:
     execution_id = local.start(StartRequest(playbook=chain(20))).execution_id
     admitted = power.syncs
     local.run(execution_id)
-    assert power.syncs - admitted == 20 + 1, "a claim each, and the end"
+    assert power.syncs - admitted == 19 + 1, "a claim each, that of the first at admission, and the end"
     local.close()
-    assert power.syncs - admitted == 20 + 1
+    assert power.syncs - admitted == 19 + 1
+
+
+def test_executions_whose_steps_end_in_the_same_moment_share_a_sync(local: LocalWiring, power: Power) -> None:
+    executions = [local.start(StartRequest(playbook=chain(5))).execution_id for _ in range(40)]
+    admitted = power.syncs
+    local.run(*executions)
+    assert power.syncs - admitted == 5
+    assert all(power.names(execution_id)[-1] == "PlaybookProcessed" for execution_id in executions)
+
+
+def test_a_run_that_ends_at_once_begins_when_its_claim_is_durable(
+    local: LocalWiring, power: Power, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scheduled: list[list[str]] = []
+    handle = local.worker.handle
+
+    def looking(command: Command, deadline: int | None = None) -> Handled:
+        commits = power.cut().read(StreamId(command.execution_id))
+        scheduled.append([e.data["run"] for c in commits for e in c.events if e.name == "StepScheduled" and "claim" in e.data])
+        assert command.run_id == scheduled[-1][-1]
+        return handle(command, deadline)
+
+    monkeypatch.setattr(local.worker, "handle", looking)
+    local.run(local.start(StartRequest(playbook=chain(4))).execution_id)
+    assert [len(runs) for runs in scheduled] == [1, 2, 3, 4]
 
 
 def test_a_store_for_killed_processes_only_is_never_synced(power: Power) -> None:

@@ -107,6 +107,8 @@ def test_a_reader_that_follows_misses_nothing_and_sees_nothing_twice() -> None:
     def look(*_: object) -> None:
         nonlocal cursor
         with one_at_a_time:
+            if seen and cursor is None:
+                return  # the last commits share a transaction: the first of them has shown the end
             page, cursor = events_of(local.control, started.execution_id, after=cursor, key=b"k")
             seen.extend(e["event_id"] for e in page)
 

@@ -24,6 +24,7 @@ from noetl_core.dsl.versions import Version
 from noetl_core.engine import ids
 from noetl_core.engine.decide import Decision, NewExecution, start
 from noetl_core.engine.needs import Need, NeedValues, TooMuch, Unreadable
+from noetl_core.engine.records import OwnWorker
 from noetl_core.engine.state import caller_of
 from noetl_core.engine.warnings import blanks_of
 from noetl_core.engine.workload import check_inputs, doubts, rendered_defaults
@@ -128,8 +129,9 @@ def check_pools(control: Control, playbook: Playbook) -> None:
             raise UnknownPool(f"step {step.name} names pool {step.pool!r}, which does not exist ({hint})")
 
 
-def admit(control: Control, request: StartRequest) -> Started:
-    """Pin the playbook, write the first commit with the first routing pass, and send the first commands.
+def admit(control: Control, request: StartRequest, own: OwnWorker | None = None) -> Started:
+    """Pin the playbook, write the first commit with the first routing pass, and send the first commands. Runs that `own` accepts
+    are claimed for it.
 
     Raises `InvalidPlaybook`, `NotFound` (no such playbook; `Deleted`), `UnknownPool`, `BadWorkload`, `KeyReused`, `Unavailable`.
     A rejected request leaves nothing behind.
@@ -142,7 +144,7 @@ def admit(control: Control, request: StartRequest) -> Started:
         check_pools(control, playbook)
         new = _new_execution(control, request, playbook, version, execution_id, key)
         now = control.clock.now()
-        started = _commit(control, new, version, _decide(control, playbook, new, now), now)
+        started = _commit(control, new, version, _decide(control, playbook, new, now, own), now)
     return replace(started, warnings=tuple(doubts(control.playbook(started.playbook.digest), request.payload)))
 
 
@@ -281,7 +283,7 @@ def _same_request(control: Control, execution_id: str, key: RequestKey) -> Start
     raise KeyReused(f"idempotency key {key['key']!r} was used for another request (execution {execution_id})")
 
 
-def _decide(control: Control, playbook: Playbook, new: NewExecution, now: int) -> Decision:
+def _decide(control: Control, playbook: Playbook, new: NewExecution, now: int, own: OwnWorker | None) -> Decision:
     """Return the first commit, with the first routing pass."""
     new = replace(new, expires_at=int(now / SECOND + playbook.executor.lifetime_s + control.retention_s))
     values: dict[Need, Any] = {}
@@ -290,7 +292,7 @@ def _decide(control: Control, playbook: Playbook, new: NewExecution, now: int) -
     while True:
         try:
             with control.evaluating(new.execution_id):
-                return start(playbook, new, now, values, control.deadline.check)
+                return start(playbook, new, now, values, control.deadline.check, own)
         except NeedValues as missing:  # a payload may contain references
             fetch.supply(values, missing)
 

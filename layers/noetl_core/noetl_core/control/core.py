@@ -40,7 +40,7 @@ from noetl_core.engine.dispatch.effects import (
 )
 from noetl_core.engine.needs import Need, NeedValues
 from noetl_core.engine.reads import needs_of
-from noetl_core.engine.records import Ask, Boundary, Command, Commit, Snapshot, StreamId
+from noetl_core.engine.records import Ask, Boundary, Command, Commit, OwnWorker, Snapshot, StreamId
 from noetl_core.engine.snapshots import snapshot
 from noetl_core.engine.state import State
 from noetl_core.events.event import Fact, fact, version_of
@@ -237,6 +237,13 @@ class Control:
                 self._snapshots.setdefault(execution_id, (_outgrown_at(snap.seq, snap.size), snap.size))
         return state_from(self.store, execution_id, snap), True
 
+    def forget(self) -> None:
+        """Drop all cached states: commits that led to them were taken back."""
+        with self._lock:
+            self._states.clear()
+            self._snapshots.clear()
+            self._seen.clear()
+
     def _keep(self, state: State) -> None:
         if state.finished:  # nothing else is likely to come
             return
@@ -256,11 +263,17 @@ class Control:
 
     # --- routing --------------------------------------------------------------------------------------------------------
 
-    def route(self, execution_id: str, boundaries: Sequence[Boundary] = (), facts: Sequence[Fact] = ()) -> State:
+    def route(
+        self,
+        execution_id: str,
+        boundaries: Sequence[Boundary] = (),
+        facts: Sequence[Fact] = (),
+        own: OwnWorker | None = None,
+    ) -> State:
         """Process the inputs of one execution and carry out their effects. Without inputs: fire timers that are due, and evaluate
-        tokens again. It is safe to repeat. Raises `NotFound`, `Unavailable` (try again; `NewerLog`: with newer code) and
-        `CorruptLog` (an operator must act)."""
-        return self._route(execution_id, boundaries, facts).state
+        tokens again. Runs that `own` accepts are claimed for it. It is safe to repeat. Raises `NotFound`, `Unavailable` (try
+        again; `NewerLog`: with newer code) and `CorruptLog` (an operator must act)."""
+        return self._route(execution_id, boundaries, facts, own=own).state
 
     def answer(self, ask: Ask, boundary: Boundary) -> Command | None:
         """Route the boundary of a worker that asks, and claim one of the runs that follow for it. Returns the command of the
@@ -280,7 +293,12 @@ class Control:
         return decision.state, all(decision.recorded)
 
     def _route(
-        self, execution_id: str, boundaries: Sequence[Boundary], facts: Sequence[Fact], ask: Ask | None = None
+        self,
+        execution_id: str,
+        boundaries: Sequence[Boundary],
+        facts: Sequence[Fact],
+        ask: Ask | None = None,
+        own: OwnWorker | None = None,
     ) -> Decision:
         values: dict[Need, Any] = {(("boundary", b.run_id, b.seq)): b.event.data for b in boundaries}
         fetch = Values(self.store, self.results, execution_id)
@@ -313,7 +331,8 @@ class Control:
             try:
                 with nullcontext() if attempt else self.evaluating(execution_id):  # an attempt is recorded already
                     now = self.clock.now()
-                    decision = decide(playbook, state, boundaries, (*attempt, *facts), now, values, self.deadline.check, ask)
+                    inputs = (*attempt, *facts)
+                    decision = decide(playbook, state, boundaries, inputs, now, values, self.deadline.check, ask, own)
             except NeedValues as missing:
                 fetch.supply(values, missing)
                 continue
@@ -336,7 +355,8 @@ class Control:
             self.conclude(decision)
             if doubtful:
                 (self.postponed or self.queue.wake)(execution_id)
-            return replace(decision, recorded=decision.recorded[len(attempt) : len(attempt) + asked])
+            recorded = decision.recorded[len(attempt) : len(attempt) + asked]
+            return decision if recorded == decision.recorded else replace(decision, recorded=recorded)
         raise Unavailable(f"execution {execution_id} is contended: {MAX_ROUNDS} rounds were not enough")
 
     def evaluating(self, execution_id: str) -> AbstractContextManager[None]:

@@ -15,9 +15,9 @@ from noetl_core.dsl.model import Playbook
 from noetl_core.engine import ids
 from noetl_core.engine.claims import was_asked
 from noetl_core.engine.dispatch import asks
-from noetl_core.engine.dispatch.effects import Effect, effects_of
+from noetl_core.engine.dispatch.effects import Effect, SendCommands, effects_of
 from noetl_core.engine.needs import Need
-from noetl_core.engine.records import Ask, Boundary, Command, ControlEvent
+from noetl_core.engine.records import Ask, Boundary, Command, ControlEvent, OwnWorker
 from noetl_core.engine.routing.boundaries import match_waits, route_boundary, take_fact
 from noetl_core.engine.routing.deadlines import execution_limit
 from noetl_core.engine.routing.distributed_loops import advance_loop
@@ -92,8 +92,9 @@ def start(
     now: int,
     values: Mapping[Need, Any] | None = None,
     check: Callable[[], None] | None = None,
+    own: OwnWorker | None = None,
 ) -> Decision:
-    """Decide the first commit: the request, its evaluation, the start token, and the first routing pass. `check` as in
+    """Decide the first commit: the request, its evaluation, the start token, and the first routing pass. `check` and `own` as in
     `decide`."""
     state = State(request.execution_id, expires_at=request.expires_at)
     p = RoutingPass(playbook, state, now, 0, values or {}, check)
@@ -123,7 +124,9 @@ def start(
     ask_for_execution(p)
     p.emit(control.TokenEnqueued, token=ids.token_id(request.execution_id, None, 0), step=playbook.entry_step)
     settle(p)
-    return _decision(p)
+    if own is not None:
+        asks.claim_own(p, own)
+    return _decision(p, own=own)
 
 
 def decide(
@@ -135,9 +138,11 @@ def decide(
     values: Mapping[Need, Any],
     check: Callable[[], None] | None = None,
     ask: Ask | None = None,
+    own: OwnWorker | None = None,
 ) -> Decision:
     """Route `boundaries` and `facts`, fire timers that are due, then move tokens until none can move. One of
-    the runs that follow is claimed for `ask`, the request of the worker that wrote the boundary.
+    the runs that follow is claimed for `ask`, the request of the worker that wrote the boundary; or those that `own`, the worker
+    of this process, ends at once are claimed for it.
 
     Owns and changes `state`: after an error the caller loads it again. Raises `NeedValues` for values that it needs. `check` is
     called before each token that moves and each template; an exception ends the decision.
@@ -168,7 +173,9 @@ def decide(
     again = any(not done and not was_asked(state, b.run_id, b.seq) for b, done in zip(boundaries, routed, strict=True))
     if ask is not None:
         asks.claim_run(p, ask)
-    return _decision(p, again=again, recorded=recorded, ask=ask)
+    elif own is not None:
+        asks.claim_own(p, own)
+    return _decision(p, again=again, recorded=recorded, ask=ask, own=own)
 
 
 def _match_all_waits(p: RoutingPass) -> None:
@@ -186,12 +193,16 @@ def digest_for(state: State, facts: Sequence[Fact]) -> str:
     return next((f.data["digest"] for f in facts if f.name == "ExecutionRedriven" and "digest" in f.data), state.digest)
 
 
-def _decision(p: RoutingPass, *, again: bool = False, recorded: Sequence[bool] = (), ask: Ask | None = None) -> Decision:
+def _decision(
+    p: RoutingPass, *, again: bool = False, recorded: Sequence[bool] = (), ask: Ask | None = None, own: OwnWorker | None = None
+) -> Decision:
     """`again`: some boundary was routed before, and not because its worker asked."""
     if p.events:
         if not p.state.finished:
             record_search(p)
         p.state.seq = p.seq
     effects = effects_of(p.playbook, p.state, p.events, p.now, again=again)
+    if own is not None and (commands := asks.own_commands(p)):
+        effects = (*effects, SendCommands(tuple(commands)))
     answer = None if ask is None else asks.answer_of(p, ask)
     return Decision(p.seq, tuple(p.events), tuple(p.objects), effects, p.state, tuple(recorded), answer)

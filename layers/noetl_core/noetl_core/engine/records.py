@@ -6,10 +6,11 @@ microseconds since the epoch (UTC) everywhere in the core; only envelopes have t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import Any, cast
 
+from noetl_core.dsl.model import Step
 from noetl_core.events import control
 from noetl_core.events.aggregates import Aggregates
 from noetl_core.events.event import LOG_VERSION as LOG_VERSION
@@ -177,6 +178,15 @@ class Ask:
     deadline: int
     until: int
     computes: bool = True
+
+
+@frozen
+class OwnWorker:
+    """The worker in the process of the control plane. A decision claims for it the runs that it schedules, if `accepts` returns
+    true for their step. Nobody needs to ask."""
+
+    name: str
+    accepts: Callable[[Step], bool]
 
 
 @frozen

@@ -275,7 +275,7 @@ class RunClaim(TypedDict):
 
     worker: str
     ask: str
-    """The id of the worker's request."""
+    """The id of the worker's request; empty if the worker is in the process that decides."""
     until: int
     """The instant at which it lapses, in microseconds."""
 

@@ -141,10 +141,12 @@ class Meter:
                 step = event.data["step"]
                 self._step_of[event.data["run"]] = step
                 self.runs[step] = self.runs.get(step, 0) + (event.name == "StepScheduled")
-                if event.name == "StepScheduled" and (claim := event.data.get("claim")) is not None:
+                if event.name == "StepScheduled" and (claim := event.data.get("claim")) is not None and claim["ask"]:
                     self._claimed[event.data["run"]] = claim["worker"]
                 else:
                     commands += 1
+                    if "claim" in event.data:  # a worker in a process of its own writes this claim
+                        self._units(step).dynamodb_write_units += 1
             elif event.name in ("StepDone", "StepFailed"):
                 commands -= 1  # a step without tasks, or one not admitted: decided in the same pass
             elif event.name == "ResumeScheduled":

@@ -36,7 +36,7 @@ from noetl_core.control.deployment.inbound_sources import OnThisMachine
 from noetl_core.control.limits.places import SharedLimits
 from noetl_core.control.recorded_deaths import record_deaths
 from noetl_core.engine.records import Commit
-from noetl_core.ports import Secrets
+from noetl_core.ports import PortError, Secrets
 from noetl_core.runtime.local_runner import LocalRunner
 from noetl_core.tools.registry import ToolRegistry
 from noetl_core.worker.claiming.gates import RecentGates
@@ -70,6 +70,7 @@ class LocalWiring:
         self.clock = clock or SteadyClock()
         self.store = ObservedEventStore(self.database, clock=self.clock)
         self.queue = queue(self.clock)
+        self.queue.after_commit = self.database.after_commit
         kept = str(store) != MEMORY
         self.results: FileResultStore = (
             FileResultStore(Path(store).parent / "results", durable) if kept else LazyTempResultStore()
@@ -176,7 +177,12 @@ class LocalWiring:
 
     def start(self, request: StartRequest) -> Started:
         """Admit an execution; `run` executes it."""
-        started = admit(self.control, request)
+        try:
+            with self.database.transaction():
+                started = admit(self.control, request, self.runner.own)
+        except PortError:
+            self.control.forget()
+            raise
         self.warm(started.playbook.digest)
         return started
 

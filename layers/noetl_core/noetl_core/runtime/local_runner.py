@@ -9,9 +9,10 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 
 from noetl_core.adapters.clock import SteadyClock
 from noetl_core.adapters.local.events import ObservedEventStore
@@ -23,7 +24,7 @@ from noetl_core.control.sweeping.sweep import Swept, reconcile, sweep
 from noetl_core.control.triggers.schedules import fire_due
 from noetl_core.engine.dispatch.commands import commands_of
 from noetl_core.engine.ids import trigger_of
-from noetl_core.engine.records import Boundary, Command, Commit, StreamId
+from noetl_core.engine.records import Boundary, Command, Commit, OwnWorker, StreamId
 from noetl_core.engine.state import State
 from noetl_core.engine.statuses import HELD, TERMINAL
 from noetl_core.engine.warnings import count_of
@@ -57,8 +58,12 @@ class LocalRunner:
         self, control: Control, worker: Worker, store: ObservedEventStore, queue: LocalQueue, clock: SteadyClock
     ) -> None:
         self._control, self._worker, self._store, self._queue, self._clock = control, worker, store, queue, clock
-        store.on_wake = self._woken
+        store.on_wake, store.lost = self._woken, self._forget
         self._wakes: deque[Commit] = deque()
+        self.own = OwnWorker(worker.name, worker.ends_at_once)
+        """The worker of this process, which takes the runs that it ends at once in the commit that schedules them."""
+        self._durable = 0
+        """Commands with a lower order are those of durable claims."""
         self._running = 0
         self._left = ""
         self.holder = ""
@@ -167,7 +172,9 @@ class LocalRunner:
         return state
 
     def _woken(self, commit: Commit) -> None:
-        self._wakes.append(commit)
+        if self._store.routes(commit):
+            return
+        self._queue.after_commit(partial(self._wakes.append, commit))
         if threading.current_thread() is not self._carrier:
             with self._queue.changed:
                 self._queue.changed.notify_all()
@@ -194,7 +201,7 @@ class LocalRunner:
         elif self._alone and (
             (self._running == 0 and self._queue.next_at() is None) or self._worker.runs_inline(delivery.command)
         ):
-            self._handle(delivery)  # nothing else to do, or it ends at once: no thread needed
+            self._handle_here(delivery)  # nothing else to do, or it ends at once: no thread needed
         else:
             self._submit(delivery)
         return True
@@ -207,8 +214,36 @@ class LocalRunner:
             if boundary is not None:
                 news.setdefault(commit.stream.execution_id, []).append(boundary)
         for execution_id, boundaries in news.items():
-            self._states[execution_id] = self._control.route(execution_id, boundaries)
-            self._news.add(execution_id)
+            self._route_boundaries(execution_id, boundaries)
+
+    def _route_boundaries(self, execution_id: str, boundaries: Sequence[Boundary]) -> None:
+        self._states[execution_id] = self._control.route(execution_id, boundaries, own=self.own)
+        self._news.add(execution_id)
+
+    def _handle_here(self, delivery: Delivery) -> None:
+        """Carry out a command in this thread. The end of the run, its routing and the claims to the next runs are one
+        transaction."""
+        self._store.router, self._store.route = threading.get_ident(), self._route_end
+        try:
+            self._handle(delivery)
+        finally:
+            self._store.route = None
+
+    def _route_end(self, commit: Commit) -> None:
+        """Route the end of a run in the transaction that writes it. An error does not concern the worker: the end is routed
+        again when it is committed."""
+        self._store.route = None  # ends that the routing itself writes come later
+        boundary = boundary_of(commit)
+        try:
+            if boundary is not None:
+                self._route_boundaries(commit.stream.execution_id, [boundary])
+        except Exception:  # raised again where it is routed next, unless this transaction is lost
+            self._queue.after_commit(partial(self._wakes.append, commit))
+
+    def _forget(self) -> None:
+        """Forget cached states: perhaps they are not in the store."""
+        self._control.forget()
+        self._states.clear()
 
     def _submit(self, delivery: Delivery) -> None:
         if self._pool is None:
@@ -235,12 +270,17 @@ class LocalRunner:
 
     def _handle(self, delivery: Delivery) -> None:
         assert delivery.command is not None
+        if delivery.command.claim is not None and delivery.order >= self._durable:
+            durable = self._queue.next_order()
+            self._store.sync()  # a task begins when its claim and everything before it are durable
+            self._durable = durable
         try:
             handled = self._worker.handle(delivery.command)
         except StorageFailed:
             raise  # someone must act first
         except Unavailable:
-            self._queue.put_back(delivery, 1)
+            # a claim in the schedule is good for one attempt: the run's stream may hold a release now
+            self._queue.put_back(replace(delivery, command=replace(delivery.command, claim=None)), 1)
             return
         if handled.kind == "hand_back":
             self.holder = handled.holder
@@ -327,9 +367,19 @@ class LocalRunner:
             return
         scheduled = [r.id for r in state.runs.values() if r.status == "scheduled"]
         commands = commands_of(self._control.playbook(state.digest), state, scheduled)
-        self._queue.send([self._standing(c, asked) for c in commands])
+        for command in commands:
+            self._queue.send([self._standing(command, asked)], self._claimed_s(state, command.run_id, asked))
         for child in list(state.children):
             self._take_up(child, asked=asked)
+
+    def _claimed_s(self, state: State, run_id: str, asked: bool) -> int:
+        """Return for how many seconds the command of a run is not sent, because a process that lives has it by a claim. This
+        process has lost the command of its own claim if a person asks for it."""
+        claim = state.runs[run_id].claim
+        own = claim is not None and claim["worker"] == self._worker.name
+        if claim is None or (asked if own else self._worker.gone is not None and self._worker.gone(claim["worker"])):
+            return 0
+        return max(0, -(-(claim["until"] - self._clock.now()) // SECOND))
 
     def _standing(self, command: Command, asked: bool) -> Command:
         """Return the command in its current form: a takeover if a worker has begun the run."""

@@ -9,6 +9,7 @@ import random
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from math import inf
 from typing import Any, Final, Protocol
 
@@ -132,7 +133,7 @@ class VirtualRunner(LocalRunner):
     def arrange(self, arrivals: Arrivals) -> None:
         """Let everything arrive as `arrivals` says from now on."""
         assert isinstance(self._queue, VirtualQueue)
-        self._arrivals = arrivals
+        self._arrivals, self.own = arrivals, replace(self.own, accepts=lambda step: False)
         self._queue.arrange(arrivals)
         self._time.order = arrivals.places()
 
@@ -174,6 +175,12 @@ class VirtualRunner(LocalRunner):
     def _woken(self, commit: Commit) -> None:
         for _ in range(2 if self._arrivals is not None and self._arrivals.twice else 1):
             super()._woken(commit)
+
+    def _handle_here(self, delivery: Delivery) -> None:
+        if self._arrivals is None:
+            super()._handle_here(delivery)
+        else:
+            self._handle(delivery)  # an end is routed when it arrives
 
     def _submit(self, delivery: Delivery) -> None:
         super()._submit(delivery)

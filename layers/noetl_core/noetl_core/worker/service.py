@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from noetl_core.dsl.kinds import WAITING_KINDS
-from noetl_core.dsl.model import Playbook, Task
+from noetl_core.dsl.model import Playbook, Step, Task
 from noetl_core.engine.dispatch.asks import only_waits
 from noetl_core.engine.loops import SpreadRule
 from noetl_core.engine.records import Ask, Command, Event, StreamId
@@ -181,7 +181,8 @@ class Worker:
         gate = self.gates.gate(command.execution_id)
         if (gate.mode == "stop" and command.undoes is None) or command.run_id in gate.stopped_runs:
             return Handled("dropped", "the execution is being stopped")
-        if gate.mode == "pause":
+        claimed_here = command.claim is not None and not command.claim["ask"]  # it began before the pause, and ends at once
+        if gate.mode == "pause" and not claimed_here:
             return Handled("dropped", "the execution is paused; resuming sends the command again")
         stream = StreamId(command.execution_id, command.run_id)
         lease = RunLease(self.gates, self.clock, command, self.output)
@@ -232,7 +233,12 @@ class Worker:
         step = self.playbooks(command.digest).by_name[command.step]
         few = command.chunk is not None and command.loop is not None and command.loop["chunk_size"] <= FEW_ITERATIONS
         short = step.loop is None or (few and step.loop.inner is None and step.loop.cursor is None)
-        return short and command.undoes is None and all(map(self._ends_at_once, step.tasks))
+        return short and command.undoes is None and self.ends_at_once(step)
+
+    def ends_at_once(self, step: Step) -> bool:
+        """Return whether the tasks of a step end within milliseconds: their tools never block, and their policies neither retry
+        nor jump."""
+        return all(map(self._ends_at_once, step.tasks))
 
     def _ends_at_once(self, task: Task) -> bool:
         rules = () if task.policy is None else task.policy.rules

@@ -16,7 +16,7 @@ class SqliteTokenCache:
         self._db = database
 
     def read(self, key: str, now: int) -> StoredToken | None:
-        rows = self._db.rows(
+        rows = self._db.returning(
             "UPDATE tokens SET accesses=accesses+1, accessed_at=? WHERE key=? AND version IS NOT NULL AND expires_at>?"
             " RETURNING sealed, until, expires_at, version, accesses",
             (now, key, now // SECOND),

@@ -213,7 +213,7 @@ class SqliteExecutionIndex:
         )
 
     def claim_due(self, due: Due, at: int) -> int | None:
-        rows = self._db.rows(
+        rows = self._db.returning(
             "UPDATE due SET due_at=?, looks=coalesce(looks, 0)+1 WHERE execution_id=? AND due_at=? RETURNING looks",
             (at, due.execution_id, due.at),
         )

@@ -7,7 +7,8 @@ import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote
@@ -193,12 +194,26 @@ class WriteAheadLog:
 _sync = getattr(os, "fdatasync", os.fsync)
 
 
+class Transaction:
+    """A transaction of one thread. It begins with its first write."""
+
+    def __init__(self) -> None:
+        self.thread = threading.get_ident()
+        self.begun = False
+        self.synced = False
+        """True if one of its writes must be durable at once."""
+        self.lost: Exception | None = None
+        """The error that took back all its writes."""
+        self.committed = False
+        self.afterwards: list[Callable[[], None]] = []
+
+
 class Database:
     """A connection with a lock: SQLite serialises writers anyway, and one connection saves opening more.
 
-    It uses WAL, and every statement is its own transaction. `durable`: `process` survives a killed process, `power` also a
-    power cut. `busy_s`: how long to wait for another process's write. A file that cannot be written is opened `read_only`.
-    Raises `StorageFailed`, `CorruptLog`.
+    It uses WAL. Every statement is its own transaction, except in the block of `transaction`. `durable`: `process` survives a
+    killed process, `power` also a power cut. `busy_s`: how long to wait for another process's write. A file that cannot be
+    written is opened `read_only`. Raises `StorageFailed`, `CorruptLog`.
 
     For `power` this class syncs the write-ahead log itself: a sync makes all earlier writes durable, including those of other
     processes. Writes that nobody depends on yet (`later`) therefore share the next sync.
@@ -208,6 +223,11 @@ class Database:
         self.path = str(path)
         self.read_only = self.path != MEMORY and _is_read_only(Path(path))
         self._lock = threading.Lock()
+        self._writing = threading.RLock()
+        """Held by the thread that writes: by that of a transaction until it ends. Readers do not need it."""
+        self._transaction: Transaction | None = None
+        self._reader: sqlite3.Connection | None = None
+        """Reads for other threads during a transaction: they see what is committed, and do not wait."""
         self._log = WriteAheadLog(Path(path)) if durable == "power" and self.path != MEMORY else None
         try:
             self._open(Path(path), busy_s)
@@ -275,18 +295,98 @@ class Database:
         """Execute and commit one statement; return how many rows it wrote. With `later`, it becomes durable with the next write
         without `later`, or with `sync`. Raises `sqlite3.IntegrityError` for a duplicate key, `Unavailable` when another process
         holds the file too long, and `StorageFailed` when the disk is full."""
-        try:
-            with self._lock:
-                rows = self._connection.execute(statement, values).rowcount
-        except sqlite3.IntegrityError:
-            raise
-        except (sqlite3.DatabaseError, OSError) as error:
-            raise self._failure(error) from error
+        with self._writing:
+            rows, _ = self._execute(statement, values)
+            if self._transaction is not None:
+                self._transaction.synced |= not later
+                return rows
         if self._log is not None:
             self._log.unsynced = True
             if not later:
                 self.sync()
         return rows
+
+    def returning(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
+        """Like `write` with `later`; return the rows of the statement's RETURNING clause."""
+        with self._writing:
+            _, rows = self._execute(statement, values)
+        if self._log is not None:
+            self._log.unsynced = True
+        return rows
+
+    def _execute(self, statement: str, values: Sequence[Any]) -> tuple[int, list[Any]]:
+        """Execute a statement that writes, in the transaction of this thread if there is one."""
+        transaction = self._transaction
+        if transaction is not None and transaction.lost is not None:
+            raise transaction.lost
+        try:
+            if transaction is not None and not transaction.begun:
+                self._begin(transaction)
+            with self._lock:
+                cursor = self._connection.execute(statement, values)
+                return cursor.rowcount, cursor.fetchall()
+        except sqlite3.IntegrityError:
+            raise  # SQLite takes back this statement alone
+        except (sqlite3.DatabaseError, OSError) as error:
+            failure = self._failure(error)
+            if transaction is not None:
+                transaction.lost = failure
+            raise failure from error
+
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        """Commit the writes that this thread makes in the block together, and sync them once. Other threads and processes write
+        before or after it, and meanwhile read what was committed before.
+
+        Each statement keeps its own condition: a duplicate key takes back nothing else. If the block raises, what it wrote before
+        is committed all the same. Raises as `write` if the transaction cannot be committed (unless it is `committed`, none of
+        its writes happened) or synced; then nothing registered by `after_commit` is called.
+        """
+        with ExitStack() as afterwards, self._writing:
+            if self._transaction is not None:
+                yield self._transaction
+                return
+            transaction = self._transaction = Transaction()
+            try:
+                yield transaction
+            finally:
+                try:
+                    self._end(transaction)
+                finally:
+                    self._transaction = None
+                for call in reversed(transaction.afterwards):  # they are called in their order, even where one raises
+                    afterwards.callback(call)
+
+    def after_commit(self, call: Callable[[], None]) -> None:
+        """Call `call` when the transaction of this thread is committed: at once if there is none."""
+        with self._writing:
+            if self._transaction is not None:
+                self._transaction.afterwards.append(call)
+                return
+        call()
+
+    def _begin(self, transaction: Transaction) -> None:
+        with self._lock:
+            self._connection.execute("BEGIN IMMEDIATE")
+        transaction.begun = True
+
+    def _end(self, transaction: Transaction) -> None:
+        try:
+            with self._lock:
+                if transaction.begun and transaction.lost is None:
+                    self._connection.execute("COMMIT")
+        except (sqlite3.DatabaseError, OSError) as error:
+            transaction.lost = self._failure(error)
+        if transaction.lost is not None:
+            self._roll_back()
+            raise transaction.lost
+        transaction.committed = True
+        if not transaction.begun:
+            return
+        if self._log is not None:
+            self._log.unsynced = True
+            if transaction.synced:
+                self.sync()
 
     def sync(self) -> None:
         """Make all writes durable against a power cut, if this store is opened with `power`. Raises `StorageFailed`."""
@@ -296,12 +396,27 @@ class Database:
             except OSError as error:
                 raise StorageFailed(f"the local store {self.path}: {error}") from error
 
+    def _roll_back(self) -> None:
+        with self._lock:
+            if self._connection.in_transaction:  # else SQLite has done so
+                with suppress(sqlite3.DatabaseError):
+                    self._connection.execute("ROLLBACK")
+
     def rows(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
         try:
             with self._lock:
-                return self._connection.execute(statement, values).fetchall()
+                return self._reading().execute(statement, values).fetchall()
         except (sqlite3.DatabaseError, OSError) as error:
             raise self._failure(error) from error
+
+    def _reading(self) -> sqlite3.Connection:
+        """Return the connection that reads for this thread."""
+        transaction = self._transaction
+        if transaction is None or not transaction.begun or transaction.thread == threading.get_ident() or self.path == MEMORY:
+            return self._connection  # memory outlives nothing: its readers may see what is not committed yet
+        if self._reader is None:
+            self._reader = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
+        return self._reader
 
     def knows(self, execution_id: str) -> bool:
         """Return whether there is a log of the execution, readable or not."""
@@ -356,6 +471,8 @@ class Database:
             self.sync()
         finally:
             with self._lock:
+                if self._reader is not None:
+                    self._reader.close()
                 self._connection.close()
             if self._log is not None:
                 self._log.close()

@@ -8,6 +8,7 @@ import sqlite3
 import zlib
 from collections.abc import Callable, Sequence
 from functools import partial
+from threading import get_ident
 from typing import Any
 
 from noetl_core.adapters.clock import SystemClock
@@ -15,7 +16,7 @@ from noetl_core.adapters.local.database import Database
 from noetl_core.engine.records import Commit, Snapshot, StreamId, Tally
 from noetl_core.log.codec import decode_events, decode_progress, encode_events, encode_progress
 from noetl_core.log.stored_commits import StoredCommits
-from noetl_core.ports import Clock, Conflict, CorruptLog, Unavailable
+from noetl_core.ports import Clock, Conflict, CorruptLog, PortError, Unavailable
 from noetl_core.values.instants import SECOND
 
 _COLUMNS = "seq, ts, writer, wake, lease_until, expires_at, v, body, events, in_vain, aggregates, progress"
@@ -174,13 +175,36 @@ class ObservedEventStore(SqliteEventStore):
 
     observer: Callable[[Commit], None] | None = None
     closed = False
+    route: Callable[[Commit], None] | None = None
+    """Routes the end of a run that the thread `router` writes, in the transaction that writes it."""
+    lost: Callable[[], None] = staticmethod(lambda: None)
+    """Called when such a transaction failed: perhaps nothing of it is in the store."""
+    router = 0
 
     def _may_wait(self, commit: Commit) -> bool:
         return commit.wake if commit.stream.run_id is not None else commit.events[0].name == "BoundaryRouted"
 
+    def routes(self, commit: Commit) -> bool:
+        """Return whether the transaction that writes a commit routes it, too."""
+        return self.route is not None and commit.wake and commit.stream.run_id is not None and self.router == get_ident()
+
     def append(self, commit: Commit) -> None:
         if self.closed:
             raise Unavailable("the store is closed")
+        if not self.routes(commit):
+            self._write(commit)
+            return
+        try:
+            with self._db.transaction():
+                self._write(commit)
+                assert self.route is not None
+                self.route(commit)
+        except PortError:
+            self.lost()
+            raise
+
+    def _write(self, commit: Commit) -> None:
         super().append(commit)
-        if self.observer is not None:
-            self.observer(commit)
+        observer = self.observer
+        if observer is not None:
+            self._db.after_commit(partial(observer, commit))

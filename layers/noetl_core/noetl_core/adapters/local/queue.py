@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from noetl_core.engine.records import Command
 from noetl_core.ports import Backlog, Clock, Waiting
@@ -32,21 +32,27 @@ class LocalQueue:
         """A heap: when each message becomes visible, its order among messages of the same instant, and the message."""
         self._order: Iterator[int] = itertools.count()
         self.changed = threading.Condition()
+        self.after_commit: Callable[[Callable[[], None]], None] = lambda call: call()
+        """Calls a function when the transaction of its caller is committed (`Database.after_commit`): a command is received
+        only when the commit that scheduled its run is in the store."""
 
     def send(self, commands: Sequence[Command], delay_s: int = 0) -> Sequence[Command]:
-        at = self._clock.now() + delay_s * SECOND if delay_s else 0
-        with self.changed:
-            for command in commands:
-                self._push(at, Delivery(next(self._order), command.execution_id, command))
-            self.changed.notify_all()
+        self.after_commit(lambda: self._add([(command.execution_id, command) for command in commands], delay_s))
         return []
 
     def wake(self, *executions: str, delay_s: int = 0) -> None:
+        self.after_commit(lambda: self._add([(execution_id, None) for execution_id in executions], delay_s))
+
+    def _add(self, messages: Sequence[tuple[str, Command | None]], delay_s: int) -> None:
         at = self._clock.now() + delay_s * SECOND if delay_s else 0
         with self.changed:
-            for execution_id in executions:
-                self._push(at, Delivery(next(self._order), execution_id))
+            for execution_id, command in messages:
+                self._push(at, Delivery(next(self._order), execution_id, command))
             self.changed.notify_all()
+
+    def next_order(self) -> int:
+        """Return an order between those of the messages sent so far and the later ones."""
+        return next(self._order)
 
     def _push(self, at: int, delivery: Delivery) -> None:
         heapq.heappush(self._heap, (at, delivery.order, delivery))

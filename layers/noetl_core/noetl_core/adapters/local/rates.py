@@ -19,7 +19,7 @@ class SqliteRateLimits:
 
     def reserve(self, key: str, interval: int, count: int, now: int) -> int:
         length = interval * count
-        rows = self._db.rows(
+        rows = self._db.returning(
             "INSERT INTO rates (key, free_at, interval) VALUES (?,?,?) ON CONFLICT (key) DO UPDATE SET"
             " free_at=max(free_at, ?)+?, interval=excluded.interval RETURNING free_at",
             (key, now + length, interval, now, length),

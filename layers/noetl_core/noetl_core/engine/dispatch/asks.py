@@ -10,7 +10,7 @@ from noetl_core.dsl.kinds import WAITING_KINDS
 from noetl_core.dsl.model import Playbook, Step
 from noetl_core.engine.claims import claimed_for, mark_asked
 from noetl_core.engine.dispatch.commands import commands_of
-from noetl_core.engine.records import Ask, Command, Event
+from noetl_core.engine.records import Ask, Command, Event, OwnWorker
 from noetl_core.engine.routing.passes import RoutingPass
 from noetl_core.engine.state import Run
 from noetl_core.events.shapes import RunClaim
@@ -48,6 +48,25 @@ def claim_run(p: RoutingPass, ask: Ask) -> None:
             return
 
 
+def claim_own(p: RoutingPass, worker: OwnWorker) -> None:
+    """Claim the runs that the events of a pass schedule and that the worker of this process accepts."""
+    until = p.now + CLAIM_S * SECOND
+    for place, event in enumerate(p.events):
+        run = p.state.runs.get(event.data["run"]) if event.name == "StepScheduled" else None
+        if run is None or not _is_new(run):
+            continue
+        step = p.playbook.by_name[run.step]
+        if step.loop is None and worker.accepts(step):
+            run.claim = RunClaim(worker=worker.name, ask="", until=until)
+            p.events[place] = _with(event, claim=run.claim)
+
+
+def own_commands(p: RoutingPass) -> list[Command]:
+    """Return the commands of the runs that `claim_own` claimed in this pass."""
+    claimed = [e.data["run"] for e in p.events if e.name == "StepScheduled" and "claim" in e.data]
+    return commands_of(p.playbook, p.state, claimed, claimed=True)
+
+
 def answer_of(p: RoutingPass, ask: Ask) -> Command | None:
     """Return the command of the run that is claimed for `ask`, by this pass or by an earlier decision; None if there is none."""
     runs = [] if p.state.finished else claimed_for(p.state, ask.id, p.now)
@@ -68,12 +87,15 @@ def _with(event: Any, **more: Any) -> Any:
     return Event(event.name, event.ts, {**event.data, **more})
 
 
+def _is_new(run: Run) -> bool:
+    return run.status == "scheduled" and run.mode == "first" and run.carried_over is None
+
+
 def _fits(playbook: Playbook, run: Run, ask: Ask, now: int) -> bool:
     """Return whether the worker that asks can carry out the run at once: of its pool, with the time and the processor for it.
     Steps with loops are excluded: a loop may be handed over to other workers, under keys that depend on a claim in its stream."""
     step = playbook.by_name[run.step]
-    first = run.status == "scheduled" and run.mode == "first" and run.carried_over is None
-    if not first or run.pool != ask.pool or step.loop is not None or not (ask.computes or only_waits(step)):
+    if not _is_new(run) or run.pool != ask.pool or step.loop is not None or not (ask.computes or only_waits(step)):
         return False
     timeouts = [task.timeout_s if isinstance(task.timeout_s, int | float) else TASK_S for task in step.tasks]
     return now + int((max(timeouts, default=0) + TASK_SPARE_S) * SECOND) <= ask.deadline

@@ -15,8 +15,9 @@ from noetl_core.engine.workload import workload_of
 from noetl_core.events.shapes import CommandContext, LoopCommand, StepSeen
 
 
-def commands_of(playbook: Playbook, state: State, runs: Sequence[str]) -> list[Command]:
-    """Return the commands of scheduled runs."""
+def commands_of(playbook: Playbook, state: State, runs: Sequence[str], *, claimed: bool = False) -> list[Command]:
+    """Return the commands of scheduled runs. `claimed`: each is for the worker that has the claim to its run. That worker asks
+    for nothing, because its process routes the boundary."""
     out: list[Command] = []
     if not runs:
         return out
@@ -38,7 +39,7 @@ def commands_of(playbook: Playbook, state: State, runs: Sequence[str]) -> list[C
             loop = {**lead.loop.plan, "run": lead.id}
             kept = lead.carried_over.get("loop") if lead.carried_over is not None else None
             carried_over = kept["chunks"].get(str(run.chunk)) if kept is not None else None
-        asks = few and run.mode == "first" and run.parent is None and run.undoes is None
+        asks = few and not claimed and run.mode == "first" and run.parent is None and run.undoes is None
         out.append(
             Command(
                 execution_id=state.execution_id,
@@ -57,6 +58,7 @@ def commands_of(playbook: Playbook, state: State, runs: Sequence[str]) -> list[C
                 carried_over=carried_over,
                 undoes=run.undoes,
                 asks=asks,
+                claim=run.claim if claimed else None,
             )
         )
     return out

@@ -1,0 +1,174 @@
+"""Commits of the local store that share a transaction: each with its own condition, what others see meanwhile, and what is left
+after a failure at any place."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from noetl_core.adapters.local import database as module
+from noetl_core.adapters.local.database import Database
+from noetl_core.adapters.local.events import ObservedEventStore, SqliteEventStore
+from noetl_core.engine.records import Commit
+from noetl_core.ports import Conflict, StorageFailed, Unavailable
+from noetl_core.testing.contracts.event_store import CONTROL, RUN, commit
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    database = Database(tmp_path / "runs.db", busy_s=0.05)
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def store(database: Database) -> ObservedEventStore:
+    return ObservedEventStore(database)
+
+
+@pytest.fixture
+def other(database: Database) -> Iterator[SqliteEventStore]:
+    """The store as another process has it."""
+    others = Database(database.path, busy_s=0.05)
+    yield SqliteEventStore(others)
+    others.close()
+
+
+def positions(store: SqliteEventStore) -> list[int]:
+    return [c.seq for c in store.read(RUN)]
+
+
+def test_others_see_all_commits_of_a_transaction_or_none(store: ObservedEventStore, other: SqliteEventStore) -> None:
+    with store._db.transaction():
+        store.append(commit(RUN, 0))
+        store.append(commit(RUN, 1))
+        assert positions(store) == [0, 1]
+        assert positions(other) == []
+        threads = [threading.Thread(target=lambda: found.append(positions(store)))]
+        found: list[list[int]] = []
+        for thread in threads:
+            thread.start()
+            thread.join(5)
+        assert found == [[]], "another thread of this process neither waits nor sees what is not committed"
+    assert positions(other) == [0, 1]
+
+
+def test_a_conflict_takes_back_its_own_commit_alone(store: ObservedEventStore, other: SqliteEventStore) -> None:
+    other.append(commit(CONTROL, 0, "another process"))
+    with store._db.transaction():
+        store.append(commit(RUN, 0))
+        with pytest.raises(Conflict):
+            store.append(commit(CONTROL, 0, "this one"))
+        store.append(commit(RUN, 1))
+    assert positions(other) == [0, 1]
+    assert other.read(CONTROL)[0].writer == "another process"
+
+
+def test_an_error_in_the_block_keeps_the_commits_before_it(store: ObservedEventStore, other: SqliteEventStore) -> None:
+    with pytest.raises(ZeroDivisionError), store._db.transaction():
+        store.append(commit(RUN, 0))
+        raise ZeroDivisionError
+    assert positions(other) == [0]
+
+
+def test_observers_are_told_in_order_when_it_is_committed(store: ObservedEventStore, other: SqliteEventStore) -> None:
+    seen: list[tuple[int, list[int]]] = []
+    store.observer = lambda stored: seen.append((stored.seq, positions(other)))
+    with store._db.transaction():
+        for seq in range(3):
+            store.append(commit(RUN, seq))
+        assert seen == []
+    assert seen == [(seq, [0, 1, 2]) for seq in range(3)]
+
+
+def test_an_observer_that_raises_does_not_hide_commits_from_the_next(store: ObservedEventStore) -> None:
+    seen: list[int] = []
+
+    def observer(stored: Commit) -> None:
+        seen.append(stored.seq)
+        raise ZeroDivisionError
+
+    store.observer = observer
+    with pytest.raises(ZeroDivisionError), store._db.transaction():
+        store.append(commit(RUN, 0))
+        store.append(commit(RUN, 1))
+    assert seen == [0, 1]
+
+
+def test_another_writer_that_holds_the_file_leaves_nothing_written(store: ObservedEventStore, other: SqliteEventStore) -> None:
+    seen: list[Commit] = []
+    store.observer = seen.append
+    holder = sqlite3.connect(store._db.path, isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    with pytest.raises(Unavailable), store._db.transaction() as transaction:
+        store.append(commit(RUN, 0))
+    assert not transaction.committed
+    holder.execute("ROLLBACK")
+    holder.close()
+    assert (positions(other), seen) == ([], [])
+    with store._db.transaction():
+        store.append(commit(RUN, 0))
+    assert positions(other) == [0]
+
+
+def test_a_full_disk_in_the_middle_leaves_nothing_written(store: ObservedEventStore, other: SqliteEventStore) -> None:
+    def fill() -> None:
+        (pages,) = store._db.rows("PRAGMA page_count")[0]
+        store._db.rows(f"PRAGMA max_page_count={pages}")
+        for seq in range(1, 500):
+            store.append(commit(RUN, seq, "x" * 5000))
+
+    with pytest.raises(StorageFailed), store._db.transaction() as transaction:
+        store.append(commit(RUN, 0))
+        fill()
+    assert not transaction.committed
+    assert positions(other) == []
+    store._db.rows("PRAGMA max_page_count=1000000")
+    store.append(commit(RUN, 0))
+    assert positions(other) == [0]
+
+
+def test_a_transaction_is_synced_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    syncs: list[int] = []
+    monkeypatch.setattr(module, "_sync", syncs.append)
+    store = ObservedEventStore(Database(tmp_path / "runs.db", "power"))
+    with store._db.transaction():
+        for seq in range(5):
+            store.append(commit(RUN, seq))
+        assert not syncs
+    assert len(syncs) == 1
+
+
+def test_the_routing_of_an_end_is_in_its_transaction(store: ObservedEventStore, other: SqliteEventStore) -> None:
+    lost: list[bool] = []
+
+    def route(end: Commit) -> None:
+        store.append(commit(CONTROL, end.seq))
+        assert (positions(other), len(other.read(CONTROL))) == ([], 0)
+
+    store.route, store.router, store.lost = route, threading.get_ident(), lambda: lost.append(True)
+    store.append(commit(RUN, 0, wake=True))
+    assert (positions(other), len(other.read(CONTROL)), lost) == ([0], 1, [])
+
+
+def test_an_end_of_another_thread_is_not_routed_in_its_transaction(store: ObservedEventStore) -> None:
+    routed: list[Commit] = []
+    store.route, store.router = routed.append, threading.get_ident()
+    thread = threading.Thread(target=lambda: store.append(commit(RUN, 0, wake=True)))
+    thread.start()
+    thread.join(5)
+    assert (positions(store), routed) == ([0], [])
+
+
+def test_an_end_of_a_run_that_another_process_ended_is_not_routed(store: ObservedEventStore, other: SqliteEventStore) -> None:
+    routed: list[Commit] = []
+    lost: list[bool] = []
+    store.route, store.router, store.lost = routed.append, threading.get_ident(), lambda: lost.append(True)
+    other.append(commit(RUN, 0, "another process", wake=True))
+    with pytest.raises(Conflict):
+        store.append(commit(RUN, 0, "this one", wake=True))
+    assert (routed, lost, other.read(RUN)[0].writer) == ([], [True], "another process")

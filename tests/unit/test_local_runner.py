@@ -1,0 +1,275 @@
+"""The local runner: the ends of short runs and what follows from them are one transaction, and nothing that happens between two
+calls changes what an execution comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bench.playbooks import chain
+
+from noetl_core.adapters.local.database import Database
+from noetl_core.adapters.local.events import SqliteEventStore
+from noetl_core.adapters.local.processes import name_of
+from noetl_core.control.admit import StartRequest
+from noetl_core.control.lifecycle.operate import cancel, pause, resume
+from noetl_core.engine.records import Commit, StreamId
+from noetl_core.ports import StorageFailed, Unavailable
+from noetl_core.runtime import local_runner
+from noetl_core.runtime.local import LocalWiring
+from noetl_core.runtime.local_runner import Interrupted
+
+
+@pytest.fixture
+def local(tmp_path: Path) -> Iterator[LocalWiring]:
+    wiring = LocalWiring(tmp_path / "runs.db")
+    yield wiring
+    wiring.close()
+
+
+def others(local: LocalWiring) -> SqliteEventStore:
+    """The log as another process reads it."""
+    return SqliteEventStore(Database(local.database.path))
+
+
+def started(local: LocalWiring, steps: int = 3, executions: int = 1) -> list[str]:
+    return [local.start(StartRequest(playbook=chain(steps))).execution_id for _ in range(executions)]
+
+
+def runs_of(store: SqliteEventStore, execution_id: str) -> list[str]:
+    return [e.data["run"] for c in store.read(StreamId(execution_id)) for e in c.events if e.name == "StepScheduled"]
+
+
+def events_of(store: SqliteEventStore, execution_id: str) -> list[str]:
+    return [e.name for c in store.read(StreamId(execution_id)) for e in c.events]
+
+
+def test_a_step_has_two_commits_in_one_transaction(local: LocalWiring) -> None:
+    (execution_id,) = started(local, 5)
+    store = others(local)
+    seen: list[tuple[str | None, int, int]] = []
+
+    def observer(stored: Commit) -> None:
+        runs = runs_of(store, execution_id)
+        seen.append(
+            (
+                stored.stream.run_id,
+                len(store.read(StreamId(execution_id))),
+                sum(len(store.read(StreamId(execution_id, r))) for r in runs),
+            )
+        )
+
+    local.observe(observer)
+    local.run(execution_id)
+    assert len(seen) == 10
+    for n, (end, routed) in enumerate(zip(seen[::2], seen[1::2], strict=True)):
+        assert end[0] is not None
+        assert routed[0] is None, "the end comes before its routing"
+        assert end[1:] == routed[1:] == (n + 2, n + 1), "observers see both commits"
+
+
+def test_many_executions_need_no_sweep(local: LocalWiring, monkeypatch: pytest.MonkeyPatch) -> None:
+    def sweep(*_: object, **__: object) -> None:
+        raise AssertionError("a command was lost")
+
+    monkeypatch.setattr(local_runner, "sweep", sweep)
+    executions = started(local, 3, 21)
+    assert local.run(*executions)
+    assert {local.control.load(execution_id).status for execution_id in executions} == {"completed"}
+
+
+def test_a_claimed_run_says_that_it_started_in_its_only_commit(local: LocalWiring) -> None:
+    (execution_id,) = started(local)
+    local.run(execution_id)
+    for run in runs_of(local.store, execution_id):
+        (only,) = local.store.read(StreamId(execution_id, run))
+        assert [e.name for e in only.events] == ["StepStarted", "TaskProcessed", "StepDone"]
+
+
+def test_an_end_that_another_process_overtook_does_not_count(local: LocalWiring, monkeypatch: pytest.MonkeyPatch) -> None:
+    executions = started(local, 3, 2)
+    first = runs_of(local.store, executions[0])[0]
+    append = local.store.append
+
+    def overtaken(end: Commit) -> None:
+        if end.stream.run_id == first and end.wake:
+            others(local).append(replace(end, writer="another"))
+        append(end)
+
+    monkeypatch.setattr(local.store, "append", overtaken)
+    assert local.run(executions[1])
+    assert local.control.load(executions[0]).status == "running", "its end is for the other process to route"
+    (only,) = local.store.read(StreamId(executions[0], first))
+    assert only.writer == "another"
+    local.runner.adopt(executions[0])
+    assert local.run(executions[0])
+    assert local.control.load(executions[0]).status == "completed"
+
+
+def test_another_process_writes_between_decision_and_commit(local: LocalWiring, monkeypatch: pytest.MonkeyPatch) -> None:
+    (execution_id,) = started(local, 4)
+    other = LocalWiring(local.database.path)
+    handled: list[str] = []
+    handle = local.worker.handle
+
+    def signalled(command: Any, deadline: int | None = None) -> Any:
+        handled.append(command.step)
+        if len(handled) == 2:
+            pause(other.control, execution_id)
+            resume(other.control, execution_id)
+        return handle(command, deadline)
+
+    monkeypatch.setattr(local.worker, "handle", signalled)
+    assert local.run(execution_id, timeout_s=30)
+    assert handled == ["s0000", "s0001", "s0002", "s0003"]
+    assert events_of(others(local), execution_id).count("BoundaryRouted") == 4
+    other.close()
+
+
+@pytest.mark.parametrize("when", range(1, 9))
+def test_a_transaction_that_is_lost_is_made_again(local: LocalWiring, when: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    executions = started(local, 3, 2)
+    end = local.database._end
+    ends: list[int] = []
+
+    def lose(transaction: Any) -> None:
+        ends.append(transaction.begun)
+        if len(ends) == when and transaction.begun:
+            transaction.lost = Unavailable("lost")
+        end(transaction)
+
+    monkeypatch.setattr(local.database, "_end", lose)
+    for _ in range(2):
+        try:
+            local.run(*executions)
+        except Unavailable:
+            continue
+        break
+    store = others(local)
+    for execution_id in executions:
+        assert local.control.load(execution_id).status == "completed"
+        assert events_of(store, execution_id).count("StepScheduled") == 3
+        assert all(len(store.read(StreamId(execution_id, run))) == 1 for run in runs_of(store, execution_id))
+
+
+def test_no_command_and_no_observer_hears_of_a_lost_transaction(local: LocalWiring, monkeypatch: pytest.MonkeyPatch) -> None:
+    (execution_id,) = started(local)
+    seen: list[Commit] = []
+    local.observe(seen.append)
+    end, execute = local.database._end, local.database._execute
+    lost: list[str] = []
+
+    def lose(transaction: Any) -> None:
+        if transaction.begun:
+            transaction.lost = StorageFailed("full")
+            lost.append("the transaction")
+        end(transaction)
+
+    def full(statement: str, values: Any) -> Any:
+        if lost:
+            lost.append(statement)
+            raise StorageFailed("full")
+        return execute(statement, values)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(local.database, "_end", lose)
+        patch.setattr(local.database, "_execute", full)
+        with pytest.raises(StorageFailed):
+            local.run(execution_id)
+    assert len(lost) > 1
+    assert (seen, local.queue.depth("default")) == ([], 0)
+    assert events_of(others(local), execution_id).count("StepScheduled") == 1
+    local.runner.adopt(execution_id)
+    assert local.run(execution_id)
+    assert local.control.load(execution_id).status == "completed"
+
+
+def test_a_process_that_leaves_has_written_all_that_ended(local: LocalWiring, monkeypatch: pytest.MonkeyPatch) -> None:
+    executions = started(local, 3, 3)
+    handle = local.worker.handle
+
+    def leaving(command: Any, deadline: int | None = None) -> Any:
+        handled = handle(command, deadline)
+        local.runner.leave("SIGTERM")
+        return handled
+
+    monkeypatch.setattr(local.worker, "handle", leaving)
+    with pytest.raises((Interrupted, Unavailable)):
+        local.run(*executions)
+    store = others(local)
+    ended = [len(store.read(StreamId(x, run))) for x in executions for run in runs_of(store, x)]
+    assert ended == [1, 0, 0, 0], "an end, and what it leads to"
+    with LocalWiringOf(local) as next_:
+        for execution_id in executions:
+            next_.runner.adopt(execution_id)
+        assert next_.run(*executions, timeout_s=30)
+        assert {next_.control.load(x).status for x in executions} == {"completed"}
+
+
+class LocalWiringOf:
+    """A wiring over the same store, as the next process has it."""
+
+    def __init__(self, local: LocalWiring) -> None:
+        self._wiring = LocalWiring(local.database.path)
+
+    def __enter__(self) -> LocalWiring:
+        return self._wiring
+
+    def __exit__(self, *_: object) -> None:
+        self._wiring.close()
+
+
+@pytest.mark.parametrize("alive", [True, False])
+def test_a_claim_of_another_process_is_waited_for_while_that_lives(local: LocalWiring, alive: bool) -> None:
+    local.worker.name = local.runner.own.name
+    (execution_id,) = started(local)
+    with LocalWiringOf(local) as other:
+        other.worker.name = "another"
+        other.worker.gone = lambda name: not alive and name == name_of()
+        other.runner.adopt(execution_id)
+        assert other.queue.receive() is None if alive else other.queue.receive() is not None
+
+
+def test_a_claimed_run_that_a_pause_meets_is_carried_out(local: LocalWiring) -> None:
+    (execution_id,) = started(local)
+    pause(local.control, execution_id)
+    assert local.run(execution_id)
+    assert local.control.load(execution_id).status == "paused"
+    resume(local.control, execution_id)
+    assert local.run(execution_id, timeout_s=10)
+    assert local.control.load(execution_id).status == "completed"
+
+
+def test_a_cancelled_execution_ends_while_runs_are_claimed(local: LocalWiring) -> None:
+    (execution_id,) = started(local)
+    cancel(local.control, execution_id, "no longer needed")
+    assert local.run(execution_id, timeout_s=10)
+    assert local.control.load(execution_id).status == "cancelled"
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_decision_that_raises_leaves_the_end_and_shows_its_error(
+    local: LocalWiring, times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (execution_id,) = started(local)
+    route = local.control.route
+    raised: list[int] = []
+
+    def failing(*inputs: Any, **settings: Any) -> Any:
+        if len(raised) < times:
+            raised.append(1)
+            raise ArithmeticError("a decision fails")
+        return route(*inputs, **settings)
+
+    monkeypatch.setattr(local.control, "route", failing)
+    if times == 2:
+        with pytest.raises(ArithmeticError, match="a decision fails"):
+            local.run(execution_id)
+        (run,) = runs_of(others(local), execution_id)
+        assert len(others(local).read(StreamId(execution_id, run))) == 1
+        local.runner.adopt(execution_id)
+    assert local.run(execution_id)
+    assert events_of(others(local), execution_id).count("StepScheduled") == 3
