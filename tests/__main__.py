@@ -21,6 +21,7 @@ from typing import IO
 
 import pytest
 
+from tests import commands
 from tests.groups import GROUPS, arguments
 
 AT_ONCE = 5
@@ -30,12 +31,19 @@ LOOK_S = 0.05
 PASSED = re.compile(r"\b\d+ passed\b")
 """The line in which pytest counts; libraries may say more when the process ends."""
 COMMON = (
+    "httpx",
     "hypothesis",
-    "moto",
-    "noetl_cli.commands",
+    "jsonschema",
+    "noetl_core.adapters.aws.events",
+    "noetl_core.adapters.aws.results",
     "noetl_core.runtime.local",
     "noetl_core.service.api_service",
+    "noetl_core.testing",
+    "noetl_core.views.timeline",
     "noetl_infra.stack",
+    "psycopg",
+    "pydantic",
+    "tests.mocked",
 )
 """Modules that most groups import, with what they import in turn."""
 OPTIONS = (
@@ -106,6 +114,7 @@ def options(name: str) -> list[str]:
 if __name__ == "__main__":
     for module in COMMON:
         import_module(module)
+    commands.start_server()
     gc.collect()
     gc.freeze()  # no process looks at these objects again, and so copies their pages
     sys.exit(run_all({name: partial(pytest.main, options(name)) for name in GROUPS}))

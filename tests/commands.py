@@ -176,6 +176,11 @@ def _forward(listening: socket.socket, server: socket.socket) -> None:
                 os.close(handle)
 
 
+def start_server() -> None:
+    """Start the process that commands are forked from, if there is none. Processes that are forked from this one share it."""
+    _server()
+
+
 @cache
 def _server() -> socket.socket:
     """A socket of the process that commands are forked from."""
