@@ -1,4 +1,4 @@
-"""Runs all tests: `python -m tests`.
+"""Runs all tests, or those of some groups: `python -m tests [GROUP ...]`.
 
 Each group is a process of pytest, five at a time, forked from this one, which has imported what most groups need: that took a tenth
 of the suite's processor time, and more where nothing is compiled yet. With pytest-xdist every process would collect all tests and
@@ -39,7 +39,6 @@ COMMON = (
     "noetl_core.runtime.local",
     "noetl_core.service.api_service",
     "noetl_core.testing",
-    "noetl_core.views.timeline",
     "noetl_infra.stack",
     "psycopg",
     "pydantic",
@@ -117,4 +116,4 @@ if __name__ == "__main__":
     commands.start_server()
     gc.collect()
     gc.freeze()  # no process looks at these objects again, and so copies their pages
-    sys.exit(run_all({name: partial(pytest.main, options(name)) for name in GROUPS}))
+    sys.exit(run_all({name: partial(pytest.main, options(name)) for name in sys.argv[1:] or GROUPS}))
