@@ -19,10 +19,11 @@ class Recorder:
 
     name: str = "recorded"
     asked: list[Asked] = field(default_factory=list)
+    reply: Answered = Answered(200, b'{"status": "ok"}', {"Content-Type": "application/json", "ETag": '"7"', "Server": "other"})
 
     def answer(self, asked: Asked) -> Answered:
         self.asked.append(asked)
-        return Answered(200, b'{"status": "ok"}', {"Content-Type": "application/json", "ETag": '"7"', "Server": "other"})
+        return self.reply
 
     def close(self) -> None:
         """Nothing is held."""
