@@ -13,13 +13,16 @@ from noetl_console.server import Console
 from tests.servers import serving
 
 
+FINE = Answered(200, b'{"status": "ok"}', {"Content-Type": "application/json", "ETag": '"7"', "Server": "other"})
+
+
 @dataclass
 class Recorder:
     """An API that answers everything alike, and keeps what it was asked."""
 
     name: str = "recorded"
     asked: list[Asked] = field(default_factory=list)
-    reply: Answered = Answered(200, b'{"status": "ok"}', {"Content-Type": "application/json", "ETag": '"7"', "Server": "other"})
+    reply: Answered = FINE
 
     def answer(self, asked: Asked) -> Answered:
         self.asked.append(asked)
