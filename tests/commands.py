@@ -181,9 +181,18 @@ def start_server() -> None:
     _server()
 
 
-@cache
+def end_server() -> None:
+    """End that process, if nobody else uses it. Its commands' processor time then counts as that of this process's children."""
+    _end(*_process())
+
+
 def _server() -> socket.socket:
     """A socket of the process that commands are forked from."""
+    return _process()[1]
+
+
+@cache
+def _process() -> tuple[subprocess.Popen[bytes], socket.socket]:
     ours, theirs = socket.socketpair()
     with theirs:
         server = subprocess.Popen(
@@ -195,7 +204,7 @@ def _server() -> socket.socket:
             start_new_session=True,
         )
     atexit.register(_end, server, ours)
-    return ours
+    return server, ours
 
 
 def _end(server: subprocess.Popen[bytes], listening: socket.socket) -> None:

@@ -12,7 +12,6 @@ from noetl_console.answering import Answered, Answering, Asked
 from noetl_console.server import Console
 from tests.servers import serving
 
-
 FINE = Answered(200, b'{"status": "ok"}', {"Content-Type": "application/json", "ETag": '"7"', "Server": "other"})
 
 
