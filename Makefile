@@ -9,7 +9,7 @@ UV := $(shell command -v uv 2>/dev/null || echo $(BIN)/uv)
 # Without it every process of the suite compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup run test docs lint types types-product contracts template unit e2e bench latency gigabyte peers idle rate scaling up down clean dist braket coverage soak scale load conformance matrix properties pairs kills fuzz nightly layer build sam-local audit
+.PHONY: setup run test check docs lint types types-product contracts template unit e2e bench latency gigabyte peers idle rate scaling up down clean dist braket coverage soak scale load conformance matrix properties pairs kills fuzz nightly layer build sam-local audit
 
 setup: $(VENV)/.synced
 
@@ -31,9 +31,12 @@ up: setup
 down: setup
 	@$(BIN)/noetl down
 
-# All tests, in several processes, and beside them the checks that take long.
+# All tests, in several processes
 test: setup
-	@$(BIN)/python -m tests lint contracts types-product template docs
+	@$(BIN)/python -m tests
+
+# All that is checked without running anything: half a minute, and a minute more for types without their cache
+check: lint contracts types-product template docs
 
 lint: setup
 	@$(BIN)/ruff format --check --quiet .

@@ -15,11 +15,13 @@ import gc
 import io
 import json
 import os
+import select
 import signal
 import socket
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
 from pkgutil import walk_packages
 from typing import Any
@@ -43,46 +45,59 @@ MODULES = ("noetl_core.tools.noop", "noetl_infra.stack", "rich.console", "rich.t
 
 
 def serve(listening: socket.socket) -> dict[str, Any]:
-    """Fork for each command; returns, with the request, in the process that is to carry it out."""
+    """Fork for each command; returns, with the request, in the process that is to carry it out. A fork takes 10 ms, so none is made
+    only to wait for a command: the server tells how each ended."""
+    commands: dict[int, socket.socket] = {}
+    woken, waking = socket.socketpair()
+    waking.setblocking(False)
+    signal.signal(signal.SIGCHLD, lambda number, frame: None)
+    signal.set_wakeup_fd(waking.fileno(), warn_on_full_buffer=False)
     while True:
+        ready, _, _ = select.select([listening, woken], [], [])
+        if woken in ready:
+            woken.recv(1 << 12)
+            _tell_how_they_ended(commands)
+        if listening not in ready:
+            continue
         message, handles, _, _ = socket.recv_fds(listening, 1, 4)
         if not message:
             os._exit(0)  # whoever asked is gone
-        if os.fork() == 0:
-            listening.close()
-            return _carried_out(socket.socket(fileno=handles[0]), handles[1:])
-        for handle in handles:
+        asked = socket.socket(fileno=handles[0])
+        request = _request(asked)
+        process = os.fork()
+        if process == 0:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            for held in (listening, woken, waking, asked, *commands.values()):
+                held.close()
+            _become(request, handles[1:])
+            return request
+        for handle in handles[1:]:
             os.close(handle)
-        _forget_the_ended()
+        commands[process] = asked
+        _tell(asked, process)
 
 
-def _forget_the_ended() -> None:
-    try:
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
-    except ChildProcessError:
-        return
-
-
-def _carried_out(asked: socket.socket, streams: list[int]) -> dict[str, Any]:
-    """Fork once more, and wait for that process: its parent tells how it ended."""
+def _request(asked: socket.socket) -> dict[str, Any]:
     text = b""
     while part := asked.recv(1 << 16):
         text += part
     request: dict[str, Any] = json.loads(text)
-    process = os.fork()
-    if process == 0:
-        asked.close()
-        _become(request, streams)
-        return request
-    for handle in streams:
-        os.close(handle)
-    try:
-        asked.sendall(f"{process}\n".encode())
-        code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
-        asked.sendall(f"{code}\n".encode())
-    finally:
-        os._exit(0)
+    return request
+
+
+def _tell(asked: socket.socket, number: int) -> None:
+    with suppress(OSError):  # whoever asked is gone
+        asked.sendall(f"{number}\n".encode())
+
+
+def _tell_how_they_ended(commands: dict[int, socket.socket]) -> None:
+    while commands:
+        process, status = os.waitpid(-1, os.WNOHANG)
+        if process == 0:
+            return
+        with commands.pop(process) as asked:
+            _tell(asked, os.waitstatus_to_exitcode(status))
 
 
 def _become(request: dict[str, Any], streams: list[int]) -> None:

@@ -176,9 +176,23 @@ def _forward(listening: socket.socket, server: socket.socket) -> None:
                 os.close(handle)
 
 
-@cache
+def start_server() -> None:
+    """Start the process that commands are forked from, if there is none. Processes that are forked from this one share it."""
+    _server()
+
+
+def end_server() -> None:
+    """End that process, if nobody else uses it. Its commands' processor time then counts as that of this process's children."""
+    _end(*_process())
+
+
 def _server() -> socket.socket:
     """A socket of the process that commands are forked from."""
+    return _process()[1]
+
+
+@cache
+def _process() -> tuple[subprocess.Popen[bytes], socket.socket]:
     ours, theirs = socket.socketpair()
     with theirs:
         server = subprocess.Popen(
@@ -190,7 +204,7 @@ def _server() -> socket.socket:
             start_new_session=True,
         )
     atexit.register(_end, server, ours)
-    return ours
+    return server, ours
 
 
 def _end(server: subprocess.Popen[bytes], listening: socket.socket) -> None:

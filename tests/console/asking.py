@@ -12,6 +12,8 @@ from noetl_console.answering import Answered, Answering, Asked
 from noetl_console.server import Console
 from tests.servers import serving
 
+FINE = Answered(200, b'{"status": "ok"}', {"Content-Type": "application/json", "ETag": '"7"', "Server": "other"})
+
 
 @dataclass
 class Recorder:
@@ -19,10 +21,11 @@ class Recorder:
 
     name: str = "recorded"
     asked: list[Asked] = field(default_factory=list)
+    reply: Answered = FINE
 
     def answer(self, asked: Asked) -> Answered:
         self.asked.append(asked)
-        return Answered(200, b'{"status": "ok"}', {"Content-Type": "application/json", "ETag": '"7"', "Server": "other"})
+        return self.reply
 
     def close(self) -> None:
         """Nothing is held."""

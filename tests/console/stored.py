@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -168,11 +172,12 @@ def carried_out(
     return execution_id
 
 
-@contextmanager
-def stored(folder: Path) -> Iterator[Stored]:
-    """A console of a new store in `folder`."""
-    store = str(folder / "runs.db")
-    wiring = LocalWiring(store)
+@cache
+def _made() -> tuple[Path, dict[str, str]]:
+    """The folder of a store with one execution of each kind, and their ids. It is made once and copied, which takes a hundredth of it."""
+    folder = Path(tempfile.mkdtemp(prefix="noetl-stored-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    wiring = LocalWiring(str(folder / "runs.db"))
     for source in (SHOP, ITEMS, APPROVE, NIGHTLY):
         register(wiring.control, source)
     ids = {
@@ -184,9 +189,19 @@ def stored(folder: Path) -> Iterator[Stored]:
         "shop": carried_out(wiring, SHOP),
     }
     register(wiring.control, SHOP_OF_LATER)
+    wiring.close()
     (folder / "nightly.yaml").write_text(NIGHTLY)
     (folder / "nightly.test.yaml").write_text(TESTED)
-    api = LocalApi(store, folder)
+    return folder, ids
+
+
+@contextmanager
+def stored(folder: Path) -> Iterator[Stored]:
+    """A console of a new store in `folder`."""
+    made, ids = _made()
+    shutil.copytree(made, folder, dirs_exist_ok=True)
+    store = str(folder / "runs.db")
+    wiring, api = LocalWiring(store), LocalApi(store, folder)
     try:
         with console(api) as server:
             yield Stored(server, wiring, **ids)

@@ -89,6 +89,7 @@ def test_drafts_are_few_and_short_and_differences_are_the_least(page: Watched) -
     assert len(large) == 6001, "too many lines to compare: replaced whole"
 
 
+@pytest.mark.nightly  # its parts are shown above, registering and starting in `test_actions.py`
 def test_a_draft_survives_leaving_and_is_compared_and_started(hands: Watched, acted_on: Stored) -> None:
     register(acted_on.wiring.control, FLOW.replace("path: b", "path: demo/kept") + "    tool: { kind: noop }\n")
     address, ready = "playbooks/demo%2Fkept", ".graph canvas[role=img]"

@@ -114,13 +114,13 @@ def test_tokens_of_callbacks_and_credentials_are_given_to_no_page(server: Consol
     assert api.asked == []
 
 
-def test_forms_get_the_names_of_credentials_alone(server: Console, api: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_forms_get_the_names_of_credentials_alone(server: Console, api: Recorder) -> None:
     listed = b'{"credentials": [{"name": "shop/db", "fields": ["password"], "data": {"password": "s3cret"}}]}'
-    monkeypatch.setattr(api, "answer", lambda _: Answered(200, listed, {"Content-Type": "application/json"}))
+    api.reply = Answered(200, listed, {"Content-Type": "application/json"})
     answer = raw(server, "GET", "/api/credentials", let_in(server))
     assert (answer.status, json.loads(answer.body)) == (200, {"credentials": [{"name": "shop/db"}]})
     assert raw(server, "POST", "/api/credentials", let_in(server)).status == 403
-    monkeypatch.setattr(api, "answer", lambda _: Answered(403, b'{"error": {}}'))
+    api.reply = Answered(403, b'{"error": {}}')
     assert raw(server, "GET", "/api/credentials", let_in(server)).status == 403
 
 

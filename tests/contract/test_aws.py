@@ -62,6 +62,7 @@ class TestDynamoPlaybookCatalog(DynamoPlaybookCatalogContract):
     pass
 
 
+@pytest.mark.nightly  # on the embedded stack at each commit, where it takes half as long
 class TestDynamoExecutionIndex(DynamoExecutionIndexContract):
     pass
 

@@ -38,7 +38,6 @@ class TestDynamoPlaybookCatalog(DynamoPlaybookCatalogContract):
     pass
 
 
-@pytest.mark.nightly  # on moto at each commit
 class TestDynamoExecutionIndex(DynamoExecutionIndexContract):
     pass
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from copy import deepcopy
 from dataclasses import asdict
 from functools import cache
@@ -130,4 +132,9 @@ def test_a_history_that_is_there_is_not_written_over(monkeypatch: pytest.MonkeyP
 def test_what_happens_today_comes_to_the_same(name: str) -> None:
     """The scenario run now ends as its history did: a feature that changed shows here, before users' histories do."""
     world, execution_id, _ = SCENARIOS[name].play(name)
-    assert logs.came_to(world, execution_id) == golden(name).expect
+    assert _in_seconds(logs.came_to(world, execution_id)) == _in_seconds(golden(name).expect)
+
+
+def _in_seconds(end: object) -> object:
+    """Cut the instants of a JSON value to seconds: this world's clock advances by a microsecond each time it is read."""
+    return json.loads(re.sub(r"(T\d\d:\d\d:\d\d)\.\d+", r"\1", json.dumps(end)))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
-import sys
+import signal
 from pathlib import Path
 
 import pytest
 
-from tests.__main__ import AT_ONCE, commands, run, run_all
+from tests.__main__ import AT_ONCE, Work, options, run_all
 from tests.conftest import company
 from tests.groups import CONSOLE, GROUPS, STACK, arguments, group_of
 
@@ -59,17 +60,24 @@ def test_one_group_runs_a_test() -> None:
     }
 
 
-def test_every_group_and_check_has_a_command() -> None:
-    made = commands(["types", "docs"])
-    assert set(made) == {*GROUPS, "types", "docs"}
-    assert {STACK, CONSOLE, "types"} <= set(list(made)[:AT_ONCE])
-    assert all(word in made[CONSOLE] for word in ("tests/console/", "--ignore=tests/console/test_stack.py"))
+def test_the_first_groups_are_those_that_wait_longest() -> None:
+    assert {STACK, CONSOLE, "tools"} <= set(list(GROUPS)[:AT_ONCE])
+    assert all(word in options(CONSOLE) for word in ("tests/console/", "--ignore=tests/console/test_stack.py"))
+
+
+def ending(code: int, *lines: str) -> Work:
+    """Return work that prints lines, and ends its process at once: it is a copy of pytest's."""
+
+    def work() -> int:
+        os.write(1, "".join(f"{line}\n" for line in lines).encode())
+        os._exit(code)
+
+    return work
 
 
 def test_a_failure_is_reported_with_its_output(capsys: pytest.CaptureFixture[str]) -> None:
-    good = [sys.executable, "-c", "print('first'); print('12 passed in 3 s'); print('last')"]
-    bad = [sys.executable, "-c", "print('what was wrong'); raise SystemExit(3)"]
-    assert run_all({"good": good, "bad": bad, "good too": good}) == 1
+    good = ending(0, "first", "12 passed in 3 s", "last")
+    assert run_all({"good": good, "bad": ending(3, "what was wrong"), "good too": good}) == 1
     said = capsys.readouterr().out
     assert "what was wrong\n" in said
     assert "bad: failed with code 3" in said
@@ -79,10 +87,16 @@ def test_a_failure_is_reported_with_its_output(capsys: pytest.CaptureFixture[str
 
 
 def test_without_a_failure_all_passed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_all({"silent": [sys.executable, "-c", "pass"]}) == 0
-    assert re.fullmatch(r"silent: ok \(\d+ s, \d+ s of processor\)\nall passed\n", capsys.readouterr().out)
+    assert run_all({f"silent {n}": ending(0) for n in range(AT_ONCE + 1)}) == 0
+    *silent, last = capsys.readouterr().out.splitlines()
+    assert len(silent) == AT_ONCE + 1 and last == "all passed"
+    assert all(re.fullmatch(r"silent \d: ok \(\d+ s, \d+ s of processor\)", line) for line in silent)
 
 
-def test_a_process_that_is_killed_has_failed() -> None:
-    ended = run("killed", [sys.executable, "-c", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"])
-    assert ended.code == -9
+def test_a_process_that_is_killed_has_failed(capsys: pytest.CaptureFixture[str]) -> None:
+    def killed() -> int:
+        os.kill(os.getpid(), signal.SIGKILL)
+        return 0
+
+    assert run_all({"killed": killed}) == 1
+    assert "killed: failed with code -9" in capsys.readouterr().out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import yaml
 from noetl_cli.app import COMPLETING
 from noetl_cli.commands import load
 from noetl_cli.display import output
+from tests.commands import ENV, in_process
 from tests.unit.cli.runs import Run
 
 PRINTS = (
@@ -32,12 +34,15 @@ PRINTS = (
 )
 
 
-def test_what_prints_data_prints_it_in_every_form(noetl: Run) -> None:
+def test_what_prints_data_prints_it_in_every_form(noetl: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert noetl("run", "hello.yaml").returncode == 0
+    monkeypatch.chdir(tmp_path)
+    for name in {*os.environ} - {*ENV}:
+        monkeypatch.delenv(name)
     for command in PRINTS:
-        as_json = json.loads(noetl(*command, "--output", "json").stdout)
-        assert yaml.safe_load(noetl(*command, "--output", "yaml").stdout) == as_json, command
-        lines = [json.loads(line) for line in noetl(*command, "--output", "jsonl").stdout.splitlines()]
+        as_json = json.loads(in_process(*command, "--output", "json").stdout)
+        assert yaml.safe_load(in_process(*command, "--output", "yaml").stdout) == as_json, command
+        lines = [json.loads(line) for line in in_process(*command, "--output", "jsonl").stdout.splitlines()]
         wanted = as_json["spans"] if command[0] == "timeline" else as_json
         assert lines in (wanted, [wanted]), command
     assert noetl("ls", "--output", "text").stdout == noetl("ls", "--output", "human").stdout

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
@@ -69,6 +70,7 @@ MCP = names(PROJECT["project"]["optional-dependencies"]["mcp"])
 DEVELOPMENT = names(PROJECT["project"]["optional-dependencies"]["dev"])
 
 
+IMPORT = re.compile(r"^\s*(?:from|import) +(\w+)", re.MULTILINE)
 DRIVEN = ROOT / "bench" / "peers" / "drivers"
 """Drivers that run in the environment of a compared engine."""
 
@@ -86,30 +88,45 @@ def own() -> frozenset[str]:
 
 def imported(*folders: str) -> dict[str, str]:
     """Distribution -> a file that imports it, of the Python files below `folders`."""
-    return {name: where for folder in reversed(folders) for name, where in _imported(folder).items()}
+    found: dict[str, str] = {}
+    for folder in folders:
+        for name, files in _lines_like_imports(folder).items():
+            if name not in found and (file := next((file for file in files if name in _imported(file)), None)):
+                found[name] = str(file.relative_to(ROOT))
+    return found
+
+
+@cache
+def _lines_like_imports(folder: str) -> Mapping[str, list[Path]]:
+    """Return the files with a line that begins like an import of a distribution. To parse all files would take seconds."""
+    found: dict[str, list[Path]] = {}
+    for file in sorted(file for file in (ROOT / folder).rglob("*.py") if DRIVEN not in file.parents):
+        for name in distributions(IMPORT.findall(file.read_text())):
+            found.setdefault(name, []).append(file)
+    return found
+
+
+@cache
+def _imported(file: Path) -> set[str]:
+    modules: list[str] = []
+    for node, _ in import_statements(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            modules += [alias.name for alias in node.names]
+        else:
+            modules += [] if node.level else [str(node.module)]
+    return distributions(module.partition(".")[0] for module in modules)
+
+
+def distributions(packages: Iterable[str]) -> set[str]:
+    """Return who provides packages that are neither Python's nor of this repository."""
+    providers = all_providers()
+    others = {p for p in packages if p not in sys.stdlib_module_names and (p not in own() or p in providers)}
+    return {canonicalize_name(providers.get(package, [package])[0]) for package in others}
 
 
 @cache
 def all_providers() -> Mapping[str, list[str]]:
     return packages_distributions()
-
-
-@cache
-def _imported(folder: str) -> Mapping[str, str]:
-    providers = all_providers()
-    found: dict[str, str] = {}
-    for file in sorted(file for file in (ROOT / folder).rglob("*.py") if DRIVEN not in file.parents):
-        for node, _ in import_statements(ast.parse(file.read_text())):
-            if isinstance(node, ast.Import):
-                modules = [alias.name for alias in node.names]
-            else:
-                modules = [] if node.level else [str(node.module)]
-            for module in modules:
-                top = module.partition(".")[0]
-                if top in sys.stdlib_module_names or (top in own() and top not in providers):
-                    continue
-                found.setdefault(canonicalize_name(providers.get(top, [top])[0]), f"{file.relative_to(ROOT)}: {module}")
-    return found
 
 
 @pytest.mark.parametrize(

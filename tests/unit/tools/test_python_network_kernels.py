@@ -108,7 +108,10 @@ def test_the_processes_of_a_task_end_with_it(python: Python, tool: Any) -> None:
 
 
 @pytest.mark.nightly
-def test_a_task_that_interferes_with_its_broker_gains_nothing(python: Python, listeners: Listeners, allowed: Listeners) -> None:
+@pytest.mark.parametrize("seconds", [0.3, pytest.param(1, marks=pytest.mark.nightly)])
+def test_a_task_that_interferes_with_its_broker_gains_nothing(
+    python: Python, listeners: Listeners, allowed: Listeners, seconds: float
+) -> None:
     """It floods the lender's socket, takes the broker's requests from it, closes it, and floods the broker with calls and threads."""
     code = f"""{RAW}
 to, good = packed("127.0.0.1", {listeners.port}), packed({ALLOWED!r}, {allowed.port})
@@ -135,7 +138,7 @@ def refused(until):
         kept.clear()
         outcomes.add(tuple(tried(libc.connect, sock.fileno(), to, 16)))
         sock.close()
-many(refused, 1)
+many(refused, {seconds})
 def flood(until):
     while time.monotonic() < until:
         try:
@@ -149,9 +152,9 @@ def steal(until):
         except OSError:
             pass
 for disturb in (flood, steal):
-    other = threading.Thread(target=many, args=(disturb, 1))
+    other = threading.Thread(target=many, args=(disturb, {seconds}))
     other.start()
-    many(refused, 0.5)
+    many(refused, {seconds} / 2)
     other.join()
 result["refused"] = sorted(outcomes)
 sock = new({ALLOWED!r}, 1, True)
