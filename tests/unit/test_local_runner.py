@@ -18,7 +18,7 @@ from noetl_core.adapters.local.events import SqliteEventStore
 from noetl_core.adapters.local.processes import name_of
 from noetl_core.control.admit import StartRequest
 from noetl_core.control.lifecycle.operate import cancel, pause, resume, signal
-from noetl_core.engine.records import Commit, StreamId
+from noetl_core.engine.records import Command, Commit, StreamId
 from noetl_core.ports import StorageFailed, Unavailable
 from noetl_core.runtime import local_runner
 from noetl_core.runtime.local import LocalWiring
@@ -242,6 +242,58 @@ def test_a_process_that_leaves_has_written_all_that_ended(local: LocalWiring, mo
         assert {next_.control.load(x).status for x in executions} == {"completed"}
 
 
+def test_an_end_is_written_though_the_process_leaves_before_its_routing(
+    local: LocalWiring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (execution_id,) = started(local)
+    route = local.control.route
+
+    def leaving(*inputs: Any, **settings: Any) -> Any:
+        local.runner.leave("SIGTERM")
+        return route(*inputs, **settings)
+
+    monkeypatch.setattr(local.control, "route", leaving)
+    with pytest.raises((Interrupted, Unavailable)):
+        local.run(execution_id)
+    store = others(local)
+    (run,) = runs_of(store, execution_id)
+    assert [e.name for c in store.read(StreamId(execution_id, run)) for e in c.events][-1] == "StepDone"
+    assert "BoundaryRouted" not in events_of(store, execution_id)
+
+
+def test_a_claim_is_good_for_one_attempt(local: LocalWiring, monkeypatch: pytest.MonkeyPatch) -> None:
+    (execution_id,) = started(local)
+    carry_out = local.worker._run
+    attempts: list[Command] = []
+
+    def failing(command: Command, *more: Any) -> Any:
+        attempts.append(command)
+        if len(attempts) == 1:
+            raise Unavailable("busy")
+        return carry_out(command, *more)
+
+    monkeypatch.setattr(local.worker, "_run", failing)
+    assert local.run(execution_id, timeout_s=10)
+    first, *_ = runs_of(local.store, execution_id)
+    names = [e.name for c in local.store.read(StreamId(execution_id, first)) for e in c.events]
+    assert "StepReleased" in names
+    assert names[-1] == "StepDone"
+
+
+def test_a_process_that_lost_the_command_of_its_claim_makes_it_again_when_asked(local: LocalWiring) -> None:
+    (execution_id,) = started(local)
+    assert local.queue.receive() is not None
+    local.runner.adopt(execution_id)
+    assert local.queue.receive() is not None
+
+
+def test_a_loop_is_not_claimed(local: LocalWiring) -> None:
+    text = chain(1).replace('"tool"', '"loop": {"in": [1, 2], "iterator": "i"}, "tool"')
+    execution_id = local.start(StartRequest(playbook=text)).execution_id
+    events = [e for c in local.store.read(StreamId(execution_id)) for e in c.events if e.name == "StepScheduled"]
+    assert ["claim" in e.data for e in events] == [False]
+
+
 class LocalWiringOf:
     """A wiring over the same store, as the next process has it."""
 
@@ -267,10 +319,12 @@ def test_a_claim_of_another_process_is_waited_for_while_that_lives(local: LocalW
 
 
 def test_a_claimed_run_that_a_pause_meets_is_carried_out(local: LocalWiring) -> None:
-    (execution_id,) = started(local)
+    execution_id, other = started(local, executions=2)
     pause(local.control, execution_id)
-    assert local.run(execution_id)
+    assert local.run(execution_id, other)
     assert local.control.load(execution_id).status == "paused"
+    run, *_ = runs_of(local.store, execution_id)
+    assert len(local.store.read(StreamId(execution_id, run))) == 1
     resume(local.control, execution_id)
     assert local.run(execution_id, timeout_s=10)
     assert local.control.load(execution_id).status == "completed"
