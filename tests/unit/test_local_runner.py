@@ -3,9 +3,11 @@ calls changes what an execution comes to."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -15,8 +17,8 @@ from noetl_core.adapters.local.database import Database
 from noetl_core.adapters.local.events import SqliteEventStore
 from noetl_core.adapters.local.processes import name_of
 from noetl_core.control.admit import StartRequest
-from noetl_core.control.lifecycle.operate import cancel, pause, resume
-from noetl_core.engine.records import Commit, StreamId
+from noetl_core.control.lifecycle.operate import cancel, pause, resume, signal
+from noetl_core.engine.records import Command, Commit, StreamId
 from noetl_core.ports import StorageFailed, Unavailable
 from noetl_core.runtime import local_runner
 from noetl_core.runtime.local import LocalWiring
@@ -47,6 +49,10 @@ def events_of(store: SqliteEventStore, execution_id: str) -> list[str]:
     return [e.name for c in store.read(StreamId(execution_id)) for e in c.events]
 
 
+def no_sweep(*_: object, **__: object) -> None:
+    raise AssertionError("a command was lost")
+
+
 def test_a_step_has_two_commits_in_one_transaction(local: LocalWiring) -> None:
     (execution_id,) = started(local, 5)
     store = others(local)
@@ -72,10 +78,7 @@ def test_a_step_has_two_commits_in_one_transaction(local: LocalWiring) -> None:
 
 
 def test_many_executions_need_no_sweep(local: LocalWiring, monkeypatch: pytest.MonkeyPatch) -> None:
-    def sweep(*_: object, **__: object) -> None:
-        raise AssertionError("a command was lost")
-
-    monkeypatch.setattr(local_runner, "sweep", sweep)
+    monkeypatch.setattr(local_runner, "sweep", no_sweep)
     executions = started(local, 3, 21)
     assert local.run(*executions)
     assert {local.control.load(execution_id).status for execution_id in executions} == {"completed"}
@@ -180,11 +183,41 @@ def test_no_command_and_no_observer_hears_of_a_lost_transaction(local: LocalWiri
         with pytest.raises(StorageFailed):
             local.run(execution_id)
     assert len(lost) > 1
-    assert (seen, local.queue.depth("default")) == ([], 0)
+    assert (seen, local.queue.depth("default")) == ([], 1), "the command of the run itself is put back"
     assert events_of(others(local), execution_id).count("StepScheduled") == 1
-    local.runner.adopt(execution_id)
+    monkeypatch.setattr(local_runner, "sweep", no_sweep)
     assert local.run(execution_id)
     assert local.control.load(execution_id).status == "completed"
+
+
+def test_a_decision_of_another_thread_does_not_follow_from_a_lost_one(
+    local: LocalWiring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (execution_id,) = started(local)
+    end, append = local.database._end, local.store.append
+    signals: list[Thread] = []
+    monkeypatch.setattr(local.control, "due_soon", lambda execution_id: None)  # it waits for the transaction, too
+    decided = Event()
+
+    def lose(transaction: Any) -> None:
+        if transaction.begun and not signals:
+            signals.append(Thread(target=signal, args=(local.control, execution_id, "go", None)))
+            signals[0].start()
+            assert decided.wait(10)
+            transaction.lost = Unavailable("lost")
+        end(transaction)
+
+    def deciding(commit: Commit) -> None:
+        if threading.current_thread() in signals:
+            decided.set()
+        append(commit)
+
+    monkeypatch.setattr(local.database, "_end", lose)
+    monkeypatch.setattr(local.store, "append", deciding)
+    assert local.run(execution_id)
+    signals[0].join(5)
+    assert local.control.load(execution_id).status == "completed"
+    assert "SignalReceived" in events_of(local.store, execution_id)
 
 
 def test_a_process_that_leaves_has_written_all_that_ended(local: LocalWiring, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,6 +240,58 @@ def test_a_process_that_leaves_has_written_all_that_ended(local: LocalWiring, mo
             next_.runner.adopt(execution_id)
         assert next_.run(*executions, timeout_s=30)
         assert {next_.control.load(x).status for x in executions} == {"completed"}
+
+
+def test_an_end_is_written_though_the_process_leaves_before_its_routing(
+    local: LocalWiring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (execution_id,) = started(local)
+    route = local.control.route
+
+    def leaving(*inputs: Any, **settings: Any) -> Any:
+        local.runner.leave("SIGTERM")
+        return route(*inputs, **settings)
+
+    monkeypatch.setattr(local.control, "route", leaving)
+    with pytest.raises((Interrupted, Unavailable)):
+        local.run(execution_id)
+    store = others(local)
+    (run,) = runs_of(store, execution_id)
+    assert [e.name for c in store.read(StreamId(execution_id, run)) for e in c.events][-1] == "StepDone"
+    assert "BoundaryRouted" not in events_of(store, execution_id)
+
+
+def test_a_claim_is_good_for_one_attempt(local: LocalWiring, monkeypatch: pytest.MonkeyPatch) -> None:
+    (execution_id,) = started(local)
+    carry_out = local.worker._run
+    attempts: list[Command] = []
+
+    def failing(command: Command, *more: Any) -> Any:
+        attempts.append(command)
+        if len(attempts) == 1:
+            raise Unavailable("busy")
+        return carry_out(command, *more)
+
+    monkeypatch.setattr(local.worker, "_run", failing)
+    assert local.run(execution_id, timeout_s=10)
+    first, *_ = runs_of(local.store, execution_id)
+    names = [e.name for c in local.store.read(StreamId(execution_id, first)) for e in c.events]
+    assert "StepReleased" in names
+    assert names[-1] == "StepDone"
+
+
+def test_a_process_that_lost_the_command_of_its_claim_makes_it_again_when_asked(local: LocalWiring) -> None:
+    (execution_id,) = started(local)
+    assert local.queue.receive() is not None
+    local.runner.adopt(execution_id)
+    assert local.queue.receive() is not None
+
+
+def test_a_loop_is_not_claimed(local: LocalWiring) -> None:
+    text = chain(1).replace('"tool"', '"loop": {"in": [1, 2], "iterator": "i"}, "tool"')
+    execution_id = local.start(StartRequest(playbook=text)).execution_id
+    events = [e for c in local.store.read(StreamId(execution_id)) for e in c.events if e.name == "StepScheduled"]
+    assert ["claim" in e.data for e in events] == [False]
 
 
 class LocalWiringOf:
@@ -234,10 +319,12 @@ def test_a_claim_of_another_process_is_waited_for_while_that_lives(local: LocalW
 
 
 def test_a_claimed_run_that_a_pause_meets_is_carried_out(local: LocalWiring) -> None:
-    (execution_id,) = started(local)
+    execution_id, other = started(local, executions=2)
     pause(local.control, execution_id)
-    assert local.run(execution_id)
+    assert local.run(execution_id, other)
     assert local.control.load(execution_id).status == "paused"
+    run, *_ = runs_of(local.store, execution_id)
+    assert len(local.store.read(StreamId(execution_id, run))) == 1
     resume(local.control, execution_id)
     assert local.run(execution_id, timeout_s=10)
     assert local.control.load(execution_id).status == "completed"

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -14,7 +16,7 @@ from noetl_core.adapters.local import database as module
 from noetl_core.adapters.local.database import Database
 from noetl_core.adapters.local.events import ObservedEventStore, SqliteEventStore
 from noetl_core.engine.records import Commit
-from noetl_core.ports import Conflict, StorageFailed, Unavailable
+from noetl_core.ports import Conflict, StorageFailed, Unavailable, UnreadableStore
 from noetl_core.testing.contracts.event_store import CONTROL, RUN, commit
 
 
@@ -164,6 +166,20 @@ def test_an_end_of_another_thread_is_not_routed_in_its_transaction(store: Observ
     assert (positions(store), routed) == ([0], [])
 
 
+def test_a_write_of_another_thread_waits_and_is_not_lost_with_the_transaction(
+    store: ObservedEventStore, other: SqliteEventStore
+) -> None:
+    thread = threading.Thread(target=lambda: store.append(commit(CONTROL, 0)))
+    with pytest.raises(Unavailable), store._db.transaction() as transaction:
+        store.append(commit(RUN, 0))
+        thread.start()
+        thread.join(0.05)
+        assert thread.is_alive()
+        transaction.lost = Unavailable("lost")
+    thread.join(5)
+    assert (positions(other), len(other.read(CONTROL))) == ([], 1)
+
+
 def test_an_end_of_a_run_that_another_process_ended_is_not_routed(store: ObservedEventStore, other: SqliteEventStore) -> None:
     routed: list[Commit] = []
     lost: list[bool] = []
@@ -172,3 +188,111 @@ def test_an_end_of_a_run_that_another_process_ended_is_not_routed(store: Observe
     with pytest.raises(Conflict):
         store.append(commit(RUN, 0, "this one", wake=True))
     assert (routed, lost, other.read(RUN)[0].writer) == ([], [True], "another process")
+
+
+class Connection:
+    """A connection that lets a test come between two of its statements."""
+
+    def __init__(self, database: Database) -> None:
+        self._connection = database._connection
+        self.before: dict[str, Callable[[], None]] = {}
+        self.after: dict[str, Callable[[], None]] = {}
+        database._connection = cast(sqlite3.Connection, self)
+
+    def execute(self, statement: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
+        word = statement.split()[0]
+        self.before.pop(word, int)()
+        cursor = self._connection.execute(statement, values)
+        self.after.pop(word, int)()
+        return cursor
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+
+def interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("word", ["BEGIN", "INSERT", "COMMIT"])
+def test_an_interrupt_leaves_no_transaction_open(
+    store: ObservedEventStore, other: SqliteEventStore, word: str, when: str
+) -> None:
+    getattr(Connection(store._db), when)[word] = interrupt
+    with pytest.raises((KeyboardInterrupt, UnreadableStore)), store._db.transaction():
+        store.append(commit(RUN, 0))
+    other.append(commit(CONTROL, 0))
+    with store._db.transaction():
+        store.append(commit(CONTROL, 1))
+    assert len(other.read(CONTROL)) == 2
+
+
+def test_a_read_that_fails_takes_back_the_whole_transaction(store: ObservedEventStore, other: SqliteEventStore) -> None:
+    connection = Connection(store._db)
+
+    def fail() -> None:
+        connection.execute("ROLLBACK")  # as SQLite does
+        error = sqlite3.OperationalError("disk I/O error")
+        error.sqlite_errorcode = sqlite3.SQLITE_IOERR
+        raise error
+
+    connection.before["SELECT"] = fail
+    with pytest.raises(StorageFailed), store._db.transaction():
+        store.append(commit(RUN, 0))
+        with suppress(StorageFailed):
+            positions(store)
+        with suppress(StorageFailed):
+            store.append(commit(RUN, 1))
+    assert positions(other) == []
+
+
+def test_a_store_that_is_closed_in_the_middle_leaves_nothing_written(store: ObservedEventStore, other: SqliteEventStore) -> None:
+    with pytest.raises(UnreadableStore), store._db.transaction():
+        store.append(commit(RUN, 0))
+        store._db.close()
+    assert positions(other) == []
+
+
+def test_readers_find_the_file_from_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    store = ObservedEventStore(Database("runs.db"))
+    store.append(commit(RUN, 0))
+    monkeypatch.chdir("elsewhere")
+    found: list[list[int]] = []
+    with store._db.transaction():
+        store.append(commit(RUN, 1))
+        thread = threading.Thread(target=lambda: found.append(positions(store)))
+        thread.start()
+        thread.join(5)
+    store._db.close()
+    assert found == [[0]]
+
+
+def test_what_is_committed_is_told_though_its_sync_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = ObservedEventStore(Database(tmp_path / "runs.db", "power"))
+    failures = [OSError("no"), OSError("no")]
+    synced: list[int] = []
+
+    def sync(handle: int) -> None:
+        if failures:
+            raise failures.pop()
+        synced.append(handle)
+
+    monkeypatch.setattr(module, "_sync", sync)
+    told: list[int] = []
+    lost: list[bool] = []
+    store.observer = lambda stored: told.append(stored.seq)
+    store.route, store.router, store.lost = (
+        lambda end: store.append(commit(CONTROL, 0)),
+        threading.get_ident(),
+        lambda: lost.append(True),
+    )
+    store.append(commit(RUN, 0, wake=True))
+    assert (told, lost, synced) == ([0, 0], [], []), "the next task syncs again before it begins"
+    claim = commit(RUN, 1)
+    with pytest.raises(StorageFailed):
+        store.append(claim)
+    store.append(claim)
+    assert synced, "a commit that is written again is as durable as one that is written"

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import dataclass, field, replace
+from functools import partial
 from threading import Lock
 from typing import Any, Protocol, assert_never
 
@@ -178,6 +179,8 @@ class Control:
     """Takes executions that are not risked, instead of a wake."""
     deadline: Deadline = NEVER
     """The deadline of its work."""
+    after_commit: Callable[[Callable[[], None]], None] = lambda call: call()
+    """Calls a function when the transaction of its caller is committed: nobody decides on a state that may be taken back."""
     asks: bool = False
     """If true, the stack has an ask function: commands then state when their worker may call it."""
     registrations: RecentRegistrations = field(default_factory=RecentRegistrations)
@@ -238,15 +241,16 @@ class Control:
         return state_from(self.store, execution_id, snap), True
 
     def forget(self) -> None:
-        """Drop all cached states: commits that led to them were taken back."""
+        """Drop what was cached of commits that were taken back. Their states were not cached yet."""
         with self._lock:
-            self._states.clear()
             self._snapshots.clear()
             self._seen.clear()
 
     def _keep(self, state: State) -> None:
-        if state.finished:  # nothing else is likely to come
-            return
+        if not state.finished:  # else nothing else is likely to come
+            self.after_commit(partial(self._cache, state))
+
+    def _cache(self, state: State) -> None:
         with self._lock:
             self._states[state.execution_id] = state
 

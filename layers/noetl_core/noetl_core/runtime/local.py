@@ -96,6 +96,7 @@ class LocalWiring:
         )
         output = FileRunningOutput(Path(store).parent / "running") if kept and not self.database.read_only else None
         self.control.output = output
+        self.control.after_commit = self.database.after_commit
         rates = SqliteRateLimits(self.database)
         self.control.callback_key = key
         self.control.ways_in = OnThisMachine()

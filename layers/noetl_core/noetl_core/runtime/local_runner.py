@@ -270,17 +270,19 @@ class LocalRunner:
 
     def _handle(self, delivery: Delivery) -> None:
         assert delivery.command is not None
-        if delivery.command.claim is not None and delivery.order >= self._durable:
-            durable = self._queue.next_order()
-            self._store.sync()  # a task begins when its claim and everything before it are durable
-            self._durable = durable
         try:
+            if delivery.command.claim is not None and delivery.order >= self._durable:
+                durable = self._queue.next_order()
+                self._store.sync()  # a task begins when its claim and everything before it are durable
+                self._durable = durable
             handled = self._worker.handle(delivery.command)
-        except StorageFailed:
-            raise  # someone must act first
-        except Unavailable:
+        except Unavailable as error:
+            failed = isinstance(error, StorageFailed)
             # a claim in the schedule is good for one attempt: the run's stream may hold a release now
-            self._queue.put_back(replace(delivery, command=replace(delivery.command, claim=None)), 1)
+            again = replace(delivery, command=replace(delivery.command, claim=None))
+            self._queue.put_back(again, 0 if failed else 1)
+            if failed:
+                raise  # someone must act first
             return
         if handled.kind == "hand_back":
             self.holder = handled.holder

@@ -104,6 +104,7 @@ class Transaction:
     def __init__(self) -> None:
         self.thread = threading.get_ident()
         self.begun = False
+        """True from before the statement that begins it, so that no interrupt leaves it open."""
         self.synced = False
         """True if one of its writes must be durable at once."""
         self.lost: Exception | None = None
@@ -232,10 +233,15 @@ class Database:
         except sqlite3.IntegrityError:
             raise  # SQLite takes back this statement alone
         except (sqlite3.DatabaseError, OSError) as error:
-            failure = self._failure(error)
-            if transaction is not None:
-                transaction.lost = failure
-            raise failure from error
+            raise self._lost(error) from error
+
+    def _lost(self, error: sqlite3.DatabaseError | OSError) -> Exception:
+        """Return the port error for an error that takes back the transaction of this thread, if there is one: after a failed
+        read, too, SQLite may have done so."""
+        failure, transaction = self._failure(error), self._transaction
+        if transaction is not None and transaction.thread == threading.get_ident():
+            transaction.lost = transaction.lost or failure
+        return failure
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
@@ -244,7 +250,7 @@ class Database:
 
         Each statement keeps its own condition: a duplicate key takes back nothing else. If the block raises, what it wrote before
         is committed all the same. Raises as `write` if the transaction cannot be committed (unless it is `committed`, none of
-        its writes happened) or synced; then nothing registered by `after_commit` is called.
+        its writes happened, and nothing registered by `after_commit` is called) or synced.
         """
         with ExitStack() as afterwards, self._writing:
             if self._transaction is not None:
@@ -257,9 +263,13 @@ class Database:
                 try:
                     self._end(transaction)
                 finally:
+                    if not transaction.committed:
+                        self._roll_back()
                     self._transaction = None
                 for call in reversed(transaction.afterwards):  # they are called in their order, even where one raises
                     afterwards.callback(call)
+                if transaction.synced:
+                    afterwards.callback(self.sync)  # first, and together with other threads
 
     def after_commit(self, call: Callable[[], None]) -> None:
         """Call `call` when the transaction of this thread is committed: at once if there is none."""
@@ -270,9 +280,9 @@ class Database:
         call()
 
     def _begin(self, transaction: Transaction) -> None:
+        transaction.begun = True
         with self._lock:
             self._connection.execute("BEGIN IMMEDIATE")
-        transaction.begun = True
 
     def _end(self, transaction: Transaction) -> None:
         try:
@@ -282,15 +292,10 @@ class Database:
         except (sqlite3.DatabaseError, OSError) as error:
             transaction.lost = self._failure(error)
         if transaction.lost is not None:
-            self._roll_back()
             raise transaction.lost
         transaction.committed = True
-        if not transaction.begun:
-            return
-        if self._log is not None:
+        if transaction.begun and self._log is not None:
             self._log.unsynced = True
-            if transaction.synced:
-                self.sync()
 
     def sync(self) -> None:
         """Make all writes durable against a power cut, if this store is opened with `power`. Raises `StorageFailed`."""
@@ -301,17 +306,16 @@ class Database:
                 raise StorageFailed(f"the local store {self.path}: {error}") from error
 
     def _roll_back(self) -> None:
-        with self._lock:
+        with self._lock, suppress(sqlite3.DatabaseError):
             if self._connection.in_transaction:  # else SQLite has done so
-                with suppress(sqlite3.DatabaseError):
-                    self._connection.execute("ROLLBACK")
+                self._connection.execute("ROLLBACK")
 
     def rows(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
         try:
             with self._lock:
                 return self._reading().execute(statement, values).fetchall()
         except (sqlite3.DatabaseError, OSError) as error:
-            raise self._failure(error) from error
+            raise self._lost(error) from error
 
     def _reading(self) -> sqlite3.Connection:
         """Return the connection that reads for this thread."""
@@ -319,7 +323,8 @@ class Database:
         if transaction is None or not transaction.begun or transaction.thread == threading.get_ident() or self.path == MEMORY:
             return self._connection  # memory outlives nothing: its readers may see what is not committed yet
         if self._reader is None:
-            self._reader = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
+            (_, _, file) = self._connection.execute("PRAGMA database_list").fetchone()  # its path may be relative
+            self._reader = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
         return self._reader
 
     def knows(self, execution_id: str) -> bool:

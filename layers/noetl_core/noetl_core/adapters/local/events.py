@@ -16,7 +16,7 @@ from noetl_core.adapters.local.database import Database
 from noetl_core.engine.records import Commit, Snapshot, StreamId, Tally
 from noetl_core.log.codec import decode_events, decode_progress, encode_events, encode_progress
 from noetl_core.log.stored_commits import StoredCommits
-from noetl_core.ports import Clock, Conflict, CorruptLog, PortError, Unavailable
+from noetl_core.ports import Clock, Conflict, CorruptLog, PortError, StorageFailed, Unavailable
 from noetl_core.values.instants import SECOND
 
 _COLUMNS = "seq, ts, writer, wake, lease_until, expires_at, v, body, events, in_vain, aggregates, progress"
@@ -63,6 +63,8 @@ class SqliteEventStore:
             self._db.write(_INSERT, row, later=self._may_wait(commit))
         except sqlite3.IntegrityError:
             if not self._settle(commit, row):
+                if not self._may_wait(commit):
+                    self.sync()  # perhaps this failed when it was written
                 return
         if commit.wake and self.on_wake is not None:
             self.on_wake(commit)
@@ -195,11 +197,13 @@ class ObservedEventStore(SqliteEventStore):
             self._write(commit)
             return
         try:
-            with self._db.transaction():
+            with self._db.transaction() as transaction:
                 self._write(commit)
                 assert self.route is not None
                 self.route(commit)
-        except PortError:
+        except PortError as error:
+            if transaction.committed and isinstance(error, StorageFailed):
+                return  # the sync failed: it is made again before a task begins
             self.lost()
             raise
 
