@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 import threading
 from collections.abc import Iterator
 from importlib.metadata import distribution
@@ -162,7 +161,7 @@ def layer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         (root / layers.FOLDER / name).mkdir(parents=True)
         (root / layers.FOLDER / name / "requirements.txt").write_text(lines)
         (root / layers.FOLDER / name / "noetl_sample.py").write_text(f"name = {name!r}")
-    monkeypatch.setattr(sys, "path", [*sys.path, str(root)])
+    monkeypatch.syspath_prepend(root)
     layers.sets.cache_clear()
     yield root
     layers.sets.cache_clear()

@@ -16,6 +16,7 @@ from noetl_core.runtime.local import LocalWiring
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.registry import ToolRegistry
 from noetl_core.views.executions import executions
+from noetl_core.worker.tasks.running_attempts import GRACE_S
 from noetl_core.worker.tasks.threads import TaskThreads
 from tests.running import events_of
 
@@ -71,8 +72,7 @@ class Stubborn:
 
 
 @pytest.fixture
-def tool(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stubborn]:
-    monkeypatch.setattr("noetl_core.worker.tasks.running_attempts.GRACE_S", 0.05)
+def tool() -> Iterator[Stubborn]:
     tool = Stubborn()
     yield tool
     tool.release.set()
@@ -105,7 +105,7 @@ def test_what_it_brings_later_is_never_recorded(local: LocalWiring, tool: Stubbo
         deadline = time.monotonic() + 10
         while len(tool.calls) < 6 and time.monotonic() < deadline:
             time.sleep(0.005)
-        time.sleep(0.6)
+        time.sleep(0.5 + GRACE_S + 0.2)  # two calls are abandoned meanwhile
         tool.release.set()
 
     helper = threading.Thread(target=let_go)
