@@ -89,7 +89,7 @@ def test_a_cancel_reaches_it_and_leaves_no_outcome(tool: Punctual, local: LocalW
     carrier.start()
     assert tool.begun.acquire(timeout=10)
     operate.cancel(local.control, started.execution_id, "enough")
-    local.clock.not_before(local.clock.now() + HEARTBEAT_S * SECOND)  # the gate is read with the heartbeat that is now due
+    local.clock.not_before(local.clock.now() + HEARTBEAT_S * SECOND)  # the lease is renewed now, and the gate is read with it
     carrier.join(20)
     assert not carrier.is_alive() and not tool.release.is_set()
     summary = executions.summary(local.control, started.execution_id)
