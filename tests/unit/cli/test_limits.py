@@ -93,9 +93,9 @@ def test_lists_and_counts_say_who_waits_for_whom() -> None:
 def test_counts_of_more_than_are_looked_at_know_who_waits_for_a_limit() -> None:
     world = World(concurrency=5)
     Server(world, seconds=1_000)
-    start(world, SHARED.replace("max: 5", "max: 1"), STATES_READ + 1)
+    start(world, SHARED.replace("max: 5", "max: 1"), STATES_READ + 5)
     counts = statistics.stats(world.controls[0])["counts"]
-    assert (counts["running"], counts["waiting"]) == (1, STATES_READ)
+    assert (counts["running"], counts["waiting"]) == (1, STATES_READ + 4)
 
 
 def test_a_list_reads_each_limit_once_and_little_of_each_log() -> None:
