@@ -212,7 +212,7 @@ def test_the_way_back_is_found_across_what_is_not_read(name: str, dense: LocalWi
 
 
 @pytest.mark.nightly
-def test_it_is_found_across_a_redrive(dense: LocalWiring) -> None:
+def test_the_way_back_is_found_across_a_redrive(dense: LocalWiring) -> None:
     execution_id = started(dense, source(CASES["one loop behind another"]))
     redrive(dense.control, execution_id, Redrive(From.parse("two")))
     assert dense.run(execution_id)
@@ -241,7 +241,7 @@ def test_a_child_that_failed_behind_a_loop_has_the_cause(dense: LocalWiring) -> 
     assert [each.get("playbook") for each in causes] == ["t/c", None]
 
 
-def test_what_is_not_read_is_said(dense: LocalWiring) -> None:
+def test_an_explanation_states_what_it_did_not_read(dense: LocalWiring) -> None:
     """With a bound that the way back does not fit in, what was decided is said all the same, and what is not known."""
     execution_id = started(dense, source(CASES["one loop behind another"]))
     few = replace(SMALL, evaluated=0, read=30)  # of some 65, by how iterations were grouped

@@ -140,7 +140,7 @@ def test_packages_are_installed_once_and_whole(tmp_path: Path) -> None:
     assert (LocalPackages(tmp_path)((SAMPLE,)), Path(found[0], "noetl_sample.py").stat().st_mtime_ns) == (found[0], made)
 
 
-def test_what_cannot_be_installed_fails_the_task_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_package_that_cannot_be_installed_fails_the_task_and_leaves_nothing(tmp_path: Path) -> None:
     failed = run("result = 1", '["noetl-sample==9"]')
     assert (failed.error["kind"], failed.error["retryable"]) == ("unsupported", False)
     assert failed.error["message"].startswith("python: cannot install noetl-sample==9: ")

@@ -83,7 +83,7 @@ def test_iterations_call_it_side_by_side(tool: Punctual, local: LocalWiring) -> 
     assert not carrier.is_alive() and len({*tool.threads, carrier}) == 4
 
 
-def test_a_cancel_reaches_it_and_leaves_no_outcome(tool: Punctual, local: LocalWiring) -> None:
+def test_a_cancel_reaches_a_punctual_tool_and_leaves_no_outcome(tool: Punctual, local: LocalWiring) -> None:
     started = local.start(StartRequest(playbook=PLAIN))
     carrier = threading.Thread(target=local.run, args=(started.execution_id,))
     carrier.start()
@@ -98,7 +98,7 @@ def test_a_cancel_reaches_it_and_leaves_no_outcome(tool: Punctual, local: LocalW
     assert "TaskProcessed" not in names and "StepFailed" in names
 
 
-def test_who_waits_for_a_place_hears_that_it_is_cancelled() -> None:
+def test_a_call_that_waits_for_a_place_is_cancelled() -> None:
     tool, cancelled = PythonTool(), threading.Event()
     pool = tool._ready()
     assert all(pool.take_place(time.monotonic() + 1, cancelled) for _ in range(MAX_RUNNING))

@@ -98,7 +98,7 @@ def test_the_task_times_out_and_the_pipeline_goes_on(local: LocalWiring, tool: S
     assert all(c.cancelled.is_set() for c in tool.calls), "it is told that nobody waits"
 
 
-def test_what_it_brings_later_is_never_recorded(local: LocalWiring, tool: Stubborn) -> None:
+def test_a_late_result_of_an_abandoned_call_is_never_recorded(local: LocalWiring, tool: Stubborn) -> None:
     execution_id = started(local, LOOP)
 
     def let_go() -> None:
@@ -123,7 +123,7 @@ def test_what_it_brings_later_is_never_recorded(local: LocalWiring, tool: Stubbo
     assert "late 0" not in repr(events)
 
 
-def test_a_cancel_does_not_wait_for_it(local: LocalWiring, tool: Stubborn) -> None:
+def test_a_cancel_does_not_wait_for_a_stubborn_tool(local: LocalWiring, tool: Stubborn) -> None:
     execution_id = started(local, FOREVER)
 
     def cancel() -> None:
