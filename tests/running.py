@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from noetl_core.control.admit import StartRequest
-from noetl_core.control.core import Control
+from noetl_core.control.core import RULE, Control, SnapshotRule
 from noetl_core.engine.state import State
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.views.history import pages
@@ -14,11 +14,15 @@ from noetl_core.worker.claiming.journal import MAX_BUFFERED
 
 
 def run_text(
-    source: str, payload: Mapping[str, Any] | None = None, most_buffered: int = MAX_BUFFERED, **wiring: Any
+    source: str,
+    payload: Mapping[str, Any] | None = None,
+    most_buffered: int = MAX_BUFFERED,
+    snapshots: SnapshotRule = RULE,
+    **wiring: Any,
 ) -> tuple[LocalWiring, State]:
     """Run the text of a playbook to its end; return the wiring, from which results can be read, and the final state."""
     local = LocalWiring(**wiring)
-    local.worker.most_buffered = most_buffered
+    local.worker.most_buffered, local.control.snapshots = most_buffered, snapshots
     started = local.start(StartRequest(playbook=source, payload=payload or {}))
     local.run(started.execution_id)
     return local, local.control.load(started.execution_id)

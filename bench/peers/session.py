@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 from bench.peers.cases import HELLO, Case
-from bench.peers.driver import Driver, Failed, TooLong, environment
+from bench.peers.driver import END_S, Driver, Failed, TooLong, environment
 from bench.peers.installs import NotRun
 from bench.peers.place import Place
 from bench.peers.sides import ROOT, Command, Side
@@ -124,10 +124,11 @@ def hold(
 
 
 class Running:
-    """The drivers of some sides. One that answered too late is ended, and another one takes its place."""
+    """The drivers of some sides. One that answered too late is ended, and another one takes its place. A driver has `end_s`
+    seconds to end."""
 
-    def __init__(self, place: Place) -> None:
-        self.place = place
+    def __init__(self, place: Place, end_s: float = END_S) -> None:
+        self.place, self._end_s = place, end_s
         self.commands: dict[str, Command] = {}
         self.drivers: dict[str, Driver] = {}
 
@@ -141,7 +142,8 @@ class Running:
         return {**command.env, "TMPDIR": str(self.place.folder("temporary"))}
 
     def _start(self, name: str, command: Command) -> Driver:
-        return Driver(command.driver, self._env(command), self.place.root / f"{name}.log".replace("/", "_"))
+        log = self.place.root / f"{name}.log".replace("/", "_")
+        return Driver(command.driver, self._env(command), log, end_s=self._end_s)
 
     def case(self, name: str, ask: Mapping[str, object]) -> Callable[[float], float]:
         def measure(limit_s: float) -> float:

@@ -47,10 +47,10 @@ def published(found: Mapping[str, Asset] | None = None) -> dict[str, File]:
     return {**files, INDEX: File(pages[INDEX].content_type, EACH_TIME, index.encode())}
 
 
-def publish(s3: Any, bucket: str) -> str:
+def publish(s3: Any, bucket: str, found: Mapping[str, Asset] | None = None) -> str:
     """Upload the pages to a bucket, and return their version. The previous version is kept, older ones are deleted. `s3` is a
     client of botocore, whose exceptions are raised."""
-    files = published()
+    files = published(found)
     version = _version(files[INDEX].body)
     before = _before(s3, bucket)
     if before != version:

@@ -287,7 +287,7 @@ def test_every_file_is_published_under_a_version_made_of_what_is_in_it() -> None
 
 
 @pytest.mark.nightly
-def test_the_version_before_stays_for_who_has_it_open_and_older_ones_go(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_version_before_stays_for_who_has_it_open_and_older_ones_go(s3: Any) -> None:
     s3.create_bucket(Bucket="versions")
 
     def versions() -> set[str]:
@@ -296,8 +296,7 @@ def test_the_version_before_stays_for_who_has_it_open_and_older_ones_go(s3: Any,
     def of(text: str) -> str:
         found = dict(assets())
         found["main.js"] = type(found["main.js"])("text/javascript", f'"{text}"', text.encode())
-        monkeypatch.setattr("noetl_console.publishing.assets", lambda: found)
-        return publish(s3, "versions")
+        return publish(s3, "versions", found)
 
     first = of("one")
     assert of("one") == first

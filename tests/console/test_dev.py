@@ -21,7 +21,6 @@ from tests.console.stored import DEV
 def graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Graph]:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "playbook.yaml").write_text(DEV)
-    monkeypatch.setattr("noetl_console.server.PORT", 0)
     served = Graph(None)
     yield served
     served.close()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -14,7 +16,6 @@ import pytest
 
 from noetl_console.answering import Asked
 from noetl_console.local import AT_ONCE, LocalApi
-from noetl_core.adapters.local.secrets import LocalSecrets
 from noetl_core.api.callers import Caller, Rights
 from noetl_core.runtime.local import LocalWiring
 from tests.console.stored import WAITS, carried_out
@@ -34,24 +35,17 @@ def api(store: str) -> Iterator[LocalApi]:
     made.close()
 
 
-def test_a_slow_request_holds_up_no_other(api: LocalApi, monkeypatch: pytest.MonkeyPatch) -> None:
-    begun, go_on = Event(), Event()
-
-    def slow(_: LocalSecrets) -> list[str]:
-        begun.set()
-        assert go_on.wait(PATIENCE_S)
-        return []
-
-    monkeypatch.setattr(LocalSecrets, "names", slow)
-    with ThreadPoolExecutor() as threads:
+def test_a_slow_request_holds_up_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: str) -> None:
+    monkeypatch.setenv("NOETL_HOME", str(tmp_path))
+    credentials = tmp_path / "credentials.json"
+    os.mkfifo(credentials)  # who reads it waits until somebody writes
+    with closing(LocalApi(store)) as api, ThreadPoolExecutor() as threads:
         held = threads.submit(api.answer, Asked("GET", "/api/credentials"))
-        try:
-            assert begun.wait(PATIENCE_S)
+        with credentials.open("w") as written:  # it is open when the request reads it
             other = threads.submit(api.answer, Asked("GET", "/api/health"))
             assert other.result(PATIENCE_S).status == 200
             assert not held.done()
-        finally:
-            go_on.set()
+            written.write("{}")
         assert held.result(PATIENCE_S).status == 200
 
 

@@ -15,6 +15,7 @@ from tests.properties import crash_points, some
 from tests.sim import invariants
 from tests.sim.concurrency import Server, at_rest, start
 from tests.sim.displaced import CALLBACK, HEAD, LIMIT, PLAIN, ROUTED, under_way
+from tests.sim.limited import SimPlaces
 from tests.sim.ports import SECOND, Faults
 from tests.sim.redriven import again
 from tests.sim.world import World
@@ -106,21 +107,23 @@ def test_a_distributed_loop_is_displaced_with_all_its_chunks() -> None:
 CALLEE = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: callee, path: sim/callee}\nworkflow:\n  - step: start\n    tool: {name: ask, kind: callback, signal: never}\n"
 
 
-def test_the_child_that_a_displaced_run_waits_for_is_cancelled_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_child_that_a_displaced_run_waits_for_is_cancelled_first() -> None:
     world = World(concurrency=10)
     register(world.controls[0], CALLEE)
     calls = PLAIN.replace('kind: http, url: "http://x"', "kind: playbook, path: sim/callee")
     (first,) = start(world, calls, 1)
     world.run(first, until=lambda: any(world.state(c).runs for c in world.state(first).children))
     (child,) = world.state(first).children
-    write, given = world.places.write, list[str]()
+    given: list[str] = []
 
-    def seen(record: LimitRecord, now: int) -> bool:
-        if record.holders and not any(holder.startswith(first) for holder in record.holders):
-            given.append(world.state(child).status)
-        return write(record, now)
+    class Seen(SimPlaces):
+        def write(self, record: LimitRecord, now: int) -> bool:
+            if record.holders and not any(holder.startswith(first) for holder in record.holders):
+                given.append(world.state(child).status)
+            return super().write(record, now)
 
-    monkeypatch.setattr(world.places, "write", seen)
+    world.places = Seen(world.faults, world.places.held, world.places.queues)
+    world.controls = [world.new_control()]
     (second,) = start(world, ROUTED, 1)
     states = at_rest(world, [first, second])
     assert [s.status for s in states] == ["failed", "completed"]

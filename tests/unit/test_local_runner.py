@@ -4,7 +4,7 @@ calls changes what an execution comes to."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from threading import Event, Thread
@@ -18,16 +18,36 @@ from noetl_core.adapters.local.events import SqliteEventStore
 from noetl_core.adapters.local.processes import name_of
 from noetl_core.control.admit import StartRequest
 from noetl_core.control.lifecycle.operate import cancel, pause, resume, signal
+from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.records import Command, Commit, StreamId
 from noetl_core.ports import StorageFailed, Unavailable
 from noetl_core.runtime import local_runner
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.runtime.local_runner import Interrupted
+from noetl_core.tools.base import ToolCall
+from noetl_core.tools.noop import NoopTool
+from noetl_core.tools.registry import ToolRegistry
+
+
+class Acting(NoopTool):
+    """Calls `act` in each task."""
+
+    def __init__(self) -> None:
+        self.act: Callable[[ToolCall], None] = lambda _call: None
+
+    def run(self, call: ToolCall) -> Outcome:
+        self.act(call)
+        return super().run(call)
 
 
 @pytest.fixture
-def local(tmp_path: Path) -> Iterator[LocalWiring]:
-    wiring = LocalWiring(tmp_path / "runs.db")
+def noop() -> Acting:
+    return Acting()
+
+
+@pytest.fixture
+def local(tmp_path: Path, noop: Acting) -> Iterator[LocalWiring]:
+    wiring = LocalWiring(tmp_path / "runs.db", tools=ToolRegistry({"noop": noop}))
     yield wiring
     wiring.close()
 
@@ -112,20 +132,18 @@ def test_an_end_that_another_process_overtook_does_not_count(local: LocalWiring,
     assert local.control.load(executions[0]).status == "completed"
 
 
-def test_another_process_writes_between_decision_and_commit(local: LocalWiring, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_process_writes_between_decision_and_commit(local: LocalWiring, noop: Acting) -> None:
     (execution_id,) = started(local, 4)
     other = LocalWiring(local.database.path)
     handled: list[str] = []
-    handle = local.worker.handle
 
-    def signalled(command: Any, deadline: int | None = None) -> Any:
-        handled.append(command.step)
+    def signalled(call: ToolCall) -> None:
+        handled.append(call.step)
         if len(handled) == 2:
             pause(other.control, execution_id)
             resume(other.control, execution_id)
-        return handle(command, deadline)
 
-    monkeypatch.setattr(local.worker, "handle", signalled)
+    noop.act = signalled
     assert local.run(execution_id, timeout_s=30)
     assert handled == ["s0000", "s0001", "s0002", "s0003"]
     assert events_of(others(local), execution_id).count("BoundaryRouted") == 4

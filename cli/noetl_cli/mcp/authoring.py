@@ -29,7 +29,6 @@ INSTRUCTIONS: Final = (
     " validate names the page about each finding."
 )
 COMMAND_S: Final = 300
-"""Seconds after which a command is ended."""
 FILE: Final[Schema] = {"type": "string", "description": "A file or folder, relative to the current folder"}
 TEXT: Final[Schema] = {"type": "string"}
 SECONDS: Final[Schema] = {"type": "number", "minimum": 1, "maximum": 250}
@@ -42,10 +41,10 @@ READ: Final = inputs("page", page=TEXT, section=TEXT, offset=OFFSET)
 
 
 class Authoring:
-    """The tools. Executions are kept in `store` while the server runs."""
+    """The tools. Executions are kept in `store` while the server runs. A command is ended after `command_s` seconds."""
 
-    def __init__(self, store: str) -> None:
-        self._store, self._folder = store, Path.cwd().resolve()
+    def __init__(self, store: str, command_s: float = COMMAND_S) -> None:
+        self._store, self._command_s, self._folder = store, command_s, Path.cwd().resolve()
         about = [
             ("validate", "Check a playbook: errors and warnings, with line, column and hint", FILES, self._validate),
             ("test", "Run the tests of playbooks (*.test.yaml), in virtual time, without calling services", TESTS, self._test),
@@ -108,10 +107,10 @@ class Authoring:
         streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         process = subprocess.Popen(command, cwd=self._folder, **streams, encoding="utf-8", errors="replace")
         try:
-            with anyio.fail_after(COMMAND_S):
+            with anyio.fail_after(self._command_s):
                 out, told = await anyio.to_thread.run_sync(process.communicate, abandon_on_cancel=True)
         except TimeoutError:
-            return Answer({"error": f"it did not end within {COMMAND_S} s"}, failed=True)
+            return Answer({"error": f"it did not end within {self._command_s:g} s"}, failed=True)
         finally:
             process.kill()  # also if the client gives the call up, perhaps before the thread began to wait
             process.wait()

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -17,12 +18,12 @@ from noetl_core.adapters.local.events import SqliteEventStore
 from noetl_core.control.admit import StartRequest
 from noetl_core.control.lifecycle.operate import signal
 from noetl_core.engine.outcome import Outcome
-from noetl_core.engine.records import Command, StreamId
+from noetl_core.engine.records import StreamId
 from noetl_core.ports import StorageFailed
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.tools.base import ToolCall
+from noetl_core.tools.noop import NoopTool
 from noetl_core.tools.registry import ToolRegistry
-from noetl_core.worker.claiming.handled import Handled
 
 
 class Power:
@@ -128,21 +129,20 @@ def test_executions_whose_steps_end_in_the_same_moment_share_a_sync(local: Local
     assert all(power.names(execution_id)[-1] == "PlaybookProcessed" for execution_id in executions)
 
 
-def test_a_run_that_ends_at_once_begins_when_its_claim_is_durable(
-    local: LocalWiring, power: Power, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_ends_at_once_begins_when_its_claim_is_durable(power: Power) -> None:
     scheduled: list[list[str]] = []
-    handle = local.worker.handle
 
-    def looking(command: Command, deadline: int | None = None) -> Handled:
-        commits = power.cut().read(StreamId(command.execution_id))
-        scheduled.append([e.data["run"] for c in commits for e in c.events if e.name == "StepScheduled" and "claim" in e.data])
-        assert command.run_id == scheduled[-1][-1]
-        return handle(command, deadline)
+    class Looking(NoopTool):
+        def run(self, call: ToolCall) -> Outcome:
+            commits = power.cut().read(StreamId(call.execution_id))
+            claimed = [e.data["step"] for c in commits for e in c.events if e.name == "StepScheduled" and "claim" in e.data]
+            scheduled.append(claimed)
+            return super().run(call)
 
-    monkeypatch.setattr(local.worker, "handle", looking)
-    local.run(local.start(StartRequest(playbook=chain(4))).execution_id)
-    assert [len(runs) for runs in scheduled] == [1, 2, 3, 4]
+    with closing(LocalWiring(power.store, durable="power", tools=ToolRegistry({"noop": Looking()}))) as local:
+        local.run(local.start(StartRequest(playbook=chain(4))).execution_id)
+    steps = ["s0000", "s0001", "s0002", "s0003"]
+    assert scheduled == [steps[: n + 1] for n in range(4)], "the disk has the claim of each run that begins"
 
 
 def test_a_store_for_killed_processes_only_is_never_synced(power: Power) -> None:

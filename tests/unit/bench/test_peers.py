@@ -309,10 +309,9 @@ def test_what_a_driver_started_ends_with_it(tmp_path: Path) -> None:
         time.sleep(0.01)
 
 
-def test_a_late_driver_is_replaced_for_the_next_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bench.peers.driver.END_S", 0.1)
+def test_a_late_driver_is_replaced_for_the_next_case(tmp_path: Path) -> None:
     with Place(tmp_path) as place:
-        running = session.Running(place)
+        running = session.Running(place, end_s=0.1)
         running.prepare(side("slow", prepare=lambda place: Command((sys.executable, "-c", DRIVER))))
         with pytest.raises(TooLong):
             running.case("slow", {"case": "late"})(0.1)

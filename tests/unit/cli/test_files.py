@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import io
-import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from noetl_cli.errors import USAGE, Exit
 from noetl_cli.inputs.files import playbooks, read
@@ -30,9 +29,9 @@ def test_a_folder_without_playbooks_is_a_mistake(tmp_path: Path) -> None:
     assert refused.value.code == USAGE
 
 
-def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("kind: Playbook # ä".encode())))
-    assert read(Path("-")) == "kind: Playbook # ä"
+def test_a_dash_reads_standard_input() -> None:
+    with CliRunner().isolation("kind: Playbook # ä"):
+        assert read(Path("-")) == "kind: Playbook # ä"
 
 
 def test_a_name_with_a_slip(tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ import pytest
 from noetl_cli.commands.limits import _whole as of_one
 from noetl_cli.display import output
 from noetl_core.ports import LimitRecord
-from noetl_core.views.executions import activity, executions, listing, statistics
+from noetl_core.views.executions import executions, listing, statistics
+from noetl_core.views.executions.activity import STATES_READ
 from noetl_core.views.executions.shared_limits import limits
 from tests.commands import run
 from tests.sim.concurrency import SHARED, STEPS, Server, start
@@ -89,13 +90,12 @@ def test_lists_and_counts_say_who_waits_for_whom() -> None:
     assert (counts["running"], counts["waiting"]) == (1, 2)
 
 
-def test_counts_of_more_than_are_looked_at_know_who_waits_for_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(activity, "STATES_READ", 3)
+def test_counts_of_more_than_are_looked_at_know_who_waits_for_a_limit() -> None:
     world = World(concurrency=5)
     Server(world, seconds=1_000)
-    start(world, SHARED.replace("max: 5", "max: 1"), 10)
+    start(world, SHARED.replace("max: 5", "max: 1"), STATES_READ + 5)
     counts = statistics.stats(world.controls[0])["counts"]
-    assert (counts["running"], counts["waiting"]) == (1, 9)
+    assert (counts["running"], counts["waiting"]) == (1, STATES_READ + 4)
 
 
 def test_a_list_reads_each_limit_once_and_little_of_each_log() -> None:

@@ -16,7 +16,7 @@ from mcp import Client, MCPError
 from noetl_cli.mcp import executions
 from noetl_cli.mcp.callers import LocalCallers
 from noetl_cli.mcp.catalog import input_schema
-from noetl_cli.mcp.executions import Executions
+from noetl_cli.mcp.executions import LONGEST, Executions
 from noetl_cli.mcp.server import server
 from noetl_core.dsl.parse import parse_playbook
 from tests.unit.cli.mcp_playbooks import APPROVAL, FAILS, ORDER, OTHER, REFUND, SLOW
@@ -143,7 +143,7 @@ def test_a_failure_is_an_error_for_the_model(local: LocalCallers) -> None:
     session(local, use)
 
 
-def test_long_results_are_paged_and_the_longest_left_to_noetl_get(local: LocalCallers, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_results_are_paged_and_the_longest_left_to_noetl_get(local: LocalCallers) -> None:
     async def use(client: Client) -> None:
         answer = await called(client, "find_order", id="A-1", size=50_000)
         text = ""
@@ -154,8 +154,8 @@ def test_long_results_are_paged_and_the_longest_left_to_noetl_get(local: LocalCa
             answer = await called(client, "noetl_execution", execution_id=answer["execution_id"], offset=answer["next_offset"])
         assert json.loads(text) == {"id": "A-1", "text": "ä" * 50_000}
         assert len(text) == answer["characters"]
-        monkeypatch.setattr(executions, "LONGEST", 1_000)
-        note = (await called(client, "noetl_execution", execution_id=answer["execution_id"]))["note"]
+        answer = await called(client, "find_order", id="A-1", size=LONGEST // 2)
+        note = answer["note"]
         assert f"noetl get {answer['execution_id']}" in note
 
     session(local, use)

@@ -29,12 +29,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def session(use: Callable[[Callable[..., Awaitable[tuple[Mapping[str, Any], bool]]]], Awaitable[None]]) -> None:
-    """Use the tools; a call returns its data, and whether it failed."""
+def session(
+    use: Callable[[Callable[..., Awaitable[tuple[Mapping[str, Any], bool]]]], Awaitable[None]],
+    own: module.Authoring | None = None,
+) -> None:
+    """Use the tools (`own`, or those of the command); a call returns its data, and whether it failed."""
 
     async def connect() -> None:
         with authoring(None) as tools:
-            async with Client(server(tools, module.INSTRUCTIONS)) as client:
+            async with Client(server(own or tools, module.INSTRUCTIONS)) as client:
 
                 async def call(name: str, **arguments: Any) -> tuple[Mapping[str, Any], bool]:
                     result = await client.call_tool(name, arguments)
@@ -102,13 +105,11 @@ def test_files_outside_of_the_folder_are_refused(folder: Path) -> None:
     session(use)
 
 
-def test_a_command_that_does_not_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "COMMAND_S", 0.1)
-
+def test_a_command_that_does_not_end_is_ended(folder: Path) -> None:
     async def use(call: Any) -> None:
         assert await call("validate", file="hello.yaml") == ({"error": "it did not end within 0.1 s"}, True)
 
-    session(use)
+    session(use, module.Authoring(str(folder / "runs.db"), command_s=0.1))
 
 
 def test_the_schema_is_read_in_parts() -> None:

@@ -268,5 +268,5 @@ def test_usage_is_checked_before_anything_is_served(tmp_path: Path, monkeypatch:
     monkeypatch.chdir(tmp_path)
     assert "without --http and --on" in refusal("--author", "--http", "0")
     assert "are kept in a file" in refusal("--store", "memory")
-    monkeypatch.setattr("noetl_cli.commands.mcp.find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "mcp", None)  # as if it were not installed
     assert refusal() == "the SDK of the protocol is missing: pip install 'noetl-serverless[mcp]'"

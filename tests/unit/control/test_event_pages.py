@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from noetl_core.control.admit import StartRequest
+from noetl_core.control.core import RULE, SnapshotRule
 from noetl_core.engine.fold.control_stream import fold_commits
 from noetl_core.engine.records import StreamId
 from noetl_core.engine.snapshots import snapshot
@@ -49,8 +50,8 @@ def cycle(steps: int) -> list[dict[str, Any]]:
 class History:
     """A whole history, and questions about it."""
 
-    def __init__(self, workflow: list[dict[str, Any]], most_buffered: int = 20) -> None:
-        self.local, state = run_text(source(workflow), most_buffered=most_buffered)
+    def __init__(self, workflow: list[dict[str, Any]], most_buffered: int = 20, snapshots: SnapshotRule = RULE) -> None:
+        self.local, state = run_text(source(workflow), most_buffered=most_buffered, snapshots=snapshots)
         self.id = state.execution_id
         self.service = Service(lambda: self.local.control, lambda: b"key")
         self.events, _ = events_of(self.local.control, self.id)
@@ -66,10 +67,13 @@ class History:
         return [e["event_id"] for e in self.get(**query)["events"]]
 
 
-def keep_snapshots(monkeypatch: pytest.MonkeyPatch, every: int) -> None:
-    """Snapshots every few commits, and searches among them to the last; one process has one clock."""
-    monkeypatch.setattr("noetl_core.control.core.SNAPSHOT_EVERY", every)
-    monkeypatch.setattr("noetl_core.control.core.COMMIT_BYTES", 1 << 20)
+def often(every: int) -> SnapshotRule:
+    """Snapshots every few commits, however large the state is."""
+    return SnapshotRule(every, commit_bytes=1 << 20)
+
+
+def search_to_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Searches among snapshots go on to the last; one process has one clock."""
     for name, value in (("NEAR", 1), ("MISSES", 24), ("SKEW", 0)):
         monkeypatch.setattr(f"noetl_core.views.reading.snapshot_search.{name}", value)
 
@@ -92,9 +96,9 @@ def history(
 ) -> History:
     name, every = request.param
     if every:
-        keep_snapshots(monkeypatch, every)
+        search_to_the_last(monkeypatch)
     if request.param not in histories:
-        histories[request.param] = History(ALL[name])
+        histories[request.param] = History(ALL[name], snapshots=often(every) if every else RULE)
     return histories[request.param]
 
 
@@ -228,8 +232,8 @@ def test_how_far_a_run_of_a_long_loop_was_is_known_from_the_commits_before(mode:
 def test_a_log_in_which_routing_did_not_record_how_much_runs_wrote_is_counted_from_its_beginning(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    keep_snapshots(monkeypatch, 2)
-    history = History(ALL["chain"])
+    search_to_the_last(monkeypatch)
+    history = History(ALL["chain"], snapshots=often(2))
     for commit in history.local.database.rows("SELECT rowid, body FROM commits WHERE run_id=''"):
         events = json.loads(commit[1])
         for event in events:

@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from noetl_core.control import core
 from noetl_core.control.admit import StartRequest
-from noetl_core.control.core import MAX_ROUNDS, SNAPSHOT_EVERY
+from noetl_core.control.core import LARGE_STATE, MAX_ROUNDS, RULE, SNAPSHOT_EVERY, SnapshotRule
 from noetl_core.engine.records import Commit, Snapshot, StreamId
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.views.history import pages
@@ -29,9 +28,10 @@ def _source(*workflow: dict[str, Any], result: Any = None) -> str:
 
 
 @contextmanager
-def _run(source: str) -> Iterator[tuple[LocalWiring, Any, Counter[str]]]:
+def _run(source: str, rule: SnapshotRule = RULE) -> Iterator[tuple[LocalWiring, Any, Counter[str]]]:
     """A finished run: its wiring, its state, and how often the control plane read and kept what."""
     local = LocalWiring()
+    local.control.snapshots = rule
     counts: Counter[str] = Counter()
     read, save = local.store.read, local.store.save_snapshot
 
@@ -150,14 +150,14 @@ def test_a_page_that_looked_long_enough_says_so_and_goes_on() -> None:
 
 
 @pytest.mark.one_in(2)
-@pytest.mark.parametrize("large", [20_000, core.LARGE_STATE])
-def test_an_execution_whose_state_was_large_ends_with_a_snapshot(large: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("large", [20_000, LARGE_STATE])
+def test_an_execution_whose_state_was_large_ends_with_a_snapshot(large: int) -> None:
     """Later readers load only the remaining state, not all chunks of its loop."""
-    monkeypatch.setattr(core, "LARGE_STATE", large)
     spec = {"mode": "parallel", "max_in_flight": 4, "policy": {"exec": "distributed", "chunk_size": 1}}
     tool = {"kind": "noop", "result": "{{ 'x' * 300 }}"}
     with _run(
-        _source({"step": "map", "loop": {"in": "{{ range(150) | list }}", "iterator": "n", "spec": spec}, "tool": tool})
+        _source({"step": "map", "loop": {"in": "{{ range(150) | list }}", "iterator": "n", "spec": spec}, "tool": tool}),
+        SnapshotRule(large=large),
     ) as (
         local,
         state,

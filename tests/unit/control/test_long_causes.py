@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 
-from noetl_core.control import core
 from noetl_core.control.admit import StartRequest
 from noetl_core.control.catalog.registration import register
+from noetl_core.control.core import SnapshotRule
 from noetl_core.control.lifecycle.redrive import redrive
 from noetl_core.engine.redrive.plan import From, Redrive
-from noetl_core.observe import evaluation
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.views.explain import diff, why
 from noetl_core.views.reading.log_parts import LIMITS, ReadLimits
@@ -174,10 +173,12 @@ CASES: dict[str, list[dict[str, Any]]] = {
 
 
 @pytest.fixture
-def dense(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Snapshots are near to each other."""
-    monkeypatch.setattr(core, "SNAPSHOT_EVERY", 10)
-    monkeypatch.setattr(evaluation, "NEAR", 10)
+def dense() -> Iterator[LocalWiring]:
+    """A store whose snapshots are near to each other."""
+    local = LocalWiring()
+    local.control.snapshots = SnapshotRule(every=10)
+    yield local
+    local.close()
 
 
 SMALL = ReadLimits(whole=12, tail=6, block=4, near=10)
@@ -206,99 +207,83 @@ def explained(local: LocalWiring, execution_id: str) -> None:
 @pytest.mark.one_in(2)
 @pytest.mark.sized
 @pytest.mark.parametrize("name", some(CASES, 2))
-def test_the_way_back_is_found_across_what_is_not_read(name: str, dense: None) -> None:
-    local = LocalWiring()
-    explained(local, started(local, source(CASES[name])))
-    local.close()
+def test_the_way_back_is_found_across_what_is_not_read(name: str, dense: LocalWiring) -> None:
+    explained(dense, started(dense, source(CASES[name])))
 
 
 @pytest.mark.nightly
-def test_it_is_found_across_a_redrive(dense: None) -> None:
-    local = LocalWiring()
-    execution_id = started(local, source(CASES["one loop behind another"]))
-    redrive(local.control, execution_id, Redrive(From.parse("two")))
-    assert local.run(execution_id)
-    explained(local, execution_id)
-    local.close()
+def test_the_way_back_is_found_across_a_redrive(dense: LocalWiring) -> None:
+    execution_id = started(dense, source(CASES["one loop behind another"]))
+    redrive(dense.control, execution_id, Redrive(From.parse("two")))
+    assert dense.run(execution_id)
+    explained(dense, execution_id)
 
 
 @pytest.mark.nightly
-def test_compensations_are_found_that_lie_before_many_others(dense: None) -> None:
-    local = LocalWiring()
+def test_compensations_are_found_that_lie_before_many_others(dense: LocalWiring) -> None:
     undo = {"compensate": {"kind": "noop"}}
     steps = [noop(f"s{n}", arc(f"s{n + 1}"), **undo) for n in range(9)]
     explained(
-        local,
+        dense,
         started(
-            local, source([far("one", arc("s0")), *steps, {"step": "s9", "tool": {"kind": "noop", "result": "{{ 1 / 0 }}"}}])
+            dense, source([far("one", arc("s0")), *steps, {"step": "s9", "tool": {"kind": "noop", "result": "{{ 1 / 0 }}"}}])
         ),
     )
-    local.close()
 
 
-def test_a_child_that_failed_behind_a_loop_has_the_cause(dense: None) -> None:
-    local = LocalWiring()
+def test_a_child_that_failed_behind_a_loop_has_the_cause(dense: LocalWiring) -> None:
     child = 'kind: Playbook\nmetadata: {name: c, path: t/c}\nworkflow: [{step: bad, tool: {kind: noop, result: "{{ 1 / 0 }}"}}]\n'
-    register(local.control, "apiVersion: noetl.io/v2\n" + child)
+    register(dense.control, "apiVersion: noetl.io/v2\n" + child)
     call = {"step": "call", "tool": {"kind": "playbook", "path": "t/c"}}
-    execution_id = started(local, source([far("one", arc("call")), call]))
-    explained(local, execution_id)
-    causes = why.why(local.control, execution_id)["causes"]
+    execution_id = started(dense, source([far("one", arc("call")), call]))
+    explained(dense, execution_id)
+    causes = why.why(dense.control, execution_id)["causes"]
     assert [each.get("playbook") for each in causes] == ["t/c", None]
-    local.close()
 
 
-def test_what_is_not_read_is_said(dense: None) -> None:
+def test_an_explanation_states_what_it_did_not_read(dense: LocalWiring) -> None:
     """With a bound that the way back does not fit in, what was decided is said all the same, and what is not known."""
-    local = LocalWiring()
-    execution_id = started(local, source(CASES["one loop behind another"]))
+    execution_id = started(dense, source(CASES["one loop behind another"]))
     few = replace(SMALL, evaluated=0, read=30)  # of some 65, by how iterations were grouped
-    found = why.why(local.control, execution_id, "end", limits=few)
+    found = why.why(dense.control, execution_id, "end", limits=few)
     assert found["partial"]["read"] <= 30
     texts = [fact["text"] for fact in found["facts"]]
     assert any("not read" in text for text in texts) or found["partial"]["unevaluated"]
     assert any(text.startswith("end ran and ended well") for text in texts)
-    local.close()
 
 
 @pytest.mark.nightly
-def test_long_executions_that_end_otherwise_differ_where_they_do(dense: None) -> None:
-    local = LocalWiring()
+def test_long_executions_that_end_otherwise_differ_where_they_do(dense: LocalWiring) -> None:
     text = source(CASES["one loop behind another"])
     ids = [
-        started(local, each) for each in (text, text, text.replace("'no'", "'end'"), text.replace(f"range({CHUNKS})", "range(9)"))
+        started(dense, each) for each in (text, text, text.replace("'no'", "'end'"), text.replace(f"range({CHUNKS})", "range(9)"))
     ]
-    whole = [diff.diff(local.control, ids[0], other) for other in ids]
+    whole = [diff.diff(dense.control, ids[0], other) for other in ids]
     for other, expected in zip(ids, whole, strict=True):
-        found = diff.diff(local.control, ids[0], other, replace(SMALL, ends=6))
+        found = diff.diff(dense.control, ids[0], other, replace(SMALL, ends=6))
         del found["partial"]
         assert found == expected
     assert HEAD in text
-    local.close()
 
 
 @pytest.mark.nightly
-def test_a_log_without_snapshots_is_read_no_further(dense: None) -> None:
+def test_a_log_without_snapshots_is_read_no_further(dense: LocalWiring) -> None:
     """Older versions replaced them: what is far from both ends is not found, and that is said."""
-    local = LocalWiring()
-    execution_id = started(local, source(CASES["one loop behind another"]))
-    local.database.write("DELETE FROM snapshots WHERE execution_id=?", (execution_id,))
+    execution_id = started(dense, source(CASES["one loop behind another"]))
+    dense.database.write("DELETE FROM snapshots WHERE execution_id=?", (execution_id,))
     few = replace(SMALL, scanned=20, evaluated=0, read=100)
     for step in (None, "start", "one", "two", "end", "beyond", "never", "after"):
-        found = why.why(local.control, execution_id, step, limits=few)
+        found = why.why(dense.control, execution_id, step, limits=few)
         assert found["partial"]["read"] <= 100, step
         assert found["facts"], step
-    local.close()
 
 
-def test_steps_that_are_not_looked_at_are_counted(dense: None) -> None:
-    local = LocalWiring()
+def test_steps_that_are_not_looked_at_are_counted(dense: LocalWiring) -> None:
     ends = [noop(name, arc("never", "1 > 2")) for name in ("a", "b", "c")]
     workflow = [noop("start", *map(arc, ("a", "b", "c", "far"))), *ends, far("far", arc("last")), noop("last"), noop("never")]
-    execution_id = started(local, source(workflow))
-    whole = [fact["text"] for fact in why.why(local.control, execution_id)["facts"]]
+    execution_id = started(dense, source(workflow))
+    whole = [fact["text"] for fact in why.why(dense.control, execution_id)["facts"]]
     assert len(whole) == 3
-    assert [fact["text"] for fact in why.why(local.control, execution_id, limits=SMALL)["facts"]] == whole
-    few = [fact["text"] for fact in why.why(local.control, execution_id, limits=replace(SMALL, steps=1))["facts"]]
+    assert [fact["text"] for fact in why.why(dense.control, execution_id, limits=SMALL)["facts"]] == whole
+    few = [fact["text"] for fact in why.why(dense.control, execution_id, limits=replace(SMALL, steps=1))["facts"]]
     assert few[-1] == "whether 4 more steps continued was decided in a part of the log that is not read"
-    local.close()

@@ -249,9 +249,7 @@ def test_an_execution_that_blocks_is_left_behind_and_woken(router: ModuleType) -
     assert due() == [stuck]
 
 
-def test_boundaries_that_workers_ask_about_wait_once_after_all_others(
-    router: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_boundaries_that_workers_ask_about_wait_once_after_all_others(router: ModuleType) -> None:
     control = control_wiring.control()
     now = control.clock.now()
     fresh = [ended(ts=now - 1_000 * age, asks=True) for age in (0, 1)]
@@ -262,7 +260,7 @@ def test_boundaries_that_workers_ask_about_wait_once_after_all_others(
         statuses.append([control.load(x).status for x in (*fresh, *others)])
         assert 0 < seconds <= HEAD_START_S
 
-    monkeypatch.setattr(control, "clock", Mock(wraps=control.clock, sleep=sleep, now=lambda: now))
+    control.clock = Mock(wraps=control.clock, sleep=sleep, now=lambda: now)
     assert router.handler({"Records": records()}, Context()) == {"batchItemFailures": []}
     assert statuses == [["running"] * 2 + ["completed"] * 3], "it waits once, for the younger of the two"
     assert {control.load(x).status for x in fresh} == {"completed"}

@@ -10,7 +10,6 @@ import pytest
 
 from noetl_core.adapters.aws.clients import client
 from noetl_core.control.admit import StartRequest, admit
-from noetl_core.control.sweeping import sweep
 from noetl_core.runtime import control_wiring
 from tests.contract.aws import bodies
 from tests.unit.functions.conftest import HELLO, Context, Function, lines
@@ -75,14 +74,13 @@ def test_what_there_is_no_time_for_is_handed_to_the_router(function: Function) -
 
 @pytest.mark.nightly
 def test_an_execution_that_decides_for_minutes_is_left_to_the_router_and_the_others_are_swept(
-    function: Function, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    function: Function, caplog: pytest.LogCaptureFixture
 ) -> None:
     sweeper = function("sweeper")
     slow, good = hostile(), ended()
     control = control_wiring.control()
     control.index.set_due(slow, 1)
     control.index.set_due(good, 2)
-    monkeypatch.setattr(sweep, "LONGEST_S", 3.0)
     done = sweeper.handler({}, Context())
     assert (done["looked"], done["broken"]) == (2, 1)
     assert control.load(good).status == "completed"

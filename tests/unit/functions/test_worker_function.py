@@ -182,14 +182,11 @@ def slow_first(handle_by: Replaced, let_go: threading.Event) -> list[str]:
 
 
 @pytest.mark.nightly
-def test_what_computes_goes_to_another_worker_while_one_at_work_takes_long(
-    worker: ModuleType, handle_by: Replaced, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_computes_goes_to_another_worker_while_one_at_work_takes_long(worker: ModuleType, handle_by: Replaced) -> None:
     """Not at the end of the invocation: the long one may take a quarter of an hour."""
     started(10, COMPUTES)
     let_go = threading.Event()
     handled = slow_first(handle_by, let_go)
-    monkeypatch.setattr(worker, "TURN_S", 0.05)
     event = batch()
     answers: list[Mapping[str, Any]] = []
     invocation = threading.Thread(target=lambda: answers.append(worker.handler(event, Context())))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Iterator
+from http.server import HTTPServer
 from pathlib import Path
 
 import pytest
 
 from noetl_infra import up
-from noetl_infra.stack import Stack, StackDown
+from noetl_infra.stack import Stack, StackDown, remember
+from tests.servers import Healthy, serving, url_of
 
 
 @pytest.fixture
@@ -24,18 +27,15 @@ def test_a_port_that_is_named_and_in_use_fails_and_says_what_to_do(
     taken: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NOETL_HOME", str(tmp_path))
-    monkeypatch.setattr("noetl_infra.up.subprocess.Popen", lambda *_, **__: pytest.fail("it is started elsewhere"))
     with pytest.raises(StackDown, match=f"port {taken} is in use: name another one with --port, or leave it out"):
         up.up(port=taken)
 
 
-def test_a_stack_that_runs_at_another_port_is_not_taken_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Running(Stack):
-        alive = True
-
-    monkeypatch.setattr(up, "current", lambda *_: Running("http://127.0.0.1:4566", 1))
-    with pytest.raises(StackDown, match=r"runs at http://127.0.0.1:4566: `noetl down` stops it"):
-        up.up(port=4567)
+def test_a_stack_that_runs_at_another_port_is_not_taken_for_it(tmp_path: Path) -> None:
+    with serving(HTTPServer(("127.0.0.1", 0), Healthy)) as emulator:
+        remember(tmp_path, Stack(url_of(emulator), os.getpid()))
+        with pytest.raises(StackDown, match=f"runs at {url_of(emulator)}: `noetl down` stops it"):
+            up.up(tmp_path, port=emulator.server_port + 1)
 
 
 def test_a_port_and_an_endpoint_are_two_places() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from http.server import HTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 import pytest
 
 from noetl_infra import stack, up
+from tests.servers import Healthy, serving, url_of
 
 
 def test_options_of_an_earlier_up_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -19,12 +22,12 @@ def test_options_of_an_earlier_up_are_kept(tmp_path: Path, monkeypatch: pytest.M
         return SimpleNamespace(api_url="http://api", outputs={})
 
     monkeypatch.setattr(up, "deploy", deploy)
-    monkeypatch.setattr(up, "_start", lambda _folder, _port: stack.Stack("http://127.0.0.1:1", 1))
-    monkeypatch.setattr(stack.Stack, "alive", property(lambda _self: True))
     packages = tmp_path / "requirements.txt"
     packages.write_text("")
-    up.up(tmp_path, parameters={"ToolBuckets": "reports", "OnFailure": "ops/alert"}, tools=["mine"])
-    again = up.up(tmp_path, parameters={"OnFailure": "ops/mail"}, packages=[str(packages)])
+    with serving(HTTPServer(("127.0.0.1", 0), Healthy)) as emulator:
+        stack.remember(tmp_path, stack.Stack(url_of(emulator), os.getpid()))
+        up.up(tmp_path, parameters={"ToolBuckets": "reports", "OnFailure": "ops/alert"}, tools=["mine"])
+        again = up.up(tmp_path, parameters={"OnFailure": "ops/mail"}, packages=[str(packages)])
     assert deployed[1]["parameters"] == {"ToolBuckets": "reports", "OnFailure": "ops/mail"}
     assert deployed[1]["tools"] == ["mine"] and deployed[1]["packages"] == [str(packages)]
     assert (again.parameters, again.tools, again.packages) == (deployed[1]["parameters"], ["mine"], [str(packages)])

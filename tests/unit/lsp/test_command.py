@@ -23,7 +23,7 @@ PACKAGE: dict[str, Any] = json.loads((EXTENSION / "package.json").read_text())
 
 
 def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lsp, "find_spec", lambda _: None)
+    monkeypatch.setitem(sys.modules, "pygls", None)  # as if it were not installed
     with pytest.raises(Exit, match=re.escape("pip install 'noetl-serverless[lsp]'")) as ended:
         lsp.lsp()
     assert ended.value.code == USAGE

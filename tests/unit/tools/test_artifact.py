@@ -16,7 +16,6 @@ from noetl_core.engine.outcome import Outcome
 from noetl_core.log.stored_values import PublishedResults
 from noetl_core.ports import NotFound
 from noetl_core.runtime.local import LocalWiring
-from noetl_core.tools import artifact
 from noetl_core.tools.artifact import ArtifactTool
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.invoke import invoke
@@ -40,9 +39,10 @@ class Direct:
     def __init__(self, folder: Path) -> None:
         self.local = LocalWiring()
         self.results = FileResultStore(folder)
+        self.tool = ArtifactTool()
 
     def __call__(self, execution: str, run: str, **inputs: Any) -> Outcome:
-        return invoke(ArtifactTool(), self.call(execution, run, **inputs))
+        return invoke(self.tool, self.call(execution, run, **inputs))
 
     def call(self, execution: str, run: str, **inputs: Any) -> ToolCall:
         return ToolCall(
@@ -56,14 +56,6 @@ def direct(tmp_path: Path) -> Any:
     made = Direct(tmp_path)
     yield made
     made.local.close()
-
-
-@pytest.fixture
-def now(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The time of the tool, which tests move."""
-    time = [0]
-    monkeypatch.setattr(artifact, "_now", lambda: time[0])
-    return time
 
 
 # --- what comes back ----------------------------------------------------------------------------------------------------
@@ -173,7 +165,9 @@ def test_an_artifact_outlives_the_process(tmp_path: Path) -> None:
     again.close()
 
 
-def test_a_put_that_is_repeated_late_does_not_take_the_place_of_a_newer_one(direct: Direct, now: list[int]) -> None:
+def test_a_put_that_is_repeated_late_does_not_take_the_place_of_a_newer_one(direct: Direct) -> None:
+    now = [0]
+    direct.tool = ArtifactTool(lambda: now[0])
     for at, execution, run, data in ((10, "1", "a", "old"), (20, "2", "b", "new"), (30, "1", "a", "old")):
         now[0] = at
         assert direct(execution, run, action="put", key="x", data=data).status == "ok"
@@ -192,8 +186,9 @@ def test_of_executions_that_put_at_once_one_is_the_latest_and_none_is_lost(direc
     assert [direct("99", "r", key="x", version=str(n)).result["data"] for n in range(1, 25)] == list(range(1, 25))
 
 
-def test_an_artifact_lasts_as_long_as_its_author_says(direct: Direct, now: list[int]) -> None:
-    now[0] = 1_000_000_000
+def test_an_artifact_lasts_as_long_as_its_author_says(direct: Direct) -> None:
+    now = [1_000_000_000]
+    direct.tool = ArtifactTool(lambda: now[0])
     stored = direct("1", "a", action="put", key="x", data=1, ttl=60)
     assert stored.result["expires_at"].startswith("1970-01-01T00:17:40")
     assert direct("2", "b", key="x").status == "ok"

@@ -17,7 +17,7 @@ import pytest
 from noetl_core.adapters.local.results import LazyTempResultStore
 from noetl_core.expr import Secret
 from noetl_core.tools.aws.clients import client
-from noetl_core.tools.duckdb.tool import DuckDBTool, failed
+from noetl_core.tools.duckdb.tool import IN_FILE, DuckDBTool, failed
 from noetl_core.tools.network.addresses import AddressPolicy
 from noetl_core.tools.registry import ToolRegistry
 from noetl_core.tools.rows.scratch import spilling
@@ -145,12 +145,12 @@ def test_a_list_of_references_that_is_kept_by_reference_is_as_the_list(run: Run,
     assert outcome.result["rows"] == [{"n": 5, "s": 10}]
 
 
-def test_tables_of_large_sources_are_in_a_file(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_of_large_sources_are_in_a_file(run: Run) -> None:
     ref = run("store", {"data": [{"id": 1}], "format": "parquet"}).result
     where = "SELECT path IS NOT NULL AS file FROM duckdb_databases() WHERE NOT internal"
     assert run("duckdb", {"sources": {"t": ref}, "command": where}).result["rows"] == [{"file": False}]
-    monkeypatch.setattr("noetl_core.tools.duckdb.tool.IN_FILE", 1)
-    assert run("duckdb", {"sources": {"t": ref}, "command": where}).result["rows"] == [{"file": True}]
+    large = {**ref, "size": IN_FILE}
+    assert run("duckdb", {"sources": {"t": large}, "command": where}).result["rows"] == [{"file": True}]
 
 
 @pytest.mark.nightly

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 import threading
 from collections.abc import Iterator
 from importlib.metadata import distribution
@@ -141,7 +140,7 @@ def test_packages_are_installed_once_and_whole(tmp_path: Path) -> None:
     assert (LocalPackages(tmp_path)((SAMPLE,)), Path(found[0], "noetl_sample.py").stat().st_mtime_ns) == (found[0], made)
 
 
-def test_what_cannot_be_installed_fails_the_task_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_package_that_cannot_be_installed_fails_the_task_and_leaves_nothing(tmp_path: Path) -> None:
     failed = run("result = 1", '["noetl-sample==9"]')
     assert (failed.error["kind"], failed.error["retryable"]) == ("unsupported", False)
     assert failed.error["message"].startswith("python: cannot install noetl-sample==9: ")
@@ -162,7 +161,7 @@ def layer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         (root / layers.FOLDER / name).mkdir(parents=True)
         (root / layers.FOLDER / name / "requirements.txt").write_text(lines)
         (root / layers.FOLDER / name / "noetl_sample.py").write_text(f"name = {name!r}")
-    monkeypatch.setattr(sys, "path", [*sys.path, str(root)])
+    monkeypatch.syspath_prepend(root)
     layers.sets.cache_clear()
     yield root
     layers.sets.cache_clear()

@@ -96,10 +96,8 @@ def test_ten_gigabytes_are_a_limit_error_and_the_worker_lives(python: Python, co
     assert python("result = 1").result == 1
 
 
-def test_a_result_over_the_limit_is_refused(python: Python, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_core.tools.python.tool.MAX_RESULT_BYTES", 1000)
-    assert failure(python("result = 'x' * 999  # over, with its quotes")) == "limit"
-    assert python("result = 'x' * 998").result == "x" * 998
+def test_a_result_over_the_limit_is_refused(python: Python) -> None:
+    assert failure(python(f"result = 'x' * {MAX_RESULT_BYTES - 1}  # over, with its quotes")) == "limit"
 
 
 def test_a_huge_file_is_refused(python: Python) -> None:

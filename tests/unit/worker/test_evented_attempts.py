@@ -18,13 +18,12 @@ from noetl_core.control.lifecycle import operate
 from noetl_core.engine.outcome import Outcome
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.tools.base import ToolCall
-from noetl_core.tools.calls.event_loop import EventLoop, Stopped
+from noetl_core.tools.calls.event_loop import MOST, EventLoop, Stopped
 from noetl_core.tools.http.tool import HttpTool
 from noetl_core.tools.network.addresses import AddressPolicy
 from noetl_core.tools.registry import ToolRegistry
 from noetl_core.views.executions import executions
 from noetl_core.worker.service import Worker
-from noetl_core.worker.tasks.threads import TaskThreads
 from tests.servers import serving, url_of
 from tests.sim.ports import Crash
 
@@ -82,16 +81,7 @@ def evented(run: OneRun, tool: Evented) -> Worker:
     return worker
 
 
-@pytest.fixture
-def no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    def submit(self: TaskThreads, work: Any) -> None:
-        raise AssertionError("a thread was asked for")
-
-    monkeypatch.setattr(TaskThreads, "submit", submit)
-
-
 @pytest.mark.parametrize("limit", [1, 16, 100])
-@pytest.mark.usefixtures("no_threads")
 def test_as_many_are_in_flight_as_the_loop_asks_for_and_never_more(limit: int) -> None:
     run = OneRun({"loop": loop("{{ range(250) | list }}", max_in_flight=limit), "tool": CALL})
     tool = Evented(echo)
@@ -101,13 +91,12 @@ def test_as_many_are_in_flight_as_the_loop_asks_for_and_never_more(limit: int) -
     assert [c.inputs["params"]["i"] for c in tool.begun] == list(range(250))
 
 
-@pytest.mark.usefixtures("no_threads")
-def test_what_goes_beyond_the_loops_limit_waits_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_core.tools.calls.event_loop.EventLoop", lambda: EventLoop(most=7))
-    run = OneRun({"loop": loop("{{ range(60) | list }}", max_in_flight=50), "tool": CALL})
+def test_the_event_loop_postpones_calls_beyond_its_limit() -> None:
+    calls = MOST + 50
+    run = OneRun({"loop": loop(f"{{{{ range({calls}) | list }}}}", max_in_flight=calls), "tool": CALL})
     tool = Evented(echo)
     evented(run, tool).handle(run.command())
-    assert run.last.data["result"] == list(range(60)) and tool.peak == 7
+    assert run.last.data["result"] == list(range(calls)) and tool.peak == MOST
 
 
 @pytest.mark.parametrize("mode", ["sequential", "parallel"])
@@ -173,8 +162,7 @@ def test_an_attempt_on_a_thread_ends_the_wait_for_those_on_the_loop(monkeypatch:
     assert handled.kind == "dropped" and went_on.is_set() and not slept.is_set()
 
 
-def test_an_attempt_that_goes_on_after_its_timeout_is_stopped_and_its_task_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_core.worker.tasks.running_attempts.GRACE_S", 0.0)
+def test_an_attempt_that_goes_on_after_its_timeout_is_stopped_and_its_task_times_out() -> None:
     step = {
         "loop": loop("{{ range(9) | list }}", max_in_flight=3, policy={"failure": {"mode": "best_effort"}}),
         "tool": {**CALL, "spec": {"timeout_s": 5}},
@@ -285,7 +273,6 @@ def source(server: Together, items: int, in_flight: int) -> str:
 
 
 @pytest.mark.nightly
-@pytest.mark.usefixtures("no_threads")
 def test_a_loop_of_a_hundred_calls_has_a_hundred_at_the_server() -> None:
     with serving(Together(100)) as server, local() as wiring:
         execution_id = wiring.start(StartRequest(playbook=source(server, 300, 100))).execution_id

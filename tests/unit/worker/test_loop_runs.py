@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from noetl_core.dsl.numbers import LOOP_ITEMS
 from noetl_core.engine.outcome import Outcome
 from noetl_core.tools.base import ToolCall
 from noetl_core.worker.run_tree import RESULTS_PAGE
@@ -334,13 +335,11 @@ def test_many_large_results_go_to_the_store_in_pages() -> None:
     assert len([k for k in run.results.objects if "-page-" in k]) == 2
 
 
-def test_a_collection_that_is_too_long_is_refused_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_core.worker.loops.collections.LOOP_ITEMS", 3)
-    for items, refused in ((3, False), (4, True)):
-        run = OneRun({"loop": loop("{{ workload.xs }}"), "tool": task("a")}, workload={"xs": list(range(items))})
-        run.handle()
-        assert (run.last.name == "StepFailed") == refused
+def test_a_collection_that_is_too_long_is_refused_with_what_to_do() -> None:
+    run = OneRun({"loop": loop("{{ workload.xs }}"), "tool": task("a")}, workload={"xs": [0] * (LOOP_ITEMS + 1)})
+    run.handle()
+    assert run.last.name == "StepFailed"
     error = run.last.data["error"]
     assert error["kind"] == "limit"
-    assert "loop.in has 4 items, and a loop takes at most 3: loop over parts of it" in error["message"]
+    assert "loop.in has 1,000,001 items, and a loop takes at most 1,000,000: loop over parts of it" in error["message"]
     assert run.calls == []

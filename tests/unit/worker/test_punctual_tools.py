@@ -16,7 +16,9 @@ from noetl_core.tools.base import ToolCall
 from noetl_core.tools.python.tool import PythonTool
 from noetl_core.tools.registry import ToolRegistry
 from noetl_core.tools.sandbox.pool import MAX_RUNNING
+from noetl_core.values.instants import SECOND
 from noetl_core.views.executions import executions
+from noetl_core.worker.claiming.journal import HEARTBEAT_S
 from tests.running import events_of
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: p, path: test/punctual}\nexecutor: {spec: {extensions: true}}\n"
@@ -81,13 +83,13 @@ def test_iterations_call_it_side_by_side(tool: Punctual, local: LocalWiring) -> 
     assert not carrier.is_alive() and len({*tool.threads, carrier}) == 4
 
 
-def test_a_cancel_reaches_it_and_leaves_no_outcome(tool: Punctual, local: LocalWiring, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_core.worker.claiming.run_lease.HEARTBEAT_S", 0)  # the gate is read with the next heartbeat
+def test_a_cancel_reaches_a_punctual_tool_and_leaves_no_outcome(tool: Punctual, local: LocalWiring) -> None:
     started = local.start(StartRequest(playbook=PLAIN))
     carrier = threading.Thread(target=local.run, args=(started.execution_id,))
     carrier.start()
     assert tool.begun.acquire(timeout=10)
     operate.cancel(local.control, started.execution_id, "enough")
+    local.clock.not_before(local.clock.now() + HEARTBEAT_S * SECOND)  # the lease is renewed now, and the gate is read with it
     carrier.join(20)
     assert not carrier.is_alive() and not tool.release.is_set()
     summary = executions.summary(local.control, started.execution_id)
@@ -96,7 +98,7 @@ def test_a_cancel_reaches_it_and_leaves_no_outcome(tool: Punctual, local: LocalW
     assert "TaskProcessed" not in names and "StepFailed" in names
 
 
-def test_who_waits_for_a_place_hears_that_it_is_cancelled() -> None:
+def test_a_call_that_waits_for_a_place_is_cancelled() -> None:
     tool, cancelled = PythonTool(), threading.Event()
     pool = tool._ready()
     assert all(pool.take_place(time.monotonic() + 1, cancelled) for _ in range(MAX_RUNNING))

@@ -16,6 +16,7 @@ from noetl_core.runtime.local import LocalWiring
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.registry import ToolRegistry
 from noetl_core.views.executions import executions
+from noetl_core.worker.tasks.running_attempts import GRACE_S
 from noetl_core.worker.tasks.threads import TaskThreads
 from tests.running import events_of
 
@@ -71,8 +72,7 @@ class Stubborn:
 
 
 @pytest.fixture
-def tool(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stubborn]:
-    monkeypatch.setattr("noetl_core.worker.tasks.running_attempts.GRACE_S", 0.05)
+def tool() -> Iterator[Stubborn]:
     tool = Stubborn()
     yield tool
     tool.release.set()
@@ -98,14 +98,14 @@ def test_the_task_times_out_and_the_pipeline_goes_on(local: LocalWiring, tool: S
     assert all(c.cancelled.is_set() for c in tool.calls), "it is told that nobody waits"
 
 
-def test_what_it_brings_later_is_never_recorded(local: LocalWiring, tool: Stubborn) -> None:
+def test_a_late_result_of_an_abandoned_call_is_never_recorded(local: LocalWiring, tool: Stubborn) -> None:
     execution_id = started(local, LOOP)
 
     def let_go() -> None:
         deadline = time.monotonic() + 10
         while len(tool.calls) < 6 and time.monotonic() < deadline:
             time.sleep(0.005)
-        time.sleep(0.6)
+        time.sleep(0.5 + GRACE_S + 0.2)  # two calls are abandoned meanwhile
         tool.release.set()
 
     helper = threading.Thread(target=let_go)
@@ -123,7 +123,7 @@ def test_what_it_brings_later_is_never_recorded(local: LocalWiring, tool: Stubbo
     assert "late 0" not in repr(events)
 
 
-def test_a_cancel_does_not_wait_for_it(local: LocalWiring, tool: Stubborn) -> None:
+def test_a_cancel_does_not_wait_for_a_stubborn_tool(local: LocalWiring, tool: Stubborn) -> None:
     execution_id = started(local, FOREVER)
 
     def cancel() -> None:

@@ -12,7 +12,7 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
 from threading import Lock
-from typing import Any, Protocol, assert_never
+from typing import Any, Final, Protocol, assert_never
 
 from cachetools import FIFOCache, LRUCache
 
@@ -76,12 +76,8 @@ from noetl_core.values.instants import SECOND
 
 log = logging.getLogger(__name__)
 
-SNAPSHOT_EVERY = 100
-"""The least number of commits between snapshots; a large state waits until the log since the last one has outgrown it."""
-COMMIT_BYTES = 512
-"""The usual size of a routing commit: `SNAPSHOT_EVERY` counts in commits, a state is measured in bytes."""
-LARGE_STATE = 256 * 1024
-"""The size in bytes from which loading a snapshot takes long."""
+SNAPSHOT_EVERY: Final = 100
+LARGE_STATE: Final = 256 * 1024
 CACHED_STATES = 1_024
 """The most states of executions that a process keeps."""
 CACHED_BOUNDARIES = 256
@@ -137,6 +133,26 @@ class Limits(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class SnapshotRule:
+    """Determines when snapshots are stored."""
+
+    every: int = SNAPSHOT_EVERY
+    """The least number of commits between snapshots; a large state waits until the log since the last one has outgrown it."""
+    commit_bytes: int = 512
+    """The usual size of a routing commit: `every` counts in commits, a state is measured in bytes."""
+    large: int = LARGE_STATE
+    """The size in bytes from which loading a snapshot takes long."""
+
+    def next_after(self, seq: int, size: int) -> int:
+        """Return the position at which the log since a snapshot of that size is as large as the state: the next one is due there.
+        So the cost and the size of all snapshots of an execution are proportional to its log."""
+        return seq + max(self.every, size // self.commit_bytes)
+
+
+RULE: Final = SnapshotRule()
+
+
 @dataclass
 class Control:
     """The control plane over its ports. Thread-safe. States are cached by control position."""
@@ -185,6 +201,7 @@ class Control:
     """If true, the stack has an ask function: commands then state when their worker may call it."""
     registrations: RecentRegistrations = field(default_factory=RecentRegistrations)
     """Registrations that this process has just made or found; by default, starts by text always read the catalog."""
+    snapshots: SnapshotRule = RULE
     _states: LRUCache[str, State] = field(default_factory=lambda: LRUCache(CACHED_STATES))
     _snapshots: LRUCache[str, tuple[int, int]] = field(default_factory=lambda: LRUCache(CACHED_STATES))
     """Execution -> the position from which on the next snapshot is due, and how large the last one was."""
@@ -228,16 +245,16 @@ class Control:
     def _take(self, execution_id: str, seen: int | None = None) -> tuple[State, bool]:
         """Return the cached state or a newly loaded one, and whether it is newly loaded. The caller owns it until `_keep`.
 
-        `seen`: a position of the control stream that was written. Before `SNAPSHOT_EVERY`, no snapshot is read.
+        `seen`: a position of the control stream that was written. Before the first snapshot is due, none is read.
         """
         with self._lock:
             state = self._states.pop(execution_id, None)
         if state is not None:
             return state, False
-        snap = None if seen is not None and seen < SNAPSHOT_EVERY else snapshot_upto(self.store, execution_id)
+        snap = None if seen is not None and seen < self.snapshots.every else snapshot_upto(self.store, execution_id)
         if snap is not None:
             with self._lock:
-                self._snapshots.setdefault(execution_id, (_outgrown_at(snap.seq, snap.size), snap.size))
+                self._snapshots.setdefault(execution_id, (self.snapshots.next_after(snap.seq, snap.size), snap.size))
         return state_from(self.store, execution_id, snap), True
 
     def forget(self) -> None:
@@ -496,8 +513,8 @@ class Control:
         end: then readers load the final state, not an obsolete one. Not when the decision has that effect already."""
         state = decision.state
         with self._lock:
-            at, size = self._snapshots.get(state.execution_id, (SNAPSHOT_EVERY, 0))
-        due = size > LARGE_STATE if state.finished else state.seq >= at
+            at, size = self._snapshots.get(state.execution_id, (self.snapshots.every, 0))
+        due = size > self.snapshots.large if state.finished else state.seq >= at
         if due and len(decision.events) < SNAPSHOT_EVENTS:
             yield SaveSnapshot(snapshot(state))
 
@@ -505,10 +522,4 @@ class Control:
         """Store a snapshot of the state, and remember when the next one is due."""
         size = self.store.save_snapshot(snap)
         with self._lock:
-            self._snapshots[snap.execution_id] = _outgrown_at(snap.seq, size), size
-
-
-def _outgrown_at(seq: int, size: int) -> int:
-    """Return the position at which the log since a snapshot of that size is as large as the state: the next one is due there. So
-    the cost and the size of all snapshots of an execution are proportional to its log."""
-    return seq + max(SNAPSHOT_EVERY, size // COMMIT_BYTES)
+            self._snapshots[snap.execution_id] = self.snapshots.next_after(snap.seq, size), size

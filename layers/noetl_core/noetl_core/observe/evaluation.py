@@ -16,8 +16,6 @@ from noetl_core.engine.routing.passes import RoutingPass
 from noetl_core.engine.state import State
 from noetl_core.observe.account import Moment
 
-NEAR: Final = 100
-"""Gaps of at most this many commits are folded, not skipped."""
 MOST_ROUNDS: Final = 50
 """Maximum number of times that one question may request values."""
 
@@ -44,10 +42,12 @@ def evaluate(
     end: State,
     playbook: Callable[[str], Playbook],
     supply: Callable[[dict[Need, Any], NeedValues], None],
+    near: int,
 ) -> int:
     """Put each question to the state just before its event; those `at_the_end` to the state `end`.
 
-    Parts of the log with questions are folded, each from the state before it, the newest first. Return the number of questions
+    Parts of the log with questions are folded, each from the state before it, the newest first; gaps of at most `near` commits
+    are folded, not skipped. Return the number of questions
     that were not put, because their part is not read.
     """
     known: dict[Need, Any] = {}
@@ -55,7 +55,7 @@ def evaluate(
     for moment, some in questions.items():
         by_position.setdefault(moment.seq, {})[moment.place] = tuple(some)
     unput = sum(len(some) for places in by_position.values() for some in places.values())
-    for part in reversed(_parts(sorted(by_position))):
+    for part in reversed(_parts(sorted(by_position), near)):
         state = log.state(part[0] - 1)
         for commit in log.commits(part[0] - 1) if state is not None else ():
             if state is None or commit.seq > part[-1]:
@@ -71,11 +71,11 @@ def evaluate(
     return unput
 
 
-def _parts(positions: Sequence[int]) -> list[list[int]]:
+def _parts(positions: Sequence[int], near: int) -> list[list[int]]:
     """Return positions in groups that are close together."""
     found: list[list[int]] = []
     for seq in positions:
-        if found and seq - found[-1][-1] <= NEAR:
+        if found and seq - found[-1][-1] <= near:
             found[-1].append(seq)
         else:
             found.append([seq])

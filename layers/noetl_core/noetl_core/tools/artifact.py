@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import Any, Final
 
@@ -33,6 +33,10 @@ AS_VALUE: Final = 1024 * 1024
 """The most bytes of JSON that are returned as a value."""
 
 
+def _now() -> int:
+    return time.time_ns() // 1000
+
+
 class ArtifactTool:
     """Inputs `action`: get (default) | put, `key`, and those of the action."""
 
@@ -40,15 +44,19 @@ class ArtifactTool:
     inline = False
     takes_secrets = False
 
+    def __init__(self, now: Callable[[], int] = _now) -> None:
+        """`now` returns the time in microseconds."""
+        self._now = now
+
     def run(self, call: ToolCall) -> Outcome:
         action = action_of(call)
         if call.key_values is None:
             raise Forbidden("workers of this pool keep no artifacts")
         name = _name(call)
-        return Outcome.ok((_put if action == "put" else _get)(call, call.key_values, name))
+        return Outcome.ok((_put if action == "put" else _get)(call, call.key_values, name, self._now))
 
 
-def _put(call: ToolCall, store: KeyValues, name: str) -> dict[str, Any]:
+def _put(call: ToolCall, store: KeyValues, name: str, now: Callable[[], int]) -> dict[str, Any]:
     lasts = seconds(call, "ttl")
     body = bodies.body_of(call, name, choice(call, "format"))
     limit = option(call, "max_bytes")
@@ -57,8 +65,8 @@ def _put(call: ToolCall, store: KeyValues, name: str) -> dict[str, Any]:
     key = published_key(call.execution_id, f"{call.task_run_id}.{body.form}")
     reference = bodies.store(call, key, body.form, body.content_type, body.pieces)
     revision = sha256(call.task_run_id.encode()).hexdigest()[:16]
-    known = store.get(_bucket(name), call.execution_id, _now() // SECOND)
-    at = _read(known)["at"] if known is not None and known.revision == revision else _now()  # a repeated task
+    known = store.get(_bucket(name), call.execution_id, now() // SECOND)
+    at = _read(known)["at"] if known is not None and known.revision == revision else now()  # a repeated task
     told = {"version": call.execution_id, "at": at, "reference": reference}
     expires = 0 if lasts is None else at // SECOND + max(1, round(lasts))
     entry = Entry(call.execution_id, json.dumps(told, separators=(",", ":")), revision, expires)
@@ -83,13 +91,13 @@ def _make_latest(store: KeyValues, name: str, entry: Entry, at: int) -> None:
         raise ToolFailed(Outcome.failed("storage", f"artifact: {error}")) from error
 
 
-def _get(call: ToolCall, store: KeyValues, name: str) -> dict[str, Any]:
+def _get(call: ToolCall, store: KeyValues, name: str, now: Callable[[], int]) -> dict[str, Any]:
     version, form = optional_text(call, "version"), choice(call, "format")
     if version is not None and not _VERSION.fullmatch(version):
         raise BadInput(f"`version` must be the id of the execution that put the artifact, not {version[:40]!r}")
     if form not in _GET_FORMATS:
         raise BadInput(f"`format` of get is one of {', '.join(_GET_FORMATS)}, not {form!r}: an artifact keeps its format")
-    entry = store.get(_bucket(name), version or _LATEST, _now() // SECOND)
+    entry = store.get(_bucket(name), version or _LATEST, now() // SECOND)
     if entry is None:
         of = f" of execution {version}" if version else ""
         raise ToolFailed(Outcome.failed("not_found", f"artifact: there is no artifact `{name}`{of}", retryable=False))
@@ -151,7 +159,3 @@ def _bucket(name: str) -> str:
 def _read(entry: Entry) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(entry.value)
     return found
-
-
-def _now() -> int:
-    return time.time_ns() // 1000

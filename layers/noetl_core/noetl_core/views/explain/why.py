@@ -115,7 +115,8 @@ class _Reading:
 
     def _evaluate(self, questions: Mapping[Moment, Iterable[Question]], at_the_end: Iterable[Question] = ()) -> int:
         values = Values(self._control.store, self._control.results, self._execution_id)
-        return evaluate(self._log, questions, at_the_end, self._state, self._control.playbook, values.supply)
+        near = self._log.limits.near
+        return evaluate(self._log, questions, at_the_end, self._state, self._control.playbook, values.supply, near)
 
     def causes(self, step: str | None = None, generation: int = 0) -> list[why_shapes.Cause]:
         """Return the errors that led to the failure of the execution, or of the newest run of a step, the root first."""

@@ -44,7 +44,7 @@ class ReadLimits:
     scanned: int = 400
     """Maximum number of commits scanned for one event. Snapshots are closer together, unless the state is very large."""
     near: int = SNAPSHOT_EVERY
-    """Distance between snapshots at which the search for one ends."""
+    """Distance between snapshots at which the search for one ends, and between questions at which the log is folded on."""
     steps: int = 20
     """Maximum number of steps, and of visits of a step, that are searched one by one."""
 
