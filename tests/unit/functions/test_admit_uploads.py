@@ -44,9 +44,11 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.fixture
-def admit(function: Function, taken: list[str]) -> ModuleType:
+def admit(function: Function, taken: list[str], monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The function, loaded when uploads are `taken`, with an inbox that is never read."""
-    return function("admit")
+    app = function("admit")
+    monkeypatch.setattr(app, "inbox", lambda: None)
+    return app
 
 
 def test_an_upload_that_takes_too_long_leaves_the_others_of_its_batch_their_time(
