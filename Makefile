@@ -135,7 +135,7 @@ braket: setup
 bench: setup
 	@$(BIN)/python bench/run.py
 
-# The comparison with other engines, side by side in one session of some twenty-five minutes, written to docs/performance.md. Peers are installed
+# The comparison with other engines, side by side in one session of some twenty minutes, written to docs/performance.md. Peers are installed
 # into build/peers; those that cannot be are named with the reason. TIMES=3 is shorter.
 peers: setup
 	@$(BIN)/python -m bench.peers --docs --times $(or $(TIMES),5)

@@ -1,11 +1,14 @@
-"""One session: every side is asked in turn, round by round, so that other load on the machine affects all of them."""
+"""One session: every side is asked in turn, round by round, so that other load on the machine affects all of them. The processes
+of the sides that are not asked are stopped meanwhile."""
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 
 from bench.peers.cases import HELLO, Case
@@ -14,12 +17,14 @@ from bench.peers.installs import NotRun
 from bench.peers.place import Place
 from bench.peers.sides import ROOT, Command, Side
 
-from noetl_infra.processes import Peak, peak_of
+from noetl_infra.processes import Peak, peak_of, with_descendants
 
 CASE_S = 60
 """The time limit of one repetition."""
 MEMORY_EVERY_S = 0.2
 """The interval of measurements of memory."""
+SETTLE_S = 0.3
+"""The time between the moment a side's processes go on and the moment it is asked: expired timers fire in it."""
 SPENT_S = 15
 """A side that has taken this long for a case is not asked for it again."""
 
@@ -109,6 +114,8 @@ def hold(
                 outcome.not_run[side.name] = str(reason)
                 say(f"{side.name}: not run: {reason}")
         outcome.about = {name: driver.about for name, driver in running.drivers.items()}
+        for name in running.commands:
+            running.stop(name)
         for case in cases:
             say(case.title)
             if case.name == HELLO:
@@ -116,6 +123,7 @@ def hold(
             else:
                 ask = {"case": case.name, "url": url, **case.ask}
                 asked = {name: running.case(name, ask) for name in running.commands}
+            asked = {name: running.alone(name, ask) for name, ask in asked.items()}
             watch = unwatched if case.name == HELLO else running.watched
             outcome.measured += rounds(case, asked, times, time.monotonic, end, watch)
     finally:
@@ -125,10 +133,10 @@ def hold(
 
 class Running:
     """The drivers of some sides. One that answered too late is ended, and another one takes its place. A driver has `end_s`
-    seconds to end."""
+    seconds to end. A stopped side is given `settle_s` seconds before it is asked."""
 
-    def __init__(self, place: Place, end_s: float = END_S) -> None:
-        self.place, self._end_s = place, end_s
+    def __init__(self, place: Place, end_s: float = END_S, settle_s: float = SETTLE_S) -> None:
+        self.place, self._end_s, self._settle_s = place, end_s, settle_s
         self.commands: dict[str, Command] = {}
         self.drivers: dict[str, Driver] = {}
 
@@ -157,14 +165,35 @@ class Running:
 
         return measure
 
+    def alone(self, name: str, ask: Callable[[float], float]) -> Callable[[float], float]:
+        """Let the processes of a side run while it is asked, and stop them again."""
+
+        def measure(limit_s: float) -> float:
+            self._signal(name, signal.SIGCONT)
+            time.sleep(self._settle_s)
+            try:
+                return ask(limit_s)
+            finally:
+                self.stop(name)
+
+        return measure
+
+    def stop(self, name: str) -> None:
+        self._signal(name, signal.SIGSTOP)
+
+    def _signal(self, name: str, number: signal.Signals) -> None:
+        for process in with_descendants(self._roots(name)):
+            with suppress(ProcessLookupError):  # it has ended meanwhile
+                os.kill(process, number)
+
+    def _roots(self, name: str) -> list[int]:
+        """Return the ids of the driver and of what works for it and is not its child."""
+        driver = self.drivers.get(name)
+        return [*([] if driver is None else [driver.pid]), *self.commands[name].beside()]
+
     def watched(self, name: str) -> AbstractContextManager[Peak]:
         """Measure the driver, what it started, and what works for it beside that."""
-
-        def roots() -> list[int]:
-            driver = self.drivers.get(name)
-            return [*([] if driver is None else [driver.pid]), *self.commands[name].beside()]
-
-        return peak_of(roots, MEMORY_EVERY_S)
+        return peak_of(lambda: self._roots(name), MEMORY_EVERY_S)
 
     def process(self, name: str) -> Callable[[float], float]:
         command = self.commands[name]
@@ -184,6 +213,8 @@ class Running:
         return measure
 
     def close(self) -> None:
+        for name in self.commands:
+            self._signal(name, signal.SIGCONT)
         for driver in self.drivers.values():
             driver.close()
         self.drivers.clear()
