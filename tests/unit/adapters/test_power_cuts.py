@@ -152,7 +152,10 @@ def test_a_store_for_killed_processes_only_is_never_synced(power: Power) -> None
     assert power.syncs == 0
 
 
-def test_what_cannot_be_synced_is_not_durable_and_says_so(local: LocalWiring, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_a_failed_sync_nothing_is_called_durable(power: Power, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system drops what it could not write: a later sync that succeeds would not have written it either."""
+    local = LocalWiring(power.store, "power")
+
     def full(handle: int) -> None:
         raise OSError(28, "No space left on device")
 
@@ -160,6 +163,7 @@ def test_what_cannot_be_synced_is_not_durable_and_says_so(local: LocalWiring, mo
         patch.setattr(module, "_sync", full)
         with pytest.raises(StorageFailed, match="No space left"):
             local.start(StartRequest(playbook=chain(2)))
-        with pytest.raises(StorageFailed, match="No space left"):
-            local.database.sync()
-    local.database.sync()
+    with pytest.raises(StorageFailed, match="No space left"):
+        local.database.sync()
+    with pytest.raises(StorageFailed, match="No space left"):
+        local.close()

@@ -272,13 +272,11 @@ def test_readers_find_the_file_from_another_folder(tmp_path: Path, monkeypatch: 
 
 def test_what_is_committed_is_told_though_its_sync_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = ObservedEventStore(Database(tmp_path / "runs.db", "power"))
-    failures = [OSError("no"), OSError("no")]
     synced: list[int] = []
 
     def sync(handle: int) -> None:
-        if failures:
-            raise failures.pop()
         synced.append(handle)
+        raise OSError("no")
 
     monkeypatch.setattr(module, "_sync", sync)
     told: list[int] = []
@@ -290,9 +288,9 @@ def test_what_is_committed_is_told_though_its_sync_fails(tmp_path: Path, monkeyp
         lambda: lost.append(True),
     )
     store.append(commit(RUN, 0, wake=True))
-    assert (told, lost, synced) == ([0, 0], [], []), "the next task syncs again before it begins"
+    assert (told, lost, len(synced)) == ([0, 0], [], 1), "the next task syncs before it begins"
     claim = commit(RUN, 1)
-    with pytest.raises(StorageFailed):
-        store.append(claim)
-    store.append(claim)
-    assert synced, "a commit that is written again is as durable as one that is written"
+    for _ in range(2):
+        with pytest.raises(StorageFailed):
+            store.append(claim)
+    assert len(synced) == 1, "a later sync would not write what the first one lost"

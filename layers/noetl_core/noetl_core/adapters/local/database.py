@@ -62,12 +62,19 @@ class WriteAheadLog:
         self._path = Path(f"{database.resolve()}-wal")
         self._lock = threading.Lock()
         self._handle = -1
+        self._failure: OSError | None = None
         self.unsynced = False
-        """True if something was written since the last sync began."""
+        """True if something was written since the last sync began, or a sync has failed."""
 
     def sync(self) -> None:
-        """Sync the file. Threads that call this meanwhile share the next sync."""
+        """Sync the file. Threads that call this meanwhile share the next sync.
+
+        After a failed sync all later ones fail too: Linux drops what it could not write, and the next `fdatasync` succeeds
+        without it.
+        """
         with self._lock:
+            if self._failure is not None:
+                raise self._failure
             if not self.unsynced:
                 return
             if self._handle < 0:
@@ -75,8 +82,8 @@ class WriteAheadLog:
             self.unsynced = False
             try:
                 _sync(self._handle)
-            except OSError:
-                self.unsynced = True
+            except OSError as error:
+                self._failure, self.unsynced = error, True
                 raise
 
     def _open(self) -> None:
