@@ -20,6 +20,7 @@ from noetl_core.control.admit import StartRequest
 from noetl_core.control.lifecycle.operate import cancel, pause, resume, signal
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.records import Command, Commit, StreamId
+from noetl_core.engine.state import State
 from noetl_core.ports import StorageFailed, Unavailable
 from noetl_core.runtime import local_runner
 from noetl_core.runtime.local import LocalWiring
@@ -378,3 +379,20 @@ def test_a_decision_that_raises_leaves_the_end_and_shows_its_error(
         local.runner.adopt(execution_id)
     assert local.run(execution_id)
     assert events_of(others(local), execution_id).count("StepScheduled") == 3
+
+
+def test_an_execution_whose_routing_fails_leaves_the_others_routed(local: LocalWiring) -> None:
+    first, second = started(local, 1, 2)
+    for _ in range(2):
+        delivery = local.queue.receive()
+        assert delivery is not None and delivery.command is not None
+        local.worker.handle(delivery.command)
+
+    def ended(state: State) -> None:
+        if state.execution_id == first:
+            raise ArithmeticError("its end cannot be counted")
+
+    local.control.on_end = ended
+    with pytest.raises(ArithmeticError):
+        local.run(first, second)
+    assert local.run(second, timeout_s=20), "it is not left to a sweep"

@@ -207,14 +207,20 @@ class LocalRunner:
         return True
 
     def _route(self) -> None:
-        news: dict[str, list[Boundary]] = {}
+        """Route everything that waits, by execution. If one raises, the others still wait."""
+        waiting: dict[str, list[Commit]] = {}
         while self._wakes:
             commit = self._wakes.popleft()
-            boundary = boundary_of(commit)
-            if boundary is not None:
-                news.setdefault(commit.stream.execution_id, []).append(boundary)
-        for execution_id, boundaries in news.items():
-            self._route_boundaries(execution_id, boundaries)
+            waiting.setdefault(commit.stream.execution_id, []).append(commit)
+        try:
+            while waiting:
+                execution_id = next(iter(waiting))
+                boundaries = [boundary for commit in waiting.pop(execution_id) if (boundary := boundary_of(commit)) is not None]
+                if boundaries:
+                    self._route_boundaries(execution_id, boundaries)
+        finally:
+            for commits in waiting.values():
+                self._wakes.extend(commits)
 
     def _route_boundaries(self, execution_id: str, boundaries: Sequence[Boundary]) -> None:
         self._states[execution_id] = self._control.route(execution_id, boundaries, own=self.own)
