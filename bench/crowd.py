@@ -11,9 +11,11 @@ from __future__ import annotations
 import argparse
 import time
 import urllib.error
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from statistics import median
+from typing import Any
 
 import boto3
 from figures import Figure, print_table
@@ -26,6 +28,7 @@ from noetl_infra.stack import Stack
 
 CLIENTS = 8
 """Callers of the API at once."""
+STARTS = 200
 LOOKS_S = 0.1
 PATIENCE_S = 900
 
@@ -44,11 +47,23 @@ class Crowds:
 
     def run(self, executions: int, steps: int) -> float:
         """Start `executions` chains of `steps` by several clients; the seconds until the last has ended."""
-        source = chain(steps)
         began = time.time()
-        with ThreadPoolExecutor(CLIENTS) as pool:
-            started = list(pool.map(lambda _: _start(self._client, source), range(executions)))
+        started = self._start(executions, {"playbook": chain(steps)})
         return max(self._ended(execution_id, began + PATIENCE_S) for execution_id in reversed(started)) - began
+
+    def starts(self, executions: int, request: Mapping[str, Any]) -> float:
+        """Start `executions` by several clients, and wait for their ends. Return how many were started in a second; they run
+        meanwhile."""
+        began = time.time()
+        started = self._start(executions, request)
+        seconds = time.time() - began
+        for execution_id in reversed(started):
+            self._ended(execution_id, began + PATIENCE_S)
+        return executions / seconds
+
+    def _start(self, executions: int, request: Mapping[str, Any]) -> list[str]:
+        with ThreadPoolExecutor(CLIENTS) as pool:
+            return list(pool.map(lambda _: _start(self._client, request), range(executions)))
 
     def _ended(self, execution_id: str, until: float) -> float:
         """Return the time at which the execution ended, as seconds since the epoch. Raises `RuntimeError` if it did not
@@ -71,11 +86,11 @@ class Crowds:
         return first, again, took
 
 
-def _start(client: Client, source: str) -> str:
+def _start(client: Client, request: Mapping[str, Any]) -> str:
     """Start an execution. After a 429, retry when the answer says so."""
     while True:
         try:
-            return str(client.call("POST", "/api/executions", {"playbook": source})["execution_id"])
+            return str(client.call("POST", "/api/executions", request)["execution_id"])
         except urllib.error.HTTPError as refused:
             with refused:
                 if refused.code != 429:
@@ -89,11 +104,18 @@ def figures(times: int) -> list[Figure]:
         crowds = Crowds(stack)
         first, again, took = crowds.first_and_next(100, 5, times)
         crowded = crowds.run(1000, 3)
+        one_step = chain(1)
+        crowds.starts(STARTS, {"playbook": one_step})  # registers it
+        by_path = [crowds.starts(STARTS, {"path": "bench/chain_1"}) for _ in range(times)]
+        by_text = [crowds.starts(STARTS, {"playbook": one_step}) for _ in range(times)]
+    note = "of one step, run meanwhile"
     return [
         Figure("stack: 100 executions x 5 steps", "steps/s", tuple(500 / seconds for seconds in again), 400, "higher"),
         Figure("  the same, first time after `noetl up`", "s", (first,), 10),
         Figure("  memory of all its processes at most", "MB", (took.mb,), 1500, note=f"{took.processes} processes"),
         Figure("stack: 1,000 executions x 3 steps", "s", (crowded,), 15),
+        Figure("stack: starts of a registered playbook", "starts/s", tuple(by_path), 150, "higher", note=note),
+        Figure("stack: starts by text", "starts/s", tuple(by_text), 100, "higher", note=note),
     ]
 
 
