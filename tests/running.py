@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from noetl_core.control.admit import StartRequest
-from noetl_core.control.core import RULE, Control, SnapshotRule
+from noetl_core.control.cached_states import RULE, SnapshotRule
+from noetl_core.control.core import Control
 from noetl_core.engine.state import State
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.views.history import pages
@@ -22,7 +23,7 @@ def run_text(
 ) -> tuple[LocalWiring, State]:
     """Run the text of a playbook to its end; return the wiring, from which results can be read, and the final state."""
     local = LocalWiring(**wiring)
-    local.worker.most_buffered, local.control.snapshots = most_buffered, snapshots
+    local.worker.most_buffered, local.control.states.rule = most_buffered, snapshots
     started = local.start(StartRequest(playbook=source, payload=payload or {}))
     local.run(started.execution_id)
     return local, local.control.load(started.execution_id)

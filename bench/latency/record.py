@@ -32,6 +32,7 @@ from noetl_core.adapters.aws.queue import message_of, read_command
 from noetl_core.adapters.clock import SystemClock
 from noetl_core.control.admit import StartRequest, admit, register
 from noetl_core.control.asks import answer
+from noetl_core.control.cached_states import CachedStates
 from noetl_core.control.core import Control
 from noetl_core.control.fence import boundary_of
 from noetl_core.control.sweeping.sweep import Swept, reconcile_safely
@@ -135,7 +136,7 @@ class Stack:
         """Invoke the ask function, as its handler does its work."""
         control = self.controls["ask"]
         if self.cold:
-            control._states.clear()
+            control.states = CachedStates(control.store)
         overhead = TIMES["invoke"].median * MS
         self.now += overhead / 2
         with self._invocation("ask", "ask", ()) as made.inner:

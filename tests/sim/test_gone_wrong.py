@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from noetl_core.control.core import SNAPSHOT_EVERY
+from noetl_core.control.cached_states import SNAPSHOT_EVERY
 from noetl_core.control.sweeping.reconcile import DEEP_QUEUE
 from noetl_core.control.sweeping.sweep import sweep
 from noetl_core.dsl.parse import parse_playbook

@@ -38,7 +38,7 @@ def test_a_router_whose_cached_state_lacks_the_run_reads_the_log_before_it_does_
     first, second = world.controls
     first.load(execution_id)
     for control in world.controls:  # both are warm with the state before R1 is routed
-        control._keep(control.load(execution_id))
+        control.states.put(control.load(execution_id))
     world.handle(only_command(world))
     boundary_1 = world.records.pop().commit
     world.controls = [first]

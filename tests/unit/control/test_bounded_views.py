@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from noetl_core.control.admit import StartRequest
-from noetl_core.control.core import SNAPSHOT_EVERY
+from noetl_core.control.cached_states import SNAPSHOT_EVERY
 from noetl_core.engine.fold.ended_runs import MOST
 from noetl_core.observe.cost import Meter
 from noetl_core.runtime.local import LocalWiring

@@ -9,6 +9,7 @@ from unittest.mock import Mock
 import pytest
 
 from noetl_core.control.admit import StartRequest
+from noetl_core.control.cached_states import CachedStates
 from noetl_core.control.sweeping.sweep import Swept, reconcile_safely, sweep
 from noetl_core.ports import Head
 from noetl_core.runtime.local import LocalWiring
@@ -51,7 +52,7 @@ def spoiled(client: Client, body: bytes = b"\x00no log") -> str:
     local.run(execution_id, timeout_s=0.3)
     local.database.write("UPDATE commits SET body=? WHERE execution_id=? AND run_id='' AND seq=0", (body, execution_id))
     local.database.write("DELETE FROM snapshots")
-    local.control._states.clear()
+    local.control.states = CachedStates(local.store)
     return execution_id
 
 
@@ -157,7 +158,7 @@ def test_what_was_repaired_goes_on_when_it_is_resumed(client: Client) -> None:
     local.run(execution_id, timeout_s=0.3)
     ((body,),) = local.database.rows("SELECT body FROM commits WHERE run_id='' AND seq=0")
     local.database.write("UPDATE commits SET body=x'00' WHERE run_id='' AND seq=0")
-    local.control._states.clear()
+    local.control.states = CachedStates(local.store)
     late(client)
     sweep(local.control)
     local.database.write("UPDATE commits SET body=? WHERE run_id='' AND seq=0", (body,))

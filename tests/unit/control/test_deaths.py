@@ -13,6 +13,7 @@ import pytest
 
 from noetl_core.adapters.marks import SLOTS, FileMarks
 from noetl_core.control.admit import StartRequest
+from noetl_core.control.cached_states import CachedStates
 from noetl_core.control.lifecycle import operate
 from noetl_core.control.lifecycle.redrive import redrive
 from noetl_core.control.recorded_deaths import record_deaths
@@ -50,7 +51,7 @@ def died_once(local: LocalWiring) -> str:
 def restarted(local: LocalWiring) -> None:
     assert local.control.marks is not None
     record_deaths(local.control, local.control.marks.left_behind())
-    local.control._states.clear()
+    local.control.states = CachedStates(local.store)
 
 
 @pytest.mark.parametrize("compensate", [False, True])

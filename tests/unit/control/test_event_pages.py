@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from noetl_core.control.admit import StartRequest
-from noetl_core.control.core import RULE, SnapshotRule
+from noetl_core.control.cached_states import RULE, SnapshotRule
 from noetl_core.engine.fold.control_stream import fold_commits
 from noetl_core.engine.records import StreamId
 from noetl_core.engine.snapshots import snapshot

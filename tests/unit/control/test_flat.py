@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from noetl_core.control.admit import StartRequest
-from noetl_core.control.core import LARGE_STATE, MAX_ROUNDS, RULE, SNAPSHOT_EVERY, SnapshotRule
+from noetl_core.control.cached_states import LARGE_STATE, RULE, SNAPSHOT_EVERY, CachedStates, SnapshotRule
+from noetl_core.control.core import MAX_ROUNDS
 from noetl_core.engine.records import Commit, Snapshot, StreamId
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.views.history import pages
@@ -31,7 +32,7 @@ def _source(*workflow: dict[str, Any], result: Any = None) -> str:
 def _run(source: str, rule: SnapshotRule = RULE) -> Iterator[tuple[LocalWiring, Any, Counter[str]]]:
     """A finished run: its wiring, its state, and how often the control plane read and kept what."""
     local = LocalWiring()
-    local.control.snapshots = rule
+    local.control.states.rule = rule
     counts: Counter[str] = Counter()
     read, save = local.store.read, local.store.save_snapshot
 
@@ -76,8 +77,7 @@ def test_a_router_that_starts_anew_keeps_no_snapshot_before_the_log_has_outgrown
 
     def forget(commit: Commit) -> None:
         if commit.stream.run_id is not None:
-            local.control._states.clear()
-            local.control._snapshots.clear()
+            local.control.states = CachedStates(local.store)
 
     local.observe(forget)
     try:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from noetl_core.control.admit import StartRequest
+from noetl_core.control.cached_states import SnapshotRule
 from noetl_core.control.catalog.registration import register
-from noetl_core.control.core import SnapshotRule
 from noetl_core.control.lifecycle.redrive import redrive
 from noetl_core.engine.redrive.plan import From, Redrive
 from noetl_core.runtime.local import LocalWiring
@@ -176,7 +176,7 @@ CASES: dict[str, list[dict[str, Any]]] = {
 def dense() -> Iterator[LocalWiring]:
     """A store whose snapshots are near to each other."""
     local = LocalWiring()
-    local.control.snapshots = SnapshotRule(every=10)
+    local.control.states.rule = SnapshotRule(every=10)
     yield local
     local.close()
 

@@ -273,7 +273,7 @@ def test_a_boundary_that_was_asked_about_costs_one_read(router: ModuleType) -> N
     stale = control.load(execution_id)
     (run,) = stale.runs
     assert router.handler({"Records": records()}, Context()) == {"batchItemFailures": []}
-    control._states[execution_id] = stale
+    control.states.put(stale)
     store = Mock(wraps=control.store)
     control.store = store
     assert router.handler({"Records": records()}, Context()) == {"batchItemFailures": []}
@@ -304,7 +304,7 @@ def test_executions_that_run_out_of_time_anywhere_leave_nothing_locked_and_nothi
     assert all([run.step for run in state.runs.values()] == ["bye"] for state in states), "each was routed, once"
     sent = {json.loads(body)["execution_id"] for body in bodies(json.loads(os.environ["COMMAND_QUEUES"])["default"])}
     assert sent | woken == set(executions), "what was not sent is looked at again"
-    for lock in (control._lock, control_wiring.commands()._lock):
+    for lock in (control.states._lock, control_wiring.commands()._lock):
         assert lock.acquire(blocking=False)
         lock.release()
 

@@ -6,16 +6,14 @@ Admit, router, sweeper and operators all go through `Control`, on AWS and in the
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
-from threading import Lock
-from typing import Any, Final, Protocol, assert_never
+from typing import Any, Protocol, assert_never
 
-from cachetools import FIFOCache, LRUCache
-
+from noetl_core.control.cached_states import CachedStates
 from noetl_core.control.deaths import attempt_over, given_up, is_doubtful, next_attempt, stuck_by_deaths
 from noetl_core.control.deployment.inbound_sources import InboundSources
 from noetl_core.control.deployment.worker_tools import WorkerTools
@@ -24,7 +22,6 @@ from noetl_core.dsl.model import OnFailure
 from noetl_core.engine.decide import Decision, decide, digest_for
 from noetl_core.engine.dispatch.effects import (
     FIRST_RECONCILIATION_S,
-    SNAPSHOT_EVENTS,
     AcquirePlace,
     ClearDue,
     Effect,
@@ -41,14 +38,13 @@ from noetl_core.engine.dispatch.effects import (
 )
 from noetl_core.engine.needs import Need, NeedValues
 from noetl_core.engine.reads import needs_of
-from noetl_core.engine.records import Ask, Boundary, Command, Commit, OwnWorker, Snapshot, StreamId
-from noetl_core.engine.snapshots import snapshot
+from noetl_core.engine.records import Ask, Boundary, Command, Commit, OwnWorker, StreamId
 from noetl_core.engine.state import State
 from noetl_core.events.event import Fact, fact, version_of
 from noetl_core.events.shapes import By
 from noetl_core.events.waiting import ChildFinished
 from noetl_core.log.decoded_commits import RecentCommits
-from noetl_core.log.history import caught_up, load_state, snapshot_upto, state_from
+from noetl_core.log.history import caught_up, load_state
 from noetl_core.log.stored_values import Values
 from noetl_core.observe.drawing.layouts import Layouts
 from noetl_core.playbooks.parsed import PlaybookCache
@@ -76,12 +72,6 @@ from noetl_core.values.instants import SECOND
 
 log = logging.getLogger(__name__)
 
-SNAPSHOT_EVERY: Final = 100
-LARGE_STATE: Final = 256 * 1024
-CACHED_STATES = 1_024
-"""The most states of executions that a process keeps."""
-CACHED_BOUNDARIES = 256
-"""The most boundaries whose data a process keeps; each is within the inline limit."""
 MAX_QUEUE_DELAY_S = 900
 """The limit of SQS DelaySeconds: timers beyond it wait in the due index."""
 MAX_ROUNDS = 200
@@ -133,26 +123,6 @@ class Limits(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotRule:
-    """Determines when snapshots are stored."""
-
-    every: int = SNAPSHOT_EVERY
-    """The least number of commits between snapshots; a large state waits until the log since the last one has outgrown it."""
-    commit_bytes: int = 512
-    """The usual size of a routing commit: `every` counts in commits, a state is measured in bytes."""
-    large: int = LARGE_STATE
-    """The size in bytes from which loading a snapshot takes long."""
-
-    def next_after(self, seq: int, size: int) -> int:
-        """Return the position at which the log since a snapshot of that size is as large as the state: the next one is due there.
-        So the cost and the size of all snapshots of an execution are proportional to its log."""
-        return seq + max(self.every, size // self.commit_bytes)
-
-
-RULE: Final = SnapshotRule()
-
-
 @dataclass
 class Control:
     """The control plane over its ports. Thread-safe. States are cached by control position."""
@@ -201,17 +171,10 @@ class Control:
     """If true, the stack has an ask function: commands then state when their worker may call it."""
     registrations: RecentRegistrations = field(default_factory=RecentRegistrations)
     """Registrations that this process has just made or found; by default, starts by text always read the catalog."""
-    snapshots: SnapshotRule = RULE
-    _states: LRUCache[str, State] = field(default_factory=lambda: LRUCache(CACHED_STATES))
-    _snapshots: LRUCache[str, tuple[int, int]] = field(default_factory=lambda: LRUCache(CACHED_STATES))
-    """Execution -> the position from which on the next snapshot is due, and how large the last one was."""
-    _seen: FIFOCache[tuple[Any, ...], Mapping[str, Any]] = field(default_factory=lambda: FIFOCache(CACHED_BOUNDARIES))
-    """Data of recent boundaries, by execution and need."""
-    _lock: Lock = field(default_factory=Lock)
-
     # --- playbooks and states -------------------------------------------------------------------------------------------
 
     def __post_init__(self) -> None:
+        self.states = CachedStates(self.store)
         self.playbook = PlaybookCache(self.catalog)
         self.recent = RecentCommits(self.store)
         self.layouts = Layouts()
@@ -238,49 +201,15 @@ class Control:
     def latest(self, execution_id: str) -> State:
         """Return the state of an execution, to be read before the next decision: that of the last decision where this process
         has it, otherwise from the log."""
-        with self._lock:
-            cached = self._states.get(execution_id)
-        return cached or self.load(execution_id)
-
-    def _take(self, execution_id: str, seen: int | None = None) -> tuple[State, bool]:
-        """Return the cached state or a newly loaded one, and whether it is newly loaded. The caller owns it until `_keep`.
-
-        `seen`: a position of the control stream that was written. Before the first snapshot is due, none is read.
-        """
-        with self._lock:
-            state = self._states.pop(execution_id, None)
-        if state is not None:
-            return state, False
-        snap = None if seen is not None and seen < self.snapshots.every else snapshot_upto(self.store, execution_id)
-        if snap is not None:
-            with self._lock:
-                self._snapshots.setdefault(execution_id, (self.snapshots.next_after(snap.seq, snap.size), snap.size))
-        return state_from(self.store, execution_id, snap), True
+        return self.states.latest(execution_id)
 
     def forget(self) -> None:
-        """Drop what was cached of commits that were taken back. Their states were not cached yet."""
-        with self._lock:
-            self._snapshots.clear()
-            self._seen.clear()
+        """Drop what was cached of commits that were taken back."""
+        self.states.forget_taken_back()
 
     def _keep(self, state: State) -> None:
         if not state.finished:  # else nothing else is likely to come
-            self.after_commit(partial(self._cache, state))
-
-    def _cache(self, state: State) -> None:
-        with self._lock:
-            self._states[state.execution_id] = state
-
-    def _remember(self, execution_id: str, boundaries: Sequence[Boundary]) -> None:
-        """Cache the data of recent boundaries: guards of later steps read their results."""
-        with self._lock:
-            for b in boundaries:
-                if not {"waits", "ctx_writes"} & b.event.data.keys():  # no result; a chunk may have written much
-                    self._seen[(execution_id, "boundary", b.run_id, b.seq)] = b.event.data
-
-    def _remembered(self, execution_id: str, need: Need) -> Mapping[str, Any] | None:
-        with self._lock:
-            return self._seen.get((execution_id, *need))
+            self.after_commit(partial(self.states.put, state))
 
     # --- routing --------------------------------------------------------------------------------------------------------
 
@@ -330,7 +259,9 @@ class Control:
         current: State | None = None
         for _ in range(MAX_ROUNDS):
             self.deadline.check()
-            state, fresh = self._take(execution_id, None if ask is None else ask.seen) if current is None else (current, True)
+            state, fresh = (
+                self.states.take(execution_id, None if ask is None else ask.seen) if current is None else (current, True)
+            )
             current = None
             if state.seq < ask.seen if ask is not None else left_to_ask and not fresh:
                 state, fresh = caught_up(self.store, state), True
@@ -348,7 +279,7 @@ class Control:
             playbook = self.playbook(digest_for(state, facts))
             for need in needs_of(playbook, state, boundaries):
                 if need not in values:
-                    values[need] = self._remembered(execution_id, need) or fetch(need)
+                    values[need] = self.states.remembered(execution_id, need) or fetch(need)
             try:
                 with nullcontext() if attempt else self.evaluating(execution_id):  # an attempt is recorded already
                     now = self.clock.now()
@@ -369,7 +300,7 @@ class Control:
                     if ask is not None and conflicts == MAX_ASK_CONFLICTS:
                         raise Unavailable(f"execution {execution_id} is contended: the boundary is left to the stream") from None
                     continue
-            self._remember(execution_id, boundaries)
+            self.states.remember(execution_id, boundaries)
             if ask is not None:
                 self._conclude_ask(decision, ask)
                 return decision
@@ -397,7 +328,7 @@ class Control:
     def conclude(self, decision: Decision) -> None:
         """Keep the state of a decision that is committed, and carry out its effects. The next decision then owns the state,
         so read it before."""
-        effects = (*decision.effects, *self._outgrown(decision))
+        effects = (*decision.effects, *self.states.outgrown(decision))
         self._keep(decision.state)
         self.carry_out(decision.state.execution_id, effects)
 
@@ -467,7 +398,7 @@ class Control:
                 case WriteHead():
                     self.index.put_head(effect.head)
                 case SaveSnapshot():
-                    self._save(effect.snapshot)
+                    self.states.save(effect.snapshot)
                 case TellParent():
                     self.tell_parent(effect)
                 case HandleFailure():
@@ -507,19 +438,3 @@ class Control:
             self.route(news.parent, facts=[fact(ChildFinished, **told)])
         except NotFound:
             log.warning("parent %s of execution %s is gone", news.parent, news.child)
-
-    def _outgrown(self, decision: Decision) -> Iterator[SaveSnapshot]:
-        """Return the effect to store a snapshot when the log since the last one has outgrown it, or, if that was large, at the
-        end: then readers load the final state, not an obsolete one. Not when the decision has that effect already."""
-        state = decision.state
-        with self._lock:
-            at, size = self._snapshots.get(state.execution_id, (self.snapshots.every, 0))
-        due = size > self.snapshots.large if state.finished else state.seq >= at
-        if due and len(decision.events) < SNAPSHOT_EVENTS:
-            yield SaveSnapshot(snapshot(state))
-
-    def _save(self, snap: Snapshot) -> None:
-        """Store a snapshot of the state, and remember when the next one is due."""
-        size = self.store.save_snapshot(snap)
-        with self._lock:
-            self._snapshots[snap.execution_id] = self.snapshots.next_after(snap.seq, size), size

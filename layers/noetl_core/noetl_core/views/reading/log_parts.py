@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from noetl_core.control.core import SNAPSHOT_EVERY, Control
+from noetl_core.control.cached_states import SNAPSHOT_EVERY
+from noetl_core.control.core import Control
 from noetl_core.engine.fold.control_stream import fold_commits
 from noetl_core.engine.records import Commit, Snapshot, StreamId, control_events
 from noetl_core.engine.snapshots import restore
