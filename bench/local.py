@@ -107,6 +107,7 @@ def figures(times: int) -> list[Figure]:
             2000,
             "higher",
         ),
+        Figure("map of 5,000 python items", "s", repeat(times, lambda: timed_run(map_over(5000, "python"))), 0.5),
         Figure(
             "100 concurrent runs of 5 steps", "steps/s", repeat(times, lambda: 500 / timed_run(chain(5), 100)), 3500, "higher"
         ),
