@@ -18,7 +18,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from io import FileIO
 from pathlib import Path
 from typing import Any, Final
@@ -39,6 +39,9 @@ MAX_IDLE: Final = 8
 IDLE_S: Final = 30.0
 SLICE_S: Final = 0.2
 """Seconds between two checks of `cancelled` during a wait."""
+SEND_S: Final = 10.0
+"""Seconds in which a runner must read what is sent to it."""
+READ_BYTES: Final = 1 << 14
 DIE_GRACE_S: Final = 0.2
 MAX_OUTPUT_FRAME: Final = 1 << 20
 STREAMS: Final = {b"O": "stdout", b"E": "stderr"}
@@ -164,13 +167,15 @@ class ForkServer:
 
 
 def _send(sock: socket.socket, value: Mapping[str, Any]) -> None:
+    for part in _frame(value):
+        sock.sendall(part)
+
+
+def _frame(value: Mapping[str, Any]) -> Sequence[bytes]:
+    """Return a frame in one part, or a large one in two, which are not copied into one. Each part may wake the other process."""
     body = spliced(value)
     head = struct.pack(">cI", b"T", len(body))
-    if len(body) < LARGE:  # each call may wake the other process
-        sock.sendall(head + body)
-    else:
-        sock.sendall(head)
-        sock.sendall(body)
+    return [head + body] if len(body) < LARGE else [head, body]
 
 
 def _new_server() -> ForkServer:
@@ -215,6 +220,9 @@ class Runner:
         self._fork_server = fork_server
         self._max_result = int(config["max_result"])
         self._pid, self._scratch, self._sock, self._stack = fork_server.fork({name: config[name] for name in SURROUNDINGS})
+        self._waits_s = 0.0
+        self._wait_at_most(SLICE_S)
+        self._unread = bytearray()
         self._send({name: config[name] for name in config if name not in SURROUNDINGS} | {"scratch": self._scratch})
 
     def run(
@@ -252,27 +260,44 @@ class Runner:
         return stacks.read(self._pid, self._stack) if self._pid else ""
 
     def _send(self, value: Mapping[str, Any]) -> None:
+        until = time.monotonic() + SEND_S
+        self._wait_at_most(SLICE_S)
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the process died, which the next read reports
-            self._sock.settimeout(10)
-            _send(self._sock, value)
+            for part in _frame(value):
+                unsent = memoryview(part)
+                while unsent:
+                    try:
+                        unsent = unsent[self._sock.send(unsent) :]
+                    except TimeoutError:
+                        if time.monotonic() >= until:
+                            raise
 
     def _read(self, size: int, deadline: float, cancelled: threading.Event) -> bytes:
-        parts = bytearray()
-        while len(parts) < size:
+        """Return the next `size` bytes. One call of the system usually reads a whole frame: each call lets another thread run."""
+        unread = self._unread
+        while len(unread) < size:
             if cancelled.is_set():
                 raise Cancelled
             left = deadline - time.monotonic()
             if left <= 0:
                 raise Expired
-            self._sock.settimeout(min(left, SLICE_S))
+            self._wait_at_most(min(left, SLICE_S))
             try:
-                piece = self._sock.recv(min(size - len(parts), 1 << 20))
+                piece = self._sock.recv(min(max(size - len(unread), READ_BYTES), 1 << 20))
             except TimeoutError:
                 continue
             if not piece:
                 raise EOFError
-            parts += piece
-        return bytes(parts)
+            unread += piece
+        with memoryview(unread) as view:
+            found = bytes(view[:size])
+        del unread[:size]
+        return found
+
+    def _wait_at_most(self, seconds: float) -> None:
+        if seconds != self._waits_s:  # setting it is a call of the system
+            self._waits_s = seconds
+            self._sock.settimeout(seconds)
 
     def close(self, grace: float = 0.0) -> tuple[int, bool]:
         """End the process and remove its folder; return `(status, killed)`."""
@@ -342,12 +367,12 @@ class Pool:
             stale = [r for r in self._idle.values() if r is not found and r not in exposed and now - r.idle_since > IDLE_S]
             for runner in [*exposed, *stale, *([found] if found else [])]:
                 del self._idle[id(runner)]
-            fork_server = self._server()
+            fork_server = None if found else self._server()
         for runner in exposed:
             runner.close()  # its folder must be gone when the next task begins
         for runner in stale:
             runner.drop()
-        return found or Runner(fork_server, key, {**config, "landlock": self._closed_files})
+        return found if fork_server is None else Runner(fork_server, key, {**config, "landlock": self._closed_files})
 
     def _exposed(self, runner: Runner, key: Key) -> bool:
         """Return whether a task of `key` could access the files of `runner`, which belongs to another execution."""
