@@ -32,7 +32,7 @@ from tests.llm_server import llm_server
 from tests.mcp_server import McpServer, mcp_server, text
 from tests.servers import Handler, serving, url_of
 
-TURNS = 16
+TURNS = 24
 """Answers of the model that call a tool of each server, before the one that calls `refund`, where many processes are killed."""
 PATIENCE_S = 60.0
 LATER_S = 0.05
