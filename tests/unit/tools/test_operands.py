@@ -41,6 +41,10 @@ __all__ = ["lines", "python", "tool"]
             "rows = None\nfor row in rows: pass", "TypeError: rows is None: 'NoneType' object is not iterable", id="a loop"
         ),
         pytest.param("item = 617\n1000 / (item - 617)", "ZeroDivisionError: division by zero (item - 617 is 0)", id="a divisor"),
+        pytest.param("1 / 0", "ZeroDivisionError: division by zero", id="a constant divisor"),
+        pytest.param(
+            "None + 1", "TypeError: unsupported operand type(s) for +: 'NoneType' and 'int'", id="a constant that is None"
+        ),
         pytest.param("int(5).__mod__(0)", "ZeroDivisionError: integer modulo by zero", id="a division inside a call"),
         pytest.param("prices = [1, 2]\nprices[2]", "IndexError: list index out of range (prices has 2 items)", id="an index"),
         pytest.param(

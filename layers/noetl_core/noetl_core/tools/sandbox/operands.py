@@ -59,11 +59,13 @@ def _reason(error: BaseException, text: str, node: ast.AST, frame: FrameType) ->
             return f"{name} has {len(value)} item{'' if len(value) == 1 else 's'}" if type(value) in (list, tuple) else ""
         return _keys(name, value) if isinstance(value, dict) else ""
     if isinstance(error, ZeroDivisionError):
-        divided = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div | ast.FloorDiv | ast.Mod)
-        return f"{_text(node.right)} is 0" if isinstance(node, ast.BinOp) and divided else ""
+        match node:
+            case ast.BinOp(op=ast.Div() | ast.FloorDiv() | ast.Mod(), right=divisor) if not isinstance(divisor, ast.Constant):
+                return f"{_text(divisor)} is 0"
+        return ""
     if "NoneType" not in text:
         return ""
-    nothing = [_text(each) for each in _operands(node) if _is_none(each, frame)]
+    nothing = [_text(each) for each in _operands(node) if not isinstance(each, ast.Constant) and _is_none(each, frame)]
     return f"{nothing[0]} is None" if len(nothing) == 1 else ""
 
 
