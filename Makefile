@@ -103,7 +103,7 @@ properties: setup
 
 # Costly tests, each beside a quicker one of the same promise, and the types of all tests
 nightly: setup types
-	@$(BIN)/pytest -o faulthandler_timeout=0 -n 2 --dist loadfile -m nightly
+	@$(BIN)/pytest -o faulthandler_timeout=0 -n 4 --dist loadfile -m nightly
 
 # Any operation inside any other, at every port call, in the simulator: some twenty minutes. SEED is printed, and repeats one exploration;
 # CASES=live/pause/resume/13 carries out those that are named, N=5000 so many of all.
