@@ -130,9 +130,10 @@ def _looked_up(node: nodes.Expr, facts: Facts) -> Any:
 def _joined(node: nodes.And | nodes.Or, facts: Facts) -> Any:
     """Evaluate `and` and `or`: one side may decide."""
     decides = isinstance(node, nodes.Or)
-    left, right = _value(node.left, facts), _value(node.right, facts)
+    left = _value(node.left, facts)
     if _truth(left) is decides:
         return left
+    right = _value(node.right, facts)
     if _truth(left) is not None:
         return right
     return decides if _truth(right) is decides else UNKNOWN
