@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -167,3 +168,56 @@ def test_after_a_failed_sync_nothing_is_called_durable(power: Power, monkeypatch
         local.database.sync()
     with pytest.raises(StorageFailed, match="No space left"):
         local.close()
+
+
+def test_a_thread_that_writes_during_a_sync_hears_that_it_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its write came before the sync began, which therefore stands for it, too."""
+    begun, fails = threading.Event(), threading.Event()
+
+    def sync(handle: int) -> None:
+        begun.set()
+        fails.wait(20)
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(module, "_sync", sync)
+    database = Database(tmp_path / "runs.db", "power")
+    heard: list[str] = []
+
+    def synced() -> None:
+        try:
+            database.sync()
+        except StorageFailed as error:
+            heard.append(str(error))
+        else:
+            heard.append("durable")
+
+    database.write("DELETE FROM tokens", later=True)
+    threads = [threading.Thread(target=synced) for _ in range(2)]
+    threads[0].start()
+    assert begun.wait(20)
+    threads[1].start()
+    threads[1].join(0.1)
+    assert heard == []
+    fails.set()
+    for thread in threads:
+        thread.join(20)
+    assert len(heard) == 2 and all("Input/output error" in text for text in heard)
+    with pytest.raises(StorageFailed):
+        database.close()
+
+
+def test_a_directory_entry_that_cannot_be_synced_is_a_failed_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    database = Database(tmp_path / "runs.db", "power")
+
+    def fails(handle: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", fails)
+        with pytest.raises(StorageFailed):
+            database.write("DELETE FROM tokens")
+    for _ in range(2):
+        with pytest.raises(StorageFailed):
+            database.sync()
+    with pytest.raises(StorageFailed):
+        database.leave()

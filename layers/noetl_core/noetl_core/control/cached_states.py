@@ -16,7 +16,7 @@ from noetl_core.engine.needs import Need
 from noetl_core.engine.records import Boundary, Snapshot
 from noetl_core.engine.snapshots import snapshot
 from noetl_core.engine.state import State
-from noetl_core.log.history import load_state, snapshot_upto, state_from
+from noetl_core.log.history import snapshot_upto, state_from
 from noetl_core.ports import EventStore
 
 SNAPSHOT_EVERY: Final = 100
@@ -59,11 +59,10 @@ class CachedStates:
         self._seen: FIFOCache[tuple[Any, ...], Mapping[str, Any]] = FIFOCache(CACHED_BOUNDARIES)
         """Data of recent boundaries, by execution and need."""
 
-    def latest(self, execution_id: str) -> State:
-        """Return the state of an execution, to be read before the next decision: the cached one, otherwise that of the log."""
+    def get(self, execution_id: str) -> State | None:
+        """Return the cached state of an execution, to be read before the next decision."""
         with self._lock:
-            cached = self._states.get(execution_id)
-        return cached or load_state(self._store, execution_id)
+            return self._states.get(execution_id)
 
     def take(self, execution_id: str, seen: int | None = None) -> tuple[State, bool]:
         """Return the cached state or a newly loaded one, and whether it is newly loaded. The caller owns it until `put`.

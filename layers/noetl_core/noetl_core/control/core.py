@@ -201,7 +201,7 @@ class Control:
     def latest(self, execution_id: str) -> State:
         """Return the state of an execution, to be read before the next decision: that of the last decision where this process
         has it, otherwise from the log."""
-        return self.states.latest(execution_id)
+        return self.states.get(execution_id) or self.load(execution_id)
 
     def forget(self) -> None:
         """Drop what was cached of commits that were taken back."""

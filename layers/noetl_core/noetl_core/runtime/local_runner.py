@@ -209,18 +209,17 @@ class LocalRunner:
     def _route(self) -> None:
         """Route everything that waits, by execution. If one raises, the others still wait."""
         waiting: dict[str, list[Commit]] = {}
-        while self._wakes:
-            commit = self._wakes.popleft()
-            waiting.setdefault(commit.stream.execution_id, []).append(commit)
         try:
+            while self._wakes:
+                commit = self._wakes.popleft()
+                waiting.setdefault(commit.stream.execution_id, []).append(commit)
             while waiting:
                 execution_id = next(iter(waiting))
                 boundaries = [boundary for commit in waiting.pop(execution_id) if (boundary := boundary_of(commit)) is not None]
                 if boundaries:
                     self._route_boundaries(execution_id, boundaries)
-        finally:
-            for commits in waiting.values():
-                self._wakes.extend(commits)
+        finally:  # before those that came meanwhile
+            self._wakes.extendleft(commit for commits in reversed(waiting.values()) for commit in reversed(commits))
 
     def _route_boundaries(self, execution_id: str, boundaries: Sequence[Boundary]) -> None:
         self._states[execution_id] = self._control.route(execution_id, boundaries, own=self.own)

@@ -62,38 +62,42 @@ class WriteAheadLog:
         self._path = Path(f"{database.resolve()}-wal")
         self._lock = threading.Lock()
         self._handle = -1
-        self._failure: OSError | None = None
+        self._failure: tuple[Any, ...] = ()
+        """The arguments of the first error of a sync."""
         self.unsynced = False
         """True if something was written since the last sync began, or a sync has failed."""
 
     def sync(self) -> None:
-        """Sync the file. Threads that call this meanwhile share the next sync.
+        """Sync the file. Threads that call this meanwhile wait, and share the next sync.
 
-        After a failed sync all later ones fail too: Linux drops what it could not write, and the next `fdatasync` succeeds
-        without it.
+        After a failed sync all later ones of this process fail too: Linux drops what it could not write, and the next `fdatasync`
+        succeeds without it.
         """
         with self._lock:
-            if self._failure is not None:
-                raise self._failure
+            if self._failure:
+                raise OSError(*self._failure)
             if not self.unsynced:
                 return
             if self._handle < 0:
                 self._open()
             self.unsynced = False
-            try:
-                _sync(self._handle)
-            except OSError as error:
-                self._failure, self.unsynced = error, True
-                raise
+            self._carry_out(_sync, self._handle)
 
     def _open(self) -> None:
-        """Open the file, which stays the same while the database is open, and sync its directory entry."""
-        self._handle = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        """Sync the directory entry of the file, and open the file, which stays the same while the database is open."""
         folder = os.open(self._path.parent, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            os.fsync(folder)
+            self._carry_out(os.fsync, folder)
         finally:
             os.close(folder)
+        self._handle = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+
+    def _carry_out(self, sync: Callable[[int], None], handle: int) -> None:
+        try:
+            sync(handle)
+        except OSError as error:
+            self._failure, self.unsynced = error.args, True
+            raise
 
     def close(self) -> None:
         with self._lock:
@@ -306,7 +310,7 @@ class Database:
 
     def sync(self) -> None:
         """Make all writes durable against a power cut, if this store is opened with `power`. Raises `StorageFailed`."""
-        if self._log is not None and self._log.unsynced:
+        if self._log is not None:
             try:
                 self._log.sync()
             except OSError as error:
@@ -370,11 +374,13 @@ class Database:
         The last connection to close would copy the log into the file and sync both, which takes 10 to 80 ms. A long log is
         copied, because opening the store reads it.
         """
-        self.sync()
-        if self.path == MEMORY or self.read_only or self._log_size() > LEFT_BYTES:
-            self.close()
-        else:
-            self._closing.atexit = False
+        try:
+            self.sync()
+        finally:
+            if self.path == MEMORY or self.read_only or self._log_size() > LEFT_BYTES:
+                self.close()
+            else:
+                self._closing.atexit = False
 
     def _log_size(self) -> int:
         try:

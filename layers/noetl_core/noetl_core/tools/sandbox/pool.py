@@ -40,7 +40,7 @@ IDLE_S: Final = 30.0
 SLICE_S: Final = 0.2
 """Seconds between two checks of `cancelled` during a wait."""
 SEND_S: Final = 10.0
-"""Seconds in which a runner must read what is sent to it."""
+"""Seconds within which a runner must go on reading what is sent to it."""
 READ_BYTES: Final = 1 << 14
 DIE_GRACE_S: Final = 0.2
 MAX_OUTPUT_FRAME: Final = 1 << 20
@@ -220,10 +220,14 @@ class Runner:
         self._fork_server = fork_server
         self._max_result = int(config["max_result"])
         self._pid, self._scratch, self._sock, self._stack = fork_server.fork({name: config[name] for name in SURROUNDINGS})
-        self._waits_s = 0.0
-        self._wait_at_most(SLICE_S)
+        self._waits_s = -1.0
         self._unread = bytearray()
-        self._send({name: config[name] for name in config if name not in SURROUNDINGS} | {"scratch": self._scratch})
+        rest = {name: config[name] for name in config if name not in SURROUNDINGS} | {"scratch": self._scratch}
+        try:
+            self._send(rest, time.monotonic() + SEND_S, threading.Event())
+        except (OSError, Expired) as error:
+            self.close()
+            raise CannotStart("the process of a python task does not read its settings") from error
 
     def run(
         self, task: Mapping[str, Any], deadline: float, cancelled: threading.Event, output: Callable[[str, str], None]
@@ -234,7 +238,7 @@ class Runner:
         """
         result: bytes | None = None
         try:
-            self._send(task)
+            self._send(task, deadline, cancelled)
             while True:
                 kind, length = struct.unpack(">cI", self._read(5, deadline, cancelled))
                 if length > (MAX_OUTPUT_FRAME if kind in STREAMS else self._max_result + MAX_OUTPUT_FRAME):
@@ -242,6 +246,8 @@ class Runner:
                 body = self._read(length, deadline, cancelled)
                 if kind == b"R":
                     answer = dict(json.loads(body))
+                    if self._unread:  # it would be taken for the answer of the next task
+                        answer["retire"] = True
                     if result is None:
                         return answer, None
                     value = loads(result)
@@ -252,22 +258,22 @@ class Runner:
                     result = body
                     continue
                 output(body.decode("utf-8", "replace"), STREAMS[kind])
-        except (EOFError, OSError, ValueError, TypeError, RecursionError) as error:
+        except (EOFError, OSError, LookupError, ValueError, TypeError, RecursionError) as error:
             raise Died(*self.close(DIE_GRACE_S)) from error
 
     def stack(self) -> str:
         """Return the Python stack of the task that runs, innermost frame first; empty if its process does not tell it."""
         return stacks.read(self._pid, self._stack) if self._pid else ""
 
-    def _send(self, value: Mapping[str, Any]) -> None:
-        until = time.monotonic() + SEND_S
-        self._wait_at_most(SLICE_S)
+    def _send(self, value: Mapping[str, Any], deadline: float, cancelled: threading.Event) -> None:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the process died, which the next read reports
             for part in _frame(value):
-                unsent = memoryview(part)
+                unsent, until = memoryview(part), time.monotonic() + SEND_S
                 while unsent:
+                    self._check(deadline, cancelled)
                     try:
                         unsent = unsent[self._sock.send(unsent) :]
+                        until = time.monotonic() + SEND_S
                     except TimeoutError:
                         if time.monotonic() >= until:
                             raise
@@ -275,26 +281,31 @@ class Runner:
     def _read(self, size: int, deadline: float, cancelled: threading.Event) -> bytes:
         """Return the next `size` bytes. One call of the system usually reads a whole frame: each call lets another thread run."""
         unread = self._unread
+        self._check(deadline, cancelled)
         while len(unread) < size:
-            if cancelled.is_set():
-                raise Cancelled
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise Expired
-            self._wait_at_most(min(left, SLICE_S))
             try:
                 piece = self._sock.recv(min(max(size - len(unread), READ_BYTES), 1 << 20))
             except TimeoutError:
+                self._check(deadline, cancelled)
                 continue
             if not piece:
                 raise EOFError
             unread += piece
+            if len(unread) < size:
+                self._check(deadline, cancelled)
         with memoryview(unread) as view:
             found = bytes(view[:size])
         del unread[:size]
         return found
 
-    def _wait_at_most(self, seconds: float) -> None:
+    def _check(self, deadline: float, cancelled: threading.Event) -> None:
+        """Raise `Cancelled` or `Expired`, or limit the next wait."""
+        if cancelled.is_set():
+            raise Cancelled
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise Expired
+        seconds = min(left, SLICE_S)
         if seconds != self._waits_s:  # setting it is a call of the system
             self._waits_s = seconds
             self._sock.settimeout(seconds)
@@ -367,12 +378,15 @@ class Pool:
             stale = [r for r in self._idle.values() if r is not found and r not in exposed and now - r.idle_since > IDLE_S]
             for runner in [*exposed, *stale, *([found] if found else [])]:
                 del self._idle[id(runner)]
-            fork_server = None if found else self._server()
         for runner in exposed:
             runner.close()  # its folder must be gone when the next task begins
         for runner in stale:
             runner.drop()
-        return found if fork_server is None else Runner(fork_server, key, {**config, "landlock": self._closed_files})
+        if found is not None:
+            return found
+        with self._lock:
+            fork_server = self._server()
+        return Runner(fork_server, key, {**config, "landlock": self._closed_files})
 
     def _exposed(self, runner: Runner, key: Key) -> bool:
         """Return whether a task of `key` could access the files of `runner`, which belongs to another execution."""
