@@ -39,7 +39,7 @@ class Side:
     against: str
     prepare: Callable[[Place], Command]
     on_stack: bool = False
-    no_hello: str = "a server stays up, and no process begins and ends"
+    no_hello: str = "its server keeps running, so no process is timed from start to exit"
 
 
 def _ours(name: str, *arguments: str) -> Command:

@@ -162,9 +162,9 @@ def test_every_side_and_case_has_a_row_whatever_became_of_it() -> None:
         f"| chain of 10 | {LOCAL} | 1.5 ms a step | 1–2 | 2 |  | 41.4 MB |\n"
         "| chain of 10 | peer | not run: not within 60 s | | | | |\n"
         "| chain of 10 | silent | not run: not asked | | | | |\n"
-        f"| hello | {LOCAL} | not run: a server stays up, and no process begins and ends | | | | |\n"
-        "| hello | peer | not run: a server stays up, and no process begins and ends | | | | |\n"
-        "| hello | silent | not run: a server stays up, and no process begins and ends | | | | |\n"
+        f"| hello | {LOCAL} | not run: its server keeps running, so no process is timed from start to exit | | | | |\n"
+        "| hello | peer | not run: its server keeps running, so no process is timed from start to exit | | | | |\n"
+        "| hello | silent | not run: its server keeps running, so no process is timed from start to exit | | | | |\n"
     )
     assert table.sides_table(outcome, sides[:3]) == (
         "| engine | version | what it keeps | what the work is | compared with |\n"

@@ -88,7 +88,7 @@ class WorkflowFinished(TypedDict):
 
 
 class PlaybookProcessed(TypedDict):
-    """The result of the execution: the last event, unless it is redriven."""
+    """The result of the execution. This is the last event, unless the execution is redriven."""
 
     status: EndStatus
     result: NotRequired[ResultPointer | None]

@@ -30,7 +30,7 @@ worker's part: it wakes the router, which consumes it in a commit of the control
 | event, type | the name, and the dotted form (`event_type`; filters take either) |
 | entity, status | of the envelope; the status is `error` if the payload holds an error |
 | step run | its effect on its run: opens, claims, suspends, releases or ends it; *boundary* if it wakes the router |
-| since | the reader version of the log that brought it in this form |
+| since | the reader version that introduced the event in its present form |
 
 Envelopes show the keys `run`, `step`, `task`, `attempt` and `path` of a payload in places of their own: `step_run_id` or
 `task_run_id`, `step`, `task`, `attempt`, `iteration`. Times are microseconds since the epoch (UTC). A key is always present

@@ -219,7 +219,9 @@ STEP_POLICY: Final = Block(
         "What a failed iteration does to the loops of the step.",
         link="loops.md#failures",
     ),
-    Field("task", Part(TASK_POLICY), "The task policy for tasks of the step without one.", link="policies.md#task-policy"),
+    Field(
+        "task", Part(TASK_POLICY), "The task policy of those tasks of the step that have none.", link="policies.md#task-policy"
+    ),
     CONCURRENCY_OF_STEP,
     Field("resources", RESOURCES, "The worker pool that runs the step."),
     Field(

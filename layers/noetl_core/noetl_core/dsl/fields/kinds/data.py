@@ -68,7 +68,7 @@ COPY: Final = Block(
         "In: the format of what `from` refers to.",
         otherwise="by the reference, or its extension",
     ),
-    Field("header", FLAG, "In, CSV: false means that the first line is a row; `columns` name its fields.", default=True),
+    Field("header", FLAG, "In, CSV: false means that the first line is data; then `columns` names the fields.", default=True),
     Field("delimiter", TEXT, "In, CSV: the field separator.", default=","),
     Field("query", TEXT, "Out: the SQL whose rows are written."),
     Field("table", TEXT, "Out: the table to write, instead of a query."),
