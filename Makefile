@@ -110,7 +110,7 @@ nightly: setup types
 pairs: setup
 	@$(BIN)/python -W error -m tests.sim.pairs $(CASES) $(if $(SEED),--seed $(SEED)) $(if $(N),--count $(N))
 
-# Random kills: of local runs, or, with ON=stack, of the functions of an embedded stack with asks (200 take some 40 minutes).
+# Random kills: of local runs, or, with ON=stack, of the functions of an embedded stack with asks (200 take half an hour).
 kills: setup
 	@$(BIN)/python -W error -m $(if $(filter stack,$(ON)),tests.e2e.kills,tests.sim.kills) $(or $(N),200) $(SEED)
 
