@@ -116,7 +116,7 @@ def test_the_program_of_the_page_lists_and_calls_over_both(
     """In this process, where `mcp` is imported already; `noetl` is that of this interpreter."""
     page = PAGE.read_text()
     (program,), (playbook,) = (re.findall(rf"```{language}\n(.*?)```", page, re.DOTALL) for language in ("python", "yaml"))
-    (prints,) = re.findall(r"Either prints:\n\n```\n(.*?)```", page, re.DOTALL)
+    (prints,) = re.findall(r"In both cases the program prints:\n\n```\n(.*?)```", page, re.DOTALL)
     with closing(LocalCallers(str(tmp_path / ".noetl/runs.db"))) as callers:
         callers.api(None).register(playbook)
     monkeypatch.chdir(tmp_path)
