@@ -23,6 +23,7 @@ from bench.peers.session import CASE_S, SPENT_S, Measured, Outcome, rounds
 from bench.peers.sides import LOCAL, POWER, SIDES, STACK, Command, Side
 
 from noetl_infra.processes import Peak, peak_of, with_descendants
+from tests.waiting import eventually
 
 CHAIN = Case("chain", "chain of 10", "ms a step", "lower", 10, {"steps": 10})
 START = Case(HELLO, "hello", "s", "lower", 1, {})
@@ -318,3 +319,25 @@ def test_a_late_driver_is_replaced_for_the_next_case(tmp_path: Path) -> None:
         assert running.case("slow", {"case": "chain"})(10) == 0.5
         running.close()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_side_runs_only_while_it_is_asked(tmp_path: Path) -> None:
+    def stopped(name: str) -> bool:
+        return Path(f"/proc/{running.drivers[name].pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T"
+
+    with Place(tmp_path) as place:
+        running = session.Running(place, end_s=20, settle_s=0)
+        for name in ("a", "b"):
+            running.prepare(side(name, prepare=lambda place: Command((sys.executable, "-c", DRIVER))))
+            running.stop(name)
+        eventually(lambda: stopped("a") and stopped("b"))  # a signal takes effect a moment later
+
+        def ask(limit_s: float) -> float:
+            eventually(lambda: not stopped("a"))
+            assert stopped("b")
+            return running.case("a", {"case": "chain"})(limit_s)
+
+        assert running.alone("a", ask)(10) == 0.5
+        eventually(lambda: stopped("a"))
+        assert stopped("b")
+        running.close()

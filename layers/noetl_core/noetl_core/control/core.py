@@ -171,6 +171,7 @@ class Control:
     """If true, the stack has an ask function: commands then state when their worker may call it."""
     registrations: RecentRegistrations = field(default_factory=RecentRegistrations)
     """Registrations that this process has just made or found; by default, starts by text always read the catalog."""
+
     # --- playbooks and states -------------------------------------------------------------------------------------------
 
     def __post_init__(self) -> None:
