@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from botocore.client import BaseClient
 
+from noetl_core.aws import dynamodb
 
-def observe_calls(patch: pytest.MonkeyPatch, observe: Callable[[str, str, Mapping[str, Any]], object]) -> None:
+
+@contextmanager
+def through_botocore() -> Iterator[None]:
+    """Leave all requests to botocore's clients, whose hooks a test watches."""
+    with patch.object(dynamodb, "trace", _refuse):
+        yield
+
+
+def _refuse(*_: object) -> Any:
+    raise dynamodb.NotAnswered
+
+
+def observe_calls(monkeypatch: pytest.MonkeyPatch, observe: Callable[[str, str, Mapping[str, Any]], object]) -> None:
     """Call `observe` with the service, the operation and the arguments of each call, before it is made."""
     call: Any = vars(BaseClient)["_make_api_call"]
 
@@ -17,4 +32,5 @@ def observe_calls(patch: pytest.MonkeyPatch, observe: Callable[[str, str, Mappin
         observe(client.meta.service_model.service_name, operation, arguments)
         return call(client, operation, arguments)
 
-    patch.setattr(BaseClient, "_make_api_call", observed)
+    monkeypatch.setattr(BaseClient, "_make_api_call", observed)
+    monkeypatch.setattr(dynamodb, "trace", _refuse)

@@ -24,6 +24,7 @@ from bench.proxy import Counts, count_units
 from bench.scaling.written import WrittenUnits
 from botocore.client import BaseClient
 from moto import mock_aws
+from tests.aws_calls import through_botocore
 from tests.contract.aws import environment, make_bucket, make_queue, make_table, resource
 
 from noetl_core.adapters.aws.catalog_table.gates import DynamoGates
@@ -247,6 +248,7 @@ def record(source: str, *, asks: bool, cold: bool = False, iterations: int = 0, 
             with (
                 patch.object(SystemClock, "now", lambda _: int(stack.now)),
                 patch.object(BaseClient, "_make_api_call", lambda *arguments: stack.request(call, *arguments)),
+                through_botocore(),
             ):
                 execution_id, invocations = stack.run(source)
                 state = stack.controls["router"].load(execution_id)

@@ -18,6 +18,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from noetl_core.adapters.aws.functions.concurrent_calls import in_time
 from noetl_core.adapters.aws.functions.invocation import LoggedBatch, TimeLeft
+from noetl_core.adapters.aws.functions.telemetry import traced
 from noetl_core.adapters.aws.inbox import PARTS_FROM
 from noetl_core.adapters.aws.webhooks import read_webhook
 from noetl_core.control.triggers.deliveries import Deliveries, Delivery, UploadDelivery
@@ -31,7 +32,6 @@ from noetl_core.control.triggers.notifications import (
 )
 from noetl_core.control.triggers.uploads import is_of_a_path, take_upload
 from noetl_core.engine.statuses import MAX_ATTEMPTS
-from noetl_core.observe.telemetry import traced
 from noetl_core.ports import Deadline, NotFound, OutOfTime, TriggerRecord
 from noetl_core.runtime.control_wiring import MESSAGE, control, control_until, inbox, left_messages, marks, results
 from noetl_core.service.api_service import api_of

@@ -19,11 +19,11 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from noetl_core.adapters.aws.functions.concurrent_calls import in_time
 from noetl_core.adapters.aws.functions.invocation import TimeLeft
+from noetl_core.adapters.aws.functions.telemetry import traced
 from noetl_core.adapters.aws.queue import message_of
 from noetl_core.control.asks import Refused, answer
 from noetl_core.engine.records import Ask, Command
 from noetl_core.log.codec import ASK_VERSION, decode_ask
-from noetl_core.observe.telemetry import traced
 from noetl_core.ports import Deadline, OutOfTime, PortError
 from noetl_core.runtime.control_wiring import control_until, left_messages
 

@@ -14,10 +14,10 @@ from aws_lambda_powertools.logging import correlation_paths
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from noetl_core.adapters.aws.functions.snapstart import on_snapshots
+from noetl_core.adapters.aws.functions.telemetry import traced
 from noetl_core.adapters.aws.secrets import SecretsManager
 from noetl_core.api.app import Api
 from noetl_core.api.callers import Rights
-from noetl_core.observe.telemetry import traced
 from noetl_core.service.answering import Service, nothing_here
 from noetl_core.service.operations import credentials as credentials  # the operations that this function answers
 

@@ -24,12 +24,12 @@ from noetl_core.adapters.aws.catalog_table.catalog import DynamoPlaybookCatalog
 from noetl_core.adapters.aws.catalog_table.rates import DynamoRequestRates
 from noetl_core.adapters.aws.catalog_table.triggers import DynamoTriggers
 from noetl_core.adapters.aws.functions.snapstart import on_snapshots
+from noetl_core.adapters.aws.functions.telemetry import traced
 from noetl_core.adapters.aws.named import results
 from noetl_core.adapters.aws.secrets import SecretsManager
 from noetl_core.adapters.aws.webhooks import SqsWebhookSink
 from noetl_core.adapters.clock import SystemClock
 from noetl_core.control.triggers.hooks import RATE, ROUTE, Answer, Hooks
-from noetl_core.observe.telemetry import traced
 from noetl_core.ports import TriggerRecord, WebhookDelivery
 
 if TYPE_CHECKING:

@@ -26,11 +26,11 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from noetl_core.adapters.aws.events import commit_from_image
 from noetl_core.adapters.aws.functions.concurrent_calls import NotBegun, in_time, side_by_side
 from noetl_core.adapters.aws.functions.invocation import LoggedBatch, TimeLeft
+from noetl_core.adapters.aws.functions.telemetry import traced
 from noetl_core.control.asks import head_start
 from noetl_core.control.fence import boundary_of
 from noetl_core.control.sweeping.sweep import Swept, reconcile_safely
 from noetl_core.engine.records import Boundary
-from noetl_core.observe.telemetry import traced
 from noetl_core.ports import Deadline, OutOfTime
 from noetl_core.runtime.control_wiring import commands, control, control_until, left_messages, results
 from noetl_core.values.instants import SECOND

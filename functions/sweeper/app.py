@@ -18,9 +18,9 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from noetl_core.adapters.aws.dead_letters import drain
 from noetl_core.adapters.aws.functions.invocation import TimeLeft
+from noetl_core.adapters.aws.functions.telemetry import traced
 from noetl_core.control.sweeping.dead_letters import handle_dead_letter
 from noetl_core.control.sweeping.sweep import sweep
-from noetl_core.observe.telemetry import traced
 from noetl_core.runtime.control_wiring import control, control_until, left_messages
 
 logger = Logger()

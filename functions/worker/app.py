@@ -22,9 +22,9 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from noetl_core.adapters.aws.clients import client
 from noetl_core.adapters.aws.functions.concurrent_calls import side_by_side
 from noetl_core.adapters.aws.functions.invocation import TimeLeft, log_failure
+from noetl_core.adapters.aws.functions.telemetry import traced
 from noetl_core.adapters.aws.queue import about_command, read_command
 from noetl_core.engine.records import Command
-from noetl_core.observe.telemetry import traced
 from noetl_core.ports import Deadline, OutOfTime, PortError
 from noetl_core.runtime.worker_wiring import gates, results, worker
 from noetl_core.worker.service import Handled

@@ -12,6 +12,7 @@ from noetl_core.adapters.aws.clients import client
 from noetl_core.adapters.aws.events import DynamoEventStore
 from noetl_core.adapters.aws.results import S3ResultStore
 from noetl_core.testing.contracts.clocks import FakeClock
+from tests.aws_calls import through_botocore
 from tests.contract.aws import environment, make_bucket, make_table
 from tests.mocked import mock_aws
 
@@ -48,7 +49,8 @@ def watching(service: str, hook: str, handler: Any) -> Iterator[None]:
     events = client(service).meta.events
     events.register(hook, handler)
     try:
-        yield
+        with through_botocore():
+            yield
     finally:
         events.unregister(hook, handler)
 

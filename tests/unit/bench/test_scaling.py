@@ -34,6 +34,7 @@ from noetl_core.control.fence import boundary_of
 from noetl_core.observe.cost import Meter
 from noetl_core.tools.registry import ToolRegistry
 from noetl_core.worker.service import Worker
+from tests.aws_calls import through_botocore
 from tests.contract.aws import bodies, environment, make_bucket, make_queue, make_table, resource
 from tests.mocked import mock_aws
 from tests.sim.world import World
@@ -61,7 +62,7 @@ def counting(tables: Mapping[str, WrittenUnits], wakes: list[Any]) -> Iterator[N
             tables[asked["TableName"]].delete(asked["Key"]["pk"]["S"], asked["Key"]["sk"]["S"])
         return answer
 
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, through_botocore():
         patch.setattr(BaseClient, "_make_api_call", counted_call)
         yield
 

@@ -68,6 +68,13 @@ def invoked(function: str, events: list[Any], **environment: str) -> tuple[dict[
     return json.loads(left), "\n".join([*told, ran.stderr])
 
 
+def _parts(segment: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """A segment and its subsegments."""
+    yield segment
+    for part in segment.get("subsegments", ()):
+        yield from _parts(part)
+
+
 def request(method: str, path: str, body: Any = None, **more: Any) -> dict[str, Any]:
     context = {"requestId": "gateway-1", "resourcePath": "/api/{proxy+}", "identity": {}}
     text = None if body is None else json.dumps(body)
@@ -118,5 +125,8 @@ def test_a_workers_calls_leave_no_secret_in_traces_or_logs_and_no_trace_header_a
     assert headers["authorization"] == f"Bearer {CANARY}"  # it was there
     assert "x-amzn-trace-id" not in headers
     assert left["patched"] == ["botocore"]
+    traced = [part["aws"] for segment in left["segments"] for part in _parts(json.loads(segment)) if part["name"] == "dynamodb"]
+    puts = [aws for aws in traced if aws["operation"] == "PutItem" and aws["table_name"].startswith("EventsTable")]
+    assert puts and all(aws["region"] == "us-east-1" for aws in puts)
     assert CANARY not in "".join(left["segments"])
     assert CANARY not in logged

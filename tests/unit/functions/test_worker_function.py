@@ -276,7 +276,7 @@ def test_the_gates_of_a_batch_are_read_by_one_request(worker: ModuleType) -> Non
 
     def note(request: AWSPreparedRequest, **_: Any) -> None:
         target: Any = request.headers["X-Amz-Target"]
-        asked.append(target.decode().rpartition(".")[2])
+        asked.append((target if isinstance(target, str) else target.decode()).rpartition(".")[2])
 
     events = client("dynamodb").meta.events
     events.register("before-send.dynamodb.*", note)

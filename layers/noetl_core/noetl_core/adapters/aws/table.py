@@ -7,7 +7,8 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from noetl_core.adapters.aws.clients import client, code_of, errors_of
+from noetl_core.adapters.aws.clients import code_of, errors_of
+from noetl_core.aws import dynamodb
 
 Item = Mapping[str, Any]
 
@@ -21,7 +22,7 @@ def query_pages(what: str, limit: int | None = None, **request: Any) -> Iterator
         if left is not None:
             request["Limit"] = left
         with errors_of(what):
-            page: Item = client("dynamodb").query(**request)
+            page: Item = dynamodb.query(**request)
         yield page
         left = None if left is None else left - len(page["Items"])
         if "LastEvaluatedKey" not in page or left == 0:
@@ -39,7 +40,7 @@ class Table:
         """Write an item; return False when the condition did not hold."""
         try:
             with errors_of("catalog write"):
-                client("dynamodb").put_item(TableName=self.table, Item=item, **condition)
+                dynamodb.put_item(TableName=self.table, Item=item, **condition)
         except ClientError as error:
             if code_of(error) != "ConditionalCheckFailedException":
                 raise
@@ -48,11 +49,8 @@ class Table:
 
     def get_item(self, pk: str, sk: str, *, consistent: bool = True) -> Item | None:
         with errors_of("catalog read"):
-            found: Item | None = (
-                client("dynamodb")
-                .get_item(TableName=self.table, Key={"pk": {"S": pk}, "sk": {"S": sk}}, ConsistentRead=consistent)
-                .get("Item")
-            )
+            key = {"pk": {"S": pk}, "sk": {"S": sk}}
+            found: Item | None = dynamodb.get_item(TableName=self.table, Key=key, ConsistentRead=consistent).get("Item")
         return found
 
     def query(self, limit: int | None = None, **request: Any) -> list[Item]:

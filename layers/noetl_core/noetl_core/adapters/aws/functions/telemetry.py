@@ -1,6 +1,7 @@
 """Sends traces of functions to X-Ray: that a function ran, how long, and which AWS calls it made. Never payloads.
 
-* Only botocore is patched: for other libraries X-Ray would record whole URLs and send trace headers to third parties.
+* Only botocore is patched; requests that `noetl_core.aws.dynamodb` sends are added here. For other libraries X-Ray would record
+  whole URLs and send trace headers to third parties.
 * Answers and exceptions are not captured, because they contain payloads, results and callback tokens. The reason of a failure
   is in the log.
 * Without a receiver - in a container of `sam local`, on an emulator - X-Ray's library is not loaded. Outside of Lambda it
@@ -10,8 +11,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
+
+from noetl_core.aws import dynamodb
 
 Handler = Callable[..., Mapping[str, Any]]
 
@@ -23,8 +28,19 @@ def traced(handler: Handler) -> Handler:
     from aws_lambda_powertools import Tracer  # 100 ms: X-Ray's library, even without a receiver
 
     tracer = Tracer(patch_modules=["botocore"])
+    dynamodb.trace = _subsegment
     traced: Handler = tracer.capture_lambda_handler(handler, capture_response=False, capture_error=False)
     return traced
+
+
+@contextmanager
+def _subsegment(operation: str, request: Mapping[str, Any], region: str) -> Iterator[None]:
+    """Trace a request to DynamoDB as X-Ray's library traces those of botocore's clients."""
+    recorder = import_module("aws_xray_sdk.core").xray_recorder  # the tracer has imported it
+    with recorder.in_subsegment("dynamodb", namespace="aws") as made:
+        if made is not None:  # outside of an invocation nothing is recorded
+            made.set_aws({"operation": operation, "region": region, "table_name": request["TableName"]})
+        yield
 
 
 def _is_traced() -> bool:

@@ -1,0 +1,259 @@
+"""Requests to DynamoDB that are sent without botocore's client: they are signed as botocore signs them, their answers are those of
+botocore, and what goes wrong is left to botocore."""
+
+from __future__ import annotations
+
+import json
+import random
+import socket
+import ssl
+import string
+import zlib
+from collections import deque
+from collections.abc import Iterator
+from http.server import ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.exceptions import ClientError, SSLError
+from hypothesis import given
+from hypothesis import strategies as st
+
+from noetl_core.aws import dynamodb
+from noetl_core.aws.clients import client, requests_checked_by, session
+from noetl_core.ports import Deadline, OutOfTime
+from tests.aws_calls import through_botocore
+from tests.certificates import self_signed
+from tests.contract.aws import REGION, environment, make_table
+from tests.mocked import mock_aws
+from tests.servers import Handler, serving
+
+KEY = {"pk": {"S": "p"}, "sk": {"S": "s"}}
+OTHER_REGION = "eu-central-1"
+
+
+class Table(Handler):
+    """Answers with what `answers` has, then with an empty object. It keeps connections open, unless told to close them."""
+
+    protocol_version = "HTTP/1.1"
+    server: Served
+
+    def handle(self) -> None:
+        self.server.connections += 1
+        super().handle()
+
+    def do_POST(self) -> None:
+        self.told()
+        self.server.requests.append(dict(self.headers.items()))
+        answer = self.server.answers.popleft() if self.server.answers else (200, b"{}")
+        if answer == "close":
+            self.close_connection = True
+            self.connection.shutdown(socket.SHUT_RDWR)
+            return
+        status, body = answer
+        checksum, self.server.checksum = self.server.checksum or zlib.crc32(body), 0
+        self.say(status, body, x_amz_crc32=str(checksum))
+
+
+class Served(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Table)
+        self.answers: deque[Any] = deque()
+        self.requests: list[dict[str, str]] = []
+        self.connections = 0
+        self.checksum = 0
+        """Of the next answer, instead of its own."""
+
+    def by_botocore(self) -> list[bool]:
+        """Of each request, whether botocore sent it."""
+        return ["amz-sdk-invocation-id" in {name.lower() for name in request} for request in self.requests]
+
+
+@pytest.fixture
+def served() -> Iterator[Served]:
+    with serving(Served()) as server, environment(AWS_ENDPOINT_URL=f"http://127.0.0.1:{server.server_port}"):
+        yield server
+
+
+def refusal(code: str) -> bytes:
+    return json.dumps({"__type": f"com.amazonaws.dynamodb.v20120810#{code}", "message": "no"}).encode()
+
+
+@given(st.binary(max_size=200), st.sampled_from(["PutItem", "GetItem", "Query"]), st.sampled_from(["", "token/+="]))
+def test_a_signature_is_the_one_that_botocore_makes(body: bytes, operation: str, token: str) -> None:
+    random_secret = "".join(random.choices(string.ascii_letters + string.digits + "/+", k=40))
+    with environment(AWS_SECRET_ACCESS_KEY=random_secret, AWS_SESSION_TOKEN=token, AWS_DEFAULT_REGION=OTHER_REGION):
+        endpoint = dynamodb.Endpoint(client("dynamodb"))
+        ours = endpoint.signed(f"DynamoDB_20120810.{operation}", body)
+        told = {name: value for name, value in ours.items() if name not in ("host", "authorization", "user-agent", "x-amz-date")}
+        request = AWSRequest("POST", f"https://dynamodb.{OTHER_REGION}.amazonaws.com/", headers=told, data=body)
+        signer = SigV4Auth(session().get_credentials(), "dynamodb", OTHER_REGION)
+        request.context["timestamp"] = ours["x-amz-date"]
+        request.headers["X-Amz-Date"] = ours["x-amz-date"]
+        canonical = signer.canonical_request(request)
+        signature = signer.signature(signer.string_to_sign(request, canonical), request)
+    assert ours["authorization"].endswith(f"Signature={signature}")
+    assert ("x-amz-security-token" in ours) == bool(token)
+
+
+class TestAnswers:
+    @pytest.fixture(autouse=True)
+    def aws(self) -> Iterator[None]:
+        with mock_aws(), environment():
+            yield
+
+    def test_an_item_of_all_types_is_as_botocore_gives_it(self) -> None:
+        item = {
+            **KEY,
+            "text": {"S": "\u00e9\U0001f600"},
+            "number": {"N": "12.5"},
+            "bytes": {"B": b"\x00\xff"},
+            "flag": {"BOOL": True},
+            "nothing": {"NULL": True},
+            "texts": {"SS": ["a", "b"]},
+            "many": {"BS": [b"\x01", b"\x02"]},
+            "list": {"L": [{"B": b"\x03"}, {"M": {"deep": {"B": b"\x04"}, "flat": {"S": "x"}}}]},
+            "map": {"M": {"bytes": {"B": b"\x05"}, "list": {"L": [{"N": "1"}]}}},
+        }
+        name = make_table("EventsTable")
+        condition = {"KeyConditionExpression": "pk = :p", "ExpressionAttributeValues": {":p": {"S": "p"}}}
+        assert "Attributes" not in dynamodb.put_item(TableName=name, Item=item)
+        before = dynamodb.put_item(TableName=name, Item=item, ReturnValues="ALL_OLD")["Attributes"]
+        found = dynamodb.get_item(TableName=name, Key=KEY)["Item"]
+        (listed,) = dynamodb.query(TableName=name, **condition)["Items"]
+        with through_botocore():
+            assert dynamodb.get_item(TableName=name, Key=KEY)["Item"] == item
+        assert before == found == listed == item
+
+    def test_an_item_that_is_not_there_and_pages(self) -> None:
+        name = make_table("EventsTable")
+        assert "Item" not in dynamodb.get_item(TableName=name, Key=KEY)
+        for n in range(3):
+            dynamodb.put_item(TableName=name, Item={"pk": {"S": "p"}, "sk": {"S": str(n)}})
+        request: dict[str, Any] = {
+            "TableName": name,
+            "KeyConditionExpression": "pk = :p",
+            "ExpressionAttributeValues": {":p": {"S": "p"}},
+            "Limit": 2,
+        }
+        first = dynamodb.query(**request)
+        second = dynamodb.query(**request, ExclusiveStartKey=first["LastEvaluatedKey"])
+        assert [item["sk"]["S"] for page in (first, second) for item in page["Items"]] == ["0", "1", "2"]
+
+    def test_a_failed_condition_is_botocores_error_with_the_item_and_one_request(self) -> None:
+        name = make_table("EventsTable")
+        dynamodb.put_item(TableName=name, Item={**KEY, "body": {"B": b"\x07"}})
+        request = {
+            "TableName": name,
+            "Item": KEY,
+            "ConditionExpression": "attribute_not_exists(pk)",
+            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+        }
+        with pytest.raises(ClientError) as ours:
+            dynamodb.put_item(**request)
+        with through_botocore(), pytest.raises(ClientError) as botocores:
+            dynamodb.put_item(**request)
+        assert ours.value.response["Error"]["Code"] == botocores.value.response["Error"]["Code"]
+        assert ours.value.response["ResponseMetadata"]["HTTPStatusCode"] == 400
+        found: Any = [error.value.response.get("Item") for error in (ours, botocores)]
+        assert found == [{**KEY, "body": {"B": b"\x07"}}] * 2
+        assert str(ours.value) == str(botocores.value)
+
+
+class TestConnections:
+    def test_requests_follow_each_other_on_one_connection(self, served: Served) -> None:
+        for _ in range(5):
+            assert dynamodb.get_item(TableName="t", Key=KEY) == {}
+        assert served.by_botocore() == [False] * 5
+        assert served.connections == 1
+
+    def test_an_idle_connection_that_the_service_has_closed_is_replaced(self, served: Served) -> None:
+        served.answers.append((200, b"{}"))
+        dynamodb.get_item(TableName="t", Key=KEY)
+        idle = dynamodb.endpoint(client("dynamodb")).idle
+        idle[0].sock.shutdown(socket.SHUT_RD)  # reading it is at its end, as after the other side's
+        dynamodb.get_item(TableName="t", Key=KEY)
+        assert served.by_botocore() == [False] * 2
+        assert served.connections == 2
+
+    @pytest.mark.parametrize(
+        "answer",
+        [
+            "close",
+            (500, refusal("InternalServerError")),
+            (400, refusal("ThrottlingException")),
+            (503, b"<html>busy</html>"),
+            (200, b"[]"),
+            (200, b'{"Item": {"pk": {"B": "?"}}}'),
+        ],
+        ids=["closed", "failed", "throttled", "no_json", "no_mapping", "no_base64"],
+    )
+    def test_what_goes_wrong_is_sent_again_by_botocore(self, served: Served, answer: Any) -> None:
+        served.answers.append(answer)
+        assert "Item" not in dynamodb.get_item(TableName="t", Key=KEY)
+        assert served.by_botocore() == [False, True]
+
+    def test_an_answer_with_another_checksum_is_not_believed(self, served: Served) -> None:
+        served.checksum = 7
+        served.answers.append((200, b'{"Item": {"pk": {"S": "spoiled"}}}'))
+        assert "Item" not in dynamodb.get_item(TableName="t", Key=KEY)
+        assert served.by_botocore() == [False, True]
+
+    def test_a_refusal_is_botocores_error(self, served: Served) -> None:
+        served.answers.extend([(400, refusal("AccessDeniedException"))] * 2)
+        with pytest.raises(ClientError, match="AccessDenied"):
+            dynamodb.get_item(TableName="t", Key=KEY)
+        assert served.by_botocore() == [False, True]
+
+    def test_behind_a_proxy_all_requests_are_botocores(self, served: Served) -> None:
+        with environment(HTTP_PROXY=f"http://127.0.0.1:{served.server_port}", AWS_ENDPOINT_URL="http://dynamodb.invalid"):
+            dynamodb.get_item(TableName="t", Key=KEY)
+        assert served.by_botocore() == [True]
+
+    def test_no_request_begins_after_its_deadline(self, served: Served) -> None:
+        with requests_checked_by(Deadline.after(-1).check), pytest.raises(OutOfTime):
+            dynamodb.get_item(TableName="t", Key=KEY)
+        assert served.requests == []
+
+    def test_other_credentials_are_used_at_once(self, served: Served) -> None:
+        dynamodb.get_item(TableName="t", Key=KEY)
+        with environment(AWS_ENDPOINT_URL=f"http://127.0.0.1:{served.server_port}", AWS_ACCESS_KEY_ID="other"):
+            dynamodb.get_item(TableName="t", Key=KEY)
+        used = [request["authorization"].split("Credential=")[1].split("/")[0] for request in served.requests]
+        assert used == ["test", "other"]
+        assert f"/{REGION}/dynamodb/aws4_request" in served.requests[0]["authorization"]
+
+
+class TestTls:
+    @pytest.fixture
+    def certificate(self, tmp_path: Path) -> Path:
+        return self_signed(tmp_path)
+
+    @pytest.fixture
+    def secure(self, certificate: Path) -> Iterator[Served]:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+        server = Served()
+        server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+        with serving(server):
+            yield server
+
+    def test_the_certificates_that_botocore_trusts_are_trusted(self, secure: Served, certificate: Path) -> None:
+        url = f"https://127.0.0.1:{secure.server_port}"
+        with environment(AWS_ENDPOINT_URL=url, AWS_CA_BUNDLE=str(certificate)):
+            dynamodb.get_item(TableName="t", Key=KEY)
+        assert secure.by_botocore() == [False]
+
+    def test_a_certificate_that_botocore_does_not_trust_is_not_trusted(
+        self, secure: Served, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for name in ("AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
+            monkeypatch.delenv(name, raising=False)
+        with environment(AWS_ENDPOINT_URL=f"https://127.0.0.1:{secure.server_port}"), pytest.raises(SSLError):
+            dynamodb.get_item(TableName="t", Key=KEY)
+        assert secure.requests == []
