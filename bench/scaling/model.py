@@ -78,7 +78,7 @@ def ceilings(load: Load, stack: Stack) -> list[Ceiling]:
 
 def _api(stack: Stack) -> list[Ceiling]:
     return [
-        Ceiling("the API's own rate", stack.api_rate, "1 request", "`ApiRate`, `ApiBurst`; uploads and schedules do not pass it"),
+        Ceiling("the API's own rate", stack.api_rate, "1 request", "`ApiRate`, `ApiBurst`; uploads and schedules bypass it"),
         Ceiling("API Gateway, all APIs of the account", stack.api, "1 request", "the quota"),
     ]
 

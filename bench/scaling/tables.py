@@ -134,7 +134,7 @@ def sweeps() -> str:
     rows = [
         ("reconciled by one sweep", number(SWEEP_S * 1000 / 2 / counted.RECONCILE_MS)),
         ("handed to the router by one sweep", number(SWEEP_S * 1000 / 2 / counted.HAND_OVER_MS)),
-        ("executions with a live worker for more than 90 s, at most", number(taken)),
+        ("ceiling of executions that have run for more than 90 s and have a live worker", number(taken)),
     ]
     return _table(("the sweeper, a minute", "executions"), rows)
 

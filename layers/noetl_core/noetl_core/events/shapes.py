@@ -359,7 +359,7 @@ class TaskOutcome(TypedDict):
 
     status: Literal["ok", "error"]
     meta: dict[str, Any]
-    """Attempt, duration, times, the end of the log."""
+    """Attempt, duration, times, the end of the task's log."""
     result: NotRequired[Any]
     error: NotRequired[Failure]
 

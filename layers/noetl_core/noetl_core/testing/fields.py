@@ -77,7 +77,7 @@ OUTCOME: Final[Mapping[str, Key]] = {
     "seconds": Key("number", "How long it takes, in virtual time."),
     "run": Key("", "Only this run of the step, or these."),
     "attempt": Key("", "Only this attempt, or these."),
-    "visit": Key("", "Only this visit of the task in its pass, or these."),
+    "visit": Key("", "Only this visit of the task, counted within one pass of the pipeline; a list selects several."),
     "index": Key("", "Only this iteration of the innermost loop, or these."),
     "when": Key("", "Only if this template is true: it reads inputs, run, visit, attempt, path, args, workload and ctx."),
     "repeated": Key("boolean", "true: only an attempt that was made before, by a killed worker (`noetl simulate`)."),
