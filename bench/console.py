@@ -165,7 +165,7 @@ def measured(page: Page, server: Console, graph: str, long: str, times: int, ste
         position = random.randrange(count)
         return timed(page, lambda: slider.fill(str(position)), f".graph[data-at='{position}']")
 
-    yield Measured(f"any position among {count:,} events, until the graph is of then", median(sought), "s", SEEK_S)
+    yield Measured(f"any position among {count:,} events, until the graph shows that position", median(sought), "s", SEEK_S)
 
 
 def scripts() -> int:

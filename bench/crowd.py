@@ -108,7 +108,7 @@ def figures(times: int) -> list[Figure]:
         crowds.starts(STARTS, {"playbook": one_step})  # registers it
         by_path = [crowds.starts(STARTS, {"path": "bench/chain_1"}) for _ in range(times)]
         by_text = [crowds.starts(STARTS, {"playbook": one_step}) for _ in range(times)]
-    note = "of one step, run meanwhile"
+    note = "one step each; the executions run meanwhile"
     return [
         Figure("stack: 100 executions x 5 steps", "steps/s", tuple(500 / seconds for seconds in again), 400, "higher"),
         Figure("  the same, first time after `noetl up`", "s", (first,), 10),

@@ -95,7 +95,7 @@ def figures(times: int) -> list[Figure]:
     out = [
         per_step("durable step", chain(50), 0.3),
         per_step("step that survives a power cut", chain(50), 1.0, "synced", durable="power"),
-        per_step("python step", chain(50, python), 1.0, "the start of Python among them"),
+        per_step("python step", chain(50, python), 1.0, "includes the start of Python"),
         per_step("python step with code of its own", chain(50, python_of_its_own), 3.0, "a process for each"),
         Figure(
             "map of 1,000 noop items", "items/s", repeat(times, lambda: 1000 / timed_run(map_over(1000, "noop"))), 4500, "higher"

@@ -80,13 +80,13 @@ def _fixed(milliseconds: float) -> Mapping[float, float]:
 
 TIMES: Final[Mapping[str, Time]] = {
     "stream": Time(
-        "DynamoDB stream: from before the put to the function's begin",
+        "DynamoDB stream: from before the put to the function's start",
         {0.1: 118.0, 0.5: 213.0, 0.9: 341.0, 0.99: 552.0},
         CITED,
         MESSAGING,
     ),
     "queue": Time(
-        "SQS standard queue: from before the send to the function's begin",
+        "SQS standard queue: from before the send to the function's start",
         {0.1: 13.7, 0.5: 16.2, 0.9: 33.8, 0.99: 105.0},
         CITED,
         MESSAGING,

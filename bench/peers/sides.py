@@ -182,7 +182,7 @@ SIDES = (
     Side(
         "Step Functions on MiniStack",
         "the emulator's memory",
-        "noop is a Pass state, which the emulator carries out itself; Python and HTTP are a Lambda function's invocation each",
+        "noop is a Pass state, which the emulator carries out itself; each Python or HTTP step invokes a Lambda function",
         STACK,
         lambda place: _on_stack("step_functions.py", place, place.stack().endpoint),
         on_stack=True,

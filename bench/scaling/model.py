@@ -78,7 +78,7 @@ def ceilings(load: Load, stack: Stack) -> list[Ceiling]:
 
 def _api(stack: Stack) -> list[Ceiling]:
     return [
-        Ceiling("the API's own rate", stack.api_rate, "1 request", "`ApiRate`, `ApiBurst`; uploads and schedules do not pass it"),
+        Ceiling("the API's own rate", stack.api_rate, "1 request", "`ApiRate`, `ApiBurst`; uploads and schedules bypass it"),
         Ceiling("API Gateway, all APIs of the account", stack.api, "1 request", "the quota"),
     ]
 
@@ -94,7 +94,7 @@ def _catalog(load: Load, stack: Stack) -> list[Ceiling]:
         Ceiling(
             "catalog table and its indexes, quota", stack.table_writes / counted.CATALOG, _units(counted.CATALOG), "the quota"
         ),
-        Ceiling("catalog table, new", new / counted.TABLE, _units(counted.TABLE), "traffic of before; warm throughput"),
+        Ceiling("catalog table, new", new / counted.TABLE, _units(counted.TABLE), "earlier traffic; warm throughput"),
     ]
     if not load.by_version:
         reads = ceil(load.playbook_kb / 4)
@@ -121,7 +121,7 @@ def _log(load: Load, stack: Stack) -> list[Ceiling]:
             "log table, new",
             min(stack.warm_writes, stack.table_writes) / units,
             _units(units),
-            "traffic of before; warm throughput",
+            "earlier traffic; warm throughput",
         ),
         Ceiling(
             "routing, a stream shard for each partition of the log",

@@ -47,7 +47,7 @@ HEAD = (
     "ended",
     "tasks called",
     "writes refused",
-    "requests again",
+    "requests repeated",
     "splits",
     "most commands waiting",
     "longest lag",
@@ -85,10 +85,12 @@ def looped(items: int) -> LimitedWorld:
 
 def cases(share: float, items: int) -> list[Case]:
     many = round(RATE * share) * SECONDS
-    part = "" if share == 1 else f", {share:g} of it all"
+    part = "" if share == 1 else f", {share:g} of the scale"
     return [
         Case("raised", f"10,000 starts/s for a minute, parameters raised{part}", many, many, lambda: started(RAISED, share)),
-        Case("default", f"the same, parameters as they are but ApiRate{part}", many, many, lambda: started(BY_DEFAULT, share)),
+        Case(
+            "default", f"the same load, default parameters except ApiRate{part}", many, many, lambda: started(BY_DEFAULT, share)
+        ),
         Case("loop", f"one loop of {items:,} iterations of 5 ms", 1, items + 1, lambda: looped(items)),
     ]
 

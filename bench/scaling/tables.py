@@ -34,7 +34,7 @@ CHAIN = Load(steps=10)
 SWEEP_S = 40
 """Seconds that a sweep, which has 55 s in all, spends on executions."""
 KEYS: tuple[tuple[str, str, float, str], ...] = (
-    ("log: control stream `m#EXECUTION`", "1 and 1 a step", 1.0, "a key of its own"),
+    ("log: control stream `m#EXECUTION`", "1, and 1 more for each step", 1.0, "a key of its own"),
     ("log: runs `r#EXECUTION#0..7`", "2 a step", 2.0, "eight keys of its own"),
     ("catalog: due item `due#KEY`", f"{counted.DUE}", counted.DUE, "`IndexPartitions` keys for all executions"),
     ("catalog: head `x#EXECUTION`", f"{counted.HEAD}", counted.HEAD, "a key of its own"),
@@ -87,7 +87,7 @@ def bends() -> str:
         (c.what, c.why, number(c.per_s), number(latest[c.what]) if c.what in latest else "-", c.raised_by)
         for c in ceilings(ONE, replace(stack(), warm_writes=limits.NEW_TABLE.value))
     ]
-    return _table(("what bends", "an execution takes", "executions/s by default", "raised", "raised by"), rows)
+    return _table(("bottleneck", "an execution takes", "executions/s by default", "raised", "raised by"), rows)
 
 
 def order() -> str:
@@ -134,7 +134,7 @@ def sweeps() -> str:
     rows = [
         ("reconciled by one sweep", number(SWEEP_S * 1000 / 2 / counted.RECONCILE_MS)),
         ("handed to the router by one sweep", number(SWEEP_S * 1000 / 2 / counted.HAND_OVER_MS)),
-        ("executions with a live worker for more than 90 s, at most", number(taken)),
+        ("ceiling of executions that have run for more than 90 s and have a live worker", number(taken)),
     ]
     return _table(("the sweeper, a minute", "executions"), rows)
 

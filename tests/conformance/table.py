@@ -27,7 +27,7 @@ def page(statements: Mapping[str, Statement], cases: tuple[Case, ...], outcome: 
         for statement in case.covers:
             by_statement[statement].append(case)
     held = sum(all(outcome[c.id]) for c in cases)
-    parts = [HEAD, f"{len(statements)} statements, {len(cases)} cases, {held} of them hold on both wirings.\n"]
+    parts = [HEAD, f"{len(statements)} statements, {len(cases)} cases; {held} cases hold on both wirings.\n"]
     source = section = ""
     for s in statements.values():
         if s.source != source:

@@ -11,8 +11,8 @@ from tests.matrix.cases import COLUMNS, TOOL_KINDS, Column, cases_of, module_of
 PAGE: Final = Path(__file__).parents[2] / "docs/tools/matrix.md"
 HEAD: Final = """# Tested cases of each tool
 
-`make matrix` (`tests/matrix`) runs the cases of each kind of task in one process and on the embedded stack, and writes this page. If all cases of a cell hold on both, it shows their number,
-otherwise the failures. Kinds of errors are listed by name. `-` is a column that does not apply to the kind; an empty cell has no case yet.
+`make matrix` (`tests/matrix`) runs the cases of each kind of task in one process and on the embedded stack, and writes this page. If all cases of a cell hold in both places, the cell
+shows their number, otherwise the failures. Kinds of errors are listed by name. `-` is a column that does not apply to the kind; an empty cell has no case yet.
 
 """
 Failed = Collection[tuple[str, str]]

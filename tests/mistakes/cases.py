@@ -35,7 +35,8 @@ Errors and warnings of `noetl validate` also name the place; [diagnostics](diagn
 SECOND = """
 ## By parts of the language
 
-Another hundred mistakes, over all parts of the language and all kinds of tasks. Validation finds each of them at its place, except those for which the table gives the reason.
+The tables below list another hundred mistakes, from all parts of the language and all kinds of tasks. Validation finds each mistake at its place, unless a table gives the reason why
+only a run finds it.
 """
 _STEP = "workflow: [{ step: work, tool: { kind: noop, result: '{{ workload.customer }}' } }]\n"
 CHILDREN = {

@@ -29,11 +29,11 @@ def mcp(
     ] = None,
     name: Annotated[
         str | None,
-        typer.Option("--name", help="Also accept this host name: of a proxy with TLS in front of the port", metavar="HOST"),
+        typer.Option("--name", help="Also accept this host name, for a proxy with TLS in front of the port", metavar="HOST"),
     ] = None,
     wait: Annotated[float, typer.Option(help="Seconds that a call waits for the end of its execution", metavar="S", min=0)] = 50,
     no_answers: Annotated[bool, typer.Option("--no-answers", help="Let clients answer no callbacks")] = False,
-    author: Annotated[bool, typer.Option("--author", help="Tools for writing playbooks in the current folder, instead")] = False,
+    author: Annotated[bool, typer.Option("--author", help="Serve tools for writing playbooks in the current folder instead")] = False,
 ) -> None:
     """Serve registered playbooks as tools of MCP clients, on standard input and output (default: of the local store)."""
     if find_spec("mcp") is None:

@@ -77,15 +77,15 @@ BLOCKS: Final[Mapping[str, Block]] = {
 
 HEAD: Final = """# Fields
 
-Every field of the language: its meaning, its allowed values, and its default. The other pages explain how the fields work together. This page is
-generated from the table that `noetl validate` and the [JSON Schema](../playbook.schema.json) read, too; an editor that knows the schema shows the same sentences.
+Every field of the language: its meaning, its allowed values, and its default. The other pages explain how the fields work together. This page and the
+[JSON Schema](../playbook.schema.json) are generated from the table that `noetl validate` reads; an editor that knows the schema shows the same sentences.
 
-A field of a mapping within the mapping is written with dots. Keys that begin with `x-` may stand everywhere; nothing reads them.
+A field of a nested mapping is written with dots, such as `spec.join`. Keys that begin with `x-` may stand everywhere; nothing reads them.
 """
 TOOLS_HEAD: Final = """## Tools
 
-Inputs and options of the tool kinds, beside the fields of every [task](#task). All of them may be templates, except for program text. Options stand under `spec`, of the task or, as
-a default, of a scope further out ([layering](tasks.md#spec-layering)).
+Inputs and options of the tool kinds, in addition to the fields of every [task](#task). All of them may be templates, except for program text. Options stand under `spec` of the
+task or, as defaults, under `spec` of an outer scope ([layering](tasks.md#spec-layering)).
 """
 
 

@@ -51,7 +51,7 @@ class WarningGroup(TypedDict):
 
 
 class Warnings(TypedDict):
-    """The errors and anomalies that failed nothing."""
+    """The errors and anomalies that made nothing fail."""
 
     count: int
     groups: list[WarningGroup]

@@ -58,7 +58,7 @@ class PlaybookExecutionRequested(TypedDict):
     strict: NotRequired[bool | None]
     """Undefined values in templates, and errors that no rule matches, are failures."""
     priority: NotRequired[float | None]
-    """The failure handler of the request, which overrides the playbook's."""
+    """The priority of the request, which overrides the playbook's."""
     by: NotRequired[By | None]
 
 
@@ -95,7 +95,7 @@ class PlaybookProcessed(TypedDict):
 
 
 class ExecutionPaused(TypedDict):
-    """An operator paused the execution, or its parent."""
+    """An operator paused the execution or its parent."""
 
     parent: NotRequired[str | None]
     """The paused execution that calls it: resuming that one resumes this one."""
@@ -118,7 +118,7 @@ class ExecutionCancelled(TypedDict):
 
 
 class ExecutionFailing(TypedDict):
-    """The execution as a whole fails: a timeout, a limit, or an expression that the control plane evaluates."""
+    """The execution as a whole fails because of a timeout, a limit, or an expression that the control plane evaluates."""
 
     error: Failure
 
@@ -130,8 +130,8 @@ class ExecutionStuck(TypedDict):
 
 
 class EvaluationMarked(TypedDict):
-    """A process ended while it evaluated templates of the execution, or is about to try again. The decision that ends well takes
-    the mark off, in its own commit."""
+    """A process ended while it evaluated templates of the execution, or a process is about to evaluate them again. The decision
+    that ends well removes the mark in its own commit."""
 
     attempts: int
     """Evaluations in a row that have begun and not ended. After three the execution is stuck. 0: one has ended."""
@@ -161,7 +161,7 @@ class ExecutionRedriven(RedrivenFrom):
     """Runs that need no compensation any more."""
     arcs: NotRequired[list[RepeatedArcs]]
     digest: NotRequired[str]
-    """The playbook with which it continues, if it changes."""
+    """The new playbook, if the execution continues with another one."""
     version: NotRequired[int]
     rendered: NotRequired[dict[str, Any]]
     by: NotRequired[By | None]
@@ -202,7 +202,7 @@ class TokenEnqueued(TypedDict):
     key: NotRequired[str | None]
     """Its key, if the router deduplicates."""
     rounds: NotRequired[dict[str, int] | None]
-    """The joins past which its branch has gone back, and how often."""
+    """For each join past which the token's branch has gone back: how often it has done so."""
 
 
 class TokenClaimed(TypedDict):
@@ -235,7 +235,8 @@ class StepSkipped(TypedDict):
 
 
 class JoinClosed(TypedDict):
-    """A round of a join of mode any or count fired and drops late tokens, or is over and may fire again."""
+    """A round of a join of mode `any` or `count` has fired, and late tokens are dropped. Or the round is over, and the join may
+    fire again."""
 
     step: str
     fired: bool
@@ -307,7 +308,7 @@ class BoundaryRouted(TypedDict):
     aggregates: NotRequired[Aggregates | None]
     """Retries and iterations of the boundary."""
     asked: NotRequired[bool | None]
-    """The worker asked for it: the stream's wake, which comes later, sends nothing again."""
+    """The boundary was routed because its worker asked. The stream's wake, which comes later, sends nothing again."""
 
 
 class StepDone(TypedDict):

@@ -21,9 +21,9 @@ This page lists the events in the log of an execution. It is generated from the 
 OpenAPI document describes the envelope that readers see, and `noetl events` shows it.
 
 The control stream of an execution holds the decisions of the control plane. Each step run, and each chunk of a distributed loop,
-has a stream of its own, which its worker writes. A *commit* is a list of events that is written atomically. A *boundary* ends a
-worker's part: it wakes the router, which consumes it in a commit of the control stream (`BoundaryRouted`). See
-[architecture](architecture.md).
+has a stream of its own, which its worker writes. A *commit* is a list of events that is written atomically. A *boundary* is an
+event that ends a worker's part of a run. It wakes the router, which consumes the boundary in a commit of the control stream
+(`BoundaryRouted`). See [architecture](architecture.md).
 
 | column | meaning |
 |---|---|

@@ -20,7 +20,7 @@ class Rerun(TypedDict, total=False):
     visit: int
     """From this visit of the task on, counted as in `TaskProcessed`; without it, from the first."""
     pages: dict[str, str]
-    """With `failed`: by task that may fail, the task at which its page begins, from where the page is read again."""
+    """With `failed`: for each task that may fail, the task at which its page begins. The page is read again from there."""
     ctx: list[str]
     """Writes to these keys are dropped: an operator has set them."""
 
@@ -40,13 +40,14 @@ class CarriedOverLoop(TypedDict):
     done: dict[str, ChunkDone]
     """The chunks that are kept, by their index."""
     chunks: dict[str, CarriedOver]
-    """The parts that each chunk that is run again keeps, by the chunk's index."""
+    """The chunks that are run again, by their index, each with the parts that it keeps."""
     before: NotRequired[dict[str, CarriedOver]]
-    """The parts that chunks that are kept had kept themselves, for a later redrive of these chunks."""
+    """The parts of earlier runs that the kept chunks had themselves kept. A later redrive of these chunks needs them."""
 
 
 class RemainingStep(TypedDict, total=False):
-    """The values that `steps.<name>` shows for a step whose runs are repeated: its last remaining run; empty if none remains."""
+    """The values that `steps.<name>` shows for a step whose runs are repeated: those of its last remaining run. The mapping is
+    empty if none remains."""
 
     status: str | None
     at: ResultPointer | None

@@ -52,7 +52,8 @@ class StepSuspended(TypedDict):
     waits: list[Wait]
     loop: NotRequired[LoopPlan]
     succeeded: NotRequired[int]
-    """About the iterations that the run carried out before it handed over the others, like the five keys that follow."""
+    """The number of iterations that succeeded. This key and the next five are about the iterations that the run carried out
+    before it handed over the others."""
     failed: NotRequired[int]
     innermost: NotRequired[Counts]
     result: NotRequired[Any]
@@ -112,7 +113,7 @@ class LoopChunkDone(TypedDict):
 
 
 class TaskStarted(TypedDict):
-    """A long task has started. Envelopes show this event before every task."""
+    """A task has started. The log has this event only if the task takes long; envelopes show it before every task."""
 
     task: str
     run: str
@@ -191,7 +192,8 @@ class LoopFrameClaimed(TypedDict):
     rows: NotRequired[Any]
     """The rows, or a reference to them."""
     handles: NotRequired[Any]
-    """The data that the source needs in addition to the key to settle a row, by row; or a reference to it."""
+    """The data that the source needs, besides the key, to settle a row: a list with one entry for each row, or a
+    reference to this list."""
     key_type: NotRequired[str]
     """The type of the keys in the source."""
     repeated: NotRequired[int]

@@ -67,7 +67,7 @@ class LoopCounts(Counts):
 
 
 class TokenEvent(TypedDict):
-    """`event` as stored with the tokens of a boundary, for arcs and admission."""
+    """The value of `event` for arcs and admission, as it is stored with the tokens of a boundary."""
 
     name: str
     """`step.done`, `step.failed` or `loop.done`."""
@@ -105,7 +105,7 @@ class Wait(TypedDict):
     result: NotRequired[Any]
     """The result of a timer's task."""
     child: NotRequired[str]
-    """The execution id of the child; the keys below are the request for it."""
+    """The execution id of the child. The keys from `path` to `return_step` are the request for it."""
     path: NotRequired[str]
     version: NotRequired[int | str]
     args: NotRequired[dict[str, Any]]
@@ -121,7 +121,8 @@ class Wait(TypedDict):
     limit: NotRequired[str]
     """The key of the rate for which the task waits."""
     permit: NotRequired[int]
-    """The instant from which on the permit may be used, in microseconds: a little after `at`, when the run wakes."""
+    """The instant from which the permit may be used, in microseconds. It is a little after `at`, the instant at which the run
+    wakes."""
     outside: NotRequired[OutsideWork]
     """The outside work that the task polls at `at`."""
 
@@ -223,9 +224,9 @@ class LoopPlan(TypedDict):
     checksum: NotRequired[str]
     """The checksum of all slices of the collection."""
     tolerated: NotRequired[int]
-    """The number of failed iterations that does not fail the loop."""
+    """The number of iterations that may fail without failing the loop."""
     view: NotRequired[str]
-    """The key of the object with the view for the templates of the iterations."""
+    """The key of the object that holds the data for the templates of the iterations."""
     slices: NotRequired[str]
     """The run whose slices a redriven loop uses."""
     first: NotRequired[int]
@@ -249,7 +250,7 @@ class ChunkOfLoop(LoopCommand):
 
 
 class ChunkDone(TypedDict):
-    """A finished chunk, as states store it and redrives take it over."""
+    """A finished chunk, in the form in which the state stores it and a redrive takes it over."""
 
     run: str
     seq: int
@@ -359,7 +360,7 @@ class TaskOutcome(TypedDict):
 
     status: Literal["ok", "error"]
     meta: dict[str, Any]
-    """Attempt, duration, times, the end of the log."""
+    """Attempt, duration, times, the end of the task's log."""
     result: NotRequired[Any]
     error: NotRequired[Failure]
 

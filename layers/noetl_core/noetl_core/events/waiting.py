@@ -26,7 +26,7 @@ class TimerFired(TypedDict):
 
 
 class SignalReceived(TypedDict):
-    """A signal, an answer to a callback or its heartbeat was recorded; it is matched to a wait now or later."""
+    """A signal, an answer to a callback, or a heartbeat of a callback was recorded. It is matched to a wait now or later."""
 
     id: str
     name: str

@@ -18,7 +18,7 @@ class Key(NamedTuple):
 
 SHARED: Final[Mapping[str, Key]] = {
     "playbook": Key("string", "The file of the playbook, beside the test file; NAME.yaml for NAME.test.yaml, or playbook.yaml."),
-    "playbooks": Key("array", "Files of further playbooks that it calls; those in its folder are found without."),
+    "playbooks": Key("array", "Files of further playbooks that it calls; playbooks in its folder need not be listed."),
     "payload": Key("object", "The payload of the request, merged over the workload."),
     "ctx": Key("object", "The initial ctx."),
     "trigger": Key(
@@ -39,15 +39,20 @@ CASE: Final[Mapping[str, Key]] = {
 }
 DOCUMENT: Final[Mapping[str, Key]] = {**SHARED, "tests": Key("array", "The cases.")}
 EXPECT: Final[Mapping[str, Key]] = {
-    "status": Key("string", "completed, failed or cancelled; with waiting, paused or stuck the case ends when it is that."),
+    "status": Key(
+        "string",
+        "completed, failed or cancelled; with waiting, paused or stuck, the case ends when the execution has this status.",
+    ),
     "result": Key("", "The result of the playbook."),
     "ctx": Key("object", "The ctx at the end."),
     "error": Key("object", "The error with which it failed; keys that are omitted do not matter."),
     "warnings": Key("", "The number of groups of warnings, or a list of them."),
     "steps": Key("object", "Steps by name, as `noetl show` has them; keys that are omitted do not matter."),
-    "path": Key("array", "The steps in the order in which they were scheduled; ... is any steps, or none."),
+    "path": Key("array", "The steps in the order in which they were scheduled; ... stands for any number of steps, even none."),
     "calls": Key("object", "By task, the number of its calls, or a list with the inputs of each."),
-    "events": Key("array", "The history: `Name`, `Name step`, `Name step.task`, or fields; ... is any events, or none."),
+    "events": Key(
+        "array", "The history: `Name`, `Name step`, `Name step.task`, or fields; ... stands for any number of events, even none."
+    ),
     "never": Key("array", "Events that do not occur."),
     "count": Key("object", "How often events occur."),
     "seconds": Key("number", "The virtual time that it took."),
@@ -61,7 +66,7 @@ ACT: Final[Mapping[str, Key]] = {
     "resume": Key("null", "Resumes it, as soon as it is paused."),
     "data": Key("", "The data of the signal, or the answer."),
     "error": Key("", "An error as answer: a message, or {kind, message}."),
-    "heartbeat": Key("boolean", "true: the answerer is only alive."),
+    "heartbeat": Key("boolean", "true: the answerer only reports that it is alive."),
     "reason": Key("string", "The reason to cancel."),
     "compensate": Key("boolean", "true: cancelling runs the compensations."),
     "at": Key("string", "The status at which it happens."),
@@ -77,7 +82,7 @@ OUTCOME: Final[Mapping[str, Key]] = {
     "seconds": Key("number", "How long it takes, in virtual time."),
     "run": Key("", "Only this run of the step, or these."),
     "attempt": Key("", "Only this attempt, or these."),
-    "visit": Key("", "Only this visit of the task in its pass, or these."),
+    "visit": Key("", "Only this visit of the task, counted within one pass of the pipeline; a list selects several."),
     "index": Key("", "Only this iteration of the innermost loop, or these."),
     "when": Key("", "Only if this template is true: it reads inputs, run, visit, attempt, path, args, workload and ctx."),
     "repeated": Key("boolean", "true: only an attempt that was made before, by a killed worker (`noetl simulate`)."),

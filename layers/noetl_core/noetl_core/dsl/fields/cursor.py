@@ -42,7 +42,9 @@ CURSOR: Final = Block(
     Field("table", Text(), "The table whose rows, or items, are claimed; for PostgreSQL, optionally with its schema."),
     Field("key", Text(), "The column that identifies a row.", default="id"),
     Field(
-        "where", Text(), "SQL: which rows may be claimed; must not hold for finished ones. For `dynamodb`: a key condition.",
+        "where",
+        Text(),
+        "SQL: the condition for rows that may be claimed. It must not hold for finished rows. For `dynamodb`: a key condition.",
         otherwise="all; for `dynamodb` a scan",
     ),
     Field("order", Text(), "SQL: the order in which rows are claimed, and run within a frame.", otherwise="by key"),

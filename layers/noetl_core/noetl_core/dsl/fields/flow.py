@@ -91,7 +91,8 @@ LOOP_POLICY: Final = Block(
     Field(
         "exec",
         Choice(("auto", "local", "distributed")),
-        "Whether one worker runs the whole loop or many share it in chunks; `auto`: one begins, and hands over if it takes long.",
+        "Whether one worker runs the whole loop, or many share it in chunks. With `auto`, one begins, and hands over the rest if "
+        "the loop takes long.",
         otherwise="`auto`",
         link="loops.md#where-iterations-run",
     ),
@@ -131,8 +132,8 @@ LOOP_SPEC: Final = Block(
     Field(
         "commit_every",
         COMMIT_EVERY,
-        "The number of ended iterations after which a worker commits them; 1: none begins in the place of an uncommitted one. "
-        "A crash repeats uncommitted ones.",
+        "The number of ended iterations that a worker commits together. With 1, no iteration begins in the place of one that is "
+        "not yet committed. A crash repeats uncommitted iterations.",
         otherwise="all that end within a second",
         link="loops.md#commits",
     ),
@@ -398,5 +399,5 @@ ROUTER: Final = Block(
     Field("spec", ROUTER_SPEC, "How the arcs fire."),
     ROUTER_SPEC["mode"]._replace(doc="The same as `spec.mode`.", same_as="spec.mode", default=UNSET),
     Field("arcs", ListOf(ARC), "The arcs, tried in order.", required=True),
-    legacy={"step": "arcs belong into next.arcs", "when": "guards stand in next.arcs"},
+    legacy={"step": "arcs belong in next.arcs", "when": "guards stand in next.arcs"},
 )

@@ -26,7 +26,7 @@ STORED: Final = Field("credential", _TEXT, "The name under which the credential 
 SCOPE: Final = Field(
     "scope",
     Choice(SCOPES),
-    "The executions that share a fetched value: this one, also those that it calls (`shared`), or all (`global`).",
+    "The executions that share a fetched value: only this one (`local`), also those that it calls (`shared`), or all (`global`).",
     default="local",
     label="scope of {}",
 )
@@ -88,7 +88,9 @@ _REQUEST: Final = (
         "token_path",
         "token_key",
     ),
-    Field("expires_field", _TEXT, "The path in the answer of the seconds until the token expires.", default="expires_in"),
+    Field(
+        "expires_field", _TEXT, "The path of the token's lifetime (seconds until it expires) in the answer.", default="expires_in"
+    ),
 )
 
 STATIC: Final = Block(

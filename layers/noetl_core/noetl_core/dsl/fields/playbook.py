@@ -191,7 +191,7 @@ EXECUTOR_FAILURE: Final = Block(
     "What a failure that no arc handles does to the other branches.",
     "arcs.md#failures",
     FAILURE_MODE._replace(
-        doc="What a failure that no arc handles does: `fail_fast` ends the execution, `best_effort` first lets the other"
+        doc="The effect of a failure that no arc handles: `fail_fast` ends the execution, `best_effort` first lets the other"
         " branches run to their ends.",
         default=_EXECUTOR.failure_mode,
     ),
@@ -296,7 +296,7 @@ EXECUTOR_SPEC: Final = Block(
     Field(
         "strict",
         Flag(),
-        "true makes undefined values in templates, and errors that no rule of a task's policy matches, failures.",
+        "true treats two things as failures: undefined values in templates, and errors that no rule of a task's policy matches.",
         otherwise="the stack's default, `false` elsewhere",
         link="playbook.md#strict",
     ),

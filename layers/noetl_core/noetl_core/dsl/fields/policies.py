@@ -41,7 +41,7 @@ SET_CTX: Final = Field(
 SET: Final = Field(
     "set",
     Shape("set", "a mapping whose keys begin with `ctx.` or `iter.`"),
-    "Another way to write both: `iter.a` for `set_iter`, `ctx.b` for `set_ctx`.",
+    "Another way to write `set_iter` and `set_ctx`: `iter.a: value`, `ctx.b: value`.",
     link="names.md#writing-iter-and-ctx",
 )
 
@@ -122,7 +122,7 @@ THEN: Final = Block(
     Field(
         "jitter",
         JITTER,
-        "For `retry`: the fraction of the delay, from 0 to 1, by which it is randomly shortened at most; true means 1.",
+        "For `retry`: the largest fraction of the delay, from 0 to 1, by which it is randomly shortened; true means 1.",
         otherwise="no jitter",
         link="policies.md#retry",
     ),

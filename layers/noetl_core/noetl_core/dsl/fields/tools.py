@@ -45,7 +45,7 @@ SCRIPT: Final = Block(
     Field("headers", Values(whole=True), "For `http`: headers of the request."),
     Field("endpoint", Anything("text"), "For `http`: the address before `uri`."),
     Field("timeout", Anything("seconds"), "For `http`: seconds that the request may take.", otherwise="those of kind `http`"),
-    Field("bucket", Anything("text"), "For `s3`: the bucket, where `uri` is a key."),
+    Field("bucket", Anything("text"), "For `s3`: the bucket, if `uri` is a key."),
     prefix="script of ",
 )
 
@@ -85,7 +85,7 @@ RESULT: Final = Block(
     Field(
         "secret",
         Shape("secret_fields", "true or false, or a list of fields of the result"),
-        "true keeps the result out of every event, log and answer; a list of fields (`user.email`) only these.",
+        "true keeps the result out of every event, log and answer; a list of fields (`user.email`) keeps only those out.",
         default=False,
     ),
 )
@@ -165,7 +165,10 @@ TASK: Final = Block(
     OUTPUT,
     SET_ITER._replace(doc="Values to write to `iter` when the task has ended ok, before its policy."),
     SET_CTX._replace(doc="Values to write to `ctx` when the task has ended ok, before its policy."),
-    SET._replace(doc="Another way to write both, when the task has ended ok: `iter.a`, `ctx.b`."),
+    SET._replace(
+        doc="Another way to write `set_iter` and `set_ctx`: `iter.a: value`, `ctx.b: value`. It takes effect when the task has "
+        "ended ok."
+    ),
     Field(
         "spec", Shape("options", "a mapping"), "Options of the tool, and the policy of the task.", link="tasks.md#spec-layering"
     ),

@@ -83,8 +83,8 @@ TRIGGER: Final = Block(
     Field(
         "overlap",
         Choice(OVERLAP),
-        "For a `schedule`: what happens while the execution of an earlier occurrence runs. The occurrence is skipped, waits,"
-        " starts alongside it, or the earlier execution is cancelled first.",
+        "For a `schedule`: what happens while the execution of an earlier occurrence runs. The new occurrence is skipped,"
+        " waits, or starts alongside that execution; or that execution is cancelled first.",
         default=_SCHEDULE.overlap,
         link="../triggers.md#overlap",
     ),

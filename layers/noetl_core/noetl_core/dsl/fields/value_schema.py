@@ -33,8 +33,8 @@ VALUE_SCHEMA: Final = Block(
     Field(
         "format",
         Shape("format", "a format of texts"),
-        "The form of a text: `date`, `date-time`, `time`, `email`, `multiline`, which forms show large, or `credential`, the name"
-        " of a stored one, which forms let choose.",
+        "The form of a text: `date`, `date-time`, `time`, `email`, `multiline` (a large field in forms), or `credential` (the"
+        " name of a stored credential, which forms let you choose).",
     ),
     Field("minimum", _NUMBER, "The smallest allowed number."),
     Field("maximum", _NUMBER, "The largest allowed number."),

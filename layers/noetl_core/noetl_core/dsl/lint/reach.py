@@ -62,7 +62,7 @@ def _behind(lint: Lint, net: Net, i: int, step: Step, arc: Arc, ends: tuple[Boun
         lint.report("W502", lint.at(arc.path, "step"), message, hint)
     elif arc.when is not None and "event" not in arc.when and "steps" not in arc.when:
         message = (
-            f'arc to "{arc.step}" fires only when step "{step.name}" fails: otherwise the arc to "{first.step}" before it does'
+            f'arc to "{arc.step}" fires only when step "{step.name}" fails: otherwise the arc before it, to "{first.step}", fires'
         )
         lint.report("W502", lint.at(arc.path, "step"), message, hint + "; if that is meant, say so: event.name == 'step.failed'")
 

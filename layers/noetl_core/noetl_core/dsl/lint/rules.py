@@ -68,7 +68,7 @@ _FREE: Final = words("playbook callback workbook")
 
 STATUSES: Final = (("outcome", "http", "status"), ("outcome", "result", "status"))
 """Paths that are numbers."""
-_HINT: Final = "outcome.status is ok or error; outcome.error is there after an error only, and its kinds are listed in results.md"
+_HINT: Final = "outcome.status is ok or error; outcome.error exists only after an error, and its kinds are listed in results.md"
 
 
 def policies(lint: Lint) -> None:
@@ -140,5 +140,5 @@ def _dead(lint: Lint, task: Task, policy: TaskPolicy) -> None:
             not closed or any(lint.guards.holds(rule.when, facts) is not False for facts in (OK, *errors))
         ):
             continue
-        message = "this rule never matches: no outcome is as its condition says"
+        message = "this rule never matches: no outcome satisfies its condition"
         lint.report("W525", lint.at(rule.path, "when"), message, _HINT)

@@ -141,7 +141,7 @@ def _of_postgres(one: _Statement) -> tuple[str, str] | None:
         return f"the SQL takes {(first or numbered or [''])[0]}, and the task has no params", "params: [ ... ], or { name: ... }"
     if numbered is not None and not plain and not names:
         wanted = "%s for each, in order" if isinstance(params.value, list) else "%(name)s"
-        return f"the SQL has {numbered[0]}, and params of postgres are written otherwise", f"write {wanted}"
+        return f"the SQL has {numbered[0]}, and params of postgres are written differently", f"write {wanted}"
     odd = next((mark for mark in marks if mark[3] is not None and mark[0] != "%%"), None)
     if odd is not None and params.value:
         return f"{odd[0]!r} in the SQL is not a parameter", "with params, a percent sign is written %%"
@@ -160,7 +160,7 @@ def _of_duckdb(one: _Statement) -> tuple[str, str] | None:
         first = f"${names[0]}" if names else numbered[0] if numbered is not None else ""
         return (f"the SQL takes {first}, and the task has no params", "params: { name: ... }, or [ ... ]") if first else None
     if re.search(r"%s|%\(\w+\)s", code):
-        return "the SQL has %s, and params of duckdb are written otherwise", "write $name for a mapping, ? for a list"
+        return "the SQL has %s, and params of duckdb are written differently", "write $name for a mapping, ? for a list"
     if isinstance(params.value, dict):
         return _named(names, params, "$name") if names else None
     numbers = [int(number) for number in NUMBERED.findall(code)]

@@ -113,7 +113,7 @@ def _grows(lint: Lint, net: Net, cycle: list[int]) -> bool:
                 f'tokens grow without bound: step "{step.name}" forks to {names} each time round, and all of them lead back to it'
             )
             lint.report(
-                "W509", lint.at(always[1].path, "step"), message, "join the branches (spec.join: all), or let one only lead back"
+                "W509", lint.at(always[1].path, "step"), message, "join the branches (spec.join: all), or let only one lead back"
             )
             return True
     return False
@@ -134,7 +134,7 @@ def _endless(lint: Lint, net: Net, cycle: list[int]) -> None:
     what = f"step {round_} leads back to itself" if len(names) == 1 else f"steps {round_} lead to each other"
     message = f"a cycle without a way out: {what} for as long as they succeed"
     lint.report(
-        "W510", lint.step_name(net.steps[first].path), message, "guard an arc of the cycle, or add one that leaves it before"
+        "W510", lint.step_name(net.steps[first].path), message, "guard an arc of the cycle, or put before it an arc that leaves the cycle"
     )
 
 

@@ -1,4 +1,4 @@
-"""Literal URLs of `http` and `s3` tasks that cannot be asked (W528)."""
+"""Literal URLs of `http` and `s3` tasks that cannot be requested (W528)."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ CODES: Final[dict[str, str]] = {
     "W525": "a rule that never matches",
     "W526": "a name that a program does not have",
     "W527": "an import without a requirement",
-    "W528": "a URL that cannot be asked",
+    "W528": "a URL that cannot be requested",
     "W529": "SQL that does not parse",
     "W530": "parameters that the SQL does not take",
     "W531": "a template in SQL",

@@ -141,7 +141,7 @@ def graft(r: Reader, root: Node) -> None:
             message, hint = f"{what} uses {node.value}: {str(problem.plain())[:500]}", "take one that is there"
         else:
             message = f"{what} uses {node.value}, which is not here"
-            hint = "register that playbook first; for a run of a file, it may be in a file beside it"
+            hint = "register that playbook first; when you run a file, the playbook may be another file of its folder"
             severity = "warning" if r.lenient else None
         r.report("E211", (entry, "uses"), message, hint, severity)
         r.unresolved.add(name)

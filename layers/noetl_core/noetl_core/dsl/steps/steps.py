@@ -229,7 +229,7 @@ def _router(r: Reader, node: Node | None, name: str) -> Router | None:
     if not isinstance(node.value, dict):
         if isinstance(node.value, list | str):
             form = "a list" if isinstance(node.value, list) else "a name"
-            r.report("E120", node, f"{what} is {form}: a legacy dialect; arcs belong into next.arcs", MIGRATE)
+            r.report("E120", node, f"{what} is {form}: a legacy dialect; arcs belong in next.arcs", MIGRATE)
         else:
             r.report("E112", node, f"{what} must be a mapping with arcs, not {r.word(node)}", "next: { arcs: [...] }")
         return None

@@ -228,7 +228,7 @@ def _check_path(step: Step, runs: list[RunLineage], begin: From) -> None:
 def _ask_for_one_step(asked: Redrive, reruns: Iterable[tuple[RunLineage, Any]]) -> None:
     steps = sorted({run.step for run, _ in reruns})
     if asked.args and asked.begin is None and len(steps) != 1:
-        raise BadRedrive(f"args are of one step, and {len(steps)} are run again ({', '.join(steps)}); name it with --from")
+        raise BadRedrive(f"args are of one step, and {len(steps)} are run again ({', '.join(steps)}); name that step with --from")
 
 
 def _fits(new: Playbook, steps: set[str]) -> None:

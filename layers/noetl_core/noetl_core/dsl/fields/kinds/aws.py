@@ -183,7 +183,7 @@ KINDS: Final[dict[str, KindSpec]] = {
             Field(
                 "if_none_match",
                 TEXT,
-                "With `*`, `put` writes only a new object; with an ETag, `get` reads only an object with another one.",
+                "With `*`, `put` writes only a new object; with an ETag, `get` reads only an object with a different ETag.",
             ),
             Field("prefix", TEXT, "The prefix of the keys that `list` returns."),
             Field(
@@ -196,7 +196,7 @@ KINDS: Final[dict[str, KindSpec]] = {
             Field(
                 "method", Choice(("get", "put"), template=True), "The method of the URL that `presign` creates.", default="get"
             ),
-            Field("expires", Duration(PRESIGNED), "How long that URL is valid.", default=3600),
+            Field("expires", Duration(PRESIGNED), "How long the URL that `presign` creates is valid.", default=3600),
             Field("region", TEXT, "The Region of the bucket.", otherwise="that of the stack, or of the profile"),
         ),
         (

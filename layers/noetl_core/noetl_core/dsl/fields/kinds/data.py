@@ -107,7 +107,7 @@ SOURCE: Final = Block(
     ),
     Field("auth", Anything("a name or a mapping"), "Kinds `postgres`, `snowflake` and `http`: the credential."),
     Field("connection", Anything("text or a mapping"), "Kinds `postgres` and `snowflake`: the same as `auth`."),
-    Field("database", TEXT, "Another database on the same server; a file of kind `duckdb`."),
+    Field("database", TEXT, "Another database on the same server; for kind `duckdb`, a file."),
     *(
         Field(name, TEXT, f"Kind `snowflake`: the {name} of the session.", otherwise="that of the credential")
         for name in ("schema", "warehouse", "role")
@@ -140,7 +140,7 @@ TARGET: Final = Block(
     Field("kind", Anything("`postgres`, `duckdb` or `s3`"), "The kind of target.", required=True),
     Field("auth", Anything("a name or a mapping"), "Kind `postgres`: the credential to connect with."),
     Field("connection", Anything("text or a mapping"), "Kind `postgres`: the same as `auth`."),
-    Field("database", TEXT, "Another database on the same server; a file of kind `duckdb`."),
+    Field("database", TEXT, "Another database on the same server; for kind `duckdb`, a file."),
     Field("table", TEXT, "The table to fill."),
     Field("uri", TEXT, "Kind `s3`: the folder to write to, as `s3://bucket/path/`."),
     Field("format", Anything("`jsonl`, `csv` or `parquet`"), "Kind `s3`: the format of the objects.", default="jsonl"),
@@ -368,7 +368,10 @@ KINDS: Final[dict[str, KindSpec]] = {
                 default="auto",
             ),
             Field(
-                "ttl", Duration(KEPT), "How long the name refers to it.", otherwise="as long as the results of its execution last"
+                "ttl",
+                Duration(KEPT),
+                "How long the name refers to the artifact.",
+                otherwise="as long as the results of its execution last",
             ),
         ),
         (

@@ -47,7 +47,7 @@ KINDS: Final[dict[str, KindSpec]] = {
             Field(
                 "backfill",
                 MAP,
-                "Runs the child for an occurrence of a schedule: `name`, `scheduled_at` and `previous_at` are what it sees in"
+                "Runs the child for an occurrence of a schedule. The child sees `name`, `scheduled_at` and `previous_at` in"
                 " `trigger`, whose kind is `backfill`.",
                 link="../backfill.md",
             ),
@@ -75,7 +75,7 @@ KINDS: Final[dict[str, KindSpec]] = {
                 "By token only: the longest silence before the task fails with kind `timeout`.",
                 link="waiting.md#by-token",
             ),
-            Field("schema", MAP, "What the answer must be, in the subset of JSON Schema of `x-schema`."),
+            Field("schema", MAP, "What the answer must be, in the subset of JSON Schema that `x-schema` uses."),
             Field("description", TEXT, "The question, for the person or system that answers."),
         ),
         (),
@@ -89,7 +89,7 @@ KINDS: Final[dict[str, KindSpec]] = {
             Field(
                 "until",
                 Anything("an ISO 8601 text, or seconds since 1970"),
-                "The instant to wait for; one in the past does not wait.",
+                "The instant to wait for; if it is in the past, the task does not wait.",
             ),
             Field("result", Anything("any value"), "The result of the task.", otherwise="`{waited_until}`"),
         ),

@@ -13,9 +13,14 @@ NETWORK: Final = Block(
     "network",
     "Where a task of ECS is in a VPC.",
     "../tools/container.md",
-    Field("subnets", Anything("a list of ids"), "The subnets, one of which it is put into.", required=True),
-    Field("security_groups", Anything("a list of ids"), "Its security groups.", otherwise="the VPC's default"),
-    Field("public_ip", FLAG, "Whether it has a public address, without which it needs a way to its image.", default=False),
+    Field("subnets", Anything("a list of ids"), "The subnets; the task is put into one of them.", required=True),
+    Field("security_groups", Anything("a list of ids"), "The security groups of the task.", otherwise="the VPC's default"),
+    Field(
+        "public_ip",
+        FLAG,
+        "Whether the task has a public address. Without one, it needs another way to reach its image.",
+        default=False,
+    ),
 )
 
 KINDS: Final[dict[str, KindSpec]] = {
@@ -58,7 +63,7 @@ KINDS: Final[dict[str, KindSpec]] = {
     "container": KindSpec(
         (
             Field("cluster", TEXT, "The cluster of ECS to run in.", default="default"),
-            Field("task_definition", TEXT, "What to run: `family`, its newest revision, or `family:revision`."),
+            Field("task_definition", TEXT, "What to run: `family` (its newest revision), or `family:revision`."),
             Field(
                 "container",
                 TEXT,
@@ -78,7 +83,7 @@ KINDS: Final[dict[str, KindSpec]] = {
             ),
             Field("capacity_provider", TEXT, "The capacity provider to run on, such as `FARGATE_SPOT`."),
             Field("platform_version", TEXT, "The platform version of Fargate.", otherwise="the newest"),
-            Field("poll", Duration(LOOK), "How often to look at it.", otherwise="10 s, then more, up to 5 minutes"),
+            Field("poll", Duration(LOOK), "How often to look at the task.", otherwise="10 s, then more, up to 5 minutes"),
             Field("region", TEXT, "The Region of the cluster.", otherwise="that of the worker"),
         ),
         (),

@@ -24,7 +24,9 @@ KINDS: Final[dict[str, KindSpec]] = {
             Field("temperature", Anything("a number"), "The sampling temperature.", otherwise="that of the service"),
             Field("max_tokens", COUNT, "Maximum tokens of the answer.", otherwise="the service's default"),
             Field(
-                "schema", MAP, "What the answer must be, in the subset of JSON Schema of `x-schema`: the result has it as `data`."
+                "schema",
+                MAP,
+                "What the answer must be, in the subset of JSON Schema that `x-schema` uses; the answer is `data` of the result.",
             ),
             Field("options", MAP, "Further fields of the request, such as `seed`, `stop` or `tools`."),
         ),
