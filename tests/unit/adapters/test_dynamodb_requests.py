@@ -67,10 +67,10 @@ class Served(ThreadingHTTPServer):
         self.requests: list[dict[str, str]] = []
         self.connections = 0
         self.checksum = 0
-        """Of the next answer, instead of its own."""
+        """The checksum of the next answer, in place of the correct one; 0 for none."""
 
     def by_botocore(self) -> list[bool]:
-        """Of each request, whether botocore sent it."""
+        """Return for each request whether botocore sent it."""
         return ["amz-sdk-invocation-id" in {name.lower() for name in request} for request in self.requests]
 
 

@@ -1,5 +1,5 @@
-"""PutItem, GetItem and Query, in a third of the processor time that botocore's client takes (docs/decisions.md, "Requests to
-DynamoDB").
+"""PutItem, GetItem and Query, in a third of the processor time that botocore's client takes (docs/decisions.md,
+"Frequent requests to DynamoDB bypass botocore's client").
 
 This module sends the first attempt of a request: it signs the JSON and sends it over an idle connection. It understands two
 answers, success and a failed condition. With any other answer, a broken connection or a proxy it leaves the request to
