@@ -62,7 +62,7 @@ _REASONS = {
 
 @upcast("TokenExpired", 1)
 def expired_token_has_a_code(data: Payload) -> Payload:
-    """Derive the code of an expired token from the text, which is all that the first logs have."""
+    """Derive the code of an expired token from its `reason`, because the first logs have no code."""
     if "code" in data:
         return data
     reason = data["reason"]
