@@ -39,9 +39,7 @@ test: setup
 check: lint contracts types-product template docs
 
 lint: setup
-	@$(BIN)/ruff format --check --quiet .
-	@$(BIN)/ruff check --quiet .
-	@$(BIN)/python -m tests.prose
+	@ok=0; $(BIN)/ruff format --check --quiet . || ok=1; $(BIN)/ruff check --quiet . || ok=1; $(BIN)/python -m tests.prose || ok=1; exit $$ok
 
 types: setup
 	@$(BIN)/mypy

@@ -33,7 +33,9 @@ def mcp(
     ] = None,
     wait: Annotated[float, typer.Option(help="Seconds that a call waits for the end of its execution", metavar="S", min=0)] = 50,
     no_answers: Annotated[bool, typer.Option("--no-answers", help="Let clients answer no callbacks")] = False,
-    author: Annotated[bool, typer.Option("--author", help="Serve tools for writing playbooks in the current folder instead")] = False,
+    author: Annotated[
+        bool, typer.Option("--author", help="Serve tools for writing playbooks in the current folder instead")
+    ] = False,
 ) -> None:
     """Serve registered playbooks as tools of MCP clients, on standard input and output (default: of the local store)."""
     if find_spec("mcp") is None:

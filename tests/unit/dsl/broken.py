@@ -69,6 +69,8 @@ BROKEN: list[tuple[str, str, str, str]] = [
     ("workflow misspelt", HEAD + "§workflw: [{step: a, tool: {kind: noop}}]\n", "E110", 'did you mean "workflow"?'),
     ("query of a request", flow('{step: a, tool: {kind: http, url: "http://x", §query: {a: 1}}}'), "E110", 'did you mean "params"?'),
     ("set of a store of keys", flow("{step: a, tool: {kind: kv, action: §set, key: k, value: 1}}"), "E113", 'did you mean "put"?'),
+    ("format of a model's answer", flow("{step: a, tool: {kind: llm, model: m, prompt: p, spec: {format: §jsn_object}}}"), "E113",
+     'did you mean "json_object"?'),
     ("upload of an object", flow("{step: a, tool: {kind: s3, action: §upload, uri: 's3://b/k', data: x}}"), "E113", 'did you mean "put"?'),
     ("credential of a target",
      flow("{step: a, tool: {kind: transfer, source: {rows: [{a: 1}]}, target: {kind: postgres, table: t, §credential: pg}}}"), "E110",

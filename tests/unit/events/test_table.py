@@ -34,6 +34,7 @@ from noetl_core.events.table import (
     CONTROL_EVENTS,
     ENDS_RUN,
     EVENTS,
+    FIRST_VERSION,
     NEWS,
     OPENS_RUN,
     OPERATED,
@@ -160,6 +161,22 @@ def test_what_readers_ask_of_the_table() -> None:
 def test_a_commit_needs_the_reader_version_of_its_events(name: str) -> None:
     event: Any = Event(name, 0, {})
     assert version_of([event]) == EVENTS[name].version <= LOG_VERSION, "raise LOG_VERSION (events/event.py) for a new version"
+
+
+FIRST_EVENTS = (
+    "PlaybookExecutionRequested PlaybookRequestEvaluated WorkflowStarted WorkflowFinished PlaybookProcessed ExecutionPaused"
+    " ExecutionResumed ExecutionCancelled ExecutionFailing ExecutionStuck ExecutionRedriven CtxPatched TokenEnqueued TokenClaimed"
+    " TokenParked TokenExpired StepSkipped JoinClosed NextEvaluated StepScheduled BoundaryRouted StepDone StepFailed LoopStarted"
+    " LoopSliced LoopChunkScheduled LoopDone ResumeScheduled TimerFired SignalReceived SignalMatched ChildRequested ChildFinished"
+    " CompensationStarted CompensationDone"
+)
+"""The events of the control stream that every reader of logs knows."""
+
+
+def test_an_event_that_older_readers_do_not_know_has_a_version_of_its_own() -> None:
+    """Otherwise older code would read the commit and fail, instead of waiting for newer code."""
+    found = {name for name, event in EVENTS.items() if event.control is not None and event.version == FIRST_VERSION}
+    assert found == set(FIRST_EVENTS.split()), "give the new row a `version` (events/table.py): a constant beside the others"
 
 
 def test_a_boundary_that_suspends_does_not_end_its_run() -> None:

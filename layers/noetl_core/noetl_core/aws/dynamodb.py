@@ -142,7 +142,7 @@ class Endpoint:
         if not self._is_usable:
             raise NotAnswered
         headers = self.signed(f"DynamoDB_20120810.{operation}", body)
-        prepared = AWSPreparedRequest("POST", self._url, HeadersDict(headers), body, False)  # type: ignore[arg-type]
+        prepared = AWSPreparedRequest("POST", self._url, HeadersDict(headers), body, False)  # type: ignore[arg-type]  # the stubs say HTTPHeaders
         _, instead = self._hooks.emit_until_response(f"before-send.dynamodb.{operation}", request=prepared)
         if instead is not None:
             return instead.status_code, instead.content

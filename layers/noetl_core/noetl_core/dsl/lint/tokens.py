@@ -134,7 +134,10 @@ def _endless(lint: Lint, net: Net, cycle: list[int]) -> None:
     what = f"step {round_} leads back to itself" if len(names) == 1 else f"steps {round_} lead to each other"
     message = f"a cycle without a way out: {what} for as long as they succeed"
     lint.report(
-        "W510", lint.step_name(net.steps[first].path), message, "guard an arc of the cycle, or put before it an arc that leaves the cycle"
+        "W510",
+        lint.step_name(net.steps[first].path),
+        message,
+        "guard an arc of the cycle, or put before it an arc that leaves the cycle",
     )
 
 

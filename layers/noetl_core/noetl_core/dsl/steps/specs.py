@@ -10,11 +10,13 @@ from typing import Any, Final
 from noetl_core.dsl.fields.flow import LOOP_SPEC, STEP_SPEC
 from noetl_core.dsl.fields.playbook import EXECUTOR_SPEC
 from noetl_core.dsl.fields.tools import TIMEOUT_PARTS
+from noetl_core.dsl.fields.types import Choice
 from noetl_core.dsl.kinds import ALL_SPEC, COMMON_SPEC, KINDS, NO_EFFECT_SPEC
 from noetl_core.dsl.numbers import TIMEOUT
 from noetl_core.dsl.reading.load import Node
 from noetl_core.dsl.reading.reader import Reader
 from noetl_core.dsl.steps.secret_results import read_result
+from noetl_core.expr import is_template
 
 EXECUTOR_KEYS: Final = EXECUTOR_SPEC.keys
 STEP_KEYS: Final = STEP_SPEC.keys
@@ -32,7 +34,13 @@ def own_spec(r: Reader, node: Node | None, kind: str, what: str, *, extensions: 
     """Return the task's own spec without its policy."""
     known = KINDS.get(kind)
     allowed = COMMON_SPEC | known.spec if known else frozenset[str]()
-    return _layer(r, node, TASK_KEYS, allowed, what, extensions or known is None)
+    own = _layer(r, node, TASK_KEYS, allowed, what, extensions or known is None)
+    if known and r.programs and node is not None and isinstance(node.value, dict):  # registered playbooks run as before
+        for option in known.options:
+            child = node.value.get(option.name)
+            if child is not None and isinstance(option.type, Choice) and not is_template(child.value):
+                r.choice(child, option.type.words, f"{option.name} in {what}")
+    return own
 
 
 def _layer(
