@@ -121,7 +121,9 @@ def run(example: Example, others: list[str]) -> dict[str, Any]:
 def _run(example: Example, others: list[str], given: dict[str, Any]) -> dict[str, Any]:
     demo = {"type": "postgres", "data": {"user": "reader", "password": "s3cret-word"}}  # as `noetl credentials put` stores it
     registry, work = tools(example.source)
-    held = {PREFIX + "DEMO": json.dumps(demo), PREFIX + "WORK": json.dumps({"type": "postgres", "data": work})}
+    chat = {"type": "http_credential", "data": {"url": "https://api.example.org/echo"}}
+    credentials = {"DEMO": demo, "WORK": {"type": "postgres", "data": work}, "CHAT": chat}
+    held = {PREFIX + name: json.dumps(credential) for name, credential in credentials.items()}
     secrets = LocalSecrets(Path("no-such-file"), held)
     local = LocalWiring(tools=registry, secrets=secrets)
     try:

@@ -48,6 +48,7 @@ workflow:
         kind: noop
         result: { data: 1, rows: [{ nr: 1, text: a, more: x }, { nr: 2, text: b }, { nr: 1, text: c }] }
 """
+HEAD = BEFORE.partition("  - step:")[0]
 ROWS = [("1", "old")]
 
 
@@ -73,7 +74,7 @@ def test_what_a_page_shows(name: str, pages: str, tmp_path: Path, monkeypatch: p
     secrets = LocalSecrets(tmp_path / "credentials.json")
     secrets.put("pg_reports", {"type": "postgres", "data": {"dsn": pages}})
     task, expected = FOUND[name]
-    source = BEFORE + textwrap.indent(task, "      ")
+    source = HEAD + textwrap.indent(task, "  ") if task.startswith("- step:") else BEFORE + textwrap.indent(task, "      ")
     assert [str(d) for d in check(source)[1] if d.severity == "error"] == []
     local = LocalWiring(secrets=secrets)
     with mocked(), closing(local):

@@ -132,8 +132,8 @@ LOOP_SPEC: Final = Block(
     Field(
         "commit_every",
         COMMIT_EVERY,
-        "The number of ended iterations that a worker commits together. With 1, no iteration begins in the place of one that is "
-        "not yet committed. A crash repeats uncommitted iterations.",
+        "The number of ended iterations that a worker commits together. With 1, a worker commits each iteration that has ended "
+        "before it begins the next one. A crash repeats uncommitted iterations.",
         otherwise="all that end within a second",
         link="loops.md#commits",
     ),
