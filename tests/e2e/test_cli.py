@@ -26,6 +26,13 @@ def noetl(stack: Stack, tmp_path: Path) -> Run:
     return run
 
 
+def test_the_status_of_a_stack_that_is_named(noetl: Run, stack: Stack) -> None:
+    done = noetl("status", "--on", "stack", "--output", "json")
+    found = json.loads(done.stdout)
+    assert (found["api"], found["status"]) == (stack.api_url, "ok")
+    assert "default" in found["queues"]
+
+
 def test_run_follow_and_look(noetl: Run) -> None:
     done = noetl("run", str(EXAMPLES / "join" / "playbook.yaml"), "--on", "stack", "--output", "json", "--events")
     assert done.returncode == 0, done.stderr

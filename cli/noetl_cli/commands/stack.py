@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from noetl_cli.app import Output, app
+from noetl_cli.app import On, Output, app
 from noetl_cli.display import output
 from noetl_cli.errors import FAILED, UNREACHABLE, USAGE, Exit
 
@@ -88,19 +88,25 @@ def down() -> None:
 
 
 @app.command()
-def status(output_: Output = "text") -> None:
-    """Show the running stack. Exit code 3 if the stack does not answer."""
-    from noetl_cli.backends.stack import StackBackend, own_token  # 30 ms, with the next: needed only to query a stack
+def status(on: On = None, output_: Output = "text") -> None:
+    """Show the stack that `noetl up` started, or another one, with its queues. Exit code 3 if the stack does not answer."""
+    from noetl_cli.backends.opening import api_url  # 30 ms, with the next: needed only to query a stack
+    from noetl_cli.backends.stack import StackBackend, own_token
     from noetl_infra import stack
 
-    known = stack.current()
-    if known is None or not known.alive:
-        raise Exit(UNREACHABLE, stack.absent() if known is None else f"the stack at {known.endpoint} does not answer")
-    api = StackBackend(known.api_url, own_token()).api
+    known = None
+    if on == "local":
+        raise Exit(USAGE, "the local store has no status; noetl ls lists its executions")
+    if on is None:
+        known = stack.current()
+        if known is None or not known.alive:
+            raise Exit(UNREACHABLE, stack.absent() if known is None else f"the stack at {known.endpoint} does not answer")
+    url = api_url(None if on == "stack" else on) if known is None else known.api_url
+    api = StackBackend(url, own_token()).api
     facts = {
-        "endpoint": known.endpoint,
-        "pid": known.pid,
-        "api": known.api_url,
+        "endpoint": known and known.endpoint,
+        "pid": known and known.pid,
+        "api": url,
         **api.health(),
         "queues": api.queue()["pools"],
     }

@@ -222,10 +222,17 @@ def test_no_stack_is_3(noetl: Run, arguments: list[str]) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_a_stack_that_does_not_answer_is_3(noetl: Run) -> None:
-    done = noetl("ls", "--on", "stack", NOETL_API_URL="http://127.0.0.1:9")
+@pytest.mark.parametrize("command", ["ls", "status"])
+def test_a_stack_that_does_not_answer_is_3(noetl: Run, command: str) -> None:
+    done = noetl(command, "--on", "stack", NOETL_API_URL="http://127.0.0.1:9")
     assert done.returncode == 3
     assert "127.0.0.1:9" in done.stderr
+
+
+def test_the_local_store_has_no_status(noetl: Run) -> None:
+    done = noetl("status", "--on", "local")
+    assert done.returncode == 2
+    assert "noetl ls" in done.stderr
 
 
 def test_the_same_key_is_the_same_execution(noetl: Run) -> None:
