@@ -10,18 +10,18 @@ from unittest.mock import patch
 import pytest
 from botocore.client import BaseClient
 
-from noetl_core.aws import dynamodb
+from noetl_core.aws import direct_requests
 
 
 @contextmanager
 def through_botocore() -> Iterator[None]:
     """Leave all requests to botocore's clients, whose hooks a test watches."""
-    with patch.object(dynamodb, "trace", _refuse):
+    with patch.object(direct_requests, "trace", _refuse):
         yield
 
 
 def _refuse(*_: object) -> Any:
-    raise dynamodb.NotAnswered
+    raise direct_requests.NotAnswered
 
 
 def observe_calls(monkeypatch: pytest.MonkeyPatch, observe: Callable[[str, str, Mapping[str, Any]], object]) -> None:
@@ -33,4 +33,4 @@ def observe_calls(monkeypatch: pytest.MonkeyPatch, observe: Callable[[str, str, 
         return call(client, operation, arguments)
 
     monkeypatch.setattr(BaseClient, "_make_api_call", observed)
-    monkeypatch.setattr(dynamodb, "trace", _refuse)
+    monkeypatch.setattr(direct_requests, "trace", _refuse)

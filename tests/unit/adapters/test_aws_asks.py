@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from io import BytesIO
 from typing import Any
 
 import pytest
@@ -11,48 +10,36 @@ from botocore.exceptions import ClientError, ConnectTimeoutError, EndpointConnec
 
 from noetl_core.adapters.aws import asks
 from noetl_core.engine.records import Ask, Command
-from noetl_core.log.codec import encode_command
+from noetl_core.log.codec import encode_ask, encode_command
 from noetl_core.ports import AskFailed
 
 ASK = Ask("a", "7", "r1", 1, 0, "w", "default", 2, 1)
 COMMAND = Command("7", "r2", "next", 0, "first", 3, "sha256:x", claim={"worker": "w", "ask": "a", "until": 5})
 
 
-class Lambda:
-    """A client that answers, or raises."""
+def called(monkeypatch: pytest.MonkeyPatch, answer: Any) -> list[tuple[Any, ...]]:
+    """Let the function answer, or raise; return the calls from now on."""
+    asked: list[tuple[Any, ...]] = []
 
-    def __init__(self, answer: Any) -> None:
-        self.answer = answer
-        self.asked: list[dict[str, Any]] = []
+    def invoke(*arguments: Any) -> Any:
+        asked.append(arguments)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
-    def invoke(self, **asked: Any) -> Any:
-        self.asked.append(asked)
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        return self.answer
-
-
-def called(monkeypatch: pytest.MonkeyPatch, answer: Any) -> tuple[Lambda, list[Any]]:
-    made = Lambda(answer)
-    options: list[Any] = []
-
-    def client(*named: Any, **more: Any) -> Lambda:
-        options.append((named, more))
-        return made
-
-    monkeypatch.setattr(asks, "client", client)
-    return made, options
+    monkeypatch.setattr(asks, "invoke", invoke)
+    return asked
 
 
-def body(data: Any) -> dict[str, Any]:
-    return {"Payload": BytesIO(json.dumps(data).encode())}
+def body(data: Any) -> tuple[bytes, bool]:
+    return json.dumps(data).encode(), False
 
 
-def test_an_answer_is_a_command_or_none_and_the_library_repeats_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    made, options = called(monkeypatch, body({"v": 1, "command": encode_command(COMMAND)}))
+def test_an_answer_is_a_command_or_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = called(monkeypatch, body({"v": 1, "command": encode_command(COMMAND)}))
     assert asks.LambdaAsks("arn:ask:live").ask(ASK) == COMMAND
-    assert made.asked[0]["FunctionName"] == "arn:ask:live", "by its alias"
-    assert options == [(("lambda",), {"answer_s": asks.ANSWER_S})], "which also means a single attempt"
+    ((function, payload, seconds),) = asked
+    assert (function, json.loads(payload), seconds) == ("arn:ask:live", encode_ask(ASK), asks.ANSWER_S)
     called(monkeypatch, body({"v": 1, "command": None}))
     assert asks.LambdaAsks("f").ask(ASK) is None
 
@@ -71,8 +58,8 @@ def client_error(code: str) -> ClientError:
         (EndpointConnectionError(endpoint_url="x"), "unreachable", False),
         (ReadTimeoutError(endpoint_url="x"), "late", True),
         (OSError("reset"), "lost", True),
-        ({"FunctionError": "Unhandled", "Payload": BytesIO(b"{}")}, "failed", True),
-        ({"Payload": BytesIO(b"not json")}, "old", False),
+        ((b"{}", True), "failed", True),
+        ((b"not json", False), "old", False),
         (body({"v": 1, "command": "[]"}), "old", False),
         (body([]), "old", False),
     ],

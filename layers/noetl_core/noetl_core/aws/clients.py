@@ -27,10 +27,11 @@ CONNECT_S: Final = 3
 CONNECTIONS: Final = 32
 """Idle connections that a client keeps."""
 DYNAMODB_ANSWER_S: Final = 8
+PATIENT_S: Final = 30
 PATIENT: Final = Config(
     retries={"mode": "standard", "total_max_attempts": 5},
     connect_timeout=CONNECT_S,
-    read_timeout=30,
+    read_timeout=PATIENT_S,
     max_pool_connections=CONNECTIONS,
     user_agent=f"noetl/{__version__}",  # otherwise botocore writes its whole environment into every request
 )

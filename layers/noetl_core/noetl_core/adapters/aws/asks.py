@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from http import HTTPStatus
 from typing import Any, Final
 
 from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError, EndpointConnectionError, ReadTimeoutError
 
-from noetl_core.adapters.aws.clients import client, code_of
+from noetl_core.adapters.aws.clients import code_of
+from noetl_core.aws.clients import status_of
+from noetl_core.aws.direct_requests import invoke
 from noetl_core.engine.records import Ask, Command
 from noetl_core.log.codec import decode_command, encode_ask
 from noetl_core.ports import AskFailed
@@ -26,16 +29,16 @@ class LambdaAsks:
     def ask(self, ask: Ask) -> Command | None:
         payload = json.dumps(encode_ask(ask)).encode()
         try:
-            answer = client("lambda", answer_s=ANSWER_S).invoke(FunctionName=self._function, Payload=payload)
-            body = answer["Payload"].read()
+            body, failed = invoke(self._function, payload, ANSWER_S)
         except ClientError as error:
-            reason = "throttled" if code_of(error) == "TooManyRequestsException" else "refused"
+            is_throttled = code_of(error) == "TooManyRequestsException" or status_of(error) == HTTPStatus.TOO_MANY_REQUESTS
+            reason = "throttled" if is_throttled else "refused"
             raise AskFailed(reason, str(error)) from error
         except UNREACHABLE as error:
             raise AskFailed("unreachable", str(error)) from error
         except (BotoCoreError, OSError) as error:
             raise AskFailed("late" if isinstance(error, ReadTimeoutError) else "lost", str(error), may_be_done=True) from error
-        if "FunctionError" in answer:
+        if failed:
             raise AskFailed("failed", body[:500].decode(errors="replace"), may_be_done=True)
         return _command(body)
 

@@ -30,7 +30,7 @@ from botocore.exceptions import ClientError
 from noetl_core.adapters.aws.clients import code_of, errors_of
 from noetl_core.adapters.aws.table import query_pages
 from noetl_core.adapters.clock import SystemClock
-from noetl_core.aws import dynamodb
+from noetl_core.aws import direct_requests
 from noetl_core.engine.records import Commit, Snapshot, StreamId, Tally
 from noetl_core.log.codec import decode_events, decode_progress, encode_events, encode_progress
 from noetl_core.log.stored_commits import StoredCommits
@@ -74,7 +74,7 @@ class DynamoEventStore:
         item = self._item(commit)
         try:
             with errors_of(f"append {commit.stream}"):
-                dynamodb.put_item(
+                direct_requests.put_item(
                     TableName=self._table,
                     Item=item,
                     ConditionExpression=IS_FREE,
@@ -134,7 +134,7 @@ class DynamoEventStore:
     def _get(self, stream: StreamId, seq: int) -> Item | None:
         key = {"pk": {"S": partition(stream)}, "sk": {"S": sort_key(stream, seq)}}
         with errors_of(f"read {stream}"):
-            found: Item | None = dynamodb.get_item(TableName=self._table, Key=key, ConsistentRead=True).get("Item")
+            found: Item | None = direct_requests.get_item(TableName=self._table, Key=key, ConsistentRead=True).get("Item")
         return found
 
     def read(self, stream: StreamId, after: int = -1, limit: int | None = None) -> Sequence[Commit]:
@@ -192,7 +192,7 @@ class DynamoEventStore:
             item["body"] = {"B": body}
         try:
             with errors_of("save snapshot"):
-                dynamodb.put_item(
+                direct_requests.put_item(
                     TableName=self._table,
                     Item=item,
                     ConditionExpression=IS_OF_ANOTHER_REDUCER,

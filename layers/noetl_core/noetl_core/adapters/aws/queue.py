@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from noetl_core.adapters.aws.clients import client, errors_of
+from noetl_core.aws import direct_requests
 from noetl_core.engine.records import Command
 from noetl_core.log.codec import decode_command, encode_command
 from noetl_core.ports import Backlog, ResultStore, Unavailable, Waiting
@@ -56,7 +57,7 @@ class SqsCommandQueue:
         ]
         for _ in range(2):
             with errors_of("send messages"):
-                answer = client("sqs").send_message_batch(QueueUrl=url, Entries=entries)
+                answer = direct_requests.send_message_batch(QueueUrl=url, Entries=entries)
             refused = {f["Id"] for f in answer.get("Failed", ())}
             entries = [e for e in entries if e["Id"] in refused]
             if not entries:

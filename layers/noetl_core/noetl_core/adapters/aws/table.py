@@ -8,7 +8,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from noetl_core.adapters.aws.clients import code_of, errors_of
-from noetl_core.aws import dynamodb
+from noetl_core.aws import direct_requests
 
 Item = Mapping[str, Any]
 
@@ -22,7 +22,7 @@ def query_pages(what: str, limit: int | None = None, **request: Any) -> Iterator
         if left is not None:
             request["Limit"] = left
         with errors_of(what):
-            page: Item = dynamodb.query(**request)
+            page: Item = direct_requests.query(**request)
         yield page
         left = None if left is None else left - len(page["Items"])
         if "LastEvaluatedKey" not in page or left == 0:
@@ -40,7 +40,7 @@ class Table:
         """Write an item; return False when the condition did not hold."""
         try:
             with errors_of("catalog write"):
-                dynamodb.put_item(TableName=self.table, Item=item, **condition)
+                direct_requests.put_item(TableName=self.table, Item=item, **condition)
         except ClientError as error:
             if code_of(error) != "ConditionalCheckFailedException":
                 raise
@@ -50,7 +50,7 @@ class Table:
     def get_item(self, pk: str, sk: str, *, consistent: bool = True) -> Item | None:
         with errors_of("catalog read"):
             key = {"pk": {"S": pk}, "sk": {"S": sk}}
-            found: Item | None = dynamodb.get_item(TableName=self.table, Key=key, ConsistentRead=consistent).get("Item")
+            found: Item | None = direct_requests.get_item(TableName=self.table, Key=key, ConsistentRead=consistent).get("Item")
         return found
 
     def query(self, limit: int | None = None, **request: Any) -> list[Item]:

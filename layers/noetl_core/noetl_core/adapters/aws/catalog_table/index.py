@@ -15,7 +15,7 @@ from botocore.exceptions import ClientError
 from noetl_core.adapters.aws.clients import client, code_of, errors_of
 from noetl_core.adapters.aws.table import IS_FREE, Item, Table, query_pages
 from noetl_core.adapters.clock import SystemClock
-from noetl_core.aws import dynamodb
+from noetl_core.aws import direct_requests
 from noetl_core.engine.heads import is_found, search_text
 from noetl_core.engine.statuses import STATUSES, TERMINAL
 from noetl_core.ports import Clock, Due, Head
@@ -226,7 +226,7 @@ class DynamoExecutionIndex(Table):
     def claim_due(self, due: Due, at: int) -> int | None:
         try:
             with errors_of("claim due"):
-                before = dynamodb.put_item(
+                before = direct_requests.put_item(
                     TableName=self.table,
                     Item=self._due_item(due.execution_id, at, 1),
                     ReturnValues="ALL_OLD",

@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 
 from noetl_core.adapters.aws.clients import client, code_of, errors_of
 from noetl_core.adapters.aws.table import Item, Table, query_pages
-from noetl_core.aws import dynamodb
+from noetl_core.aws import direct_requests
 from noetl_core.ports import Entry, OtherRevision, check_entry, check_listed
 
 
@@ -33,7 +33,7 @@ class DynamoKeyValues:
             request |= _condition(expected, entry.revision, now)
         try:
             with errors_of("key-value write"):
-                dynamodb.put_item(**request)
+                direct_requests.put_item(**request)
         except ClientError as error:
             raise _refused(error, now) from error
 

@@ -15,7 +15,7 @@ from botocore.exceptions import ClientError
 
 from noetl_core.adapters.aws.clients import client, code_of, errors_of
 from noetl_core.adapters.aws.table import Item, Table, query_pages
-from noetl_core.aws import dynamodb
+from noetl_core.aws import direct_requests
 from noetl_core.dsl.model import Schedule
 from noetl_core.dsl.versions import version_of
 from noetl_core.ports import Firing, OtherRevision, RefusedDelivery, TriggerRecord
@@ -69,7 +69,7 @@ class DynamoTriggers(Table):
             self._record_change()
         try:
             with errors_of("trigger write"):
-                old = dynamodb.put_item(
+                old = direct_requests.put_item(
                     TableName=self.table,
                     Item=item,
                     ConditionExpression=condition,

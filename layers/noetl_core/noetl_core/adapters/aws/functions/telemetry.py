@@ -1,7 +1,7 @@
 """Sends traces of functions to X-Ray: that a function ran, how long, and which AWS calls it made. Never payloads.
 
-* Only botocore is patched; requests that `noetl_core.aws.dynamodb` sends are added here. For other libraries X-Ray would record
-  whole URLs and send trace headers to third parties.
+* Only botocore is patched; requests that `noetl_core.aws.direct_requests` sends are added here. For other libraries X-Ray would
+  record whole URLs and send trace headers to third parties.
 * Answers and exceptions are not captured, because they contain payloads, results and callback tokens. The reason of a failure
   is in the log.
 * Without a receiver - in a container of `sam local`, on an emulator - X-Ray's library is not loaded. Outside of Lambda it
@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
-from noetl_core.aws import dynamodb
+from noetl_core.aws import direct_requests
 
 Handler = Callable[..., Mapping[str, Any]]
 
@@ -28,18 +28,23 @@ def traced(handler: Handler) -> Handler:
     from aws_lambda_powertools import Tracer  # 100 ms: X-Ray's library, even without a receiver
 
     tracer = Tracer(patch_modules=["botocore"])
-    dynamodb.trace = _subsegment
+    direct_requests.trace = _subsegment
     traced: Handler = tracer.capture_lambda_handler(handler, capture_response=False, capture_error=False)
     return traced
 
 
+_TRACED = {"TableName": "table_name", "QueueUrl": "queue_url"}
+"""The arguments of a request that its trace has, and their names there."""
+
+
 @contextmanager
-def _subsegment(operation: str, request: Mapping[str, Any], region: str) -> Iterator[None]:
-    """Trace a request to DynamoDB as X-Ray's library traces those of botocore's clients."""
+def _subsegment(service: str, operation: str, request: Mapping[str, Any], region: str) -> Iterator[None]:
+    """Trace a request as X-Ray's library traces those of botocore's clients."""
     recorder = import_module("aws_xray_sdk.core").xray_recorder  # the tracer has imported it
-    with recorder.in_subsegment("dynamodb", namespace="aws") as made:
+    with recorder.in_subsegment(service, namespace="aws") as made:
         if made is not None:  # outside of an invocation nothing is recorded
-            made.set_aws({"operation": operation, "region": region, "table_name": request["TableName"]})
+            named = {key: request[name] for name, key in _TRACED.items() if name in request}
+            made.set_aws({"operation": operation, "region": region, **named})
         yield
 
 

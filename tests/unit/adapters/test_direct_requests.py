@@ -1,5 +1,5 @@
-"""Requests to DynamoDB that are sent without botocore's client: they are signed as botocore signs them, their answers are those of
-botocore, and what goes wrong is left to botocore."""
+"""Requests that are sent without botocore's clients: they are signed as botocore signs them, their answers are those of botocore, and
+what goes wrong is left to botocore."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import random
 import socket
 import ssl
 import string
+import threading
 import zlib
 from collections import deque
 from collections.abc import Iterator
@@ -18,16 +19,23 @@ from typing import Any
 import pytest
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
-from botocore.exceptions import ClientError, SSLError
+from botocore.exceptions import (
+    ClientError,
+    ConnectionClosedError,
+    EndpointConnectionError,
+    ReadTimeoutError,
+    SSLError,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noetl_core.aws import dynamodb
-from noetl_core.aws.clients import client, requests_checked_by, session
+from noetl_core.aws import direct_requests
+from noetl_core.aws.clients import DYNAMODB_ANSWER_S, client, requests_checked_by, session
+from noetl_core.aws.signed_requests import Endpoint, endpoint
 from noetl_core.ports import Deadline, OutOfTime
 from tests.aws_calls import through_botocore
 from tests.certificates import self_signed
-from tests.contract.aws import REGION, environment, make_table
+from tests.contract.aws import REGION, environment, make_queue, make_table
 from tests.mocked import mock_aws
 from tests.servers import Handler, serving
 
@@ -48,14 +56,19 @@ class Table(Handler):
     def do_POST(self) -> None:
         self.told()
         self.server.requests.append(dict(self.headers.items()))
+        self.server.paths.append(self.path)
         answer = self.server.answers.popleft() if self.server.answers else (200, b"{}")
         if answer == "close":
             self.close_connection = True
             self.connection.shutdown(socket.SHUT_RDWR)
             return
+        if answer == "silence":
+            self.server.ended.wait(10)
+            self.close_connection = True
+            return
         status, body = answer
         checksum, self.server.checksum = self.server.checksum or zlib.crc32(body), 0
-        self.say(status, body, x_amz_crc32=str(checksum))
+        self.say(status, body, x_amz_crc32=str(checksum), **self.server.more)
 
 
 class Served(ThreadingHTTPServer):
@@ -65,6 +78,10 @@ class Served(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Table)
         self.answers: deque[Any] = deque()
         self.requests: list[dict[str, str]] = []
+        self.paths: list[str] = []
+        self.more: dict[str, str] = {}
+        """Further headers of each answer."""
+        self.ended = threading.Event()
         self.connections = 0
         self.checksum = 0
         """The checksum of the next answer, in place of the correct one; 0 for none."""
@@ -78,26 +95,39 @@ class Served(ThreadingHTTPServer):
 def served() -> Iterator[Served]:
     with serving(Served()) as server, environment(AWS_ENDPOINT_URL=f"http://127.0.0.1:{server.server_port}"):
         yield server
+        server.ended.set()
 
 
 def refusal(code: str) -> bytes:
     return json.dumps({"__type": f"com.amazonaws.dynamodb.v20120810#{code}", "message": "no"}).encode()
 
 
-@given(st.binary(max_size=200), st.sampled_from(["PutItem", "GetItem", "Query"]), st.sampled_from(["", "token/+="]))
-def test_a_signature_is_the_one_that_botocore_makes(body: bytes, operation: str, token: str) -> None:
+@pytest.mark.parametrize(
+    ("service", "headers", "path"),
+    [
+        ("dynamodb", {"x-amz-target": "DynamoDB_20120810.PutItem", "content-type": "application/x-amz-json-1.0"}, "/"),
+        ("sqs", {"x-amz-target": "AmazonSQS.SendMessageBatch", "content-type": "application/x-amz-json-1.0"}, "/"),
+        ("lambda", {}, "/2015-03-31/functions/noetl-Ask%3Alive/invocations"),
+    ],
+    ids=["dynamodb", "sqs", "lambda"],
+)
+@given(st.binary(max_size=200), st.sampled_from(["", "token/+="]))
+def test_a_signature_is_the_one_that_botocore_makes(
+    service: str, headers: dict[str, str], path: str, body: bytes, token: str
+) -> None:
     random_secret = "".join(random.choices(string.ascii_letters + string.digits + "/+", k=40))
     with environment(AWS_SECRET_ACCESS_KEY=random_secret, AWS_SESSION_TOKEN=token, AWS_DEFAULT_REGION=OTHER_REGION):
-        endpoint = dynamodb.Endpoint(client("dynamodb"))
-        ours = endpoint.signed(f"DynamoDB_20120810.{operation}", body)
-        told = {name: value for name, value in ours.items() if name not in ("host", "authorization", "user-agent", "x-amz-date")}
-        request = AWSRequest("POST", f"https://dynamodb.{OTHER_REGION}.amazonaws.com/", headers=told, data=body)
-        signer = SigV4Auth(session().get_credentials(), "dynamodb", OTHER_REGION)
+        botocores = client(service)
+        ours = Endpoint(botocores, 1).signed(body, headers, path)
+        request = AWSRequest("POST", botocores.meta.endpoint_url + path, headers=dict(headers), data=body)
+        signer = SigV4Auth(session().get_credentials(), service, OTHER_REGION)
         request.context["timestamp"] = ours["x-amz-date"]
-        request.headers["X-Amz-Date"] = ours["x-amz-date"]
-        canonical = signer.canonical_request(request)
-        signature = signer.signature(signer.string_to_sign(request, canonical), request)
-    assert ours["authorization"].endswith(f"Signature={signature}")
+        for name in ("x-amz-date", "x-amz-security-token"):
+            if name in ours:
+                request.headers[name] = ours[name]
+        signature = signer.signature(signer.string_to_sign(request, signer.canonical_request(request)), request)
+        names = signer.signed_headers(signer.headers_to_sign(request))
+    assert ours["authorization"].endswith(f"SignedHeaders={names}, Signature={signature}")
     assert ("x-amz-security-token" in ours) == bool(token)
 
 
@@ -122,32 +152,32 @@ class TestAnswers:
         }
         name = make_table("EventsTable")
         condition = {"KeyConditionExpression": "pk = :p", "ExpressionAttributeValues": {":p": {"S": "p"}}}
-        assert "Attributes" not in dynamodb.put_item(TableName=name, Item=item)
-        before = dynamodb.put_item(TableName=name, Item=item, ReturnValues="ALL_OLD")["Attributes"]
-        found = dynamodb.get_item(TableName=name, Key=KEY)["Item"]
-        (listed,) = dynamodb.query(TableName=name, **condition)["Items"]
+        assert "Attributes" not in direct_requests.put_item(TableName=name, Item=item)
+        before = direct_requests.put_item(TableName=name, Item=item, ReturnValues="ALL_OLD")["Attributes"]
+        found = direct_requests.get_item(TableName=name, Key=KEY)["Item"]
+        (listed,) = direct_requests.query(TableName=name, **condition)["Items"]
         with through_botocore():
-            assert dynamodb.get_item(TableName=name, Key=KEY)["Item"] == item
+            assert direct_requests.get_item(TableName=name, Key=KEY)["Item"] == item
         assert before == found == listed == item
 
     def test_an_item_that_is_not_there_and_pages(self) -> None:
         name = make_table("EventsTable")
-        assert "Item" not in dynamodb.get_item(TableName=name, Key=KEY)
+        assert "Item" not in direct_requests.get_item(TableName=name, Key=KEY)
         for n in range(3):
-            dynamodb.put_item(TableName=name, Item={"pk": {"S": "p"}, "sk": {"S": str(n)}})
+            direct_requests.put_item(TableName=name, Item={"pk": {"S": "p"}, "sk": {"S": str(n)}})
         request: dict[str, Any] = {
             "TableName": name,
             "KeyConditionExpression": "pk = :p",
             "ExpressionAttributeValues": {":p": {"S": "p"}},
             "Limit": 2,
         }
-        first = dynamodb.query(**request)
-        second = dynamodb.query(**request, ExclusiveStartKey=first["LastEvaluatedKey"])
+        first = direct_requests.query(**request)
+        second = direct_requests.query(**request, ExclusiveStartKey=first["LastEvaluatedKey"])
         assert [item["sk"]["S"] for page in (first, second) for item in page["Items"]] == ["0", "1", "2"]
 
     def test_a_failed_condition_is_botocores_error_with_the_item_and_one_request(self) -> None:
         name = make_table("EventsTable")
-        dynamodb.put_item(TableName=name, Item={**KEY, "body": {"B": b"\x07"}})
+        direct_requests.put_item(TableName=name, Item={**KEY, "body": {"B": b"\x07"}})
         request = {
             "TableName": name,
             "Item": KEY,
@@ -155,29 +185,37 @@ class TestAnswers:
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         }
         with pytest.raises(ClientError) as ours:
-            dynamodb.put_item(**request)
+            direct_requests.put_item(**request)
         with through_botocore(), pytest.raises(ClientError) as botocores:
-            dynamodb.put_item(**request)
+            direct_requests.put_item(**request)
         assert ours.value.response["Error"]["Code"] == botocores.value.response["Error"]["Code"]
         assert ours.value.response["ResponseMetadata"]["HTTPStatusCode"] == 400
         found: Any = [error.value.response.get("Item") for error in (ours, botocores)]
         assert found == [{**KEY, "body": {"B": b"\x07"}}] * 2
         assert str(ours.value) == str(botocores.value)
 
+    def test_messages_are_sent_as_by_botocore(self) -> None:
+        url = make_queue("CommandQueue")
+        entries = [{"Id": str(n), "MessageBody": text} for n, text in enumerate(("a", '{"b": "\u00e9"}'))]
+        sent = direct_requests.send_message_batch(QueueUrl=url, Entries=entries)
+        assert [each["Id"] for each in sent["Successful"]] == ["0", "1"]
+        got = client("sqs").receive_message(QueueUrl=url, MaxNumberOfMessages=10)["Messages"]
+        assert sorted(each["Body"] for each in got) == sorted(each["MessageBody"] for each in entries)
+
 
 class TestConnections:
     def test_requests_follow_each_other_on_one_connection(self, served: Served) -> None:
         for _ in range(5):
-            assert dynamodb.get_item(TableName="t", Key=KEY) == {}
+            assert direct_requests.get_item(TableName="t", Key=KEY) == {}
         assert served.by_botocore() == [False] * 5
         assert served.connections == 1
 
     def test_an_idle_connection_that_the_service_has_closed_is_replaced(self, served: Served) -> None:
         served.answers.append((200, b"{}"))
-        dynamodb.get_item(TableName="t", Key=KEY)
-        idle = dynamodb.endpoint(client("dynamodb")).idle
+        direct_requests.get_item(TableName="t", Key=KEY)
+        idle = endpoint(client("dynamodb"), DYNAMODB_ANSWER_S).idle
         idle[0].sock.shutdown(socket.SHUT_RD)  # reading it is at its end, as after the other side's
-        dynamodb.get_item(TableName="t", Key=KEY)
+        direct_requests.get_item(TableName="t", Key=KEY)
         assert served.by_botocore() == [False] * 2
         assert served.connections == 2
 
@@ -195,38 +233,78 @@ class TestConnections:
     )
     def test_what_goes_wrong_is_sent_again_by_botocore(self, served: Served, answer: Any) -> None:
         served.answers.append(answer)
-        assert "Item" not in dynamodb.get_item(TableName="t", Key=KEY)
+        assert "Item" not in direct_requests.get_item(TableName="t", Key=KEY)
         assert served.by_botocore() == [False, True]
 
     def test_an_answer_with_another_checksum_is_not_believed(self, served: Served) -> None:
         served.checksum = 7
         served.answers.append((200, b'{"Item": {"pk": {"S": "spoiled"}}}'))
-        assert "Item" not in dynamodb.get_item(TableName="t", Key=KEY)
+        assert "Item" not in direct_requests.get_item(TableName="t", Key=KEY)
         assert served.by_botocore() == [False, True]
 
     def test_a_refusal_is_botocores_error(self, served: Served) -> None:
         served.answers.extend([(400, refusal("AccessDeniedException"))] * 2)
         with pytest.raises(ClientError, match="AccessDenied"):
-            dynamodb.get_item(TableName="t", Key=KEY)
+            direct_requests.get_item(TableName="t", Key=KEY)
         assert served.by_botocore() == [False, True]
 
     def test_behind_a_proxy_all_requests_are_botocores(self, served: Served) -> None:
         with environment(HTTP_PROXY=f"http://127.0.0.1:{served.server_port}", AWS_ENDPOINT_URL="http://dynamodb.invalid"):
-            dynamodb.get_item(TableName="t", Key=KEY)
+            direct_requests.get_item(TableName="t", Key=KEY)
         assert served.by_botocore() == [True]
 
     def test_no_request_begins_after_its_deadline(self, served: Served) -> None:
         with requests_checked_by(Deadline.after(-1).check), pytest.raises(OutOfTime):
-            dynamodb.get_item(TableName="t", Key=KEY)
+            direct_requests.get_item(TableName="t", Key=KEY)
         assert served.requests == []
 
     def test_other_credentials_are_used_at_once(self, served: Served) -> None:
-        dynamodb.get_item(TableName="t", Key=KEY)
+        direct_requests.get_item(TableName="t", Key=KEY)
         with environment(AWS_ENDPOINT_URL=f"http://127.0.0.1:{served.server_port}", AWS_ACCESS_KEY_ID="other"):
-            dynamodb.get_item(TableName="t", Key=KEY)
+            direct_requests.get_item(TableName="t", Key=KEY)
         used = [request["authorization"].split("Credential=")[1].split("/")[0] for request in served.requests]
         assert used == ["test", "other"]
         assert f"/{REGION}/dynamodb/aws4_request" in served.requests[0]["authorization"]
+
+
+class TestInvoke:
+    """An invocation is sent once, whatever happens: a second one could run the function again."""
+
+    def test_an_answer(self, served: Served) -> None:
+        served.answers.append((200, b'{"v": 1}'))
+        assert direct_requests.invoke("noetl-Ask:live", b"{}", 5) == (b'{"v": 1}', False)
+        assert served.paths == ["/2015-03-31/functions/noetl-Ask%3Alive/invocations"]
+        assert served.by_botocore() == [False]
+
+    def test_an_error_of_the_function(self, served: Served) -> None:
+        served.more["X_Amz_Function_Error"] = "Unhandled"
+        served.answers.append((200, b'{"errorType": "KeyError"}'))
+        assert direct_requests.invoke("f", b"{}", 5) == (b'{"errorType": "KeyError"}', True)
+
+    @pytest.mark.parametrize(("status", "code"), [(429, "TooManyRequestsException"), (403, "AccessDeniedException")])
+    def test_a_refusal_is_not_repeated(self, served: Served, status: int, code: str) -> None:
+        served.more["x_amzn_ErrorType"] = f"{code}:http://internal.amazon.com/"
+        served.answers.append((status, b'{"Message": "no"}'))
+        with pytest.raises(ClientError, match=code) as refused:
+            direct_requests.invoke("f", b"{}", 5)
+        assert refused.value.response["Error"]["Code"] == code
+        assert len(served.requests) == 1
+
+    def test_a_broken_connection_is_not_repeated(self, served: Served) -> None:
+        served.answers.append("close")
+        with pytest.raises(ConnectionClosedError):
+            direct_requests.invoke("f", b"{}", 5)
+        assert len(served.requests) == 1
+
+    def test_a_late_answer_is_not_awaited(self, served: Served) -> None:
+        served.answers.append("silence")
+        with pytest.raises(ReadTimeoutError):
+            direct_requests.invoke("f", b"{}", 1)
+        assert len(served.requests) == 1
+
+    def test_without_a_connection_nothing_was_sent(self) -> None:
+        with environment(AWS_ENDPOINT_URL="http://127.0.0.1:9"), pytest.raises(EndpointConnectionError):
+            direct_requests.invoke("f", b"{}", 5)
 
 
 class TestTls:
@@ -246,7 +324,7 @@ class TestTls:
     def test_the_certificates_that_botocore_trusts_are_trusted(self, secure: Served, certificate: Path) -> None:
         url = f"https://127.0.0.1:{secure.server_port}"
         with environment(AWS_ENDPOINT_URL=url, AWS_CA_BUNDLE=str(certificate)):
-            dynamodb.get_item(TableName="t", Key=KEY)
+            direct_requests.get_item(TableName="t", Key=KEY)
         assert secure.by_botocore() == [False]
 
     def test_a_certificate_that_botocore_does_not_trust_is_not_trusted(
@@ -255,5 +333,5 @@ class TestTls:
         for name in ("AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
             monkeypatch.delenv(name, raising=False)
         with environment(AWS_ENDPOINT_URL=f"https://127.0.0.1:{secure.server_port}"), pytest.raises(SSLError):
-            dynamodb.get_item(TableName="t", Key=KEY)
+            direct_requests.get_item(TableName="t", Key=KEY)
         assert secure.requests == []

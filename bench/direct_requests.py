@@ -1,6 +1,6 @@
 """Measures the processor time of one request to DynamoDB: as the engine sends it, and through botocore's client.
 
-    python -m bench.dynamodb_requests --requests 300
+    python -m bench.direct_requests --requests 300
 
 Services that answer at once run in another thread; only the time of the thread that sends counts. The two ways are measured in
 turns.
@@ -19,7 +19,7 @@ from bench.figures import Figure, print_table
 from tests.contract.aws import environment
 from tests.servers import serving, url_of
 
-from noetl_core.aws import dynamodb
+from noetl_core.aws import direct_requests
 from noetl_core.aws.clients import client
 
 ITEM = {
@@ -60,9 +60,9 @@ def figures(requests: int, rounds: int = 5) -> list[Figure]:
     with serving(Services()) as services, environment(AWS_ENDPOINT_URL=url_of(services)):
         botocores = client("dynamodb")
         sends: dict[str, Callable[[], object]] = {
-            "put": lambda: dynamodb.put_item(**PUT),
+            "put": lambda: direct_requests.put_item(**PUT),
             "put, by botocore": lambda: botocores.put_item(**PUT),
-            "query of one item": lambda: dynamodb.query(**QUERY),
+            "query of one item": lambda: direct_requests.query(**QUERY),
             "query of one item, by botocore": lambda: botocores.query(**QUERY),
         }
         for send in sends.values():

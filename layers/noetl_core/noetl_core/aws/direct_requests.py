@@ -1,0 +1,152 @@
+"""Frequent requests, in a third of the processor time that botocore's clients take (docs/decisions.md, "Frequent requests bypass
+botocore's clients").
+
+`put_item`, `get_item`, `query` and `send_message_batch` send the first attempt of a request from here. They understand two
+answers: success and a failed condition. With any other answer, a broken connection or a proxy they leave the request to
+botocore's client, which sends it again, with its retries and its errors. So a request may be sent once more than botocore alone
+would send it; callers allow for repeated requests anyway. `invoke` sends its request once.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from http.client import HTTPException
+from typing import Any, Final
+from urllib.parse import quote
+
+from botocore.exceptions import BotoCoreError, ClientError, ConnectionClosedError, ReadTimeoutError
+
+from noetl_core.aws.clients import DYNAMODB_ANSWER_S, PATIENT_S, client
+from noetl_core.aws.signed_requests import Answered, Endpoint, NotSent, endpoint
+
+Answer = dict[str, Any]
+Trace = Callable[[str, str, Mapping[str, Any], str], AbstractContextManager[Any]]
+
+CONDITION_FAILED: Final = "ConditionalCheckFailedException"
+trace: Trace | None = None
+"""The context of each request if requests are traced, called with the service, the operation, its arguments and the Region. If it
+raises `NotAnswered`, the request is left to botocore."""
+_METHODS: Final = {
+    "PutItem": "put_item",
+    "GetItem": "get_item",
+    "Query": "query",
+    "SendMessageBatch": "send_message_batch",
+}
+
+
+class NotAnswered(Exception):
+    """The first attempt had no answer that this module understands: the request is botocore's."""
+
+
+def put_item(**request: Any) -> Answer:
+    """As `put_item` of botocore's client. Raises its errors."""
+    return _send("dynamodb", "PutItem", request)
+
+
+def get_item(**request: Any) -> Answer:
+    """As `get_item` of botocore's client. Raises its errors."""
+    return _send("dynamodb", "GetItem", request)
+
+
+def query(**request: Any) -> Answer:
+    """As `query` of botocore's client. Raises its errors."""
+    return _send("dynamodb", "Query", request)
+
+
+def send_message_batch(**request: Any) -> Answer:
+    """As `send_message_batch` of botocore's client, for texts without attributes. Raises its errors."""
+    return _send("sqs", "SendMessageBatch", request)
+
+
+_TARGETS: Final = {"dynamodb": "DynamoDB_20120810", "sqs": "AmazonSQS"}
+_ANSWER_S: Final = {"dynamodb": DYNAMODB_ANSWER_S, "sqs": PATIENT_S}
+
+
+def _send(service: str, operation: str, request: Mapping[str, Any]) -> Answer:
+    botocores = client(service)
+    try:
+        there = endpoint(botocores, _ANSWER_S[service])
+        headers = {"content-type": "application/x-amz-json-1.0", "x-amz-target": f"{_TARGETS[service]}.{operation}"}
+        body = json.dumps(request, default=_encoded, separators=(",", ":")).encode()
+        with _traced(there, operation, request):
+            answered = there.post(operation, body, headers)
+        return _answer(operation, answered)
+    except (NotAnswered, NotSent, OSError, HTTPException, BotoCoreError):
+        answer: Answer = getattr(botocores, _METHODS[operation])(**request)
+        return answer
+
+
+def _traced(there: Endpoint, operation: str, request: Mapping[str, Any]) -> AbstractContextManager[Any]:
+    return nullcontext() if trace is None else trace(there.service, operation, request, there.region)
+
+
+def _encoded(binary: bytes) -> str:
+    return b64encode(binary).decode()
+
+
+def _answer(operation: str, answered: Answered) -> Answer:
+    """Return the answer as botocore would. Raises `ClientError` for a failed condition, `NotAnswered` for any other error."""
+    checksum = answered.headers.get("x-amz-crc32")
+    if checksum is not None and checksum != str(zlib.crc32(answered.content)):
+        raise NotAnswered
+    try:
+        answer: Answer = json.loads(answered.content)
+        for item in (answer.get("Item"), answer.get("Attributes"), *answer.get("Items", ())):
+            if item is not None:
+                item.update({name: _value(value) for name, value in item.items() if "S" not in value and "N" not in value})
+    except (ValueError, TypeError, AttributeError):
+        raise NotAnswered from None
+    if answered.status == 200:
+        return answer
+    if str(answer.get("__type")).rpartition("#")[2] != CONDITION_FAILED:
+        raise NotAnswered
+    message = str(answer.get("message", answer.get("Message", "")))
+    raise ClientError(_refusal(CONDITION_FAILED, message, answered.status, answer), operation)
+
+
+def _refusal(code: str, message: str, status: int, more: Mapping[str, Any]) -> Any:
+    """Return a refusal as botocore's `ClientError` has it."""
+    return {**more, "Error": {"Code": code, "Message": message}, "ResponseMetadata": {"HTTPStatusCode": status}}
+
+
+def _value(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return an attribute value whose binary parts are bytes."""
+    ((kind, content),) = value.items()
+    if kind == "B":
+        return {"B": b64decode(content, validate=True)}
+    if kind == "BS":
+        return {"BS": [b64decode(each, validate=True) for each in content]}
+    if kind == "L":
+        return {"L": [_value(each) for each in content]}
+    if kind == "M":
+        return {"M": {name: _value(each) for name, each in content.items()}}
+    return value
+
+
+def invoke(function: str, payload: bytes, answer_s: int) -> tuple[bytes, bool]:
+    """Invoke a Lambda function once, and wait up to `answer_s` seconds; return its answer, and whether it failed.
+
+    Raises `ClientError` for a refusal, `EndpointConnectionError` if there is no connection, and other errors of botocore's after
+    which the function may have run.
+    """
+    lambdas = client("lambda", answer_s=answer_s)
+    there = endpoint(lambdas, answer_s)
+    try:
+        with _traced(there, "Invoke", {}):
+            answered = there.post("Invoke", payload, {}, f"/2015-03-31/functions/{quote(function, safe='')}/invocations")
+    except (NotSent, NotAnswered):
+        answer = lambdas.invoke(FunctionName=function, Payload=payload)
+        return answer["Payload"].read(), "FunctionError" in answer
+    except TimeoutError as error:
+        raise ReadTimeoutError(endpoint_url=function, error=error) from error
+    except (OSError, HTTPException) as error:
+        raise ConnectionClosedError(endpoint_url=function) from error
+    if answered.status >= 300:
+        code = str(answered.headers.get("x-amzn-errortype", "")).partition(":")[0]
+        message = answered.content[:500].decode(errors="replace")
+        raise ClientError(_refusal(code, message, answered.status, {}), "Invoke")
+    return answered.content, "x-amz-function-error" in answered.headers

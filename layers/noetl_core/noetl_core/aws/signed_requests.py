@@ -1,0 +1,166 @@
+"""Signs requests as botocore's clients do, and sends them over connections of its own. It repeats nothing."""
+
+from __future__ import annotations
+
+import hmac
+import os
+import ssl
+import time
+import weakref
+from collections import deque
+from collections.abc import Iterable, Mapping
+from email.message import Message
+from hashlib import sha256
+from http.client import HTTPConnection, HTTPSConnection
+from threading import Lock
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from botocore.awsrequest import AWSPreparedRequest, HeadersDict
+from botocore.httpsession import get_cert_path
+from botocore.utils import get_environ_proxies
+from urllib3.util import wait_for_read
+
+from noetl_core import __version__
+from noetl_core.aws.clients import CONNECT_S, CONNECTIONS, session
+from noetl_core.values.frozen import frozen
+
+
+class NotSent(Exception):
+    """The request was not sent: there is no connection, or only botocore knows how to send it (a proxy)."""
+
+
+@frozen
+class Answered:
+    status: int
+    headers: Message
+    """With `get`, for names in any case."""
+    content: bytes
+
+
+class Endpoint:
+    """The endpoint of one botocore client: it sends requests with the client's credentials and hooks.
+
+    `answer_s`: seconds that it waits for an answer. Thread-safe.
+    """
+
+    def __init__(self, botocores: Any, answer_s: float) -> None:
+        self.service = str(botocores.meta.service_model.signing_name)
+        self.region = str(botocores.meta.region_name)
+        self._url = str(botocores.meta.endpoint_url).rstrip("/")
+        self._hooks = botocores.meta.events
+        self._answer_s = answer_s
+        self._credentials: Any = session().get_credentials()
+        parts = urlsplit(self._url)
+        self._host, self._port = parts.hostname or "", parts.port
+        standard = {"http": ":80", "https": ":443"}.get(parts.scheme, "")
+        self._host_header = parts.netloc.rpartition("@")[2].removesuffix(standard)
+        self._is_usable = (
+            parts.scheme in ("http", "https")
+            and not parts.path
+            and self._credentials is not None
+            and not get_environ_proxies(self._url)
+        )
+        self._tls = _tls() if self._is_usable and parts.scheme == "https" else None
+        self.idle: deque[HTTPConnection] = deque()
+        """Connections that wait for the next request, the newest last."""
+        weakref.finalize(self, _close, self.idle)
+        self._key: tuple[str, str, bytes] = ("", "", b"")
+
+    def post(self, operation: str, body: bytes, headers: Mapping[str, str], path: str = "/") -> Answered:
+        """Send a request of `operation`; `headers` have lower-case names. Raises `NotSent`, then errors of sending and receiving
+        (`OSError`, `HTTPException`), after which the service may have got the request."""
+        if not self._is_usable:
+            raise NotSent
+        signed = self.signed(body, headers, path)
+        headers_of_hooks: Any = HeadersDict(signed)  # as botocore makes it; its stubs say HTTPHeaders
+        prepared = AWSPreparedRequest("POST", self._url + path, headers_of_hooks, body, False)
+        _, instead = self._hooks.emit_until_response(f"before-send.{self.service}.{operation}", request=prepared)
+        if instead is not None:
+            headers_instead = Message()
+            for name, value in instead.headers.items():
+                headers_instead[name] = value
+            return Answered(instead.status_code, headers_instead, instead.content)
+        connection = self._connection()
+        try:
+            connection.request("POST", path, body, signed)
+            answer = connection.getresponse()
+            content = answer.read()
+        except BaseException:
+            connection.close()
+            raise
+        if answer.will_close or len(self.idle) >= CONNECTIONS:
+            connection.close()
+        else:
+            self.idle.append(connection)
+        return Answered(answer.status, answer.headers, content)
+
+    def _connection(self) -> HTTPConnection:
+        """Return an idle connection that the other side has not closed, or a new one. Raises `NotSent`."""
+        while self.idle:
+            try:
+                connection = self.idle.pop()
+            except IndexError:  # another thread took it
+                break
+            if connection.sock is not None and not wait_for_read(connection.sock, timeout=0):
+                return connection
+            connection.close()
+        if self._tls is not None:
+            connection = HTTPSConnection(self._host, self._port, timeout=CONNECT_S, context=self._tls)
+        else:
+            connection = HTTPConnection(self._host, self._port, timeout=CONNECT_S)
+        try:
+            connection.connect()
+        except OSError as error:
+            connection.close()
+            raise NotSent(str(error)) from error
+        connection.sock.settimeout(self._answer_s)
+        return connection
+
+    def signed(self, body: bytes, headers: Mapping[str, str], path: str) -> dict[str, str]:
+        """Return the headers of a request with its signature (AWS Signature Version 4)."""
+        credentials = self._credentials.get_frozen_credentials()
+        now = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+        more = {"x-amz-security-token": credentials.token} if credentials.token else {}
+        signed = dict(sorted({**headers, "host": self._host_header, "x-amz-date": now, **more}.items()))
+        names = ";".join(signed)
+        lines = "".join(f"{name}:{value}\n" for name, value in signed.items())
+        canonical = f"POST\n{quote(path, safe='/~')}\n\n{lines}\n{names}\n{sha256(body).hexdigest()}"
+        scope = f"{now[:8]}/{self.region}/{self.service}/aws4_request"
+        text = f"AWS4-HMAC-SHA256\n{now}\n{scope}\n{sha256(canonical.encode()).hexdigest()}"
+        signature = hmac.digest(self._signing_key(credentials.secret_key, scope), text.encode(), "sha256").hex()
+        who = f"Credential={credentials.access_key}/{scope}, SignedHeaders={names}"
+        return {**signed, "authorization": f"AWS4-HMAC-SHA256 {who}, Signature={signature}", "user-agent": f"noetl/{__version__}"}
+
+    def _signing_key(self, secret: str, scope: str) -> bytes:
+        """Return the key of a day, which the last request of the same day and secret left."""
+        if self._key[:2] != (secret, scope):
+            key = f"AWS4{secret}".encode()
+            for part in scope.split("/"):
+                key = hmac.digest(key, part.encode(), "sha256")
+            self._key = (secret, scope, key)
+        return self._key[2]
+
+
+def _close(connections: Iterable[HTTPConnection]) -> None:
+    for connection in connections:
+        connection.close()
+
+
+def _tls() -> ssl.SSLContext:
+    """Return a context that trusts the same certificates as botocore's clients."""
+    bundle = session().get_config_variable("ca_bundle") or os.environ.get("REQUESTS_CA_BUNDLE") or get_cert_path(True)
+    return ssl.create_default_context(cafile=bundle)
+
+
+_making = Lock()
+_endpoints: weakref.WeakKeyDictionary[Any, Endpoint] = weakref.WeakKeyDictionary()
+
+
+def endpoint(botocores: Any, answer_s: float) -> Endpoint:
+    """Return the endpoint of a botocore client, which lives as long as the client."""
+    with _making:
+        found = _endpoints.get(botocores)
+        if found is None:
+            found = _endpoints[botocores] = Endpoint(botocores, answer_s)
+        return found
