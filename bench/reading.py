@@ -156,7 +156,7 @@ def _of(items: int, budget: float, home: Path, times: int) -> list[Figure]:
         ("the last events", PAGE_MS, lambda c, e: event_pages.page(c, e, b"key", EVERY, tail=100)),
         ("timeline of 500 rows", PAGE_MS, lambda c, e: timelines.timeline(c, e, rows=500)),
         ("the state in the middle", SEEK_MS, _in_the_middle(store, execution_id, 2 * items)),
-        ("a poll of what has not changed", POLL_MS, _poll(store, execution_id)),
+        ("a poll when nothing has changed", POLL_MS, _poll(store, execution_id)),
     ):
         asked = tuple(_fresh_ms(store, execution_id, ask) for _ in range(times))
         out.append(Figure(f"  {title}, {name}", "ms", asked, budget_ms, note="processor time"))

@@ -17,7 +17,7 @@ SECRETS: Final = "secrets:read"
 RIGHTS: Final = {
     READS: "see executions, their histories and values",
     STARTS: "start registered playbooks, and backfills of them",
-    INLINE: "start, or continue with, a playbook passed as text",
+    INLINE: "start a playbook passed as text, or redrive with one",
     OPERATES: "cancel, pause, resume, redrive, signal",
     SEES: "see and validate playbooks",
     WRITES: "register playbooks; move aliases, tag, delete",

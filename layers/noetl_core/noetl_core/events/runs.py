@@ -19,7 +19,7 @@ class StepStarted(TypedDict):
 
     step: str
     as_of: int
-    """The control position as of which the run sees ctx."""
+    """The run sees ctx as it was at this position of the control stream."""
     worker: str
     chunk: NotRequired[int]
     takeover: NotRequired[int]

@@ -85,7 +85,7 @@ OUTCOME: Final[Mapping[str, Key]] = {
     "visit": Key("", "Only this visit of the task, counted within one pass of the pipeline; a list selects several."),
     "index": Key("", "Only this iteration of the innermost loop, or these."),
     "when": Key("", "Only if this template is true: it reads inputs, run, visit, attempt, path, args, workload and ctx."),
-    "repeated": Key("boolean", "true: only an attempt that was made before, by a killed worker (`noetl simulate`)."),
+    "repeated": Key("boolean", "true: only the repetition of an attempt that a killed worker made before (`noetl simulate`)."),
     "optional": Key("boolean", "true: it need not answer any call."),
 }
 ERROR: Final[Mapping[str, Key]] = {
