@@ -12,6 +12,7 @@ import threading
 import zlib
 from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -23,13 +24,14 @@ from botocore.exceptions import (
     ClientError,
     ConnectionClosedError,
     EndpointConnectionError,
+    ParamValidationError,
     ReadTimeoutError,
     SSLError,
 )
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noetl_core.aws import direct_requests
+from noetl_core.aws import direct_requests, signed_requests
 from noetl_core.aws.clients import DYNAMODB_ANSWER_S, client, requests_checked_by, session
 from noetl_core.aws.signed_requests import Endpoint, endpoint
 from noetl_core.ports import Deadline, OutOfTime
@@ -62,6 +64,8 @@ class Table(Handler):
             self.close_connection = True
             self.connection.shutdown(socket.SHUT_RDWR)
             return
+        if self.server.together is not None:
+            self.server.together.wait(10)
         if answer == "silence":
             self.server.ended.wait(10)
             self.close_connection = True
@@ -82,6 +86,7 @@ class Served(ThreadingHTTPServer):
         self.more: dict[str, str] = {}
         """Further headers of each answer."""
         self.ended = threading.Event()
+        self.together: threading.Barrier | None = None
         self.connections = 0
         self.checksum = 0
         """The checksum of the next answer, in place of the correct one; 0 for none."""
@@ -120,7 +125,8 @@ def test_a_signature_is_the_one_that_botocore_makes(
         botocores = client(service)
         ours = Endpoint(botocores, 1).signed(body, headers, path)
         request = AWSRequest("POST", botocores.meta.endpoint_url + path, headers=dict(headers), data=body)
-        signer = SigV4Auth(session().get_credentials(), service, OTHER_REGION)
+        credentials: Any = session().get_credentials()
+        signer = SigV4Auth(credentials, service, OTHER_REGION)
         request.context["timestamp"] = ours["x-amz-date"]
         for name in ("x-amz-date", "x-amz-security-token"):
             if name in ours:
@@ -214,7 +220,7 @@ class TestConnections:
         served.answers.append((200, b"{}"))
         direct_requests.get_item(TableName="t", Key=KEY)
         idle = endpoint(client("dynamodb"), DYNAMODB_ANSWER_S).idle
-        idle[0].sock.shutdown(socket.SHUT_RD)  # reading it is at its end, as after the other side's
+        idle[0][0].sock.shutdown(socket.SHUT_RD)  # reading it is at its end, as after the other side's
         direct_requests.get_item(TableName="t", Key=KEY)
         assert served.by_botocore() == [False] * 2
         assert served.connections == 2
@@ -235,6 +241,48 @@ class TestConnections:
         served.answers.append(answer)
         assert "Item" not in direct_requests.get_item(TableName="t", Key=KEY)
         assert served.by_botocore() == [False, True]
+
+    def test_after_a_failure_botocore_sends_for_a_while(self, served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Its backoff and its quota of retries count, and throttled requests are not sent twice."""
+        monkeypatch.setattr(signed_requests, "LEFT_S", 1_000.0)
+        there = endpoint(client("dynamodb"), DYNAMODB_ANSWER_S)
+        served.answers.append((400, refusal("ThrottlingException")))
+        for _ in range(3):
+            direct_requests.get_item(TableName="t", Key=KEY)
+        assert served.by_botocore() == [False, True, True, True]
+        there.left_until = 0.0
+        direct_requests.get_item(TableName="t", Key=KEY)
+        assert served.by_botocore()[4:] == [False]
+
+    def test_one_dead_connection_ends_all(self, served: Served) -> None:
+        """They go dead together, when a function was frozen: waiting for each would take longer than a lease."""
+        there = endpoint(client("dynamodb"), DYNAMODB_ANSWER_S)
+        with ThreadPoolExecutor(4) as threads:
+            served.together = threading.Barrier(4)
+            list(threads.map(lambda _: direct_requests.get_item(TableName="t", Key=KEY), range(4)))
+            served.together = None
+        assert len(there.idle) == 4
+        served.answers.append("close")
+        direct_requests.get_item(TableName="t", Key=KEY)
+        assert not there.idle
+
+    def test_a_connection_that_was_idle_for_long_is_replaced(self, served: Served) -> None:
+        direct_requests.get_item(TableName="t", Key=KEY)
+        idle = endpoint(client("dynamodb"), DYNAMODB_ANSWER_S).idle
+        idle[0] = (idle[0][0], idle[0][1] - signed_requests.IDLE_S)
+        direct_requests.get_item(TableName="t", Key=KEY)
+        assert served.by_botocore() == [False] * 2
+        assert served.connections == 2
+
+    def test_an_exemption_from_proxies_is_no_proxy(self, served: Served) -> None:
+        with environment(NO_PROXY="localhost", AWS_ENDPOINT_URL=f"http://127.0.0.1:{served.server_port}"):
+            direct_requests.get_item(TableName="t", Key=KEY)
+        assert served.by_botocore() == [False]
+
+    def test_a_mistake_in_an_argument_is_botocores_error(self, served: Served) -> None:
+        with pytest.raises(ParamValidationError):
+            direct_requests.get_item(TableName="t", Key={"pk": {"SS": {"a"}}, "sk": object()})
+        assert served.requests == []
 
     def test_an_answer_with_another_checksum_is_not_believed(self, served: Served) -> None:
         served.checksum = 7
@@ -326,6 +374,14 @@ class TestTls:
         with environment(AWS_ENDPOINT_URL=url, AWS_CA_BUNDLE=str(certificate)):
             direct_requests.get_item(TableName="t", Key=KEY)
         assert secure.by_botocore() == [False]
+
+    def test_certificates_that_do_not_read_are_left_to_botocore(
+        self, secure: Served, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        url = f"https://127.0.0.1:{secure.server_port}"
+        with environment(AWS_ENDPOINT_URL=url, AWS_CA_BUNDLE=str(tmp_path / "missing.pem")), pytest.raises(OSError):
+            direct_requests.get_item(TableName="t", Key=KEY)
+        assert "left to botocore" in caplog.text
 
     def test_a_certificate_that_botocore_does_not_trust_is_not_trusted(
         self, secure: Served, monkeypatch: pytest.MonkeyPatch

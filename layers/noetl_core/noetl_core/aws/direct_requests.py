@@ -4,7 +4,8 @@ botocore's clients").
 `put_item`, `get_item`, `query` and `send_message_batch` send the first attempt of a request from here. They understand two
 answers: success and a failed condition. With any other answer, a broken connection or a proxy they leave the request to
 botocore's client, which sends it again, with its retries and its errors. So a request may be sent once more than botocore alone
-would send it; callers allow for repeated requests anyway. `invoke` sends its request once.
+would send it, with the effect of botocore's own retries: a caller whose conditional write was done but not answered sees its
+condition fail. Binary values must be bytes. `invoke` sends its request once.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ Trace = Callable[[str, str, Mapping[str, Any], str], AbstractContextManager[Any]
 
 CONDITION_FAILED: Final = "ConditionalCheckFailedException"
 trace: Trace | None = None
-"""The context of each request if requests are traced, called with the service, the operation, its arguments and the Region. If it
-raises `NotAnswered`, the request is left to botocore."""
+"""The context of each request if requests are traced, called with the service, the operation, its arguments and the Region. It
+gives a function that notes the status of the answer, or None. If it raises `NotAnswered`, the request is left to botocore."""
 _METHODS: Final = {
     "PutItem": "put_item",
     "GetItem": "get_item",
@@ -62,22 +63,42 @@ def send_message_batch(**request: Any) -> Answer:
     return _send("sqs", "SendMessageBatch", request)
 
 
+_ITEMS: Final = ("Item", "Attributes", "LastEvaluatedKey")
 _TARGETS: Final = {"dynamodb": "DynamoDB_20120810", "sqs": "AmazonSQS"}
 _ANSWER_S: Final = {"dynamodb": DYNAMODB_ANSWER_S, "sqs": PATIENT_S}
 
 
 def _send(service: str, operation: str, request: Mapping[str, Any]) -> Answer:
-    botocores = client(service)
+    botocore_client = client(service)
+    there = endpoint(botocore_client, _ANSWER_S[service])
+    answered = _first_attempt(there, service, operation, request) if there.is_usable else None
+    if answered is not None:
+        try:
+            return _answer(operation, answered)
+        except NotAnswered:
+            there.leave()
+    answer: Answer = getattr(botocore_client, _METHODS[operation])(**request)
+    return answer
+
+
+def _first_attempt(there: Endpoint, service: str, operation: str, request: Mapping[str, Any]) -> Answered | None:
+    """Return what the service answers; None if the request is botocore's."""
+    headers = {"content-type": "application/x-amz-json-1.0", "x-amz-target": f"{_TARGETS[service]}.{operation}"}
     try:
-        there = endpoint(botocores, _ANSWER_S[service])
-        headers = {"content-type": "application/x-amz-json-1.0", "x-amz-target": f"{_TARGETS[service]}.{operation}"}
         body = json.dumps(request, default=_encoded, separators=(",", ":")).encode()
-        with _traced(there, operation, request):
+    except (TypeError, ValueError):
+        return None  # botocore says which argument is wrong
+    try:
+        with _traced(there, operation, request) as note:
             answered = there.post(operation, body, headers)
-        return _answer(operation, answered)
-    except (NotAnswered, NotSent, OSError, HTTPException, BotoCoreError):
-        answer: Answer = getattr(botocores, _METHODS[operation])(**request)
-        return answer
+            if note is not None:
+                note(answered.status)
+    except NotAnswered:
+        return None
+    except (NotSent, OSError, HTTPException, BotoCoreError):
+        there.leave()
+        return None
+    return answered
 
 
 def _traced(there: Endpoint, operation: str, request: Mapping[str, Any]) -> AbstractContextManager[Any]:
@@ -95,8 +116,8 @@ def _answer(operation: str, answered: Answered) -> Answer:
         raise NotAnswered
     try:
         answer: Answer = json.loads(answered.content)
-        for item in (answer.get("Item"), answer.get("Attributes"), *answer.get("Items", ())):
-            if item is not None:
+        for item in (*map(answer.get, _ITEMS), *answer.get("Items", ())):
+            if item is not None:  # texts and numbers, which are most values, stay as they are
                 item.update({name: _value(value) for name, value in item.items() if "S" not in value and "N" not in value})
     except (ValueError, TypeError, AttributeError):
         raise NotAnswered from None
@@ -136,14 +157,18 @@ def invoke(function: str, payload: bytes, answer_s: int) -> tuple[bytes, bool]:
     lambdas = client("lambda", answer_s=answer_s)
     there = endpoint(lambdas, answer_s)
     try:
-        with _traced(there, "Invoke", {}):
+        with _traced(there, "Invoke", {}) as note:
             answered = there.post("Invoke", payload, {}, f"/2015-03-31/functions/{quote(function, safe='')}/invocations")
+            if note is not None:
+                note(answered.status)
     except (NotSent, NotAnswered):
         answer = lambdas.invoke(FunctionName=function, Payload=payload)
         return answer["Payload"].read(), "FunctionError" in answer
     except TimeoutError as error:
+        there.leave()
         raise ReadTimeoutError(endpoint_url=function, error=error) from error
     except (OSError, HTTPException) as error:
+        there.leave()
         raise ConnectionClosedError(endpoint_url=function) from error
     if answered.status >= 300:
         code = str(answered.headers.get("x-amzn-errortype", "")).partition(":")[0]

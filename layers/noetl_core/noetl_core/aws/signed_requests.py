@@ -1,14 +1,20 @@
-"""Signs requests as botocore's clients do, and sends them over connections of its own. It repeats nothing."""
+"""Signs requests as botocore's clients do, and sends them over connections of its own. It repeats nothing.
+
+After a failure all requests are left to botocore for a while: it has the backoff and the quota of retries, which its own
+successes refill.
+"""
 
 from __future__ import annotations
 
 import hmac
+import logging
 import os
 import ssl
 import time
 import weakref
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from email.message import Message
 from hashlib import sha256
 from http.client import HTTPConnection, HTTPSConnection
@@ -25,9 +31,17 @@ from noetl_core import __version__
 from noetl_core.aws.clients import CONNECT_S, CONNECTIONS, session
 from noetl_core.values.frozen import frozen
 
+log = logging.getLogger(__name__)
+
+
+LEFT_S = 5.0
+"""Seconds for which requests are left to botocore after a failure."""
+IDLE_S = 60.0
+"""Seconds after which an idle connection is not used again: the function may have been frozen, and the other side be gone."""
+
 
 class NotSent(Exception):
-    """The request was not sent: there is no connection, or only botocore knows how to send it (a proxy)."""
+    """The request was not sent: there is no connection, or it is left to botocore."""
 
 
 @frozen
@@ -44,33 +58,55 @@ class Endpoint:
     `answer_s`: seconds that it waits for an answer. Thread-safe.
     """
 
-    def __init__(self, botocores: Any, answer_s: float) -> None:
-        self.service = str(botocores.meta.service_model.signing_name)
-        self.region = str(botocores.meta.region_name)
-        self._url = str(botocores.meta.endpoint_url).rstrip("/")
-        self._hooks = botocores.meta.events
+    def __init__(self, botocore_client: Any, answer_s: float) -> None:
+        self.service = str(botocore_client.meta.service_model.signing_name)
+        self.region = str(botocore_client.meta.region_name)
+        self._url = str(botocore_client.meta.endpoint_url).rstrip("/")
+        self._hooks = botocore_client.meta.events
         self._answer_s = answer_s
         self._credentials: Any = session().get_credentials()
         parts = urlsplit(self._url)
         self._host, self._port = parts.hostname or "", parts.port
         standard = {"http": ":80", "https": ":443"}.get(parts.scheme, "")
         self._host_header = parts.netloc.rpartition("@")[2].removesuffix(standard)
+        config = botocore_client.meta.config
         self._is_usable = (
             parts.scheme in ("http", "https")
             and not parts.path
             and self._credentials is not None
-            and not get_environ_proxies(self._url)
+            and not get_environ_proxies(self._url).get(parts.scheme)
+            and not config.use_fips_endpoint
+            and config.account_id_endpoint_mode != "required"
         )
-        self._tls = _tls() if self._is_usable and parts.scheme == "https" else None
-        self.idle: deque[HTTPConnection] = deque()
-        """Connections that wait for the next request, the newest last."""
-        weakref.finalize(self, _close, self.idle)
+        self._tls = None
+        if self._is_usable and parts.scheme == "https":
+            try:
+                self._tls = _tls()
+            except OSError as error:  # botocore says what is wrong with the certificates
+                log.warning("requests are left to botocore: %r", error)
+                self._is_usable = False
+        self.left_until = 0.0
+        """The instant of the monotonic clock until which requests are left to botocore."""
+        self.idle: deque[tuple[HTTPConnection, float]] = deque()
+        """Connections that wait for the next request, and since when, the newest last."""
+        weakref.finalize(self, _close_all, self.idle)
         self._key: tuple[str, str, bytes] = ("", "", b"")
+
+    @property
+    def is_usable(self) -> bool:
+        """True if requests are sent from here, not left to botocore."""
+        return self._is_usable and time.monotonic() >= self.left_until
+
+    def leave(self) -> None:
+        """Leave the requests of the next seconds to botocore, and close all connections: they may be as dead as the one that
+        failed."""
+        self.left_until = time.monotonic() + LEFT_S
+        _close_all(self.idle)
 
     def post(self, operation: str, body: bytes, headers: Mapping[str, str], path: str = "/") -> Answered:
         """Send a request of `operation`; `headers` have lower-case names. Raises `NotSent`, then errors of sending and receiving
         (`OSError`, `HTTPException`), after which the service may have got the request."""
-        if not self._is_usable:
+        if not self.is_usable:
             raise NotSent
         signed = self.signed(body, headers, path)
         headers_of_hooks: Any = HeadersDict(signed)  # as botocore makes it; its stubs say HTTPHeaders
@@ -83,7 +119,10 @@ class Endpoint:
             return Answered(instead.status_code, headers_instead, instead.content)
         connection = self._connection()
         try:
-            connection.request("POST", path, body, signed)
+            try:
+                connection.request("POST", path, body, signed)
+            except ValueError as error:  # a header that is none: credentials with a line break
+                raise NotSent from error
             answer = connection.getresponse()
             content = answer.read()
         except BaseException:
@@ -92,17 +131,18 @@ class Endpoint:
         if answer.will_close or len(self.idle) >= CONNECTIONS:
             connection.close()
         else:
-            self.idle.append(connection)
+            self.idle.append((connection, time.time()))
         return Answered(answer.status, answer.headers, content)
 
     def _connection(self) -> HTTPConnection:
         """Return an idle connection that the other side has not closed, or a new one. Raises `NotSent`."""
         while self.idle:
             try:
-                connection = self.idle.pop()
+                connection, since = self.idle.pop()
             except IndexError:  # another thread took it
                 break
-            if connection.sock is not None and not wait_for_read(connection.sock, timeout=0):
+            is_fresh = 0 <= time.time() - since < IDLE_S  # by the clock that goes on while the function is frozen
+            if is_fresh and connection.sock is not None and not wait_for_read(connection.sock, timeout=0):
                 return connection
             connection.close()
         if self._tls is not None:
@@ -134,33 +174,37 @@ class Endpoint:
 
     def _signing_key(self, secret: str, scope: str) -> bytes:
         """Return the key of a day, which the last request of the same day and secret left."""
-        if self._key[:2] != (secret, scope):
+        of_secret, of_scope, key = self._key
+        if (of_secret, of_scope) != (secret, scope):
             key = f"AWS4{secret}".encode()
             for part in scope.split("/"):
                 key = hmac.digest(key, part.encode(), "sha256")
             self._key = (secret, scope, key)
-        return self._key[2]
+        return key
 
 
-def _close(connections: Iterable[HTTPConnection]) -> None:
-    for connection in connections:
-        connection.close()
+def _close_all(connections: deque[tuple[HTTPConnection, float]]) -> None:
+    with suppress(IndexError):
+        while True:
+            connections.pop()[0].close()
 
 
 def _tls() -> ssl.SSLContext:
     """Return a context that trusts the same certificates as botocore's clients."""
     bundle = session().get_config_variable("ca_bundle") or os.environ.get("REQUESTS_CA_BUNDLE") or get_cert_path(True)
-    return ssl.create_default_context(cafile=bundle)
+    context = ssl.create_default_context(cafile=bundle)
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # as botocore; private authorities may lack what it asks for
+    return context
 
 
 _making = Lock()
 _endpoints: weakref.WeakKeyDictionary[Any, Endpoint] = weakref.WeakKeyDictionary()
 
 
-def endpoint(botocores: Any, answer_s: float) -> Endpoint:
+def endpoint(botocore_client: Any, answer_s: float) -> Endpoint:
     """Return the endpoint of a botocore client, which lives as long as the client."""
     with _making:
-        found = _endpoints.get(botocores)
+        found = _endpoints.get(botocore_client)
         if found is None:
-            found = _endpoints[botocores] = Endpoint(botocores, answer_s)
+            found = _endpoints[botocore_client] = Endpoint(botocore_client, answer_s)
         return found

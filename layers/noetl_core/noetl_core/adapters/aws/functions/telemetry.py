@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -38,14 +39,22 @@ _TRACED = {"TableName": "table_name", "QueueUrl": "queue_url"}
 
 
 @contextmanager
-def _subsegment(service: str, operation: str, request: Mapping[str, Any], region: str) -> Iterator[None]:
-    """Trace a request as X-Ray's library traces those of botocore's clients."""
+def _subsegment(service: str, operation: str, request: Mapping[str, Any], region: str) -> Iterator[Callable[[int], None] | None]:
+    """Trace a request as X-Ray's library traces those of botocore's clients, but without an exception's text."""
     recorder = import_module("aws_xray_sdk.core").xray_recorder  # the tracer has imported it
+    failed: BaseException | None = None
     with recorder.in_subsegment(service, namespace="aws") as made:
+        note = None
         if made is not None:  # outside of an invocation nothing is recorded
             named = {key: request[name] for name, key in _TRACED.items() if name in request}
             made.set_aws({"operation": operation, "region": region, **named})
-        yield
+            note = partial(made.put_http_meta, "status")
+        try:
+            yield note
+        except BaseException as error:  # re-raised outside of the subsegment, which would record it
+            failed = error
+    if failed is not None:
+        raise failed
 
 
 def _is_traced() -> bool:
