@@ -64,7 +64,7 @@ HEAD: Final = """# Masking in templates
 
 A value that a template derives from a secret is a secret. If an evaluation reads a secret, for any purpose, its whole result is masked. This table is generated: a canary passes
 through everything that templates can call. The result is searched for it, verbatim, in upper case, reversed, in base64 and in hex; "yes" means that no part of it is visible.
-A new filter without a row, or with another answer, fails a test. A condition (`when`) is a plain boolean, so an author can find out a secret by conditions ([access](../access.md#masking-of-secrets)).
+A test fails if a new filter has no row here, or if an answer differs from its row. A condition (`when`) is a plain boolean, so an author can find out a secret by conditions ([access](../access.md#masking-of-secrets)).
 
 | called | masking survives |
 | --- | --- |

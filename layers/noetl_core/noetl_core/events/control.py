@@ -144,7 +144,7 @@ class ExecutionRedriven(RedrivenFrom):
     epoch: int
     """The number of redrives. All ids that are derived from now on contain it."""
     after: int
-    """The control position for which it was planned."""
+    """The control position for which the redrive was planned."""
     again: list[str]
     """Runs that are run again."""
     ctx: dict[str, Any]
