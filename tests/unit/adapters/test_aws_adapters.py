@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from botocore.exceptions import EndpointConnectionError
@@ -20,6 +21,7 @@ from noetl_core.adapters.aws.queue import SqsCommandQueue
 from noetl_core.adapters.aws.results import S3ResultStore
 from noetl_core.adapters.aws.secrets import RecentSecrets, SecretsManager
 from noetl_core.adapters.aws.table import Item, query_pages
+from noetl_core.aws import direct_requests
 from noetl_core.control.admit import StartRequest
 from noetl_core.engine.ids import step_run_id
 from noetl_core.engine.records import Event, Snapshot, StreamId
@@ -353,3 +355,17 @@ class TestTakers:
         assert asked() == ["GetItem"] + ["Query"] * 8
         age.sleep(61)
         assert asked() == ["GetItem"] + ["Query"] * 8, "whatever was not told is known after a minute"
+
+    def test_a_replaced_webhook_is_told_even_if_the_answer_to_its_replacement_was_lost(self, table: str) -> None:
+        writer, reader = DynamoTriggers(table), DynamoTriggers(table, lambda: 0.0)
+        writer.put_trigger(trigger(name="a", kind="event"), "")
+        assert len(reader.delivery_triggers()) == 1
+        put = direct_requests.put_item
+
+        def lose(**request: Any) -> Any:
+            put(**request)
+            return put(**request)
+
+        with patch.object(direct_requests, "put_item", lose):
+            writer.put_trigger(trigger(name="a", revision="r2"), "r1")
+        assert list(reader.delivery_triggers()) == []

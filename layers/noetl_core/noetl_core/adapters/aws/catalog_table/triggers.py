@@ -80,7 +80,8 @@ class DynamoTriggers(Table):
         except ClientError as error:
             raise _refusal(error) from error
         was = cast(Item | None, old.get("Attributes"))
-        if taker or (was is not None and was["kind"]["S"] != record.kind):
+        is_repeated = was is not None and was["revision"]["S"] == record.revision  # what stood there before is not known
+        if taker or is_repeated or (was is not None and was["kind"]["S"] != record.kind):
             self._record_change()  # a process that read between the two writes reads again
 
     def delete_trigger(self, path: str, name: str, expected: str) -> None:
