@@ -162,8 +162,8 @@ BROKEN: list[tuple[str, str, str, str]] = [
      "E210", "use it in a later task of that step"),
     ("arc args", flow("step: a\nnext: {arcs: [{step: a, args: §[1]}]}"), "E112", ""),
     # --- loops
-    ("loop without iterator", flow("step: a\nloop: §{in: [1]}\ntool: {kind: noop}"), "E117", "a loop needs in and iterator"),
-    ("loop without in", flow("step: a\nloop: §{iterator: x}\ntool: {kind: noop}"), "E117", "a loop needs in and iterator"),
+    ("loop without iterator", flow("step: a\nloop: §{in: [1]}\ntool: {kind: noop}"), "E117", "a loop needs the keys in and iterator"),
+    ("loop without in", flow("step: a\nloop: §{iterator: x}\ntool: {kind: noop}"), "E117", "a loop needs the keys in and iterator"),
     ("loop mode", flow("step: a\nloop: {in: [1], iterator: x, spec: {mode: §paralel}}\ntool: {kind: noop}"), "E113",
      'did you mean "parallel"?'),
     ("loop in is text", flow("step: a\nloop: {in: §items, iterator: x}\ntool: {kind: noop}"), "E112", 'write "{{ ... }}"'),

@@ -46,8 +46,8 @@ class CarriedOverLoop(TypedDict):
 
 
 class RemainingStep(TypedDict, total=False):
-    """The values that `steps.<name>` shows for a step whose runs are repeated: those of its last remaining run. The mapping is
-    empty if none remains."""
+    """The values that `steps.<name>` shows for a step with repeated runs. They come from the step's last run that is not
+    repeated. The mapping is empty if there is no such run."""
 
     status: str | None
     at: ResultPointer | None
