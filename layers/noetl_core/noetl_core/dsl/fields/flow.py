@@ -102,7 +102,7 @@ LOOP_POLICY: Final = Block(
     Field(
         "reducers",
         Shape("reducers", f"a mapping of keys of `ctx` to one of {', '.join(f'`{word}`' for word in REDUCERS)}"),
-        "How values that iterations of a parallel loop write to the same key of `ctx` are combined.",
+        "How to combine the values that iterations of a parallel loop write to the same key of `ctx`.",
         link="loops.md#ctx-in-a-parallel-loop",
     ),
     Field(
