@@ -164,7 +164,9 @@ class TestAnswers:
         (listed,) = direct_requests.query(TableName=name, **condition)["Items"]
         with through_botocore():
             assert direct_requests.get_item(TableName=name, Key=KEY)["Item"] == item
-        assert before == found == listed == item
+        deleted = direct_requests.delete_item(TableName=name, Key=KEY, ReturnValues="ALL_OLD")["Attributes"]
+        assert before == found == listed == deleted == item
+        assert "Item" not in direct_requests.get_item(TableName=name, Key=KEY)
 
     def test_an_item_that_is_not_there_and_pages(self) -> None:
         name = make_table("EventsTable")

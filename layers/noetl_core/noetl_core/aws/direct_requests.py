@@ -1,9 +1,9 @@
 """Frequent requests, in a third of the processor time that botocore's clients take (docs/decisions.md, "Frequent requests bypass
 botocore's clients").
 
-`put_item`, `get_item`, `query` and `send_message_batch` send the first attempt of a request from here. They understand two
-answers: success and a failed condition. With any other answer, a broken connection or a proxy they leave the request to
-botocore's client, which sends it again, with its retries and its errors. So a request may be sent once more than botocore alone
+`put_item`, `get_item`, `delete_item`, `query` and `send_message_batch` send the first attempt of a request from here. They
+understand two answers: success and a failed condition. With any other answer, a broken connection or a proxy they leave the request
+to botocore's client, which sends it again, with its retries and its errors. So a request may be sent once more than botocore alone
 would send it, with the effect of botocore's own retries: a caller whose conditional write was done but not answered sees its
 condition fail. Binary values must be bytes. `invoke` sends its request once.
 """
@@ -34,6 +34,7 @@ gives a function that notes the status of the answer, or None. If it raises `Not
 _METHODS: Final = {
     "PutItem": "put_item",
     "GetItem": "get_item",
+    "DeleteItem": "delete_item",
     "Query": "query",
     "SendMessageBatch": "send_message_batch",
 }
@@ -51,6 +52,11 @@ def put_item(**request: Any) -> Answer:
 def get_item(**request: Any) -> Answer:
     """As `get_item` of botocore's client. Raises its errors."""
     return _send("dynamodb", "GetItem", request)
+
+
+def delete_item(**request: Any) -> Answer:
+    """As `delete_item` of botocore's client. Raises its errors."""
+    return _send("dynamodb", "DeleteItem", request)
 
 
 def query(**request: Any) -> Answer:
