@@ -2,10 +2,10 @@
 botocore's clients").
 
 `put_item`, `get_item`, `delete_item`, `query` and `send_message_batch` send the first attempt of a request from here. They
-understand two answers: success and a failed condition. With any other answer, a broken connection or a proxy they leave the request
-to botocore's client, which sends it again, with its retries and its errors. So a request may be sent once more than botocore alone
-would send it, with the effect of botocore's own retries: a caller whose conditional write was done but not answered sees its
-condition fail. Binary values must be bytes. `invoke` sends its request once.
+understand two answers: success and a failed condition. With any other answer, a broken connection or a proxy they leave the
+request to botocore's client, which sends it again, with its retries and its errors. So a request may be sent once more than
+botocore alone would send it, with the effect of botocore's own retries: a caller whose conditional write was done but not
+answered sees its condition fail. Binary values must be bytes. `invoke` sends its request once.
 """
 
 from __future__ import annotations
