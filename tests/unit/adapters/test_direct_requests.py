@@ -28,11 +28,12 @@ from botocore.exceptions import (
     ReadTimeoutError,
     SSLError,
 )
+from botocore.httpsession import create_urllib3_context
 from hypothesis import given
 from hypothesis import strategies as st
 
 from noetl_core.aws import direct_requests, signed_requests
-from noetl_core.aws.clients import DYNAMODB_ANSWER_S, client, requests_checked_by, session
+from noetl_core.aws.clients import client, requests_checked_by, session
 from noetl_core.aws.signed_requests import Endpoint, endpoint
 from noetl_core.ports import Deadline, OutOfTime
 from tests.aws_calls import through_botocore
@@ -123,7 +124,7 @@ def test_a_signature_is_the_one_that_botocore_makes(
     random_secret = "".join(random.choices(string.ascii_letters + string.digits + "/+", k=40))
     with environment(AWS_SECRET_ACCESS_KEY=random_secret, AWS_SESSION_TOKEN=token, AWS_DEFAULT_REGION=OTHER_REGION):
         botocores = client(service)
-        ours = Endpoint(botocores, 1).signed(body, headers, path)
+        ours = Endpoint(botocores).signed(body, headers, path)
         request = AWSRequest("POST", botocores.meta.endpoint_url + path, headers=dict(headers), data=body)
         credentials: Any = session().get_credentials()
         signer = SigV4Auth(credentials, service, OTHER_REGION)
@@ -164,7 +165,9 @@ class TestAnswers:
         (listed,) = direct_requests.query(TableName=name, **condition)["Items"]
         with through_botocore():
             assert direct_requests.get_item(TableName=name, Key=KEY)["Item"] == item
-        assert before == found == listed == item
+        deleted = direct_requests.delete_item(TableName=name, Key=KEY, ReturnValues="ALL_OLD")["Attributes"]
+        assert before == found == listed == deleted == item
+        assert "Item" not in direct_requests.get_item(TableName=name, Key=KEY)
 
     def test_an_item_that_is_not_there_and_pages(self) -> None:
         name = make_table("EventsTable")
@@ -219,7 +222,7 @@ class TestConnections:
     def test_an_idle_connection_that_the_service_has_closed_is_replaced(self, served: Served) -> None:
         served.answers.append((200, b"{}"))
         direct_requests.get_item(TableName="t", Key=KEY)
-        idle = endpoint(client("dynamodb"), DYNAMODB_ANSWER_S).idle
+        idle = endpoint(client("dynamodb")).idle
         idle[0][0].sock.shutdown(socket.SHUT_RD)  # reading it is at its end, as after the other side's
         direct_requests.get_item(TableName="t", Key=KEY)
         assert served.by_botocore() == [False] * 2
@@ -245,7 +248,7 @@ class TestConnections:
     def test_after_a_failure_botocore_sends_for_a_while(self, served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
         """Its backoff and its quota of retries count, and throttled requests are not sent twice."""
         monkeypatch.setattr(signed_requests, "LEFT_S", 1_000.0)
-        there = endpoint(client("dynamodb"), DYNAMODB_ANSWER_S)
+        there = endpoint(client("dynamodb"))
         served.answers.append((400, refusal("ThrottlingException")))
         for _ in range(3):
             direct_requests.get_item(TableName="t", Key=KEY)
@@ -256,7 +259,7 @@ class TestConnections:
 
     def test_one_dead_connection_ends_all(self, served: Served) -> None:
         """They go dead together, when a function was frozen: waiting for each would take longer than a lease."""
-        there = endpoint(client("dynamodb"), DYNAMODB_ANSWER_S)
+        there = endpoint(client("dynamodb"))
         with ThreadPoolExecutor(4) as threads:
             served.together = threading.Barrier(4)
             list(threads.map(lambda _: direct_requests.get_item(TableName="t", Key=KEY), range(4)))
@@ -268,7 +271,7 @@ class TestConnections:
 
     def test_a_connection_that_was_idle_for_long_is_replaced(self, served: Served) -> None:
         direct_requests.get_item(TableName="t", Key=KEY)
-        idle = endpoint(client("dynamodb"), DYNAMODB_ANSWER_S).idle
+        idle = endpoint(client("dynamodb")).idle
         idle[0] = (idle[0][0], idle[0][1] - signed_requests.IDLE_S)
         direct_requests.get_item(TableName="t", Key=KEY)
         assert served.by_botocore() == [False] * 2
@@ -298,8 +301,23 @@ class TestConnections:
 
     def test_behind_a_proxy_all_requests_are_botocores(self, served: Served) -> None:
         with environment(HTTP_PROXY=f"http://127.0.0.1:{served.server_port}", AWS_ENDPOINT_URL="http://dynamodb.invalid"):
+            assert not endpoint(client("dynamodb")).is_usable
             direct_requests.get_item(TableName="t", Key=KEY)
         assert served.by_botocore() == [True]
+
+    @pytest.mark.parametrize("variables", [{"AWS_USE_FIPS_ENDPOINT": "true"}, {"AWS_ACCOUNT_ID_ENDPOINT_MODE": "required"}])
+    def test_endpoints_that_only_botocore_finds_are_left_to_it(self, variables: dict[str, str]) -> None:
+        with environment(**variables):
+            assert not endpoint(client("dynamodb")).is_usable
+
+    def test_the_trace_of_an_invocation_is_continued_as_by_botocore(self, served: Served) -> None:
+        variables = {"AWS_LAMBDA_FUNCTION_NAME": "f", "_X_AMZN_TRACE_ID": "Root=1-5759e988-bd862e3fe1be46a994272793;Sampled=1"}
+        with environment(AWS_ENDPOINT_URL=f"http://127.0.0.1:{served.server_port}", **variables):
+            direct_requests.get_item(TableName="t", Key=KEY)
+            with through_botocore():
+                direct_requests.get_item(TableName="t", Key=KEY)
+        sent = [{name.lower(): value for name, value in request.items()}.get("x-amzn-trace-id") for request in served.requests]
+        assert sent == [variables["_X_AMZN_TRACE_ID"]] * 2
 
     def test_no_request_begins_after_its_deadline(self, served: Served) -> None:
         with requests_checked_by(Deadline.after(-1).check), pytest.raises(OutOfTime):
@@ -351,8 +369,17 @@ class TestInvoke:
         assert len(served.requests) == 1
 
     def test_without_a_connection_nothing_was_sent(self) -> None:
-        with environment(AWS_ENDPOINT_URL="http://127.0.0.1:9"), pytest.raises(EndpointConnectionError):
-            direct_requests.invoke("f", b"{}", 5)
+        with environment(AWS_ENDPOINT_URL="http://127.0.0.1:9"):
+            with pytest.raises(EndpointConnectionError):
+                direct_requests.invoke("f", b"{}", 5)
+            assert not endpoint(client("lambda", answer_s=5)).is_usable
+
+    def test_while_botocore_sends_an_invocation_is_sent_once(self, served: Served) -> None:
+        endpoint(client("lambda", answer_s=1)).leave()
+        served.answers.append("silence")
+        with pytest.raises(ReadTimeoutError):
+            direct_requests.invoke("f", b"{}", 1)
+        assert served.by_botocore() == [True]
 
 
 class TestTls:
@@ -374,6 +401,15 @@ class TestTls:
         with environment(AWS_ENDPOINT_URL=url, AWS_CA_BUNDLE=str(certificate)):
             direct_requests.get_item(TableName="t", Key=KEY)
         assert secure.by_botocore() == [False]
+
+    def test_certificates_are_checked_as_by_botocore(self, certificate: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Python 3.13 adds two flags to a default context."""
+        made = ssl.create_default_context()
+        made.verify_flags |= ssl.VERIFY_X509_STRICT | ssl.VERIFY_X509_PARTIAL_CHAIN
+        monkeypatch.setattr(ssl, "create_default_context", lambda **_: made)
+        with environment(AWS_ENDPOINT_URL="https://127.0.0.1:9", AWS_CA_BUNDLE=str(certificate)):
+            endpoint(client("dynamodb"))
+        assert made.verify_flags == create_urllib3_context().verify_flags
 
     def test_certificates_that_do_not_read_are_left_to_botocore(
         self, secure: Served, tmp_path: Path, caplog: pytest.LogCaptureFixture

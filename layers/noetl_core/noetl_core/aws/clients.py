@@ -23,21 +23,18 @@ from noetl_core import __version__
 for _library in ("botocore", "s3transfer", "urllib3"):
     logging.getLogger(_library).setLevel(logging.WARNING)  # lower levels log URLs, requests and answers: secrets too
 
-CONNECT_S: Final = 3
 CONNECTIONS: Final = 32
 """Idle connections that a client keeps."""
-DYNAMODB_ANSWER_S: Final = 8
-PATIENT_S: Final = 30
 PATIENT: Final = Config(
     retries={"mode": "standard", "total_max_attempts": 5},
-    connect_timeout=CONNECT_S,
-    read_timeout=PATIENT_S,
+    connect_timeout=3,
+    read_timeout=30,
     max_pool_connections=CONNECTIONS,
     user_agent=f"noetl/{__version__}",  # otherwise botocore writes its whole environment into every request
 )
 CONFIGS: Final = {
     "s3": PATIENT.merge(Config(s3={"addressing_style": "path"}, signature_version="s3v4")),
-    "dynamodb": PATIENT.merge(Config(read_timeout=DYNAMODB_ANSWER_S)),
+    "dynamodb": PATIENT.merge(Config(read_timeout=8)),
 }
 """Configurations by service.
 

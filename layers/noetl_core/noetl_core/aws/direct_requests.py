@@ -1,11 +1,11 @@
 """Frequent requests, in a third of the processor time that botocore's clients take (docs/decisions.md, "Frequent requests bypass
 botocore's clients").
 
-`put_item`, `get_item`, `query` and `send_message_batch` send the first attempt of a request from here. They understand two
-answers: success and a failed condition. With any other answer, a broken connection or a proxy they leave the request to
-botocore's client, which sends it again, with its retries and its errors. So a request may be sent once more than botocore alone
-would send it, with the effect of botocore's own retries: a caller whose conditional write was done but not answered sees its
-condition fail. Binary values must be bytes. `invoke` sends its request once.
+`put_item`, `get_item`, `delete_item`, `query` and `send_message_batch` send the first attempt of a request from here. They
+understand two answers: success and a failed condition. With any other answer, a broken connection or a proxy they leave the
+request to botocore's client, which sends it, or sends it again, with its retries and its errors. So a request may be sent
+once more than botocore alone would send it, with the effect of botocore's own retries: a caller whose conditional write was
+done but not answered sees its condition fail. Binary values must be bytes. `invoke` sends its request once.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from http.client import HTTPException
 from typing import Any, Final
 from urllib.parse import quote
 
-from botocore.exceptions import BotoCoreError, ClientError, ConnectionClosedError, ReadTimeoutError
+from botocore.exceptions import BotoCoreError, ClientError, ConnectionClosedError, EndpointConnectionError, ReadTimeoutError
 
-from noetl_core.aws.clients import DYNAMODB_ANSWER_S, PATIENT_S, client
-from noetl_core.aws.signed_requests import Answered, Endpoint, NotSent, endpoint
+from noetl_core.aws.clients import client
+from noetl_core.aws.signed_requests import Answered, Endpoint, NotConnected, NotSent, endpoint
 
 Answer = dict[str, Any]
 Trace = Callable[[str, str, Mapping[str, Any], str], AbstractContextManager[Any]]
@@ -34,13 +34,14 @@ gives a function that notes the status of the answer, or None. If it raises `Not
 _METHODS: Final = {
     "PutItem": "put_item",
     "GetItem": "get_item",
+    "DeleteItem": "delete_item",
     "Query": "query",
     "SendMessageBatch": "send_message_batch",
 }
 
 
 class NotAnswered(Exception):
-    """The first attempt had no answer that this module understands: the request is botocore's."""
+    """The request is botocore's: it was not sent from here, or its answer is none that this module understands."""
 
 
 def put_item(**request: Any) -> Answer:
@@ -51,6 +52,11 @@ def put_item(**request: Any) -> Answer:
 def get_item(**request: Any) -> Answer:
     """As `get_item` of botocore's client. Raises its errors."""
     return _send("dynamodb", "GetItem", request)
+
+
+def delete_item(**request: Any) -> Answer:
+    """As `delete_item` of botocore's client. Raises its errors."""
+    return _send("dynamodb", "DeleteItem", request)
 
 
 def query(**request: Any) -> Answer:
@@ -65,12 +71,11 @@ def send_message_batch(**request: Any) -> Answer:
 
 _ITEMS: Final = ("Item", "Attributes", "LastEvaluatedKey")
 _TARGETS: Final = {"dynamodb": "DynamoDB_20120810", "sqs": "AmazonSQS"}
-_ANSWER_S: Final = {"dynamodb": DYNAMODB_ANSWER_S, "sqs": PATIENT_S}
 
 
 def _send(service: str, operation: str, request: Mapping[str, Any]) -> Answer:
     botocore_client = client(service)
-    there = endpoint(botocore_client, _ANSWER_S[service])
+    there = endpoint(botocore_client)
     answered = _first_attempt(there, service, operation, request) if there.is_usable else None
     if answered is not None:
         try:
@@ -155,12 +160,15 @@ def invoke(function: str, payload: bytes, answer_s: int) -> tuple[bytes, bool]:
     which the function may have run.
     """
     lambdas = client("lambda", answer_s=answer_s)
-    there = endpoint(lambdas, answer_s)
+    there = endpoint(lambdas)
     try:
         with _traced(there, "Invoke", {}) as note:
             answered = there.post("Invoke", payload, {}, f"/2015-03-31/functions/{quote(function, safe='')}/invocations")
             if note is not None:
                 note(answered.status)
+    except NotConnected as error:
+        there.leave()
+        raise EndpointConnectionError(endpoint_url=function) from error
     except (NotSent, NotAnswered):
         answer = lambdas.invoke(FunctionName=function, Payload=payload)
         return answer["Payload"].read(), "FunctionError" in answer

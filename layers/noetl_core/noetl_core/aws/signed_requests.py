@@ -1,7 +1,7 @@
 """Signs requests as botocore's clients do, and sends them over connections of its own. It repeats nothing.
 
-After a failure all requests are left to botocore for a while: it has the backoff and the quota of retries, which its own
-successes refill.
+After a failure its callers leave the requests of an endpoint to botocore for a while: botocore has the backoff and the quota of
+retries, which its own successes refill.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from botocore.utils import get_environ_proxies
 from urllib3.util import wait_for_read
 
 from noetl_core import __version__
-from noetl_core.aws.clients import CONNECT_S, CONNECTIONS, session
+from noetl_core.aws.clients import CONNECTIONS, session
 from noetl_core.values.frozen import frozen
 
 log = logging.getLogger(__name__)
@@ -41,7 +41,11 @@ IDLE_S = 60.0
 
 
 class NotSent(Exception):
-    """The request was not sent: there is no connection, or it is left to botocore."""
+    """The request was not sent, because requests are left to botocore."""
+
+
+class NotConnected(NotSent):
+    """The request was not sent, because there is no connection."""
 
 
 @frozen
@@ -53,23 +57,20 @@ class Answered:
 
 
 class Endpoint:
-    """The endpoint of one botocore client: it sends requests with the client's credentials and hooks.
+    """The endpoint of one botocore client. It has the client's credentials, hooks and time limits. Thread-safe."""
 
-    `answer_s`: seconds that it waits for an answer. Thread-safe.
-    """
-
-    def __init__(self, botocore_client: Any, answer_s: float) -> None:
+    def __init__(self, botocore_client: Any) -> None:
         self.service = str(botocore_client.meta.service_model.signing_name)
         self.region = str(botocore_client.meta.region_name)
         self._url = str(botocore_client.meta.endpoint_url).rstrip("/")
         self._hooks = botocore_client.meta.events
-        self._answer_s = answer_s
         self._credentials: Any = session().get_credentials()
         parts = urlsplit(self._url)
         self._host, self._port = parts.hostname or "", parts.port
         standard = {"http": ":80", "https": ":443"}.get(parts.scheme, "")
         self._host_header = parts.netloc.rpartition("@")[2].removesuffix(standard)
         config = botocore_client.meta.config
+        self._connect_s, self._answer_s = config.connect_timeout, config.read_timeout
         self._is_usable = (
             parts.scheme in ("http", "https")
             and not parts.path
@@ -99,13 +100,13 @@ class Endpoint:
 
     def leave(self) -> None:
         """Leave the requests of the next seconds to botocore, and close all connections: they may be as dead as the one that
-        failed."""
+        failed. Connections that botocore itself has kept may be dead, too; it finds out one by one."""
         self.left_until = time.monotonic() + LEFT_S
         _close_all(self.idle)
 
     def post(self, operation: str, body: bytes, headers: Mapping[str, str], path: str = "/") -> Answered:
-        """Send a request of `operation`; `headers` have lower-case names. Raises `NotSent`, then errors of sending and receiving
-        (`OSError`, `HTTPException`), after which the service may have got the request."""
+        """Send a request of `operation`; `headers` have lower-case names. Raises `NotSent`, `NotConnected`, and errors of sending
+        and receiving (`OSError`, `HTTPException`), after which the service may have got the request."""
         if not self.is_usable:
             raise NotSent
         signed = self.signed(body, headers, path)
@@ -135,7 +136,7 @@ class Endpoint:
         return Answered(answer.status, answer.headers, content)
 
     def _connection(self) -> HTTPConnection:
-        """Return an idle connection that the other side has not closed, or a new one. Raises `NotSent`."""
+        """Return an idle connection that the other side has not closed, or a new one. Raises `NotConnected`."""
         while self.idle:
             try:
                 connection, since = self.idle.pop()
@@ -146,14 +147,14 @@ class Endpoint:
                 return connection
             connection.close()
         if self._tls is not None:
-            connection = HTTPSConnection(self._host, self._port, timeout=CONNECT_S, context=self._tls)
+            connection = HTTPSConnection(self._host, self._port, timeout=self._connect_s, context=self._tls)
         else:
-            connection = HTTPConnection(self._host, self._port, timeout=CONNECT_S)
+            connection = HTTPConnection(self._host, self._port, timeout=self._connect_s)
         try:
             connection.connect()
         except OSError as error:
             connection.close()
-            raise NotSent(str(error)) from error
+            raise NotConnected(str(error)) from error
         connection.sock.settimeout(self._answer_s)
         return connection
 
@@ -170,7 +171,8 @@ class Endpoint:
         text = f"AWS4-HMAC-SHA256\n{now}\n{scope}\n{sha256(canonical.encode()).hexdigest()}"
         signature = hmac.digest(self._signing_key(credentials.secret_key, scope), text.encode(), "sha256").hex()
         who = f"Credential={credentials.access_key}/{scope}, SignedHeaders={names}"
-        return {**signed, "authorization": f"AWS4-HMAC-SHA256 {who}, Signature={signature}", "user-agent": f"noetl/{__version__}"}
+        unsigned = {"user-agent": f"noetl/{__version__}", **_trace_header()}
+        return {**signed, **unsigned, "authorization": f"AWS4-HMAC-SHA256 {who}, Signature={signature}"}
 
     def _signing_key(self, secret: str, scope: str) -> bytes:
         """Return the key of a day, which the last request of the same day and secret left."""
@@ -193,18 +195,29 @@ def _tls() -> ssl.SSLContext:
     """Return a context that trusts the same certificates as botocore's clients."""
     bundle = session().get_config_variable("ca_bundle") or os.environ.get("REQUESTS_CA_BUNDLE") or get_cert_path(True)
     context = ssl.create_default_context(cafile=bundle)
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # as botocore; private authorities may lack what it asks for
+    context.verify_flags &= ~_PYTHON_313_FLAGS
     return context
+
+
+_PYTHON_313_FLAGS = ssl.VERIFY_X509_STRICT | ssl.VERIFY_X509_PARTIAL_CHAIN
+"""Flags of a default context since Python 3.13. botocore does not set them: private authorities may lack what the first requires,
+and the second trusts intermediate certificates."""
+
+
+def _trace_header() -> dict[str, str]:
+    """Return the header that continues the trace of a Lambda function's invocation, as botocore sends it."""
+    trace = os.environ.get("_X_AMZN_TRACE_ID")
+    return {"x-amzn-trace-id": trace} if trace and "AWS_LAMBDA_FUNCTION_NAME" in os.environ else {}
 
 
 _making = Lock()
 _endpoints: weakref.WeakKeyDictionary[Any, Endpoint] = weakref.WeakKeyDictionary()
 
 
-def endpoint(botocore_client: Any, answer_s: float) -> Endpoint:
+def endpoint(botocore_client: Any) -> Endpoint:
     """Return the endpoint of a botocore client, which lives as long as the client."""
     with _making:
         found = _endpoints.get(botocore_client)
         if found is None:
-            found = _endpoints[botocore_client] = Endpoint(botocore_client, answer_s)
+            found = _endpoints[botocore_client] = Endpoint(botocore_client)
         return found

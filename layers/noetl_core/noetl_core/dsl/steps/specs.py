@@ -31,14 +31,15 @@ def handed_down(r: Reader, node: Node | None, typed: frozenset[str], what: str, 
 
 
 def own_spec(r: Reader, node: Node | None, kind: str, what: str, *, extensions: bool) -> dict[str, Any]:
-    """Return the task's own spec without its policy."""
+    """Return the task's own spec without its policy. Options with a choice of values are checked only here: in an outer scope
+    they may belong to other kinds."""
     known = KINDS.get(kind)
     allowed = COMMON_SPEC | known.spec if known else frozenset[str]()
     own = _layer(r, node, TASK_KEYS, allowed, what, extensions or known is None)
     if known and r.programs and node is not None and isinstance(node.value, dict):  # registered playbooks run as before
         for option in known.options:
             child = node.value.get(option.name)
-            if child is not None and isinstance(option.type, Choice) and not is_template(child.value):
+            if child is not None and isinstance(option.type, Choice) and child.value is not None and not is_template(child.value):
                 r.choice(child, option.type.words, f"{option.name} in {what}")
     return own
 

@@ -246,7 +246,7 @@ class DynamoExecutionIndex(Table):
 
     def _delete_due(self, partition: str, execution_id: str) -> None:
         with errors_of("clear due"):
-            client("dynamodb").delete_item(TableName=self.table, Key={"pk": {"S": partition}, "sk": {"S": execution_id}})
+            direct_requests.delete_item(TableName=self.table, Key={"pk": {"S": partition}, "sk": {"S": execution_id}})
 
     def due(self, now: int) -> Iterator[Due]:
         partitions = [f"due#{number}" for number in range(self._partitions)]

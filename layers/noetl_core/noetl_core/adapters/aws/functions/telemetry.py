@@ -53,6 +53,8 @@ def _subsegment(service: str, operation: str, request: Mapping[str, Any], region
             yield note
         except BaseException as error:  # re-raised outside of the subsegment, which would record it
             failed = error
+            if made is not None:
+                made.add_fault_flag()
     if failed is not None:
         raise failed
 
