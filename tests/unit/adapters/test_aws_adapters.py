@@ -15,7 +15,6 @@ from botocore.exceptions import EndpointConnectionError
 from noetl_core.adapters.aws.catalog_table.catalog import DynamoPlaybookCatalog
 from noetl_core.adapters.aws.catalog_table.index import PARTITIONS, DynamoExecutionIndex
 from noetl_core.adapters.aws.catalog_table.triggers import DynamoTriggers
-from noetl_core.adapters.aws.clients import client
 from noetl_core.adapters.aws.events import SPREAD, DynamoEventStore, partition, sort_key
 from noetl_core.adapters.aws.queue import SqsCommandQueue
 from noetl_core.adapters.aws.results import S3ResultStore
@@ -146,10 +145,12 @@ class TestRequests:
 
         def read_by(**asked: Any) -> int:
             scanned: list[int] = []
-            count = "after-call.dynamodb.Query"
-            client("dynamodb").meta.events.register(count, lambda parsed, **_: scanned.append(parsed["ScannedCount"]), "count")
-            index.heads(limit=20, **asked)
-            client("dynamodb").meta.events.unregister(count, unique_id="count")
+
+            def count(parsed: Any, **_: Any) -> None:
+                scanned.append(parsed["ScannedCount"])
+
+            with watching("dynamodb", "after-call.dynamodb.Query", count):
+                index.heads(limit=20, **asked)
             return sum(scanned)
 
         known: list[list[int]] = []
