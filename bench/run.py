@@ -67,7 +67,7 @@ def _stack(times: int) -> list[Figure]:
 
 
 def _cold(times: int) -> list[Figure]:
-    from bench import cold
+    from bench.functions import cold
 
     return cold.figures(times)
 

@@ -9,14 +9,15 @@ import sys
 from pathlib import Path
 
 import pytest
-from bench import cold
 from bench.figures import NotMeasured
+from bench.functions import cold
 
 ROOT = Path(__file__).parents[3]
 RUN = """
 import sys
 from pathlib import Path
-from bench import cold, run
+from bench import run
+from bench.functions import cold
 from bench.figures import Figure
 def missing(version): raise cold.NotMeasured("Python 3.99 is not there")
 cold.interpreter = missing

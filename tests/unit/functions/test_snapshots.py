@@ -15,8 +15,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from bench.aws_stub import Services
-from bench.cold import PLAYBOOK, environment, message, request
+from bench.functions.aws_stub import Services
+from bench.functions.cold import PLAYBOOK, environment, message, request
 
 from noetl_core.log.codec import decode_events
 from noetl_core.runtime import worker_wiring

@@ -15,8 +15,8 @@ from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
-from bench.aws_stub import Services
-from bench.cold import BUDGET_MB, WORKER_MB, Cold, size_mb
+from bench.functions.aws_stub import Services
+from bench.functions.cold import BUDGET_MB, WORKER_MB, Cold, size_mb
 from packaging.requirements import Requirement
 
 from noetl_infra.package import CORE, LAYER, PINNED, finish

@@ -1,8 +1,9 @@
 """Measures a function's cold start: importing its handler and serving a first event, from the layer as it ships.
 
-`make bench` prints it; `python -m bench.cold [--layer FOLDER] [--functions FOLDER] [--python FILE]` of another build. A sample is
-a process of its own, in the interpreter of the functions' runtime, with the layer and the handler on its path and nothing else.
-Processor time is what Lambda's share of a processor stretches; wall time is that of this machine. AWS is `aws_stub`.
+`make bench` prints it; `python -m bench.functions.cold [--layer FOLDER] [--functions FOLDER] [--python FILE]` of another
+build. A sample is a process of its own, in the interpreter of the functions' runtime, with the layer and the handler on its
+path and nothing else. Processor time is what Lambda's share of a processor stretches; wall time is that of this machine. AWS
+is `aws_stub`.
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.aws_stub import Services
 from bench.figures import Figure, NotMeasured, print_table
+from bench.functions.aws_stub import Services
 from tests.servers import serving, url_of
 
 from noetl_core.engine.records import Ask
 from noetl_core.log.codec import encode_ask
 from noetl_infra.template_file import read_template
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 FIND_PYTHON = ROOT / "layers" / "noetl_core" / "find-python.sh"
 BUDGET_MS = 400
 """Processor time of importing a handler."""

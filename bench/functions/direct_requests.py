@@ -1,6 +1,6 @@
 """Measures the processor time of one request to DynamoDB: as the engine sends it, and through botocore's client.
 
-    python -m bench.direct_requests --requests 300
+    python -m bench.functions.direct_requests --requests 300
 
 Services that answer at once run in another thread; only the time of the thread that sends counts. The two ways are measured in
 turns.
@@ -14,8 +14,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from bench.aws_stub import Services
 from bench.figures import Figure, print_table
+from bench.functions.aws_stub import Services
 from tests.contract.aws import environment
 from tests.servers import serving, url_of
 
