@@ -142,7 +142,7 @@ def requests_per_step() -> list[Figure]:
         return (many.get(key, 0) - one.get(key, 0)) / (CHAIN - 1)
 
     def share(key: str) -> str:
-        return f"{many.get(key, 0) / CHAIN:.3g} with start and end spread over {CHAIN}"
+        return f"{many.get(key, 0) / CHAIN:.3g} if start and end are spread over {CHAIN} steps"
 
     budgets = [
         ("DynamoDB write units per step", "write_units", "units", 3.0),

@@ -128,9 +128,9 @@ def requests() -> str:
         "read units": "dynamodb_read_units",
         "SQS requests": "sqs_requests",
         "invocations": "lambda_invocations",
-        "of them worker": "worker",
-        "of them ask": "ask",
-        "of them router": "router",
+        "of these, of the worker": "worker",
+        "of these, of the ask function": "ask",
+        "of these, of the router": "router",
     }
     taken = {way: per_step(way) for way in WAYS}
     rows = [(label, *(number(taken[way].get(name, 0.0)) for way in WAYS)) for label, name in names.items()]
@@ -147,12 +147,12 @@ def p50_p99(samples: Sequence[float]) -> str:
 def latencies() -> str:
     at_first, unlimited = Setting(memory(), inputs.POLLERS_AT_FIRST), Setting(memory(), PARALLEL)
     chains = [p50_p99(step_times(execution(way, "long"), TIMES, unlimited, REPLAYS)) for way in WAYS]
-    rows = [("a step in a chain, from end to end", *chains)]
+    rows = [("a step in a chain, from the end of the step before it to its own end", *chains)]
     for label, setting in ((f"{inputs.POLLERS_AT_FIRST} at a time", at_first), ("all at a time", unlimited)):
         outs = [p50_p99(whole_times(execution(way, "fan-out"), TIMES, setting, REPLAYS)) for way in (STREAM, ASKS)]
         rows.append((f"fan-out of {BRANCHES} and join, {label}", *outs, "-"))
     lates = [p50_p99(late_times(execution(way, "wait"), TIMES, unlimited, 10 * REPLAYS)) for way in (STREAM, ASKS)]
-    rows.append(("a step that waited, from when it is due to its end", *lates, "-"))
+    rows.append(("a step that waited, from its due time to its end", *lates, "-"))
     return markdown(("ms, p50 / p99", *WAYS), rows)
 
 

@@ -109,7 +109,7 @@ def _temporal(place: Place) -> Command:
 SIDES = (
     Side(
         LOCAL,
-        "SQLite file; a commit or more for each step, one a second for a loop's items; survives a killed process, not power loss",
+        "SQLite file; one or more commits a step, one a second for a loop's items; survives a killed process, not power loss",
         "kinds `noop`, `python`, `http`; all in one process",
         "",
         _local("process"),
@@ -117,7 +117,7 @@ SIDES = (
     Side(
         POWER,
         "the same file, and every commit is synced: survives power loss",
-        "as NoETL",
+        "the same as for NoETL",
         "",
         _local("power"),
         no_hello="`noetl run` has no option for it",
@@ -132,34 +132,34 @@ SIDES = (
     Side(
         "DBOS, PostgreSQL",
         "PostgreSQL with its defaults (`fsync` on): survives power loss; each step and item is a transaction",
-        "steps are Python functions; maps are async steps started together; one process beside PostgreSQL's",
+        "steps are Python functions; maps are async steps started together; one process besides those of PostgreSQL",
         POWER,
         _dbos(lambda place: place.postgres()),
     ),
     Side(
         "DBOS, SQLite",
         "SQLite file, synced (the default): survives power loss; each step and item is a transaction",
-        "as with PostgreSQL; one process",
+        "the same as with PostgreSQL; one process",
         POWER,
         _dbos(lambda place: f"sqlite:///{place.folder('dbos')}/dbos.sqlite"),
     ),
     Side(
         "AWS durable execution SDK",
         "nothing: the local runner's store is in memory",
-        "steps are Python functions; maps are flat; one process, the runner's own threads",
+        "steps are Python functions; maps use `NestingType.FLAT`; one process, the runner's own threads",
         LOCAL,
         _aws_durable,
     ),
     Side(
         "Prefect",
-        "states in the server's SQLite, results in a file each",
+        "states in the server's SQLite file, each result in a file of its own",
         "tasks are Python functions; flow and server are two processes",
         LOCAL,
         _prefect,
     ),
     Side(
         "Dagster",
-        "run and events in SQLite files with their defaults, results in a file each",
+        "run and events in SQLite files with their defaults, each result in a file of its own",
         "ops are Python functions in one process, one after the other: its maps have one item in flight",
         LOCAL,
         _dagster,
@@ -190,7 +190,8 @@ SIDES = (
     Side(
         "Lambda durable function on MiniStack",
         "the emulator's memory; each step and item is checkpointed by a request",
-        "steps are Python functions in one invocation; maps are flat; 16 of the 100 executions at once, since each is a process",
+        "steps are Python functions in one invocation; maps use `NestingType.FLAT`; of the 100 executions, 16 run at once, "
+        "since each is a process",
         STACK,
         _lambda_durable,
         on_stack=True,

@@ -149,7 +149,7 @@ def _on(units: int, keys: int) -> str:
 
 
 def _units(units: float) -> str:
-    return f"{units:g} write units"
+    return f"{units:g} write unit{'' if units == 1 else 's'}"
 
 
 def log_units(load: Load) -> int:

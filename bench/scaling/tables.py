@@ -34,13 +34,18 @@ CHAIN = Load(steps=10)
 SWEEP_S = 40
 """Seconds that a sweep, which has 55 s in all, spends on executions."""
 KEYS: tuple[tuple[str, str, float, str], ...] = (
-    ("log: control stream `m#EXECUTION`", "1, and 1 more for each step", 1.0, "a key of its own"),
-    ("log: runs `r#EXECUTION#0..7`", "2 a step", 2.0, "eight keys of its own"),
-    ("catalog: due item `due#KEY`", f"{counted.DUE}", counted.DUE, "`IndexPartitions` keys for all executions"),
-    ("catalog: head `x#EXECUTION`", f"{counted.HEAD}", counted.HEAD, "a key of its own"),
-    ("index `heads`: `heads#running#KEY`", f"{counted.RUNNING}", counted.RUNNING, "`IndexPartitions` keys for all"),
-    ("index `heads`: `heads#completed#KEY`", f"{counted.ENDED}", counted.ENDED, "`IndexPartitions` keys for all"),
-    ("index `heads_by_path`: `PATH#KEY`", f"{counted.BY_PATH}", counted.BY_PATH, "`IndexPartitions` keys for each path"),
+    ("log: control stream `m#EXECUTION`", "1, and 1 more for each step", 1.0, "not shared: one key for each execution"),
+    ("log: runs `r#EXECUTION#0..7`", "2 a step", 2.0, "not shared: eight keys for each execution"),
+    ("catalog: due item `due#KEY`", f"{counted.DUE}", counted.DUE, "all executions, over `IndexPartitions` keys"),
+    ("catalog: head `x#EXECUTION`", f"{counted.HEAD}", counted.HEAD, "not shared: one key for each execution"),
+    ("index `heads`: `heads#running#KEY`", f"{counted.RUNNING}", counted.RUNNING, "all executions, over `IndexPartitions` keys"),
+    ("index `heads`: `heads#completed#KEY`", f"{counted.ENDED}", counted.ENDED, "all executions, over `IndexPartitions` keys"),
+    (
+        "index `heads_by_path`: `PATH#KEY`",
+        f"{counted.BY_PATH}",
+        counted.BY_PATH,
+        "all executions of a path, over `IndexPartitions` keys",
+    ),
 )
 
 

@@ -72,7 +72,7 @@ def retry_rules(retriers: list[Mapping[str, Any]], notes: Notes, origin: str = "
     """Return the rules of a task's policy for its retriers."""
     if len(retriers) > 1:
         notes.attention(
-            "the retriers count their attempts together, in the States Language each counts its own",
+            "the retriers count their attempts together; in the States Language each retrier counts its own",
             "check the numbers of attempts, if errors of several retriers can alternate",
             "/Retry",
         )

@@ -171,7 +171,7 @@ def _then(c: Context, body: Map, parallel: bool) -> Map:
     shared = body.entry("set_shared")
     if shared is not None:
         if parallel:
-            c.refuse(shared, "set_shared in a parallel loop: how values combine is not said",
+            c.refuse(shared, "set_shared in a parallel loop: the playbook does not say how the iterations' values combine",
                      "write set_ctx, and a reducer in loop.spec.policy.reducers")  # fmt: skip
         else:
             merged(c, body, shared, "set_ctx")

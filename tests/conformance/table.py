@@ -14,6 +14,9 @@ HEAD = """# Conformance
 
 This page lists the statements of the language's specification, and the cases that test them. `make conformance` runs all cases on the local runner
 and on the stack, and writes this page; a test keeps it complete. [tests/conformance](../tests/conformance/README.md) has the cases with all their expectations.
+
+The first column gives the id of a statement and its strength. `field` names a field or a value of the language, `default` states what holds if it is left out, and
+`defined` gives a meaning. `MUST`, `MUST NOT`, `SHOULD` and `MAY` are the words of the specification.
 """
 HOLDS, FAILS, NONE = "holds", "FAILS", "-"
 Outcome = Mapping[str, tuple[bool, bool]]
@@ -27,7 +30,8 @@ def page(statements: Mapping[str, Statement], cases: tuple[Case, ...], outcome: 
         for statement in case.covers:
             by_statement[statement].append(case)
     held = sum(all(outcome[c.id]) for c in cases)
-    parts = [HEAD, f"{len(statements)} statements, {len(cases)} cases; {held} cases hold on both wirings.\n"]
+    counts = f"{len(statements)} statements, {len(cases)} cases; {held} cases hold both on the local runner and on the stack.\n"
+    parts = [HEAD, counts]
     source = section = ""
     for s in statements.values():
         if s.source != source:

@@ -12,7 +12,8 @@ PAGE: Final = Path(__file__).parents[2] / "docs/tools/matrix.md"
 HEAD: Final = """# Tested cases of each tool
 
 `make matrix` (`tests/matrix`) runs the cases of each kind of task in one process and on the embedded stack, and writes this page. If all cases of a cell hold in both places, the cell
-shows their number, otherwise the failures. Kinds of errors are listed by name. `-` is a column that does not apply to the kind; an empty cell has no case yet.
+shows their number; otherwise it lists the cases that failed. The column *errors* lists kinds of errors by name. `-` means that the column does not apply to the kind.
+An empty cell has no case yet.
 
 """
 Failed = Collection[tuple[str, str]]

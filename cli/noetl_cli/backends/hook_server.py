@@ -26,7 +26,7 @@ LINGER_S: Final = 2
 LINGER_BYTES: Final = 16 * MAX_BODY
 """Bytes of an oversized body that are read after the answer. Most senders read no answer before they have sent everything."""
 ELSEWHERE: Final = (
-    f"webhooks are taken here, with POST {ROUTE}PATH/NAME, and nothing else is: `noetl` and `noetl console` ask the local store"
+    f"this address accepts only webhooks, with POST {ROUTE}PATH/NAME; `noetl` and `noetl console` read the local store directly"
 )
 """Without authentication of the sender, any web page in a browser on this machine could start playbooks here."""
 

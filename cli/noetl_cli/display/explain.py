@@ -92,6 +92,10 @@ def _output(cause: Cause) -> None:
     for stream, text, mark in (("stdout", cause.get("stdout", ""), "  "), ("stderr", cause.get("stderr", ""), "! ")):
         lines = text.splitlines()
         if lines:
-            print(styled("  its last output:" if stream == "stdout" else "  its last errors:", "dim"))
+            print(
+                styled(
+                    "  its last lines on standard output:" if stream == "stdout" else "  its last lines on standard error:", "dim"
+                )
+            )
         for line in lines[-LAST_LINES:]:
             print(styled(f"  {mark}{shortened(visible(line), MESSAGE)}", "red" if stream == "stderr" else ""))

@@ -1,4 +1,4 @@
-"""Compiles the program text of `kind: python`, for validation and for the process of the task (docs/tools/python.md).
+"""`python_code` compiles the text of `kind: python`, for validation and for the process of the task (docs/tools/python.md).
 
 The text is a module. If it has a `return` outside functions, it becomes the body of a function that writes the module's names,
 with otherwise unchanged meaning and line numbers. Standard library only, and `ast` only where needed, because the process of a

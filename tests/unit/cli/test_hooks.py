@@ -99,7 +99,7 @@ def test_nothing_but_webhooks_is_there(server: HookServer, method: str) -> None:
     told = answer.read()
     connection.close()
     assert answer.status == 404
-    assert method == "HEAD" or "`noetl console` ask the local store" in json.loads(told)["error"]["message"]
+    assert method == "HEAD" or "`noetl console` read the local store" in json.loads(told)["error"]["message"]
 
 
 @pytest.mark.parametrize(

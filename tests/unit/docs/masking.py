@@ -62,9 +62,9 @@ ENOUGH: Final = 1
 """Calls of a subject that are enough, because they give something."""
 HEAD: Final = """# Masking in templates
 
-A value that a template derives from a secret is a secret. If an evaluation reads a secret, for any purpose, its whole result is masked. This table is generated: a canary passes
-through everything that templates can call. The result is searched for it, verbatim, in upper case, reversed, in base64 and in hex; "yes" means that no part of it is visible.
-A test fails if a new filter has no row here, or if an answer differs from its row. A condition (`when`) is a plain boolean, so an author can find out a secret by conditions ([access](../access.md#masking-of-secrets)).
+A value that a template derives from a secret is a secret. If an evaluation reads a secret, for any purpose, its whole result is masked. This table is generated:
+a test secret passes through everything that templates can call. Each result is searched for the secret, verbatim, in upper case, reversed, in base64 and in hex; "yes" means that no part of the secret is visible.
+A test fails if a new filter has no row here, or if what it finds differs from a row. A condition (`when`) is a plain boolean, so an author can find out a secret by conditions ([access](../access.md#masking-of-secrets)).
 
 | called | masking survives |
 | --- | --- |

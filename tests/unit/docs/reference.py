@@ -80,7 +80,8 @@ HEAD: Final = """# Fields
 Every field of the language: its meaning, its allowed values, and its default. The other pages explain how the fields work together. This page and the
 [JSON Schema](../playbook.schema.json) are generated from the table that `noetl validate` reads; an editor that knows the schema shows the same sentences.
 
-A field of a nested mapping is written with dots, such as `spec.join`. Keys that begin with `x-` may stand everywhere; nothing reads them.
+A field of a nested mapping is written with dots, such as `spec.join`. Keys that begin with `x-` may stand everywhere. The
+engine reads only [`x-schema`](playbook.md#accepted-inputs) of `workload`; `noetl run` also reads [`x-services`](../decisions.md#x-services).
 """
 TOOLS_HEAD: Final = """## Tools
 

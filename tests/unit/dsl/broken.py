@@ -2,7 +2,7 @@
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: demo, path: team/demo}\n"
 MIGRATE = "rewrite it with `noetl migrate`"
-KEPT = "write set_ctx in that task, or put it into the last task's result; a field of the result is steps.a.result.results"
+KEPT = "write set_ctx in that task, or put it into the last task's result; if you mean a field of the result, write steps.a.result.results"
 
 
 def flow(*steps: str) -> str:
@@ -162,8 +162,8 @@ BROKEN: list[tuple[str, str, str, str]] = [
      "E210", "use it in a later task of that step"),
     ("arc args", flow("step: a\nnext: {arcs: [{step: a, args: §[1]}]}"), "E112", ""),
     # --- loops
-    ("loop without iterator", flow("step: a\nloop: §{in: [1]}\ntool: {kind: noop}"), "E117", "a loop needs the keys in and iterator"),
-    ("loop without in", flow("step: a\nloop: §{iterator: x}\ntool: {kind: noop}"), "E117", "a loop needs the keys in and iterator"),
+    ("loop without iterator", flow("step: a\nloop: §{in: [1]}\ntool: {kind: noop}"), "E117", "a loop needs iterator, and in or cursor"),
+    ("loop without in", flow("step: a\nloop: §{iterator: x}\ntool: {kind: noop}"), "E117", "a loop needs iterator, and in or cursor"),
     ("loop mode", flow("step: a\nloop: {in: [1], iterator: x, spec: {mode: §paralel}}\ntool: {kind: noop}"), "E113",
      'did you mean "parallel"?'),
     ("loop in is text", flow("step: a\nloop: {in: §items, iterator: x}\ntool: {kind: noop}"), "E112", 'write "{{ ... }}"'),

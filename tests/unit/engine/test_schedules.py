@@ -95,7 +95,7 @@ def test_an_occurrence_that_comes_in_time(
             5 * 3600 + 60,
             hours(5),
             (),
-            "nothing could start 5 occurrences in time, from 2026-11-22T12:00:00Z on; a later one is on time",
+            "nothing could start 5 occurrences in time, from 2026-11-22T12:00:00Z on; a later occurrence is on time",
         ),
         ("all", "queue", 3 * 3600 + 60, hours(0), hours(1, 2, 3), ""),
         ("all", "allow", 3 * 3600 + 400, hours(0, 1, 2, 3), (), ""),

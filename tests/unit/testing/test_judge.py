@@ -64,7 +64,7 @@ CHANGES = {
         [
             (
                 2,
-                "task fetch.page: no outcome is scripted, and it would touch the world\n    tools:\n      fetch.page: {ok: {data: {}}}",
+                "task fetch.page: no outcome is scripted, and it would reach outside the test\n    tools:\n      fetch.page: {ok: {data: {}}}",
             )
         ],
     ),

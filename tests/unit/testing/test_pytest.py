@@ -57,7 +57,11 @@ def test_signals_and_time_are_part_of_the_test() -> None:
 @pytest.mark.parametrize(
     ("tools", "acts", "message"),
     [
-        ({}, [], "task fetch.page: no outcome is scripted, and it would touch the world; such as tools={'fetch.page': ...}"),
+        (
+            {},
+            [],
+            "task fetch.page: no outcome is scripted, and it would reach outside the test; such as tools={'fetch.page': ...}",
+        ),
         (
             {"fetch": {"ok": 5}},
             [],
@@ -81,4 +85,4 @@ def test_the_fixture_runs_playbooks_and_costs_other_projects_nothing(tmp_path: P
     alone = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # loading those of this repository takes seconds
     done = subprocess.run(command, cwd=tmp_path, env=alone, capture_output=True, text=True, check=False)
     assert "1 failed, 3 passed" in done.stdout, done.stdout + done.stderr
-    assert "AssertionError: task fetch.page: no outcome is scripted, and it would touch the world" in done.stdout
+    assert "AssertionError: task fetch.page: no outcome is scripted, and it would reach outside the test" in done.stdout

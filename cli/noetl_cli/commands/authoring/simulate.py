@@ -80,7 +80,7 @@ def _print(found: list[Simulation], faults: Faults) -> None:
     repeats = {repeat.task: repeat for one in found for repeat in one.repeats}
     for repeat in repeats.values():
         if repeat.remedy:
-            print(f"{repeat.task} ({repeat.kind}) may be called twice, such as with the key {repeat.key}")
+            print(f"{repeat.task} ({repeat.kind}) may be called twice, for example with the key {repeat.key}")
             print(f"  {repeat.remedy}")
     if harmless := [repeat.task for repeat in repeats.values() if not repeat.remedy]:
         print(f"may be called twice without harm: {', '.join(harmless)}")
@@ -90,7 +90,8 @@ def _print(found: list[Simulation], faults: Faults) -> None:
         for text in one.differs:
             print(f"{one.case}: differs, {text}")
         for race in one.races:
-            print(f"{one.case}: {len(race.seeds)} of {output.plural(one.orders, 'order')} end otherwise (--seed {race.seeds[0]})")
+            orders = output.plural(one.orders, "order")
+            print(f"{one.case}: ends differently in {len(race.seeds)} of {orders} (--seed {race.seeds[0]})")
             for text in race.differs:
                 print(f"  {text}")
             print(f"  {race.cause}: {race.remedy}")

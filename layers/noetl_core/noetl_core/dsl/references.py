@@ -59,7 +59,8 @@ def not_kept(r: Reader, scalar: Node, read: Read, step: str, task: str) -> None:
     of_task = f'of its task "{task}"' if task else "but one"
     message = f'step "{step}" keeps no result {of_task}: steps.{step}.result is that of its last task'
     hint = (
-        f"write set_ctx in that task, or put it into the last task's result; a field of the result is steps.{step}.result.results"
+        f"write set_ctx in that task, or put it into the last task's result; "
+        f"if you mean a field of the result, write steps.{step}.result.results"
     )
     r.report_at("E207", _place(r, scalar, read), scalar.path, message, hint)
 

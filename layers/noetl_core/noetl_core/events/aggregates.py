@@ -38,7 +38,7 @@ class WarningGroup(TypedDict):
     """`error_passed`: a task failed and its policy continued. `iteration_failed`: an iteration failed, and its loop did not.
     `undefined`: an undefined name counted as empty."""
     message: str
-    """The message of the first."""
+    """The message of the first warning."""
     count: int
     kind: NotRequired[str]
     """The kind of the error."""
@@ -64,7 +64,7 @@ class Aggregates(TypedDict, total=False):
     items: int
     """Items of the collection, while the loop is in progress."""
     us: dict[str, int]
-    """Histogram of durations: `n` counts those of at least 2**(n-1) and less than 2**n microseconds."""
+    """Histogram of durations: key `n` counts those of at least 2**(n-1) and less than 2**n microseconds."""
     total_us: int
     max_us: int
     retries: int

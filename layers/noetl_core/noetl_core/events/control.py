@@ -44,7 +44,7 @@ class PlaybookExecutionRequested(TypedDict):
     """The playbook to which the execution is pinned."""
     payload: NotRequired[dict[str, Any] | None]
     rendered: NotRequired[dict[str, Any] | None]
-    """Values of templates among the defaults of the workload."""
+    """The values of those defaults of the workload that are templates."""
     ctx: NotRequired[dict[str, Any] | None]
     parent: NotRequired[Parent | None]
     key: NotRequired[RequestKey | None]
@@ -54,7 +54,7 @@ class PlaybookExecutionRequested(TypedDict):
     labels: NotRequired[dict[str, str] | None]
     """The attributes by which lists find the execution."""
     undefined: NotRequired[list[Blank] | None]
-    """The undefined names that defaults of the workload were rendered without."""
+    """The undefined names in defaults of the workload; they counted as empty."""
     strict: NotRequired[bool | None]
     """Undefined values in templates, and errors that no rule matches, are failures."""
     priority: NotRequired[float | None]
@@ -98,7 +98,7 @@ class ExecutionPaused(TypedDict):
     """An operator paused the execution or its parent."""
 
     parent: NotRequired[str | None]
-    """The paused execution that calls it: resuming that one resumes this one."""
+    """The paused parent. If it is resumed, this execution is resumed, too."""
     by: NotRequired[By | None]
 
 
@@ -130,11 +130,12 @@ class ExecutionStuck(TypedDict):
 
 
 class EvaluationMarked(TypedDict):
-    """A process ended while it evaluated templates of the execution, or a process is about to evaluate them again. The decision
-    that ends well removes the mark in its own commit."""
+    """A process died while it evaluated templates of the execution, or a process is about to evaluate them again. A decision
+    that ends well sets `attempts` to 0 in its own commit."""
 
     attempts: int
-    """Evaluations in a row that have begun and not ended. After three the execution is stuck. 0: one has ended."""
+    """The number of evaluations in a row that began and did not end. After three the execution is stuck. 0 means that one has
+    ended."""
 
 
 class ExecutionRedriven(RedrivenFrom):
@@ -144,7 +145,7 @@ class ExecutionRedriven(RedrivenFrom):
     epoch: int
     """The number of redrives. All ids that are derived from now on contain it."""
     after: int
-    """The control position for which the redrive was planned."""
+    """The position of the control stream for which the redrive was planned."""
     again: list[str]
     """Runs that are run again."""
     ctx: dict[str, Any]
@@ -172,7 +173,7 @@ class SearchAttributesSet(SearchAttributes):
 
 
 class FailureHandled(Handled):
-    """The failure handler was started, or cannot be. This comes after the end of the execution."""
+    """The failure handler was started, or it cannot be started. This event comes after the end of the execution."""
 
 
 class CtxPatched(TypedDict):
@@ -200,9 +201,9 @@ class TokenEnqueued(TypedDict):
     """The tokens that a join merged."""
     priority: NotRequired[float | None]
     key: NotRequired[str | None]
-    """Its key, if the router deduplicates."""
+    """The key of the token, if the router deduplicates."""
     rounds: NotRequired[dict[str, int] | None]
-    """For each join past which the token's branch has gone back: how often it has done so."""
+    """The number of times that the token's branch has gone back past a join, for each such join."""
 
 
 class TokenClaimed(TypedDict):
@@ -223,7 +224,8 @@ class TokenExpired(TypedDict):
 
     token: str
     code: Literal["join", "denied", "ended", "error", "limit"]
-    """A join had fired, admission stayed denied, the execution ended, an expression failed, or a limit was exceeded."""
+    """In this order: a join had fired or got too few tokens, admission stayed denied, the execution ended, an expression
+    failed, or a limit was exceeded."""
     reason: str
 
 
@@ -235,8 +237,8 @@ class StepSkipped(TypedDict):
 
 
 class JoinClosed(TypedDict):
-    """A round of a join of mode `any` or `count` has fired, and late tokens are dropped. Or the round is over, and the join may
-    fire again."""
+    """If `fired` is true, a round of a join of mode `any` or `count` has fired, and late tokens are dropped. Otherwise the
+    round is over, and the join may fire again."""
 
     step: str
     fired: bool
@@ -274,15 +276,16 @@ class StepScheduled(TypedDict):
     tokens: list[str]
     timeout_s: NotRequired[float | None]
     deadline_s: NotRequired[float | None]
-    """The time limits of the run, if they are expressions."""
+    """`timeout_s` and `deadline_s` are the time limits of the run, each only if it is an expression."""
     undefined: NotRequired[list[Blank] | None]
     """The undefined names that counted as empty."""
     claim: NotRequired[RunClaim | None]
-    """The worker whose request this commit answers with the run: no command goes to a queue while the claim lives."""
+    """The claim of the worker that gets the run directly. While the claim is valid, no command goes to a queue."""
 
 
 class BoundaryRouted(TypedDict):
-    """A boundary of a run's stream was consumed: in the history, everything up to it comes before this commit."""
+    """A boundary of a run's stream was consumed. In the history, all events of the stream up to the boundary come before this
+    commit."""
 
     run: str
     step: str
@@ -298,7 +301,7 @@ class BoundaryRouted(TypedDict):
     waits: NotRequired[list[Wait]]
     succeeded: NotRequired[int]
     failed: NotRequired[int]
-    """Iterations of a chunk."""
+    """`succeeded` and `failed` are numbers of iterations of a chunk."""
     innermost: NotRequired[Counts | None]
     broke: NotRequired[bool | None]
     writes: NotRequired[bool | None]
@@ -306,9 +309,9 @@ class BoundaryRouted(TypedDict):
     result: NotRequired[Any]
     """The result of a chunk, if it is small."""
     aggregates: NotRequired[Aggregates | None]
-    """Retries and iterations of the boundary."""
+    """The totals of retries and iterations that the boundary contains."""
     asked: NotRequired[bool | None]
-    """The boundary was routed because its worker asked. The stream's wake, which comes later, sends nothing again."""
+    """The boundary was routed at the request of its worker. When the wake of the stream comes later, nothing is sent again."""
 
 
 class StepDone(TypedDict):
@@ -343,7 +346,7 @@ class LoopSliced(TypedDict):
     step: str
     plan: LoopPlan
     done: NotRequired[ChunkDone | None]
-    """The first chunk, if the lead ran it itself; `aggregates` are the totals of its iterations."""
+    """The first chunk, if the step run of the loop carried it out itself. `aggregates` are the totals of its iterations."""
     aggregates: NotRequired[Aggregates | None]
 
 

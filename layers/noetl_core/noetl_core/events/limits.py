@@ -8,7 +8,7 @@ from noetl_core.events.typed import TypedDict
 
 
 class LimitRequested(TypedDict):
-    """The execution, or a run of one of its steps, needs a place in a limit; it begins once it has one."""
+    """The execution, or a run of one of its steps, needs a place in a limit, and begins once it has the place."""
 
     holder: str
     """The future holder of the place: `<execution id>`, or `<execution id>/<run id>`."""
@@ -26,12 +26,12 @@ class LimitGranted(TypedDict):
 
     holder: str
     shared: NotRequired[str | None]
-    """The place of its parent, which it shares."""
+    """The holder of the place that the requester shares, such as its parent, or the parent's run that calls it."""
 
 
 class LimitRefused(TypedDict):
-    """The requester gets no place, and does not wait for one: it is skipped, or fails because it would have waited forever
-    (`deadlock`), or because another one displaced it (`displaced`)."""
+    """The requester gets no place and does not wait for one. It is skipped, or it fails: because it would have waited forever
+    (`deadlock`), or because another requester displaced it (`displaced`)."""
 
     holder: str
     reason: str

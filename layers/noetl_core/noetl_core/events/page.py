@@ -27,14 +27,14 @@ event that ends a worker's part of a run. It wakes the router, which consumes th
 
 | column | meaning |
 |---|---|
-| event, type | the name, and the dotted form (`event_type`; filters take either) |
-| entity, status | of the envelope; the status is `error` if the payload holds an error |
-| step run | its effect on its run: opens, claims, suspends, releases or ends it; *boundary* if it wakes the router |
-| since | the reader version that introduced the event in its present form |
+| event, type | the name of the event, and its dotted form (`event_type`); filters accept either |
+| entity, status | these keys of the envelope; the status is `error` if the payload contains an error |
+| step run | what the event does to its run (opens, claims, suspends, releases or ends it); *boundary* if it wakes the router |
+| since | the first version of the log's readers that knows the event in its present form |
 
-Envelopes show the keys `run`, `step`, `task`, `attempt` and `path` of a payload in places of their own: `step_run_id` or
-`task_run_id`, `step`, `task`, `attempt`, `iteration`. Times are microseconds since the epoch (UTC). A key is always present
-unless it is called optional.
+Envelopes show the keys `run`, `step`, `task`, `attempt` and `path` of a payload as keys of their own: `run` as `step_run_id` or
+`task_run_id`, `path` as `iteration`, and the others under the same names. Times are microseconds since the epoch (UTC). A key is
+always present unless it is marked as optional.
 """
 
 

@@ -14,13 +14,14 @@ class Rerun(TypedDict, total=False):
     failed: bool
     """Everything that had failed or not ended."""
     path: list[int]
-    """This iteration, with the enclosing and inner iterations."""
+    """The indexes of an iteration. It is run again, with the iterations that enclose it and those within it."""
     task: str
-    """From this task on."""
+    """The task from which on everything is run again."""
     visit: int
-    """From this visit of the task on, counted as in `TaskProcessed`; without it, from the first."""
+    """The visit of that task, counted as in `TaskProcessed`, from which on everything is run again; if left out, the first."""
     pages: dict[str, str]
-    """With `failed`: for each task that may fail, the task at which its page begins. The page is read again from there."""
+    """With `failed`: for each task that a jump back repeats, the task at which its page begins. If the task failed, the page is
+    read again from there."""
     ctx: list[str]
     """Writes to these keys are dropped: an operator has set them."""
 

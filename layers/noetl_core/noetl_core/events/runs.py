@@ -1,4 +1,4 @@
-"""Payloads of run streams: the work of a worker on one step run or chunk; a boundary ends an activation.
+"""Payloads of run streams: the work of a worker on one step run or chunk. A boundary ends the worker's part of the run.
 
 `path` is the indexes of the iteration, outermost loop first; it is omitted outside loops.
 """
@@ -61,7 +61,7 @@ class StepSuspended(TypedDict):
     ctx_writes: NotRequired[list[tuple[int, dict[str, Any]]]]
     aggregates: NotRequired[Aggregates]
     sealed: NotRequired[str]
-    """The secrets of unfinished passes, encrypted."""
+    """The encrypted secrets of unfinished passes through the pipeline."""
     events: NotRequired[int]
 
 
@@ -157,7 +157,7 @@ class TaskProcessed(TypedDict):
     error: NotRequired[Failure]
     """The error with which the pipeline fails, if it differs from the outcome's."""
     undefined: NotRequired[list[Blank]]
-    """The undefined names that text of the task was rendered without."""
+    """The undefined names in texts of the task; they counted as empty."""
     masked: NotRequired[bool]
     """The secrets of the event are masked."""
 
@@ -175,10 +175,10 @@ class LoopCollected(TypedDict):
 
 
 class LoopFrameClaimed(TypedDict):
-    """A cursor loop claimed a frame of rows, which become iterations; a frame without rows is the end."""
+    """A cursor loop claimed a frame of rows, which become iterations. A frame without rows ends the loop."""
 
     run: str
-    """The run that claimed it: a redrive continues with the frames of earlier runs."""
+    """The run that claimed the frame. A redriven run continues with the frames of earlier runs."""
     frame: int
     """The number of the frame in that run, from 0."""
     claim: str

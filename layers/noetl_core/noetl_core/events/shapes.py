@@ -86,15 +86,16 @@ class Wait(TypedDict):
 
     wait_id: str
     kind: WaitKind
-    """`pause` and `deadline`: the worker stopped between two tasks, because the execution is paused or its invocation ends."""
+    """`pause` and `deadline`: the worker stopped between two tasks, because the execution is paused or the worker's invocation
+    ends."""
     task: NotRequired[str]
     iteration: NotRequired[list[int]]
     at: NotRequired[int]
-    """The instant at which the wait ends by itself, in microseconds: that of a timer, or a timeout."""
+    """The instant, in microseconds, at which the wait ends by itself: the end of a timer, or a timeout."""
     signal: NotRequired[str]
     """The name of the signal that answers it."""
     callback: NotRequired[str]
-    """The task run of a callback by token."""
+    """The task run of the callback, if it is answered by token."""
     heartbeat: NotRequired[float]
     """The longest time between heartbeats of a callback, in seconds."""
     beat_by: NotRequired[int]
@@ -115,7 +116,7 @@ class Wait(TypedDict):
     idempotency_key: NotRequired[str]
     backfill: NotRequired[Occurrence]
     return_step: NotRequired[str]
-    """The step of the child whose result is the result."""
+    """The step of the child whose result the caller gets."""
     part: NotRequired[str]
     """The part of the child's result that the task takes."""
     limit: NotRequired[str]
@@ -138,13 +139,13 @@ class OutsideWork(TypedDict):
     kept: dict[str, Any]
     """The data by which the tool finds the work."""
     looks: int
-    """The number of answers of the tool that the work is in progress; 0 before it begins."""
+    """The number of times that the tool has reported the work as in progress; 0 before the work begins."""
     since: int
     """The instant at which the attempt began, in microseconds."""
     until: NotRequired[int]
     """The instant at which the attempt times out, in microseconds."""
     stops: NotRequired[int]
-    """The number of failed attempts to stop it after its timeout."""
+    """The number of failed attempts to stop the work after its timeout."""
 
 
 class Handled(TypedDict):
@@ -194,14 +195,14 @@ class ChildRequest(TypedDict):
     backfill: NotRequired[Occurrence]
     """The child's `trigger`."""
     return_step: NotRequired[str]
-    """The step of the child whose result is the result."""
+    """The step of the child whose result the caller gets."""
 
 
 MailKind = Literal["timer", "timeout", "heartbeat", "pause", "deadline", "signal", "child"]
 
 
 class Mail(TypedDict):
-    """The answer to a wait: a timer's end, a signal's data, a child's end."""
+    """The message that ends a wait, such as a timer's end, a signal's data or a child's end."""
 
     wait_id: str
     kind: MailKind
@@ -230,9 +231,9 @@ class LoopPlan(TypedDict):
     slices: NotRequired[str]
     """The run whose slices a redriven loop uses."""
     first: NotRequired[int]
-    """Items of the first chunk, if the lead ran them itself before it handed over the others."""
+    """Items of the first chunk, if the step run of the loop carried them out itself before it handed over the others."""
     seconds: NotRequired[float]
-    """Seconds that an iteration took on the lead, before it handed over the others."""
+    """Seconds that an iteration took in the step run of the loop, before this run handed over the others."""
     claim: NotRequired[int]
     """Position of the claim of the worker that stored the slices, unless it was the first worker."""
 
@@ -319,7 +320,7 @@ class Parent(TypedDict):
 
     execution_id: str
     run_id: NotRequired[str]
-    """The run that called it; without it, the parent is a label and grants no rights."""
+    """The run that made the call. Without this key, the parent is a label and grants no rights."""
     depth: NotRequired[str]
     detached: NotRequired[str]
     return_step: NotRequired[str]
@@ -337,14 +338,14 @@ class By(TypedDict):
     """An ARN, the name in a token, a user of this machine; for operations without a caller, the trigger or the parent
     execution."""
     source: str
-    """`api`, `cli`, `console`, `hook`, `s3`, `schedule`, another kind of trigger, `playbook` (the parent), ..."""
+    """`api`, `cli`, `console`, `playbook` (the parent), `hook`, `s3`, or the kind of another trigger, such as `schedule`."""
 
 
 class Triggered(TypedDict):
-    """The trigger of an execution. A source may add its data."""
+    """The trigger of an execution. A kind of trigger may add its data."""
 
     kind: str
-    """The source: `schedule`, ..."""
+    """The kind of the trigger, such as `schedule`."""
     name: str
     """The name of the trigger in the playbook."""
     id: str
@@ -356,7 +357,7 @@ class Triggered(TypedDict):
 
 
 class TaskOutcome(TypedDict):
-    """The envelope of a tool call's outcome. A kind may add a section of its own: `http`, `pg`, `py`."""
+    """The envelope of a tool call's outcome. A kind of task may add a section of its own, such as `http`, `pg` or `py`."""
 
     status: Literal["ok", "error"]
     meta: dict[str, Any]
@@ -366,7 +367,7 @@ class TaskOutcome(TypedDict):
 
 
 class Blank(TypedDict):
-    """An undefined name that counted as empty: as text, as a list, or as null."""
+    """An undefined name that counted as an empty text, an empty list, or null."""
 
     name: str
     """The name as the template has it; empty if a secret is part of it."""

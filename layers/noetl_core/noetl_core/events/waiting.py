@@ -13,7 +13,7 @@ class ResumeScheduled(TypedDict):
 
     run: str
     seq: int
-    """The position in its stream at which it continues."""
+    """The position in the run's stream at which the run continues."""
     mail: list[Mail]
 
 
@@ -34,9 +34,9 @@ class SignalReceived(TypedDict):
     error: NotRequired[Failure]
     heartbeat: NotRequired[bool]
     nonce: NotRequired[str]
-    """Its number among several answers at the same time."""
+    """The id that tells this answer apart from others at the same time."""
     by: NotRequired[By | str | None]
-    """The sender. In older logs a text, which is the `nonce`."""
+    """The sender. In older logs it is a text: the `nonce`."""
 
 
 class SignalMatched(TypedDict):

@@ -1,4 +1,4 @@
-"""Reads and writes logs, through ports.
+"""`log` reads and writes logs, through ports.
 
 * `codec` turns commits and commands into bytes; `stored_commits` decodes lazily, `decoded_commits` caches.
 * `history` loads and folds the log of an execution, `run_history` that of a run; `carry_over` computes the history that a

@@ -18,11 +18,12 @@ class Key(NamedTuple):
 
 SHARED: Final[Mapping[str, Key]] = {
     "playbook": Key("string", "The file of the playbook, beside the test file; NAME.yaml for NAME.test.yaml, or playbook.yaml."),
-    "playbooks": Key("array", "Files of further playbooks that it calls; playbooks in its folder need not be listed."),
+    "playbooks": Key("array", "Files of further playbooks that the playbook calls; those in its folder need not be listed."),
     "payload": Key("object", "The payload of the request, merged over the workload."),
     "ctx": Key("object", "The initial ctx."),
     "trigger": Key(
-        "object", "The trigger that starts it: name and event, or kind, id, scheduled_at, previous_at, as templates read them."
+        "object",
+        "The trigger that starts the execution: name and event, or kind, id, scheduled_at, previous_at, as templates read them.",
     ),
     "secrets": Key("object", "Credentials by name, each a mapping of fields."),
     "strict": Key("boolean", "true: undefined values in templates, and errors that no rule matches, are failures."),
@@ -32,10 +33,10 @@ SHARED: Final[Mapping[str, Key]] = {
 """Keys of a case that a document may state once for all of its cases."""
 CASE: Final[Mapping[str, Key]] = {
     "test": Key("string", "The name of the case."),
-    "desc": Key("string", "What it shows."),
+    "desc": Key("string", "What the case shows."),
     **SHARED,
     "acts": Key("array", "What happens from outside, in order."),
-    "expect": Key("object", "What must come of it; `status: completed` if neither status nor error is given."),
+    "expect": Key("object", "What is expected of the execution; `status: completed` if neither status nor error is given."),
 }
 DOCUMENT: Final[Mapping[str, Key]] = {**SHARED, "tests": Key("array", "The cases.")}
 EXPECT: Final[Mapping[str, Key]] = {
@@ -45,48 +46,56 @@ EXPECT: Final[Mapping[str, Key]] = {
     ),
     "result": Key("", "The result of the playbook."),
     "ctx": Key("object", "The ctx at the end."),
-    "error": Key("object", "The error with which it failed; keys that are omitted do not matter."),
+    "error": Key("object", "The error with which the execution failed; keys that are omitted do not matter."),
     "warnings": Key("", "The number of groups of warnings, or a list of them."),
     "steps": Key("object", "Steps by name, as `noetl show` has them; keys that are omitted do not matter."),
-    "path": Key("array", "The steps in the order in which they were scheduled; ... stands for any number of steps, even none."),
+    "path": Key("array", "The steps in the order in which they were scheduled; `...` stands for any number of steps, even none."),
     "calls": Key("object", "By task, the number of its calls, or a list with the inputs of each."),
     "events": Key(
-        "array", "The history: `Name`, `Name step`, `Name step.task`, or fields; ... stands for any number of events, even none."
+        "array",
+        "The history: `Name`, `Name step`, `Name step.task`, or fields; `...` stands for any number of events, even none.",
     ),
     "never": Key("array", "Events that do not occur."),
     "count": Key("object", "How often events occur."),
-    "seconds": Key("number", "The virtual time that it took."),
+    "seconds": Key("number", "The virtual time that the execution took."),
     "refused": Key("string", "The message with which the start is refused, such as that of a payload that does not fit."),
 }
 ACT: Final[Mapping[str, Key]] = {
     "signal": Key("string", "The name of a signal to send, as soon as a task waits for it."),
-    "callback": Key("string", "The task to answer, STEP.TASK or STEP, as soon as it waits."),
+    "callback": Key("string", "The task to answer (STEP.TASK or STEP), as soon as it waits."),
     "cancel": Key("null", "Cancels the execution."),
-    "pause": Key("null", "Pauses it."),
-    "resume": Key("null", "Resumes it, as soon as it is paused."),
-    "data": Key("", "The data of the signal, or the answer."),
-    "error": Key("", "An error as answer: a message, or {kind, message}."),
+    "pause": Key("null", "Pauses the execution."),
+    "resume": Key("null", "Resumes the execution, as soon as it is paused."),
+    "data": Key("", "The data of the signal, or the answer to the callback."),
+    "error": Key("", "An error as the answer to the callback: a message, or {kind, message}."),
     "heartbeat": Key("boolean", "true: the answerer only reports that it is alive."),
     "reason": Key("string", "The reason to cancel."),
     "compensate": Key("boolean", "true: cancelling runs the compensations."),
-    "at": Key("string", "The status at which it happens."),
-    "after": Key("", "How much later it happens, such as 30m."),
+    "at": Key("string", "The status of the execution at which the act happens."),
+    "after": Key("", "How much later the act happens, such as 30m."),
 }
 OUTCOME: Final[Mapping[str, Key]] = {
     "ok": Key("", "The result of the task."),
-    "error": Key("object", "Its error: kind, message, retryable, code, details."),
-    "echo": Key("", "true: the result is the inputs; spec: it is the effective spec."),
+    "error": Key("object", "The error of the task: kind, message, retryable, code, details."),
+    "echo": Key("", "true: the result is the inputs of the task; spec: the result is its effective spec."),
     "http": Key("object", "status and headers of a response."),
-    "pg": Key("object", "The section of a database error."),
-    "py": Key("object", "The section of an exception: exception_type, message, traceback."),
-    "seconds": Key("number", "How long it takes, in virtual time."),
-    "run": Key("", "Only this run of the step, or these."),
-    "attempt": Key("", "Only this attempt, or these."),
-    "visit": Key("", "Only this visit of the task, counted within one pass of the pipeline; a list selects several."),
-    "index": Key("", "Only this iteration of the innermost loop, or these."),
-    "when": Key("", "Only if this template is true: it reads inputs, run, visit, attempt, path, args, workload and ctx."),
-    "repeated": Key("boolean", "true: only the repetition of an attempt that a killed worker made before (`noetl simulate`)."),
-    "optional": Key("boolean", "true: it need not answer any call."),
+    "pg": Key("object", "`outcome.pg` of a database error."),
+    "py": Key("object", "`outcome.py` of an exception: exception_type, message, traceback."),
+    "seconds": Key("number", "How long the call takes, in virtual time."),
+    "run": Key("", "The run of the step that the outcome answers; a list selects several."),
+    "attempt": Key("", "The attempt that the outcome answers; a list selects several."),
+    "visit": Key(
+        "", "The visit of the task that the outcome answers, counted within one pass of the pipeline; a list selects several."
+    ),
+    "index": Key("", "The iteration of the innermost loop that the outcome answers; a list selects several."),
+    "when": Key(
+        "",
+        "The outcome answers only if this template is true. It reads inputs, run, visit, attempt, path, args, workload and ctx.",
+    ),
+    "repeated": Key(
+        "boolean", "true: the outcome answers only the repetition of an attempt of a killed worker (`noetl simulate`)."
+    ),
+    "optional": Key("boolean", "true: the outcome need not answer any call."),
 }
 ERROR: Final[Mapping[str, Key]] = {
     "kind": Key("string", f"One of {', '.join(sorted(ERROR_KINDS))}."),

@@ -230,7 +230,7 @@ class _ScriptedTool:
                 return self._missing(name, str(unknown))
         if call.task.startswith(SOURCE):
             return self._missing(name, "loops with a cursor cannot be tested: their source cannot be scripted")
-        return self._missing(name, "no outcome is scripted, and it would touch the world")
+        return self._missing(name, "no outcome is scripted, and it would reach outside the test")
 
     def _answer(self, name: str, script: Script, call: ToolCall, repeated: bool) -> Outcome:
         try:

@@ -107,7 +107,7 @@ def _expected(call: ToolCall) -> str | None:
     """Return the revision that the entry must have; empty where there must be none, None where it does not matter."""
     absent, revision = flag_of(call, "if_absent"), call.inputs.get("if_revision")
     if revision is not None and not isinstance(revision, str):
-        raise BadInput("`if_revision` must be a revision, as `get` and `put` give it; empty text stands for no entry")
+        raise BadInput("`if_revision` must be a revision, as `get` and `put` give it; empty text means that the key has no value")
     if absent and revision is not None:
         raise BadInput("`if_absent` and `if_revision` do not go together")
     return _NONE if absent else revision

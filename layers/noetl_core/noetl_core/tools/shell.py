@@ -32,8 +32,8 @@ from noetl_core.values.frozen import frozen
 ALLOWED: Final = "NOETL_ALLOW_SHELL"
 """A worker runs commands only if this environment variable is 1."""
 REFUSED: Final = (
-    "shell: commands are not allowed here: `noetl run --allow shell`, or NOETL_ALLOW_SHELL=1 in the environment of what runs the"
-    " tasks; on a stack, its parameter AllowShell"
+    "shell: commands are not allowed here: `noetl run --allow shell`, or NOETL_ALLOW_SHELL=1 in the environment of the process"
+    " that runs the tasks; on a stack, set its parameter AllowShell"
 )
 DEFAULT_TIMEOUT_S: Final = 900.0
 MAX_OUTPUT_CHARS: Final = 65_536

@@ -10,7 +10,7 @@ from noetl_core.dsl.model import Cursor
 from noetl_core.dsl.numbers import LEASE, QUEUE_WAIT
 
 _CURSOR: Final = Cursor("postgres")
-_SETTLED: Final = Shape("settled", "a mapping of columns or attributes to values, `delete`, or SQL beside `claim`")
+_SETTLED: Final = Shape("settled", "a mapping of columns or attributes to values, `delete`, or SQL if `claim` is set")
 
 OF_TABLE: Final = ("table", "where", "order", "set", "claimed_by", "claimed_until")
 """Fields of a table, for which the engine writes the statements."""
@@ -45,10 +45,10 @@ CURSOR: Final = Block(
         "where",
         Text(),
         "SQL: the condition for rows that may be claimed. It must not hold for finished rows. For `dynamodb`: a key condition.",
-        otherwise="all; for `dynamodb` a scan",
+        otherwise="all rows; for `dynamodb`, a scan of the table",
     ),
     Field("order", Text(), "SQL: the order in which rows are claimed, and run within a frame.", otherwise="by key"),
-    Field("set", Values(), "Columns, or attributes, that a claim sets besides its own."),
+    Field("set", Values(), "Columns, or attributes, that a claim sets besides those of `claimed_by` and `claimed_until`."),
     Field("done", _SETTLED, "What happens to a row whose iteration succeeded."),
     Field(
         "failed",
@@ -59,7 +59,7 @@ CURSOR: Final = Block(
     Field("claimed_by", Text(), "The column or attribute, of type text, with the id of the claim.", default="claimed_by"),
     Field(
         "claimed_until", Text(), "The column, of type timestamptz, with the expiry of the claim; null in unclaimed rows."
-        " For `dynamodb` a number: seconds since 1970.",
+        " For `dynamodb`: the attribute with the expiry, a number of seconds since 1970.",
         default="claimed_until",
     ),
     Field(
@@ -79,8 +79,8 @@ CURSOR: Final = Block(
         link="loops.md#items-of-a-table",
     ),
     Field("filter", Text(), "The filter expression: which items may be claimed.", link="loops.md#items-of-a-table"),
-    Field("values", Values(), "Values that `where` and `filter` refer to with a colon: `{n: 1}` is `:n`."),
-    Field("names", Values(), "Attribute names that `where` and `filter` refer to with `#`: `{s: status}` is `#s`."),
+    Field("values", Values(), "Values that `where` and `filter` refer to with a colon: `{n: 1}` defines `:n`."),
+    Field("names", Values(), "Attribute names that `where` and `filter` refer to with `#`: `{s: status}` defines `#s`."),
     Field("region", Text(), "The Region of the DynamoDB table.", otherwise="that of the stack, or of the profile"),
     prefix="cursor of ",
 )  # fmt: skip

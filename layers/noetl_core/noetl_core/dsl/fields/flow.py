@@ -91,8 +91,8 @@ LOOP_POLICY: Final = Block(
     Field(
         "exec",
         Choice(("auto", "local", "distributed")),
-        "Whether one worker runs the whole loop, or many share it in chunks. With `auto`, one begins, and hands over the rest if "
-        "the loop takes long.",
+        "Whether one worker runs the whole loop, or many share it in chunks. With `auto`, one worker begins, and "
+        "hands over the rest if the loop takes long.",
         otherwise="`auto`",
         link="loops.md#where-iterations-run",
     ),
@@ -132,7 +132,7 @@ LOOP_SPEC: Final = Block(
     Field(
         "commit_every",
         COMMIT_EVERY,
-        "The number of ended iterations that a worker commits together. With 1, a worker commits each iteration that has ended "
+        "The number of ended iterations that a worker commits together. With 1, a worker commits all ended iterations "
         "before it begins the next one. A crash repeats uncommitted iterations.",
         otherwise="all that end within a second",
         link="loops.md#commits",
@@ -156,7 +156,7 @@ LOOP: Final = Block(
     Field("cursor", Part(CURSOR), "Claims the elements from a source, instead of `in`.", link="loops.md#cursors"),
     Field("iterator", Name("an iterator"), "The name of the element: templates read `iter.<name>`.", required=True),
     Field("spec", LOOP_SPEC, "Options and policy of the loop."),
-    Field("loop", _NESTED, "A loop inside each element.", link="loops.md#nested-loops"),
+    Field("loop", _NESTED, "A nested loop, which runs for each element.", link="loops.md#nested-loops"),
     _MODE._replace(doc="The same as `spec.mode`.", same_as="spec.mode", default=UNSET),
     _IN_FLIGHT._replace(doc="The same as `spec.max_in_flight`.", same_as="spec.max_in_flight", default=UNSET),
     legacy={"as": "the element's name is iterator"},
@@ -362,7 +362,8 @@ ROUTER_POLICY: Final = Block(
     Field(
         "dedupe",
         Shape("dedupe", "true, false, or a template", template=True),
-        "true creates the same token (same target, same arguments) only once; an expression gives the value to compare.",
+        "true creates the same token (same target, same arguments) only once; a template gives a value to compare instead of the"
+        " arguments.",
         default=_ROUTER.dedupe,
     ),
     Field("partitioning", Anything("anything"), "How tokens are shared among workers. Accepted without effect.", effect=False),

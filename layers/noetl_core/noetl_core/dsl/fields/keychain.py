@@ -22,7 +22,10 @@ NAME: Final = Field("name", Name("a credential"), "Templates read its fields as 
 KIND: Final = Field(
     "kind", Text(), "The kind of credential, such as `postgres_credential` or `oauth2`.", required=True, link=KINDS_AT
 )
-STORED: Final = Field("credential", _TEXT, "The name under which the credential is stored.", otherwise="that of the entry")
+STORED: Final = Field("credential", _TEXT, "The name under which the credential is stored.", otherwise="the `name` of the entry")
+_OF_GRANT: Final = STORED._replace(
+    otherwise="the `name` of the entry, if it has none of `token_url`, `client_id`, `data` and `json`"
+)
 SCOPE: Final = Field(
     "scope",
     Choice(SCOPES),
@@ -30,11 +33,13 @@ SCOPE: Final = Field(
     default="local",
     label="scope of {}",
 )
-TTL: Final = Field("ttl", Duration(DELAY), "The time for which a fetched value may be used.", otherwise="as given by its source")
+TTL: Final = Field(
+    "ttl", Duration(DELAY), "The time for which a fetched value may be used.", otherwise="what the source of the value states"
+)
 RENEW: Final = Field(
     "auto_renew",
     Flag(),
-    "false lets calls with an expired token fail instead of fetching a new one.",
+    "false fetches no new token: calls with an expired one fail.",
     default=True,
     label="auto_renew of {}",
 )
@@ -84,7 +89,7 @@ _REQUEST: Final = (
     ),
     *also(Field("json", _MAP, "The body of the request for the token, sent as JSON."), "payload"),
     *also(
-        Field("token_field", _TEXT, "The path of the token in the answer, separated by dots.", default="access_token"),
+        Field("token_field", _TEXT, "The path of the token in the answer; dots separate its parts.", default="access_token"),
         "token_path",
         "token_key",
     ),
@@ -95,7 +100,8 @@ _REQUEST: Final = (
 
 STATIC: Final = Block(
     "static_credential",
-    "Values given in the playbook, usually templates over the workload. Other keys are values, too.",
+    "Values given in the playbook, usually templates over the workload. All other keys of the entry are values of the"
+    " credential, too.",
     KINDS_AT,
     *_ALWAYS,
     *also(Field("data", _MAP, "The fields of the credential, by name."), "values", "map"),
@@ -119,7 +125,7 @@ SECRET_MANAGER: Final = Block(
     Field(
         "map",
         _MAP,
-        "Several secrets: names of fields, and for each the name under which its secret is stored.",
+        "Several secrets: a mapping of the credential's fields to the names under which the secrets are stored.",
         otherwise="one secret, with all of its fields",
     ),
     Field("field", _TEXT, "The one field of the secret to use.", otherwise="all fields"),
@@ -136,7 +142,7 @@ BEARER: Final = Block(
     "A token for the header `Authorization`: given, stored, or fetched with a request.",
     KINDS_AT,
     *_ALWAYS,
-    *also(STORED, "auth", "ref"),
+    *also(_OF_GRANT, "auth", "ref"),
     Field("token", _TEXT, "The token itself, usually a template.", otherwise="the field `token` of the stored credential"),
     *_REQUEST,
     _elsewhere("provider", "Who issues the token."),
@@ -158,7 +164,7 @@ OAUTH2: Final = Block(
     _DESC,
     *_ALSO,
     *also(
-        STORED._replace(doc="A stored credential, whose fields are used where they are omitted here."),
+        _OF_GRANT._replace(doc="A stored credential. Its fields are used where the entry omits them."),
         "auth",
         "ref",
     ),

@@ -60,7 +60,7 @@ METADATA: Final = Block(
         "mcp_tool",
         Text(MCP_TOOL),
         "The name under which `noetl mcp` offers the playbook as a tool.",
-        otherwise="it is no tool",
+        otherwise="not offered as a tool",
         link="playbook.md#metadata",
         label="metadata.mcp_tool",
     ),
@@ -137,7 +137,8 @@ DEFAULTS: Final = Block(
 
 LIMITS_BLOCK: Final = Block(
     "limits",
-    "Bounds beyond which an execution fails with an error of kind `limit` instead of running forever.",
+    "Limits that keep an execution from running forever. Whatever exceeds one fails with an error of kind `limit`, except a"
+    " value that exceeds `max_payload_bytes`.",
     "playbook.md#executor",
     *(
         Field(name, LIMITS[name], doc, default=getattr(_LIMITS, name))
@@ -255,7 +256,7 @@ EXECUTOR_PYTHON: Final = Block(
     Field(
         "requirements",
         Shape("requirements", "a list of requirements"),
-        "Packages that python tasks import besides the standard library, as pip requirements: `pandas==2.2.3`.",
+        "Packages that python tasks can import besides the standard library, as pip requirements such as `pandas==2.2.3`.",
     ),
     prefix="python of ",
 )
@@ -297,7 +298,7 @@ EXECUTOR_SPEC: Final = Block(
         "strict",
         Flag(),
         "true treats two things as failures: undefined values in templates, and errors that no rule of a task's policy matches.",
-        otherwise="the stack's default, `false` elsewhere",
+        otherwise="the stack's default; without a stack, `false`",
         link="playbook.md#strict",
     ),
     Field("triggers", ListOf(TRIGGER), "What starts the playbook automatically.", link="../triggers.md"),
@@ -305,7 +306,7 @@ EXECUTOR_SPEC: Final = Block(
     Field(
         "search",
         Values(),
-        "Attributes by which executions can be listed: names, and templates over `workload` and `ctx`.",
+        "Attributes by which executions can be listed: a mapping of names to templates over `workload` and `ctx`.",
         link="../catalog.md#search-attributes",
     ),
     Field(

@@ -23,10 +23,10 @@ RATE: Final = Block(
     Field(
         "per_second",
         PER_SECOND,
-        "How many tasks may begin per second; below 1 for fewer than one a second.",
+        "How many tasks may begin per second; 0.5 means one task in two seconds.",
         required=True,
     ),
-    Field("burst", BURST, "How many may begin at once when none has begun for a while.", default=Rate("", 1).burst),
+    Field("burst", BURST, "How many tasks may begin at once when none has begun for a while.", default=Rate("", 1).burst),
     prefix="rate of ",
 )
 
@@ -40,11 +40,12 @@ CONCURRENCY: Final = Block(
         "The name of the limit: all playbooks, or steps, with the same key share it.",
         required=True,
     ),
-    Field("max", CONCURRENT, "How many may run at the same time.", required=True),
+    Field("max", CONCURRENT, "How many executions, or step runs, may be in progress at the same time.", required=True),
     Field(
         "on_limit",
         Choice(ON_LIMIT),
-        "The treatment of a newcomer at the limit: it waits, it is skipped, or the oldest is ended to make room.",
+        "The treatment of a newcomer at the limit: it waits, it is skipped, or the oldest holder or waiter is ended to make"
+        " room.",
         default=Concurrency("", 1).on_limit,
     ),
     prefix="concurrency of ",

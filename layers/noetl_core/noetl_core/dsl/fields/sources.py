@@ -51,7 +51,7 @@ WEBHOOK: Final = Block(
     Field(
         "rate",
         WEBHOOK_RATE,
-        "How many signed requests are taken per second, twice as many at once; others are answered with 429.",
+        "The number of signed requests accepted per second; a burst may have twice as many. Others are answered with 429.",
         otherwise="the stack's parameter `HookRateEach`",
     ),
     Field("header", Text(), "For `hmac`: the header with the signature."),

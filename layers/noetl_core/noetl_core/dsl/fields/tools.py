@@ -36,15 +36,17 @@ SCRIPT: Final = Block(
     Field(
         "source",
         Anything("`file`, `s3` or `http`"),
-        "Where the file is. A file beside the playbook (not a hidden one) is registered with the playbook; the worker"
-        " fetches the others.",
+        "Where the file is. A file beside the playbook, unless it is hidden, is registered with the playbook. The worker"
+        " fetches a file from S3 or over HTTP.",
         otherwise="by `uri`",
         label="source of {}",
     ),
     *also(Field("auth", Anything("a name or a mapping"), "For `http`: the credential to use."), "credential"),
     Field("headers", Values(whole=True), "For `http`: headers of the request."),
-    Field("endpoint", Anything("text"), "For `http`: the address before `uri`."),
-    Field("timeout", Anything("seconds"), "For `http`: seconds that the request may take.", otherwise="those of kind `http`"),
+    Field("endpoint", Anything("text"), "For `http`: the address to which `uri` is appended."),
+    Field(
+        "timeout", Anything("seconds"), "For `http`: seconds that the request may take.", otherwise="the timeouts of kind `http`"
+    ),
     Field("bucket", Anything("text"), "For `s3`: the bucket, if `uri` is a key."),
     prefix="script of ",
 )
@@ -163,8 +165,8 @@ TASK: Final = Block(
     RETRY,
     ASSERT,
     OUTPUT,
-    SET_ITER._replace(doc="Values to write to `iter` when the task has ended ok, before its policy."),
-    SET_CTX._replace(doc="Values to write to `ctx` when the task has ended ok, before its policy."),
+    SET_ITER._replace(doc="Values to write to `iter` when the task has ended ok, before its policy is applied."),
+    SET_CTX._replace(doc="Values to write to `ctx` when the task has ended ok, before its policy is applied."),
     SET._replace(
         doc="Another way to write `set_iter` and `set_ctx`: `iter.a: value`, `ctx.b: value`. It takes effect when the task has "
         "ended ok."

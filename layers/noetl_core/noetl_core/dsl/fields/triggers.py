@@ -29,12 +29,12 @@ RATE: Final = Block(
 
 TRIGGER: Final = Block(
     "trigger",
-    "Starts the playbook automatically: one source, and the payload of the executions that it starts.",
+    "Starts the playbook automatically. A trigger has one source, and may have a payload for the executions that it starts.",
     "../triggers.md",
     Field(
         "schedule",
         Shape("schedule", "a cron expression, or a rate"),
-        "Starts the playbook at times: a cron expression of five fields, or `{rate: 5m}`.",
+        "Starts the playbook at certain times, by a cron expression of five fields, or at intervals, such as `{rate: 5m}`.",
         link="../triggers.md#schedules",
     ),
     Field(
@@ -43,7 +43,7 @@ TRIGGER: Final = Block(
     Field(
         "queue",
         Shape("queue", "a name of a queue, or a mapping"),
-        "Starts the playbook on messages of an SQS queue: its name, or a mapping with `name` and `match`.",
+        "Starts the playbook on messages of this SQS queue. Write its name, or a mapping with `name` and `match`.",
         link="../triggers.md#messages",
     ),
     Field("webhook", Part(WEBHOOK), "Starts the playbook on signed requests.", link="../triggers.md#webhooks"),
@@ -52,18 +52,18 @@ TRIGGER: Final = Block(
         "name",
         Name("a trigger"),
         "Its name, unique in the playbook.",
-        otherwise="the key of its source, with -2, -3 ... if that is taken",
+        otherwise="the key of its source, such as `schedule`; if that is taken, with a number: `schedule-2`",
     ),
     Field(
         "payload",
         Values(),
-        "Merged over the workload; may be templates over `trigger`.",
+        "Values that are merged over the workload. They may be templates over `trigger`.",
         link="../triggers.md#inputs-of-an-execution",
     ),
     Field(
         "enabled",
         Flag(),
-        "Whether it is on when first registered. Afterwards `noetl triggers enable` and `disable` decide.",
+        "Whether the trigger is on when it is first registered. Afterwards `noetl triggers enable` and `disable` decide.",
         default=_TRIGGER.enabled,
     ),
     Field(

@@ -11,7 +11,7 @@ _NUMBER: Final = Shape("number", "a number")
 
 VALUE_SCHEMA: Final = Block(
     "value_schema",
-    "What a value must be, in a plain subset of JSON Schema: `workload.x-schema`, and `schema` of a callback.",
+    "What a value must be, in a plain subset of JSON Schema. `workload.x-schema` and `schema` of a callback have this form.",
     "playbook.md#accepted-inputs",
     Field(
         "type",

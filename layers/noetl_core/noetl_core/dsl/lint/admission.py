@@ -37,7 +37,10 @@ def admissions(lint: Lint, net: Net) -> None:
                 f'step "{step.name}" waits for values that are written only after it: {waits}; {_THEN[step.admission.on_deny]}'
             )
             lint.report(
-                "W508", at, message, "read values that exist before the step, or move the step behind the writes it waits for"
+                "W508",
+                at,
+                message,
+                "read values that exist before the step, or move the step after those that write these values",
             )
 
 

@@ -37,4 +37,4 @@ def _braces(lint: Lint, node: Node) -> None:
             line = scalar.value.count("\n", 0, found.start()) + 1
             column = found.start() - scalar.value.rfind("\n", 0, found.start())
             place = lint.r.loaded.position(scalar, line, column)
-            lint.r.report_at("W534", place, scalar.path, f"{found[0]} is no template", f"write {{{{ {found[1]} }}}}")
+            lint.r.report_at("W534", place, scalar.path, f"{found[0]} is not a template", f"write {{{{ {found[1]} }}}}")

@@ -37,7 +37,7 @@ def _dead_guard(lint: Lint, net: Net, i: int, step: Step, arc: Arc, ends: tuple[
         )
         return True
     names = " or ".join(f'"{end.name}"' for end in ends)
-    message = f'arc to "{arc.step}" never fires: step "{step.name}" never ends in the way its guard asks for'
+    message = f'arc to "{arc.step}" never fires: step "{step.name}" never ends with the event that its guard tests'
     lint.report("W504", at, message, f"event.name is {names} here" + _why(step, ends))
     return True
 

@@ -184,4 +184,7 @@ def _named(names: list[str], params: Node, form: str) -> tuple[str, str] | None:
 def _counted(wanted: int, params: Node, form: str) -> tuple[str, str] | None:
     if not isinstance(params.value, list) or wanted == len(params.value):
         return None
-    return f"the SQL takes {wanted} of {form}, and params has {len(params.value)}", "one value for each, in order"
+    placeholders, values = (
+        f"{n} {noun}{'' if n == 1 else 's'}" for n, noun in ((wanted, "placeholder"), (len(params.value), "value"))
+    )
+    return f"the SQL has {placeholders} {form}, and params has {values}", "one value for each, in order"

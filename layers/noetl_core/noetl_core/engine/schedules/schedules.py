@@ -161,7 +161,7 @@ def _caught_up(schedule: Schedule, first: int, last: int, taken: list[int]) -> t
         older = previous_occurrence(schedule, last)
         gone = older is not None and older >= first
         return [last], [_missed(schedule, first, older, "a later one is started")] if gone and older is not None else []
-    why = "catch_up is none" if schedule.catch_up == "none" else "a later one is on time"
+    why = "catch_up is none" if schedule.catch_up == "none" else "a later occurrence is on time"
     return [], [_missed(schedule, first, last, why)]
 
 

@@ -167,7 +167,7 @@ class _Author:
         for name in ("claim", "renew", "done", "failed", "release"):
             text = fields.get(name)
             if text is not None and not isinstance(text, str):
-                raise BadInput(f"`cursor.{name}` must be SQL text beside `cursor.claim`, not {type(text).__name__}")
+                raise BadInput(f"`cursor.{name}` must be SQL text when `cursor.claim` is set, not {type(text).__name__}")
             if text is not None:
                 self._texts[name] = _sql(text)
         self.fills = "%(limit)" in self._texts["claim"]

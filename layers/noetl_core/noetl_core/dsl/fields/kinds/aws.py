@@ -29,8 +29,8 @@ KINDS: Final[dict[str, KindSpec]] = {
             Field("messages", Anything("a list"), "Several messages: any values, each sent as `message` is."),
             Field("attributes", MAP, "Attributes of every message: names with texts or numbers."),
             Field("delay", Duration(QUEUE_DELAY), "How long the messages stay hidden.", otherwise="the queue's default"),
-            Field("group", TEXT, "The message group.", otherwise="of a FIFO queue: the execution"),
-            Field("dedup_id", TEXT, "The deduplication id for a FIFO queue.", otherwise="the task run"),
+            Field("group", TEXT, "The message group.", otherwise="for a FIFO queue, the id of the execution"),
+            Field("dedup_id", TEXT, "The deduplication id for a FIFO queue.", otherwise="derived from the task run"),
             _REGION,
         ),
         (),
@@ -48,8 +48,8 @@ KINDS: Final[dict[str, KindSpec]] = {
             Field("messages", Anything("a list"), "Several messages: any values, each published as `message` is."),
             Field("subject", TEXT, "The subject for mail subscribers."),
             Field("attributes", MAP, "Attributes of every message: names with texts or numbers; subscriptions filter by them."),
-            Field("group", TEXT, "The message group.", otherwise="of a FIFO topic: the execution"),
-            Field("dedup_id", TEXT, "The deduplication id for a FIFO topic.", otherwise="the task run"),
+            Field("group", TEXT, "The message group.", otherwise="for a FIFO topic, the id of the execution"),
+            Field("dedup_id", TEXT, "The deduplication id for a FIFO topic.", otherwise="derived from the task run"),
             _REGION,
         ),
         (),
@@ -107,7 +107,7 @@ KINDS: Final[dict[str, KindSpec]] = {
     ),
     "dynamodb": KindSpec(
         (
-            *_action("get put update delete query", "get", "What to do with an item, or with those of a partition."),
+            *_action("get put update delete query", "get", "What to do with an item, or with the items of a partition."),
             Field("table", TEXT, "The name of the table."),
             Field("key", MAP, "The key of the item: its attributes and their values."),
             Field("item", MAP, "The item that `put` writes."),
@@ -115,8 +115,8 @@ KINDS: Final[dict[str, KindSpec]] = {
             Field("condition", TEXT, "The condition expression that must hold for the item to be written."),
             Field("where", TEXT, "The key condition of `query`, such as `pk = :pk AND begins_with(sk, :from)`."),
             Field("filter", TEXT, "The filter expression of `query`."),
-            Field("values", MAP, "Values that the expressions refer to with a colon: `{n: 1}` is `:n`."),
-            Field("names", MAP, "Attribute names that the expressions refer to with `#`: `{s: status}` is `#s`."),
+            Field("values", MAP, "Values that the expressions refer to with a colon: `{n: 1}` defines `:n`."),
+            Field("names", MAP, "Attribute names that the expressions refer to with `#`: `{s: status}` defines `#s`."),
             Field("index", TEXT, "The index that `query` reads.", otherwise="the table"),
             Field("descending", Anything("true or false"), "true makes `query` begin with the last item.", default=False),
             Field("limit", COUNT, "The number of items at which `query` stops.", otherwise="all of them, up to `spec.max_items`"),
@@ -147,7 +147,7 @@ KINDS: Final[dict[str, KindSpec]] = {
         (
             *_action("invoke", "invoke", "What to do: invoke a function."),
             Field("function", TEXT, "The function: its name, `name:alias`, or its ARN."),
-            Field("payload", Anything("any value"), "The input of the function, as JSON.", default=None),
+            Field("payload", Anything("any value"), "The input of the function, as JSON.", otherwise="null"),
             Field(
                 "invocation",
                 Choice(("request", "event"), template=True),
@@ -165,7 +165,7 @@ KINDS: Final[dict[str, KindSpec]] = {
     ),
     "s3": KindSpec(
         (
-            *_action("get put list copy delete presign", "get", "What to do with an object, or with those of a bucket."),
+            *_action("get put list copy delete presign", "get", "What to do with an object, or with the objects of a bucket."),
             Field("bucket", TEXT, "The name of the bucket."),
             Field("key", TEXT, "The key of the object."),
             Field("uri", TEXT, "Bucket and key in one: `s3://bucket/key`; for `list` a key with `*` is a pattern."),
@@ -191,7 +191,11 @@ KINDS: Final[dict[str, KindSpec]] = {
                 TEXT,
                 "A pattern for keys of `list`: `*` is text without `/`, `**` any text, `?` a character.",
             ),
-            Field("source", Anything("`s3://bucket/key`, or a mapping"), "What `copy` copies: also `{bucket, key, version_id}`."),
+            Field(
+                "source",
+                Anything("`s3://bucket/key`, or a mapping"),
+                "The object that `copy` copies; a mapping is `{bucket, key, version_id}`.",
+            ),
             Field("keys", Anything("a list"), "The keys that `delete` deletes, in addition to `key`."),
             Field(
                 "method", Choice(("get", "put"), template=True), "The method of the URL that `presign` creates.", default="get"
@@ -200,8 +204,8 @@ KINDS: Final[dict[str, KindSpec]] = {
             Field("region", TEXT, "The Region of the bucket.", otherwise="that of the stack, or of the profile"),
         ),
         (
-            Field("max_value_bytes", BYTES, "Bytes of an object read as a value, at most.", default=64 * 1024 * 1024),
-            Field("max_bytes", BYTES, "Bytes of an object kept by reference, at most.", default=20 * 1024**3),
+            Field("max_value_bytes", BYTES, "Maximum bytes of an object that is read as a value.", default=64 * 1024 * 1024),
+            Field("max_bytes", BYTES, "Maximum bytes of an object that is kept by reference.", default=20 * 1024**3),
             Field(
                 "max_objects", COUNT, "Objects that `list` may return; more is an error, never silent truncation.", default=10_000
             ),

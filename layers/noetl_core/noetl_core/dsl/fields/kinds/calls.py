@@ -65,7 +65,8 @@ KINDS: Final[dict[str, KindSpec]] = {
             Field(
                 "store",
                 Anything("true, or a format: `json`, `jsonl`, `csv`, `parquet`, `text`, `bytes`"),
-                "true stores the body, whatever its size: `data` of the result is a reference to it. A format declares its type.",
+                "true stores the body, whatever its size: `data` of the result is a reference to it. A format also"
+                " declares the type of the body.",
                 default=False,
             ),
             Field("raise_for_status", FLAG, "false treats no status as an error.", default=True),
@@ -96,13 +97,14 @@ KINDS: Final[dict[str, KindSpec]] = {
             Field(
                 "libs",
                 Shape("libraries", "a mapping of names to modules", template=True),
-                "What the program imports: `st: statistics` is `import statistics as st`. A list imports each by its name.",
+                "What the program imports: `st: statistics` is `import statistics as st`. A list imports each module by its"
+                " name.",
             ),
             Field("entry", TEXT, "The function whose return value is the result.", default="main"),
         ),
         (
             Field("memory_mb", Anything("a number of MB"), "Memory that the process may use.", default=1024),
-            Field("max_output_bytes", BYTES, "Bytes kept of the program's output.", default=65_536),
+            Field("max_output_bytes", BYTES, "Bytes of the program's output that are kept.", default=65_536),
             Field("network", FLAG, "true lets the program use the network.", default=False),
         ),
         "../tools/python.md",
@@ -119,12 +121,16 @@ KINDS: Final[dict[str, KindSpec]] = {
             Field(
                 "shell",
                 Choice(("sh", "bash"), template=True),
-                "The shell that runs the script; the first failing line ends it.",
+                "The shell that runs the script; the first line that fails ends the script.",
                 default="sh",
             ),
             *also(Field("env", MAP, "Environment variables; null omits one, values other than text are passed as JSON."), "args"),
-            Field("stdin", Anything("any value"), "What it reads from standard input: text as it is, other values as JSON."),
-            Field("cwd", TEXT, "The folder in which it runs.", otherwise="a scratch folder, which is wiped"),
+            Field(
+                "stdin",
+                Anything("any value"),
+                "What the program or script reads from standard input: text as it is, other values as JSON.",
+            ),
+            Field("cwd", TEXT, "The folder in which the program or script runs.", otherwise="a scratch folder, which is wiped"),
         ),
         (
             Field(
@@ -137,7 +143,7 @@ KINDS: Final[dict[str, KindSpec]] = {
                 "How standard output is read: with `json` its value is `data` of the result.",
                 default="text",
             ),
-            Field("max_output_bytes", BYTES, "Bytes of its output kept in the task's log.", default=65_536),
+            Field("max_output_bytes", BYTES, "Bytes of the output that are kept in the task's log.", default=65_536),
             Field("max_result_bytes", BYTES, "Maximum bytes of standard output.", default=16 * 1024 * 1024),
         ),
         "../tools/shell.md",
@@ -157,7 +163,7 @@ KINDS: Final[dict[str, KindSpec]] = {
             Field("circuit", Anything("text or a mapping"), "The circuit: OpenQASM 2, or `{qubits, gates}`."),
             Field("params", MAP, "Values for the circuit's parameters."),
             Field("shots", COUNT, "How often the circuit is measured.", default=1024),
-            Field("seed", Anything("any value"), "The seed of the random draw.", otherwise="the task run"),
+            Field("seed", Anything("any value"), "The seed of the random draw.", otherwise="the id of the task run"),
             Field("job_id", TEXT, "The job that `submit` returned."),
         ),
         (),

@@ -52,27 +52,33 @@ COPY: Final = Block(
     "copy",
     "Copies rows into a table (`from`, `into`), or out of it (`query` or `table`, `to`).",
     "../tools/postgres.md#copy",
-    Field("from", Anything("rows, or references to rows"), "In: the rows to copy into the table.", references=True),
-    Field("into", TEXT, "In: the table to fill, as `table` or `schema.table`."),
+    Field("from", Anything("rows, or references to rows"), "Copying in: the rows to copy into the table.", references=True),
+    Field("into", TEXT, "Copying in: the table to fill, as `table` or `schema.table`."),
     Field(
         "columns",
         Anything("a list, or a mapping of columns to names in the source"),
         "The columns to copy.",
         otherwise="those of the source, or of the table",
     ),
-    Field("mode", Anything("`append`, `replace` or `upsert`"), "In: what happens to existing rows.", default="append"),
-    Field("keys", Anything("a list of columns"), "In, with `upsert`: the columns that identify a row."),
+    Field("mode", Anything("`append`, `replace` or `upsert`"), "Copying in: what happens to existing rows.", default="append"),
+    Field("keys", Anything("a list of columns"), "Copying in, with `upsert`: the columns that identify a row."),
     Field(
         "format",
         Anything("`json`, `jsonl`, `csv` or `parquet`"),
-        "In: the format of what `from` refers to.",
+        "Copying in: the format of what `from` refers to.",
         otherwise="by the reference, or its extension",
     ),
-    Field("header", FLAG, "In, CSV: false means that the first line is data; then `columns` names the fields.", default=True),
-    Field("delimiter", TEXT, "In, CSV: the field separator.", default=","),
-    Field("query", TEXT, "Out: the SQL whose rows are written."),
-    Field("table", TEXT, "Out: the table to write, instead of a query."),
-    Field("to", Anything("`csv`, `jsonl` or `parquet`"), "Out: the format. The result of the task is a reference to the file."),
+    Field(
+        "header", FLAG, "Copying CSV in: false means that the first line is data; then `columns` names the fields.", default=True
+    ),
+    Field("delimiter", TEXT, "Copying CSV in: the field separator.", default=","),
+    Field("query", TEXT, "Copying out: the SQL whose rows are written."),
+    Field("table", TEXT, "Copying out: the table to write to the file, instead of a query."),
+    Field(
+        "to",
+        Anything("`csv`, `jsonl` or `parquet`"),
+        "Copying out: the format of the file. The result of the task is a reference to the file.",
+    ),
 )
 
 SOURCES: Final[dict[str, frozenset[str]]] = {
@@ -102,7 +108,7 @@ SOURCE: Final = Block(
     Field(
         "format",
         Anything("`json`, `jsonl`, `csv` or `parquet`"),
-        "Kind `rows`: the format of the referenced file.",
+        "Kinds `rows`, `http` and `s3`: the format of the file that holds the rows.",
         otherwise="by the reference, or its extension",
     ),
     Field("auth", Anything("a name or a mapping"), "Kinds `postgres`, `snowflake` and `http`: the credential."),
@@ -159,13 +165,13 @@ KINDS: Final[dict[str, KindSpec]] = {
         (
             *SQL,
             Field(
-                "database", TEXT, "A file in the scratch folder of the execution that keeps the tables.", otherwise="in memory"
+                "database", TEXT, "The file that keeps the tables, in the scratch folder of the execution.", otherwise="in memory"
             ),
             *also(
                 Field(
                     "auth",
                     Anything("a name or a mapping"),
-                    "The credential for files in S3: its name, its fields, or a mapping of names of secrets to either.",
+                    "The credential for files in S3: its name, its fields, or a mapping of one alias to the name or the fields.",
                 ),
                 "credential",
             ),
@@ -178,7 +184,8 @@ KINDS: Final[dict[str, KindSpec]] = {
             Field(
                 "attach",
                 MAP,
-                "Tables of PostgreSQL for the SQL, by schema: `{auth, tables, queries}`, read before the commands run.",
+                "Tables of PostgreSQL for the SQL: a mapping of schemas to `{auth, tables, queries}`. They are read before the"
+                " commands run.",
             ),
             Field(
                 "to",
@@ -193,7 +200,7 @@ KINDS: Final[dict[str, KindSpec]] = {
             Field(
                 "memory_limit",
                 TEXT,
-                "Memory that DuckDB may use; on a stack at most three quarters of the worker's.",
+                "Memory that DuckDB may use; on a stack at most three quarters of the worker's memory.",
                 default="1GB",
             ),
             Field("threads", COUNT, "Threads that DuckDB may use.", default=2),
@@ -321,7 +328,7 @@ KINDS: Final[dict[str, KindSpec]] = {
                 Field(
                     "action",
                     Choice(("get", "put", "delete", "list"), template=True),
-                    "What to do with a value, or with those of a bucket.",
+                    "What to do with a value, or with the values of a bucket.",
                     default="get",
                 ),
                 "operation",
@@ -360,7 +367,7 @@ KINDS: Final[dict[str, KindSpec]] = {
             ),
             Field("key", TEXT, "The name of the artifact, shared by all playbooks."),
             Field("data", Anything("any value"), "What `put` stores; a reference is copied as it is.", references=True),
-            Field("version", TEXT, "The execution that stored the artifact.", otherwise="the one that stored it last"),
+            Field("version", TEXT, "The id of the execution that stored the artifact.", otherwise="the one that stored it last"),
             Field(
                 "format",
                 Choice(("auto", "json", "jsonl", "csv", "parquet", "text", "base64", "reference"), template=True),
@@ -375,8 +382,8 @@ KINDS: Final[dict[str, KindSpec]] = {
             ),
         ),
         (
-            Field("max_value_bytes", BYTES, "Bytes of an artifact read as a value, at most.", default=64 * 1024 * 1024),
-            Field("max_bytes", BYTES, "Bytes of an artifact, at most.", default=20 * 1024**3),
+            Field("max_value_bytes", BYTES, "Maximum bytes of an artifact that is read as a value.", default=64 * 1024 * 1024),
+            Field("max_bytes", BYTES, "Maximum bytes of an artifact.", default=20 * 1024**3),
         ),
         "../tools/artifact.md",
         required=(words("key"),),

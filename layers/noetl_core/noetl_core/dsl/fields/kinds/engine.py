@@ -11,7 +11,7 @@ from noetl_core.dsl.numbers import ANSWER, HEARTBEAT, WAIT
 _PAYLOAD: Final = Field(
     "payload",
     MAP,
-    "Merged over the workload of the called playbook.",
+    "Values that are merged over the workload of the called playbook.",
     references=True,
 )
 
@@ -72,7 +72,7 @@ KINDS: Final[dict[str, KindSpec]] = {
             Field(
                 "heartbeat",
                 Duration(HEARTBEAT),
-                "By token only: the longest silence before the task fails with kind `timeout`.",
+                "For an answer by token: the longest silence before the task fails with kind `timeout`.",
                 link="waiting.md#by-token",
             ),
             Field("schema", MAP, "What the answer must be, in the subset of JSON Schema that `x-schema` uses."),
@@ -101,7 +101,7 @@ KINDS: Final[dict[str, KindSpec]] = {
     "workbook": KindSpec(
         (
             Field("task", TEXT, "The entry of the workbook to run.", otherwise="the one with the name of the task"),
-            Field("args", Anything("a mapping"), "Merged over the `args` of the entry."),
+            Field("args", Anything("a mapping"), "Values that are merged over the `args` of the entry."),
         ),
         (),
         "playbook.md#workbook-tasks-by-name",
