@@ -15,10 +15,13 @@ import pytest
 from noetl_core.adapters.local.secrets import LocalSecrets
 from noetl_core.control.admit import StartRequest
 from noetl_core.control.lifecycle import operate
+from noetl_core.dsl.model import Task
 from noetl_core.dsl.parse import check
+from noetl_core.engine.outcome import Outcome
 from noetl_core.log.codec import encode_command
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.views.executions import executions
+from noetl_core.worker.secrets.secret_results import with_secret_result
 from tests.properties import TIMES
 from tests.servers import Handler, serving, url_of
 from tests.unit.worker.canary import CANARY, found_in, ways_out
@@ -142,7 +145,7 @@ class Service(Handler):
             body = {"access_token": CANARY, "user": {"email": f"{CANARY}@example.org"}, "expires_in": 3600}
         status = 418 if self.path == "/refuse" else 200
         if status == 418:
-            body = {"why": f"{CANARY} is not wanted"}
+            body = {"message": f"{CANARY} is not wanted"}  # a key whose text explains an error
         cookie = {"Set_Cookie": f"session={CANARY}"} if self.path != "/data" else {}
         self.say(status, json.dumps(body).encode(), Content_Type="application/json", Retry_After="1", **cookie)
 
@@ -201,6 +204,38 @@ def test_the_pipeline_uses_it_and_nothing_shows_it(
     assert {where: found for where, text in out.items() if (found := found_in(text))} == {}
     if name in ("whole", "fields", "sealed", "loops"):
         assert f"Bearer {CANARY}" in Service.seen
+
+
+@pytest.mark.parametrize(
+    ("kind", "error", "shown"),
+    [
+        (
+            "http",
+            ("client_error", f"GET http://a/b: HTTP 418: {CANARY} is expired", 418),
+            "GET http://a/b: failed (client_error, 418); ",
+        ),
+        (
+            "http",
+            ("rate_limit", f"GET http://a/b: HTTP 429: {CANARY} is slow", 429),
+            "GET http://a/b: failed (rate_limit, 429); ",
+        ),
+        ("http", ("parse", f"GET http://a/b: key {CANARY} twice", 200), "GET http://a/b: failed (parse, 200); "),
+        (
+            "http",
+            ("client_error", f"GET http://a/b: to {CANARY}@c", "body_redirected"),
+            "GET http://a/b: failed (client_error, body_redirected); ",
+        ),
+        ("http", ("timeout", "GET http://a/b: no answer in time", "ReadTimeout"), "GET http://a/b: no answer in time"),
+        ("http", ("schema", "`body` and `json` exclude each other", None), "`body` and `json` exclude each other"),
+        ("llm", ("rate_limit", f"llm: {CANARY}", 429), "llm: failed (rate_limit, 429); "),
+        ("duckdb", ("schema", f"cannot cast {CANARY}", None), "duckdb: failed (schema); "),
+    ],
+)
+def test_a_message_with_words_of_the_service_is_withheld(kind: str, error: tuple[str, str, Any], shown: str) -> None:
+    task = Task("token", kind, {}, {"result": {"secret": True}})
+    failed = with_secret_result(Outcome.failed(*error[:2], code=error[2], details={"body": CANARY}), task)
+    assert failed.error is not None and failed.error.message.startswith(shown)
+    assert CANARY not in f"{failed.error.message} {failed.error.details}"
 
 
 READS = """

@@ -22,8 +22,9 @@ from noetl_core.worker.values.task_log import TaskLog
 
 MAX_SECRETS: Final = 1_000
 """The most secret texts that are searched for in the rest of the outcome; with more of them the rest is hidden whole."""
-OWN_ERRORS: Final = frozenset({"connection", "timeout", "rate_limit", "cancelled", "unsupported", "limit"})
-"""Kinds of errors whose messages the tool writes itself, before it has a result."""
+OWN_ERRORS: Final = frozenset({"connection", "timeout", "cancelled", "unsupported", "limit"})
+"""Kinds of errors whose messages the tool writes itself, without any text of an answer. A message about a status has such text:
+the reason that the service gives."""
 PLAIN_HEADERS: Final = frozenset({"retry-after", "content-type", "content-length", "date", "server"})
 PLAIN_DETAILS: Final = frozenset({"retry_after"})
 """Texts that policies need for their delays and that reveal nothing."""
@@ -41,7 +42,7 @@ def with_secret_result(outcome: Outcome, task: Task) -> Outcome:
     result, whole = _wrap_secret_fields(outcome.result, fields)
     secrets = _secrets_in(result)
     if any(references_in(secret) for secret in secrets):
-        why = "is kept by reference, in an object that others can read: take it as a value, or without spec.result.secret"
+        why = "is kept by reference, in an object that others can read: let the task return a value, or omit spec.result.secret"
         return replace(Outcome.failed("schema", f"the secret result of {task.called} {why}", retryable=False), meta=outcome.meta)
     scrubber = _scrubber(secrets)
     helpers = (
@@ -58,9 +59,11 @@ def with_secret_result(outcome: Outcome, task: Task) -> Outcome:
 def _hidden_failure(outcome: Outcome, error: ErrorInfo, task: Task) -> Outcome:
     """Return a failure that shows nothing of the service's answer, because any part of it may be secret."""
     message = error.message
-    if task.kind != "http" and error.kind not in OWN_ERRORS:
+    unsent = task.kind == "http" and error.kind == "schema" and error.code is None  # an input that makes no request
+    if error.kind not in OWN_ERRORS and not unsent:
         code = "" if error.code is None else f", {error.code}"
-        message = f"{task.kind}: failed ({error.kind}{code}); its words are withheld, because the result of the task is secret"
+        request = message.partition(": ")[0] if task.kind == "http" else task.kind
+        message = f"{request}: failed ({error.kind}{code}); its message is withheld, because the result of the task is secret"
     hidden = replace(error, message=message, details=_hide_texts(error.details))
     helpers = {name: _hide_texts(section) for name, section in outcome.helpers.items()}
     meta = dict(outcome.meta)
