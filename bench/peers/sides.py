@@ -173,7 +173,7 @@ SIDES = (
     ),
     Side(
         STACK,
-        "the emulator's DynamoDB, SQS and S3: memory; three writes for each step, a commit a second for a loop's items",
+        "the emulator's DynamoDB, SQS and S3, all in memory; three writes for each step, one commit a second for a loop's items",
         "kinds `noop`, `python`, `http` in the worker function",
         "",
         lambda place: _on_stack("noetl_stack.py", place, place.stack().api_url),

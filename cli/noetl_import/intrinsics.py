@@ -93,7 +93,7 @@ def _format(_: Names, pattern: Doc, *args: Doc) -> Doc:
         raise Unmapped("the pattern of States.Format is not a constant", "write the pattern into the function")
     texts = re.split(r"(?<!\\)\{\}", pattern.value)
     if len(texts) != len(args) + 1:
-        raise Unmapped("States.Format has another number of values than of {}", "correct the intrinsic function")
+        raise Unmapped("States.Format has more or fewer values than {} in its pattern", "correct the intrinsic function")
     parts = list[Doc]()
     for text, arg in zip(texts, [*args, None], strict=True):
         parts += [Const(re.sub(r"\\(['\\{}])", r"\1", text))] if text else []

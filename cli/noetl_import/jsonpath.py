@@ -101,7 +101,7 @@ def _of_each(doc: Doc, steps: list[Step]) -> Doc:
     ):
         names = ".".join(str(value) for _, value in steps)
         return Expr(f"{operand(doc)} | map(attribute={literal(names)}) | list", FILTERED, "list")
-    raise Unmapped("a path with more after [*] than members does not map", "select the values in a python task")
+    raise Unmapped("a path with anything but members after [*] does not map", "select the values in a python task")
 
 
 def keys_of(path: str) -> list[str]:

@@ -76,7 +76,9 @@ def reader_task(state: Mapping[str, Any], names: Names, language: str) -> dict[s
     format_ = FORMATS.get(config.get("InputType", "JSON"))
     if action != "getObject" or format_ is None or config.get("CSVHeaderLocation", "FIRST_ROW") != "FIRST_ROW":
         raise Unmapped(
-            "the reader of the Map has a form that does not map", "read the file in a task, as duckdb does", "/ItemReader"
+            "the reader of the Map has a form that does not map",
+            "read the file in a task, for example of kind duckdb",
+            "/ItemReader",
         )
     return {"kind": "s3", "bucket": place.get("Bucket").yaml(), "key": place.get("Key").yaml(), "format": format_}
 
@@ -96,7 +98,11 @@ def _read_items(state: Mapping[str, Any], read: Doc, names: Names) -> tuple[Doc,
 def _batched(batcher: Mapping[str, Any], items: Doc, names: Names, language: str) -> tuple[str, Doc]:
     size = batcher.get("MaxItemsPerBatch")
     if not isinstance(size, int) or "MaxInputBytesPerBatch" in batcher:
-        raise Unmapped("batches by size or of a computed number do not map", "set MaxItemsPerBatch", "/ItemBatcher")
+        raise Unmapped(
+            "batches by size or of a computed number do not map",
+            "set MaxItemsPerBatch to a number, without MaxInputBytesPerBatch",
+            "/ItemBatcher",
+        )
     template = jsonata.template if language == "JSONata" else intrinsics.template
     members: dict[str, Doc] = {"Items": ITEM}
     if "BatchInput" in batcher:
@@ -118,7 +124,9 @@ def _limits(state: Mapping[str, Any], names: Names, language: str, distributed: 
     }
     if failure:
         names.notes.attention(
-            "a failed item that is tolerated has the result null; AWS leaves it out", "see what reads the results", "/ResultPath"
+            "a failed item that is tolerated has the result null; AWS leaves it out",
+            "check what reads the results",
+            "/ResultPath",
         )
         policy["failure"] = failure
     return {**spec, "policy": policy} if policy else spec

@@ -97,7 +97,7 @@ class Names:
 
     def variable(self, name: str) -> Doc:
         if name not in self.variables:
-            raise Unmapped(f"no state before assigns the variable ${name} here", "assign it in an earlier state")
+            raise Unmapped(f"no earlier state assigns the variable ${name}", "assign it in an earlier state")
         return self.variables[name]
 
     def context(self, steps: list[Step]) -> Doc:

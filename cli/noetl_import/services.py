@@ -78,7 +78,7 @@ def call_of(
     if FUNCTION.fullmatch(resource) or re.fullmatch(r"\$\{\w+\}", resource):
         if resource.startswith("$"):
             notes.attention(
-                f"the resource {resource} is taken for a Lambda function", f"pass --set {resource[2:-1]}=ARN", "/Resource"
+                f"the resource {resource} is treated as a Lambda function", f"pass --set {resource[2:-1]}=ARN", "/Resource"
             )
         return Call("lambda", {"function": resource, "payload": args.yaml()}, lambda ref: ref.get("payload"), origin="lambda")
     raise Unmapped(f"the resource {resource} does not map", BY_HAND, "/Resource")
@@ -191,7 +191,8 @@ def _start(args: Arguments, pattern: str, path_of: Callable[[str], str]) -> Call
         )
     path = path_of(machine.value)
     args.notes.attention(
-        f"the state machine {machine.value} is the playbook {path}", "import it under this path, or write its own"
+        f"the state machine {machine.value} is the playbook {path}",
+        "import the state machine under this path, or write its actual path in the playbook",
     )
     inputs: dict[str, Any] = {"path": path, "payload": (args.take("Input") or Const({})).yaml()}
     if (name := args.take("Name")) is not None and not pattern:
@@ -228,7 +229,7 @@ def _gateway(args: Arguments) -> Call:
     parts += [part for key in ("Stage", "Path") if (doc := args.take(key)) is not None for part in _with_slash(doc)]
     if args.take("AuthType") not in (None, Const("NO_AUTH")):
         args.notes.attention(
-            "requests to the API are signed by IAM_ROLE", "add the authentication of kind http: auth", "/Parameters/AuthType"
+            "requests to the API are signed by IAM_ROLE", "add `auth` to the task of kind http", "/Parameters/AuthType"
         )
     args.members["ApiEndpoint"] = Joined(tuple(parts))
     return _http(args)
@@ -275,7 +276,7 @@ def objects(listed: Doc, notes: Notes) -> Doc:
         return listed_object(listed.item(index))
 
     def note() -> None:
-        notes.attention("objects of S3 have the keys key, size, etag and last_modified", "see what reads the list")
+        notes.attention("objects of S3 have the keys key, size, etag and last_modified", "check what reads the list")
 
     return View(listed, "objects", read, note)
 

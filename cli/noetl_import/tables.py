@@ -39,7 +39,7 @@ def dynamodb(action: str, take: Take, notes: Notes, computed: Computed) -> tuple
         projection = take("ProjectionExpression")
         if projection is not None:
             notes.attention(
-                "a get reads the whole item, not only the attributes of the projection", "see what reads the whole result"
+                "a get reads the whole item, not only the attributes of the projection", "check what reads the whole result"
             )
     if action == "query":
         inputs["descending"] = bool((forward := take("ScanIndexForward")) and forward == Const(False))
@@ -141,7 +141,7 @@ TRANSLATED: Final[dict[str, Callable[[Doc, Computed], Doc]]] = {
 
 def _noted(notes: Notes) -> Callable[[], None]:
     return lambda: notes.attention(
-        'an item of DynamoDB is plain data, without types such as {"S": ...}', "see what reads the item as a whole"
+        'an item of DynamoDB is plain data, without types such as {"S": ...}', "check what reads the item as a whole"
     )
 
 

@@ -100,7 +100,9 @@ def _word(symbol: Symbol) -> str:
 def _renamed(text: str, use: Use, name: str) -> Iterator[tuple[Span, str]]:
     identifier = _IDENTIFIER.match(name) is not None
     if use.form == "bare" and not identifier:
-        raise NotRenamed(f'a template reads "{use.symbol.name}" by its bare name: only letters, digits and _ can follow')
+        raise NotRenamed(
+            f'a template reads "{use.symbol.name}" by its bare name: the new name can have only letters, digits and _'
+        )
     if use.form == "attribute" and not identifier:
         dot = text.rindex(".", 0, use.start)
         yield (dot, use.end), f"['{name}']" if "'" not in _around(text, use) else f'["{name}"]'

@@ -75,7 +75,7 @@ FIELDS: Final[dict[str, dict[str, str]]] = {
         "name": "The name of the trigger.",
         "id": "The id of the delivery.",
         "scheduled_at": "The time of the occurrence.",
-        "previous_at": "The time of the occurrence before.",
+        "previous_at": "The time of the previous occurrence.",
         "event": "The event, message, request or upload.",
     },
     "iter": {"index": "The index of the iteration, from 0.", "parent": "The variables of the outer loop."},
@@ -89,7 +89,7 @@ FIELDS: Final[dict[str, dict[str, str]]] = {
 }
 """Fields of namespaces, by their path. `_outcome` has those of `outcome`."""
 STEP_FIELDS: Final = {
-    "result": "The result of the step: that of its last task, or of a loop the list of them.",
+    "result": "The result of the step: the result of its last task; of a loop, the list of results.",
     "status": "`ok` or `error`.",
     "loop": "`{total, succeeded, failed}`, of a loop.",
 }
@@ -106,8 +106,8 @@ _FUNCTIONS: Final = {
     "round": "round(number, ndigits): rounded as Python does.",
     "abs": "abs(number): without its sign.",
     "str": "str(value): the value as text.",
-    "int": "int(value, base=10): a whole number; an error if the value is none.",
-    "float": "float(value): a number; an error if the value is none.",
+    "int": "int(value, base=10): the value as a whole number; an error if it is not one.",
+    "float": "float(value): the value as a number; an error if it is not one.",
     "bool": "bool(value): true or false.",
     "sorted": "sorted(list, reverse=false): the items in order.",
     "zip": "zip(a, b): lists of the items at the same place.",

@@ -58,18 +58,18 @@ def _read_item(c: Context, number: int, item: Entry) -> list[CaseEntry]:
     text = text_of(entry.get("when"))
     condition = None if text is None or "{" not in text else expression(text)
     if when is None or condition is None:
-        c.refuse(when or item, "when of an entry must be one {{ expression }}")
+        c.refuse(when or item, '"when" of an entry must be one {{ expression }}')
         return []
     named = [read.path for read in reads(text or "") if read.path[0] == "event"]
     if any(p[:2] != ("event", "name") for p in named):
-        c.refuse(when, "when reads of event more than its name", "response and error hold what came back")
+        c.refuse(when, '"when" reads more of event than event.name', "response and error hold what came back")
         return []
     unknown = [e for e in events_named(condition) if e not in EVENTS] if named else []
     found = _conditions(condition, bool(named), {read.path[0] for read in reads(text or "")})
     if not any(found[:4]):
         word = unknown[0] if unknown else ""
         hint = suggest(word, EVENTS) or f"the dialect has {', '.join(EVENTS)}"
-        c.refuse(when, f'"{word}" is not an event of the case dialect' if word else "when asks for no event", hint)
+        c.refuse(when, f'"{word}" is not an event of the case dialect' if word else 'an event is missing in "when"', hint)
         return []
     enter, ok, error, leaving = found
     actions = _actions(c, entry)
@@ -114,7 +114,7 @@ def _actions(c: Context, entry: Map) -> list[Entry]:
         elif isinstance(value, Map):
             out += value.entries
         else:
-            c.refuse(block, "then must be a block of actions, or a list of them")
+            c.refuse(block, '"then" must be a block of actions, or a list of them')
     for action in out:
         if action.key not in ACTIONS and not action.key.startswith("x-"):
             c.refuse(

@@ -76,12 +76,12 @@ class _Case:
                 key = action.key
                 for scalar in templates(action.value):
                     if any(read.path[0] == "event" for read in reads(scalar.value)):
-                        c.refuse(scalar, f"{key} reads the event", "say it without the event: its name is in when")
+                        c.refuse(scalar, f"{key} reads the event", 'write it without event: "when" already tests event.name')
                 if case_entry.called and self.names.tool is None:
                     c.refuse(case_entry.entry, "call.done never comes: the step has no single tool", HAND)
                     return
                 if key in ("retry", "call") and (case_entry.enter or case_entry.exit):
-                    c.refuse(action, f"{key} goes with call.done", "ask for event.name == 'call.done'")
+                    c.refuse(action, f"{key} needs call.done", "test event.name == 'call.done'")
                 if key == "retry" and (case_entry.does("sink", "next", "call", "result", "fail", "skip")):
                     c.refuse(
                         action, "retry beside an action other than set and collect", "make it two entries that exclude each other"
@@ -100,7 +100,7 @@ class _Case:
                     )
         if self.names.looped and any(a.does("set", "next", "result") for a in self.names.enters):
             at = next(a for a in self.names.enters if a.does("set", "next", "result"))
-            c.warn(at.entry, "step.enter is the first iteration now: a loop over nothing does not do this")
+            c.warn(at.entry, "step.enter is the first iteration now: a loop over nothing skips these actions")
 
     def _tool_templates(self) -> None:
         value = self.step.get("tool")

@@ -147,7 +147,7 @@ class Entries:
         told = said(action)
         source, into, mode = told.get("from"), str(told.get("into", "")).removeprefix("ctx."), told.get("mode", "append")
         if not isinstance(source, str) or not into:
-            self.c.refuse(action, "collect needs from and into")
+            self.c.refuse(action, 'collect needs "from" and "into"')
             return
         if mode not in ("append", "extend"):
             self.c.refuse(action, f"collect with mode {mode}", f"append or extend; or {HAND}")

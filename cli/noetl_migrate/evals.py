@@ -26,7 +26,7 @@ def rewrite_task(c: Context, task: Map, parallel: bool) -> None:
     for key in ("when", "case", "sink", "pipe"):
         found = task.entry(key)
         if found is not None:
-            c.refuse(found, f'"{key}" of a task is a form of neither dialect', f"{HAND}: a rule that jumps, or choose")
+            c.refuse(found, f'"{key}" of a task is a form of neither dialect', f'{HAND}: a rule with do: jump, or "choose"')
     evaluated, loose = task.entry("eval"), task.entry("policy")
     spec = task.get("spec")
     policy = spec.get("policy") if isinstance(spec, Map) else None
@@ -105,7 +105,7 @@ def _legacy_rules(c: Context, rules: Seq, parallel: bool) -> None:
     for item in rules.entries:
         rule = own(item)
         if not isinstance(rule, Map):
-            c.refuse(item, "a rule must be a mapping with expr, or else")
+            c.refuse(item, 'a rule must be a mapping with "expr" or "else"')
             continue
         _rule(c, item, rule, parallel)
         for scalar in templates(rule):
@@ -120,7 +120,7 @@ def _rule(c: Context, item: Entry, rule: Map, parallel: bool) -> None:
         if isinstance(body, Scalar) and body.value is None:
             body = Map()
         if not isinstance(body, Map) or condition is not None:
-            c.refuse(otherwise, "else stands alone and holds directives")
+            c.refuse(otherwise, '"else" must be a mapping of directives, in a rule without a condition')
             return
         loose = [e for e in rule.entries if e is not otherwise and not e.key.startswith("x-")]
         rule.entries = [e for e in rule.entries if e not in loose]
@@ -132,7 +132,7 @@ def _rule(c: Context, item: Entry, rule: Map, parallel: bool) -> None:
         otherwise.raw = None
         return
     if condition is None:
-        c.refuse(item, "a rule has neither expr nor else", "give it one")
+        c.refuse(item, 'a rule has neither "expr" nor "else"', "give it one")
         return
     if condition.key == "expr":
         rule.rename(condition, "when")
@@ -217,7 +217,7 @@ def _outcome_words(c: Context, scalar: Scalar) -> None:
     compared = _comparisons(text)
     whole = list(edits(text, lambda read, _: ("outcome", "") if read.path == ("outcome",) else None))
     if whole:
-        c.warn(scalar, "the whole outcome is used here: its status says ok where it said success")
+        c.warn(scalar, "the whole outcome is used here: its status is now ok instead of success")
 
     def status(read: Read, rest: str) -> tuple[str, str] | None:
         exception = _EXCEPTION.match(rest)

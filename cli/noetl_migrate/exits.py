@@ -82,7 +82,9 @@ class Exits:
     def _check(self, scalar: Scalar) -> None:
         for read in reads(scalar.value):
             if read.path[0] in ("response", "error"):
-                self.c.refuse(scalar, f"{read.path[0]} at step.exit", "there it is result; or keep it with set at call.done")
+                self.c.refuse(
+                    scalar, f"{read.path[0]} at step.exit", "read result instead, or keep the value with set at call.done"
+                )
             elif read.path[0] == self.names.iterator and self.names.looped:
                 message = f"{read.path[0]} is the loop's element: at step.exit the loop is over and it is not there"
                 self.c.warn(scalar, message, "write it into ctx at call.done")
@@ -114,7 +116,9 @@ class Exits:
         target = arc.value
         assert isinstance(target, Map)
         if target.entry("when") is not None:
-            self.c.refuse(target.entry("when") or arc, "when in a target of then.next", "conditions stand in when of the entry")
+            self.c.refuse(
+                target.entry("when") or arc, '"when" in a target of then.next', 'write the condition in "when" of the entry'
+            )
             return arc
         target.put("when", braced(condition), target.index("step") + 1)
         target.compact, target.text = False, None

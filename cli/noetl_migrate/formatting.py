@@ -157,16 +157,16 @@ def _compare(loaded: Loaded, before: str, after: str, source: str) -> None:
     assert loaded.root is not None
     if again.root is None:
         wrong = next(d for d in again.diagnostics if d.severity == "error")
-        raise NotFormatted(f"{source}: it stays as it is: {wrong.message} ({wrong.hint})")
+        raise NotFormatted(f"{source}: the file stays as it is: {wrong.message} ({wrong.hint})")
     lost = Counter(text for _, text in comments(before)) - Counter(text for _, text in comments(after))
     if (place := _difference(loaded.root, again.root)) is not None:
-        raise NotFormatted(f"{source}:{place.line}:{place.col} the value would become another one: it stays as it is")
+        raise NotFormatted(f"{source}:{place.line}:{place.col} the value would change: the file stays as it is")
     if lost:
         line = next(line for line, text in comments(before) if text in lost)
         raise NotFormatted(f"{source}:{line + 1}:1 the comment would be lost: move it above a key")
     (model, found), (model_after, found_after) = check(before, source, lenient=True), check(after, source, lenient=True)
     if model != model_after or _codes(found) != _codes(found_after):
-        raise NotFormatted(f"{source}: the playbook would mean something else: it stays as it is")
+        raise NotFormatted(f"{source}: the playbook would mean something else: the file stays as it is")
 
 
 def _codes(found: list[Diagnostic]) -> Counter[str]:

@@ -35,7 +35,7 @@ class Overrides:
             if known is not None and key not in known.accepted:
                 self.c.refuse(given[0][0], f'"{key}" is not an input of the tool')
             elif known is not None and key in known.raw:
-                self.c.refuse(given[0][0], f"{key} is a program and no template", "make what changes an argument")
+                self.c.refuse(given[0][0], f"{key} is a program, not a template", "pass what changes as an argument")
             elif all(isinstance(v, Map) for _, v in given):
                 self._mapping(tool, key, [v for _, v in given if isinstance(v, Map)], given[0][0])
             else:

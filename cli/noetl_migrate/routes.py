@@ -116,7 +116,7 @@ def rewrite_when(c: Context, step: Map) -> None:
     value = followed(when.value)
     text = value.value if isinstance(value, Scalar) else None
     if not isinstance(text, bool) and (not isinstance(text, str) or "{" not in text):
-        c.refuse(when, "when of a step must be an expression", 'write "{{ ... }}"')
+        c.refuse(when, '"when" of a step must be an expression', 'write "{{ ... }}"')
         return
     always = text is True or (isinstance(text, str) and text.replace(" ", "") == "{{true}}")
     rules: list[Node] = [] if always else [Map([Entry("when", own(when), [], when.eol), Entry("then", short({"allow": True}))])]

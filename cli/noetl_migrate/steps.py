@@ -128,7 +128,7 @@ def _sink(c: Context, step: Map) -> None:
         return
     tool = own(at) if at is not None else None
     if at is None or not isinstance(tool, Map) or tool.entry("kind") is None:
-        c.refuse(sink, "a sink beside anything but one tool", f"{HAND}: it is the last task")
+        c.refuse(sink, "a sink beside anything but one tool", f"{HAND}: the sink becomes the last task")
         return
     source = text_of(tool.get("name")) or "call"
     if tool.entry("name") is None:

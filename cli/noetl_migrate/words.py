@@ -27,7 +27,7 @@ def tool_words(c: Context, task: Map) -> None:
     if given is not None and "with" not in accepted:
         key = "payload" if text_of(task.get("kind")) == "playbook" else "args"
         if key not in accepted or task.entry(key) is not None:
-            c.refuse(given, f"a task with {key} and with" if key in accepted else "with is for tools that take args")
+            c.refuse(given, f'a task with "{key}" and "with"' if key in accepted else '"with" is for tools that take args')
         else:
             task.rename(given, key)
     if timeout is not None and "timeout" not in accepted:

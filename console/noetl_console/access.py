@@ -52,13 +52,13 @@ class Access:
         """Return why a request does not come from the console's own pages, in words; empty if it may."""
         host, origin = headers.get("Host", ""), headers.get("Origin")
         if host not in self._hosts:
-            return f"this server is not called {host[:100]!r}"
+            return f"{host[:100]!r} is not a name of this server"
         if origin is not None and origin not in self._origins:
-            return f"a page of {origin[:100]!r} asks"
+            return f"the request comes from a page of {origin[:100]!r}"
         if headers.get("Sec-Fetch-Site", "none") not in OWN:
-            return "a page of another site asks"
+            return "the request comes from a page of another site"
         if method not in SAFE and origin is None:
-            return "a request that changes something says no Origin"
+            return "a request that changes something needs the header Origin"
         return ""
 
     def known(self, headers: Mapping[str, str]) -> bool:

@@ -43,8 +43,8 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 LOCKED = (
-    "This address does not let you in: it works once, and only until `noetl console` ends. Press Enter where it runs, or\n"
-    "start it again: it prints a new one.\n"
+    "This address does not let you in: it works once, and only until `noetl console` ends.\n"
+    "For a new address, press Enter where `noetl console` runs, or start it again.\n"
 )
 
 
@@ -133,7 +133,7 @@ class Handler(BaseHTTPRequestHandler):
         length = self.headers.get("Content-Length", "0")
         if "Transfer-Encoding" in self.headers or not (length.isascii() and length.isdecimal()):
             self.close_connection = True
-            self._say(HTTPStatus.BAD_REQUEST, b"a body has a Content-Length\n")
+            self._say(HTTPStatus.BAD_REQUEST, b"a request with a body needs the header Content-Length\n")
             return None
         if int(length) > MAX_BODY:
             self.close_connection = True
@@ -153,7 +153,7 @@ class Handler(BaseHTTPRequestHandler):
         if (asked.method, asked.path, asked.query) == ("GET", NAMES, ""):
             self._send(names_alone(self.server.api.answer(asked)))
         elif what:
-            self._send(refused(HTTPStatus.FORBIDDEN, "forbidden", f"the console's pages are not given {what}"))
+            self._send(refused(HTTPStatus.FORBIDDEN, "forbidden", f"the console's pages may not read {what}"))
         else:
             self._send(self.server.api.answer(asked))
 

@@ -77,7 +77,9 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Mapping[str, Any]:
 def _handle_record(record: SQSRecord) -> None:
     received = int(record.attributes.approximate_receive_count or 1)
     if record.message_id in left_messages() and received > MAX_ATTEMPTS:
-        raise EndsProcesses(f"evaluating what message {record.message_id} starts has killed processes; it becomes a dead letter")
+        raise EndsProcesses(
+            f"the evaluation of message {record.message_id} has killed processes; the message becomes a dead letter"
+        )
     with marks().mark(MESSAGE + record.message_id):
         _take_all(record, first=received == 1)
 
@@ -85,7 +87,7 @@ def _handle_record(record: SQSRecord) -> None:
 def _take_all(record: SQSRecord, *, first: bool) -> None:
     for delivery in _deliveries(record):
         if left.seconds <= 0:
-            raise TimeoutError("no time was left for it in this invocation")
+            raise TimeoutError("no time was left for this delivery in this invocation")
         short = first and not (isinstance(delivery, UploadDelivery) and delivery.upload.size > PARTS_FROM)
         named = _log_fields(delivery)
         try:

@@ -179,7 +179,7 @@ def _later(execution_id: str, delay_s: int) -> None:
 def _wake(record: SQSRecord) -> None:
     execution_id = str(json.loads(record.body)["wake"])
     if left.seconds <= 0:
-        raise TimeoutError("no time was left for it in this invocation")
+        raise TimeoutError("no time was left for this execution in this invocation")
     first = record.attributes.approximate_receive_count == "1"
     try:
         swept = in_time(partial(_reconcile, execution_id), min(LONGEST_S, left.seconds) if first else left.seconds)

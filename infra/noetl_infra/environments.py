@@ -35,7 +35,7 @@ def contain(runtime: Any) -> None:
                 runtime.kill_workers([worker])
                 if attempt == STARTS:
                     raise
-                logger.warning("an environment of %s did not start, once more: %s", worker.func_name, error)
+                logger.warning("an environment of %s did not start, and is started again: %s", worker.func_name, error)
 
     def invoked(worker: Any, *args: Any, **kwargs: Any) -> Any:
         try:

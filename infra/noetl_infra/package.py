@@ -167,7 +167,9 @@ def _required(file: Path) -> set[tuple[str, ...]]:
         raise MissingPackages(f"{file}: {error}") from None
     found.discard(())
     if not found:
-        raise MissingPackages(f"{file} requires none: write them in executor.spec.python.requirements, or a requirements.txt")
+        raise MissingPackages(
+            f"{file} requires no packages: write them in executor.spec.python.requirements, or a requirements.txt"
+        )
     return found
 
 

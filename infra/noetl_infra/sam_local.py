@@ -57,8 +57,8 @@ def gateway(engine: str | None = None) -> str:
         return str(next(networks[name]["IPAM"]["Config"][0]["Gateway"] for name in NETWORKS if name in networks))
     except (OSError, ValueError, StopIteration, LookupError, HTTPException) as error:
         raise NoEngine(
-            f"no container engine answers at {engine}: start Docker or `podman system service` and set DOCKER_HOST, or name a"
-            f" command that runs another one where an engine is (make sam-local ENGINE=...): {error}"
+            f"no container engine answers at {engine}: start Docker; or start `podman system service` and set DOCKER_HOST;"
+            f" or set ENGINE to a command that runs its arguments where an engine is (make sam-local ENGINE=...): {error}"
         ) from error
 
 
@@ -136,7 +136,7 @@ def main() -> int:
     """Write the environment file and forward connections until stopped: `python -m noetl_infra.sam_local`."""
     options = argparse.ArgumentParser(description=main.__doc__)
     options.add_argument("--file", type=Path, default=Path(".noetl/environment.json"), help="where the environment is written")
-    options.add_argument("--address", help="this machine as containers see it; asked of the container engine where not given")
+    options.add_argument("--address", help="this machine as containers see it (default: as the container engine says)")
     chosen = options.parse_args()
     stack = current()
     if stack is None:

@@ -56,7 +56,7 @@ def current(folder: str | Path | None = None) -> Stack | None:
 
 def absent() -> str:
     """Return the message for a missing stack."""
-    return f"no stack is up here ({home()} knows of none; NOETL_HOME names another place)"
+    return f"no stack is up here ({home()} has none; name another place with NOETL_HOME)"
 
 
 def down(folder: str | Path | None = None) -> bool:

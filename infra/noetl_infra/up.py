@@ -72,7 +72,7 @@ def up(
 def _start(folder: Path, port: int | None) -> Stack:
     private_folder(folder)
     if port is not None and not _free(port):
-        raise StackDown(f"port {port} is in use: name another one with --port, or leave it out, and a free one is taken")
+        raise StackDown(f"port {port} is in use: name another one with --port, or leave --port out to use a free one")
     port = port or int(os.environ.get("NOETL_STACK_PORT", PORT))
     if not _free(port):
         port = free_port()

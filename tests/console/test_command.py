@@ -61,7 +61,7 @@ def test_uploading_to_an_unreachable_stack_is_an_error(tmp_path: Path) -> None:
 
 def test_a_store_in_memory_and_a_port_that_is_taken_are_refused(tmp_path: Path) -> None:
     refused = run("console", "--no-open", "--store", "memory", cwd=tmp_path)
-    assert (refused.returncode, "give --store FILE" in refused.stderr) == (2, True)
+    assert (refused.returncode, "write --store FILE" in refused.stderr) == (2, True)
     with Command("console", "--no-open", "--on", "http://127.0.0.1:9", cwd=tmp_path) as command:
         port = address(command).split(":")[2].partition("/")[0]
         taken = run("console", "--no-open", "--port", port, "--on", "http://127.0.0.1:9", cwd=tmp_path)

@@ -110,7 +110,7 @@ def test_requests_are_passed_on_and_answers_are_without_what_the_api_says_of_its
 def test_tokens_of_callbacks_and_credentials_are_given_to_no_page(server: Console, api: Recorder, target: str) -> None:
     answer = raw(server, "GET", target, let_in(server))
     assert answer.status == 403
-    assert "pages are not given" in answer.body
+    assert "pages may not read" in answer.body
     assert api.asked == []
 
 

@@ -190,7 +190,7 @@ def test_a_child_shares_the_place_of_its_parent_and_a_step_that_of_its_execution
     ("limit", "kind", "says"),
     [
         ("key: '{{ workload.none }}', max: 5", "template", "none"),
-        ("key: \"{{ '' }}\", max: 5", "schema", "key in concurrency of the playbook must be text, and gives nothing"),
+        ("key: \"{{ '' }}\", max: 5", "schema", "key in concurrency of the playbook must be text, and is empty"),
         ("key: a, max: '{{ workload.n }}'", "schema", "max in concurrency of the playbook must be a whole number between 1"),
         ("key: a, max: '{{ 5000 }}'", "schema", "max in concurrency"),
     ],

@@ -148,7 +148,7 @@ def test_values_that_must_be_loaded_whole_are_refused_with_a_remedy(playbook: st
         _, state, reads = ran(playbook.replace("LOOK", look))
         assert state.failure is not None
         assert (state.status, state.failure["kind"]) == ("failed", "limit")
-        assert "24000 are the most; read less of it (an item, a slice, its length)" in state.failure["message"]
+        assert "the limit is 24000); read less of it (an item, a slice, its length)" in state.failure["message"]
         assert sum(reads.bytes.values()) < 10_000, "the outline alone"
 
 

@@ -334,7 +334,7 @@ def test_stopping_is_retried_and_its_failure_reported_at_the_end() -> None:
     ends(world, execution_id, "cancelled")
     stops = [e for c in world.store.streams[StreamId(execution_id)] for e in c.events if e.name == "StopDone"]
     told = [error["message"] for stop in stops if (error := stop.data.get("error"))]
-    assert told == ["it may go on outside: not yours"]
+    assert told == ["the task's work outside may go on: not yours"]
 
 
 def test_work_continues_during_a_pause_and_is_polled_after_it() -> None:

@@ -142,7 +142,7 @@ def test_every_attempt_takes_a_permit_and_a_burst_is_available_at_once() -> None
     ("rate", "kind", "says"),
     [
         ("{key: '{{ workload.none }}', per_second: 5}", "template", "rate of task call"),
-        ("{key: '{{ workload.empty }}', per_second: 5}", "schema", "rate.key of task call must be text, and gives nothing"),
+        ("{key: '{{ workload.empty }}', per_second: 5}", "schema", "rate.key of task call must be text, and is empty"),
         ("{key: '{{ workload.list }}', per_second: 5}", "schema", "rate.key of task call must be text"),
         ("{key: \"{{ 'x' * 300 }}\", per_second: 5}", "schema", "at most 200 characters"),
         ("{key: a, per_second: '{{ workload.zero }}'}", "schema", "per_second"),
@@ -170,7 +170,7 @@ def test_a_permit_after_the_end_of_the_execution_is_refused() -> None:
     state = world.run(world.start(slow, {"calls": 2}).execution_id)
     assert state.failure is not None
     assert state.failure["kind"] == "rate_limit"
-    assert "when the execution must have ended" in state.failure["message"]
+    assert "after the latest end of the execution" in state.failure["message"]
 
 
 @pytest.mark.sized

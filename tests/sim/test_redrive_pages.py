@@ -127,7 +127,7 @@ def test_a_visit_that_was_not_is_refused_with_the_number_of_visits() -> None:
     ):
         with pytest.raises(BadRedrive, match=says):
             redrive(world.controls[0], execution_id, asked(begin))
-    with pytest.raises(BadRedrive, match="task 'next_page' of step 'load' has not run here"):
+    with pytest.raises(BadRedrive, match="task 'next_page' of step 'load' has not run in this execution"):
         world, execution_id = _ran(World(), 1)
         redrive(world.controls[0], execution_id, asked("load/next_page@1"))
 

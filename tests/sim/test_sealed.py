@@ -228,7 +228,7 @@ def test_a_takeover_without_the_secret_says_so_and_sends_nothing(secret: str, gi
     state = world.run(execution_id)
     assert deaths and state.failure is not None
     assert state.failure["kind"] == "template"
-    assert "a secret that it reads is gone" in state.failure["message"] and "redrive" in state.failure["message"]
+    assert "a secret is gone" in state.failure["message"] and "redrive" in state.failure["message"]
     nothing_shows(world)
     invariants.check(world, execution_id)
 

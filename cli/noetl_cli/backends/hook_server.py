@@ -75,7 +75,7 @@ class _Handler(BaseHTTPRequestHandler):
         if not address.startswith(ROUTE):
             answer = _refused(HTTPStatus.NOT_FOUND, "not_found", ELSEWHERE)
         elif not (length.isascii() and length.isdecimal()):
-            answer = _refused(HTTPStatus.LENGTH_REQUIRED, "malformed", "a request says how long its body is")
+            answer = _refused(HTTPStatus.LENGTH_REQUIRED, "malformed", "the header Content-Length must say how long the body is")
         elif len(bare) > len(str(MAX_BODY)) or int(bare) > MAX_BODY:
             self._say(_refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large", TOO_LARGE))
             self._linger()

@@ -76,7 +76,7 @@ class LocalBackend:
         if self._store != default_store():
             return ""
         if not store.exists():
-            return f"state is kept in {store.parent} (new; NOETL_HOME names another place)"
+            return f"state is kept in {store.parent} (new; name another place with NOETL_HOME)"
         found_above = "NOETL_HOME" not in os.environ and store.parent.parent != Path.cwd()
         return f"state is kept in {store.parent}" if found_above else ""
 
@@ -98,7 +98,9 @@ class LocalBackend:
             raise Exit(stopped.code, f"interrupted by {stopped.signal}; {self._goes_on(execution_id)}") from None
         except StorageFailed as error:
             self.wiring.runner.leave("storage")
-            remedy = f"the execution was interrupted, it did not fail; once that is repaired, {self._goes_on(execution_id)}"
+            remedy = (
+                f"the execution was interrupted, it did not fail; once the storage is repaired, {self._goes_on(execution_id)}"
+            )
             raise Exit(UNREACHABLE, f"storage: {error}\n{remedy}") from None
         except CorruptLog as error:
             self.wiring.runner.leave("log")
@@ -137,7 +139,7 @@ class LocalBackend:
         if holder and holder != said:
             pid = pid_of(holder)
             who = f"process {pid}" if pid else f"another process ({holder})"
-            say(f"{who} runs execution {execution_id}; this one waits for it (Ctrl-C ends only the waiting)")
+            say(f"{who} runs execution {execution_id}; this process waits for it (Ctrl-C ends only the waiting)")
         return holder or said
 
     def _unreadable(self, execution_id: str, error: Exception) -> str:
@@ -149,7 +151,7 @@ class LocalBackend:
 
     def _goes_on(self, execution_id: str) -> str:
         if self._store == MEMORY:
-            return "it was kept in memory only, and is gone"
+            return "the execution was kept in memory only, and is gone"
         store = "" if self._store == default_store() else f" --store {shlex.quote(self._store)}"
         return f"`noetl resume {execution_id}{store}` continues it"
 

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 def backfill(
     path: Annotated[str, typer.Argument(metavar="PATH[@VERSION]")],
     begin: Annotated[
-        str, typer.Option("--from", help="Start of the period, in the schedule's zone unless it has its own", metavar="INSTANT")
+        str,
+        typer.Option(
+            "--from", help="Start of the period, in the schedule's zone unless the instant has its own", metavar="INSTANT"
+        ),
     ],
     end: Annotated[str, typer.Option("--to", help="End of the period (exclusive)", metavar="INSTANT")],
     trigger: Annotated[str | None, typer.Option(help="The schedule, if the playbook has several", metavar="NAME")] = None,

@@ -39,7 +39,7 @@ def console(
     serving = begin(api_of(on, store), port)
     api, address = serving.api, serving.address()
     print(address, flush=True)
-    say(f"the console of {api.name}; the address lets in one browser, once. Enter prints another one, Ctrl-C ends")
+    say(f"the console of {api.name}; the address lets in one browser, once. Enter prints another address, Ctrl-C ends")
     if not no_open:
         show(address)
     try:
@@ -103,7 +103,7 @@ def api_of(on: str | None, store: str | None) -> Answering:
     from noetl_console.local import LocalApi
 
     if store == local_store.IN_MEMORY:
-        raise Exit(USAGE, "the console is of a store in a file: give --store FILE, or none")
+        raise Exit(USAGE, "the console shows only a store in a file: write --store FILE, or leave --store out")
     where = Path(store or local_store.default_store())
     where.parent.mkdir(parents=True, exist_ok=True)
     return LocalApi(str(where))

@@ -41,13 +41,15 @@ credentials.command("ls", hidden=True)(list_)
 @credentials.command()
 def put(
     name: Name,
-    data: Annotated[str, typer.Option(help="Its fields: JSON, or @file, or - for standard input", metavar="JSON|@file|-")],
+    data: Annotated[
+        str, typer.Option(help="Fields of the credential: JSON, or @file, or - for standard input", metavar="JSON|@file|-")
+    ],
     type: Annotated[str | None, typer.Option(help="postgres, http, ...")] = None,
     description: str | None = None,
     paths: Annotated[
         list[str] | None,
         typer.Option(
-            help="Paths of the playbooks that may read it, such as reports/*; repeatable. A stack needs them, '*' is every"
+            help="Paths of the playbooks that may read it, such as reports/*; repeatable. A stack requires them; '*' is every"
             " registered playbook (default on local: every playbook)"
         ),
     ] = None,

@@ -31,7 +31,7 @@ def gc(
         raise Exit(USAGE, "a store in memory ends with its process: there is nothing to forget")
     where = store or default_store()
     if not is_there(where):
-        raise Exit(USAGE, f"there is no store at {where}: --store or NOETL_HOME names another place")
+        raise Exit(USAGE, f"there is no store at {where}: name another place with --store or NOETL_HOME")
     from noetl_core.runtime.local import LocalWiring  # 400 ms: needed only to open the local store
 
     before = _size(where)

@@ -83,7 +83,7 @@ def logs(
             _check_step(where, id, step)
     if output_ == "text" and not count:
         narrowed = wanted != Filter()
-        say("no task that fits wrote anything" if narrowed else "no task wrote anything")
+        say("no task that matches the options wrote anything" if narrowed else "no task wrote anything")
 
 
 def _check_step(where: Backend, id: str, step: str | None) -> None:
@@ -98,7 +98,7 @@ def _show(entries: Iterable[Any], how: str, follow: bool, line: Callable[[Any], 
         output.as_data(entries, how)
         return 0
     if how not in ("text", "jsonl"):
-        raise Exit(USAGE, f"-f prints entries one by one: --output jsonl, not {how}")
+        raise Exit(USAGE, f"-f prints entries one by one: write --output jsonl, not {how}")
     count = 0
     for entry in entries:
         count += 1

@@ -32,7 +32,7 @@ def list_executions(
     limit: int = 50,
     where_: Annotated[
         list[str] | None,
-        typer.Option("--where", help="With this search attribute; repeatable, rarest first", metavar="NAME=VALUE"),
+        typer.Option("--where", help="With this search attribute; repeatable: give the rarest first", metavar="NAME=VALUE"),
     ] = None,
     label: Annotated[
         list[str] | None, typer.Option(help="With this label, with any value or this one; repeatable", metavar="KEY[=VALUE]")
@@ -43,7 +43,7 @@ def list_executions(
 ) -> None:
     """List executions, newest first (default: of the local store)."""
     if wrong := next((text for text in where_ or () if not text.partition("=")[2]), None):
-        raise Exit(USAGE, f"--where {wrong}: write NAME=VALUE, such as --where customer=acme")
+        raise Exit(USAGE, f"--where {wrong}: write NAME=VALUE, for example --where customer=acme")
     search = urlencode([(text.partition("=")[0], text.partition("=")[2]) for text in where_ or ()]) or None
     labels = ",".join(text.replace("=", ":", 1) for text in label or ()) or None
     with closing(backend(on or "local", store)) as where:
@@ -74,7 +74,7 @@ def list_executions(
             shown = [{**row, "by": _by(e.get("trigger"))} for row, e in zip(shown, found, strict=True)]
     output.rows(shown, output_)
     if page["cursor"] is not None and output_ == "text":
-        say(f"there are more: --limit {limit * 2}, or --status, --path, --since")
+        say(f"there are more: --limit {limit * 2} shows more; --status, --path and --since narrow the list")
     say(absent)
 
 
@@ -94,7 +94,7 @@ def show(
     """Show an execution: status, steps, result; or one of its steps (ID STEP, or ID.STEP), with the errors of its iterations."""
     id, step = _with_step(id, step)
     if failed and step is None:
-        raise Exit(USAGE, "--failed is about the iterations of a step: noetl show ID STEP --failed")
+        raise Exit(USAGE, "--failed shows the failed iterations of a step: write noetl show ID STEP --failed")
     with execution(id, on, store) as (where, id):
         if step is not None:
             from noetl_cli.display.step import show_step  # 2 ms: needed only to look at a step
@@ -115,7 +115,7 @@ def show(
 def why(
     id: Id,
     step: Annotated[str | None, typer.Argument(metavar="STEP")] = None,
-    at: Annotated[str | None, typer.Option(help="As decided up to this event", metavar="EVENT")] = None,
+    at: Annotated[str | None, typer.Option(help="Explain only the decisions up to this event", metavar="EVENT")] = None,
     on: On = None,
     store: Store = None,
     output_: Output = "text",

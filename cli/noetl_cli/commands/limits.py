@@ -43,7 +43,7 @@ def limits(
     else:
         say(absent or ("no limit is in use" if key is None else f"limit {key} is not in use"))
     if any(limit.get("more") for limit in found["limits"]):
-        say("more wait behind these")
+        say("more wait after these")
 
 
 def _all(limit: LimitInUse) -> Iterator[dict[str, Any]]:

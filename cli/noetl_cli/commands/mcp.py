@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 INSTRUCTIONS = (
     "Tools that run workflows (executions). An answer has the execution's id. If its status is neither completed nor failed,"
-    " noetl_execution waits for the end. If it has waiting_for, a person's answer is needed: ask the user, never decide yourself."
+    " noetl_execution waits for the end. If the answer has waiting_for, a person's answer is needed: ask the user, never decide"
+    " yourself."
 )
 
 
@@ -32,17 +33,17 @@ def mcp(
         typer.Option("--name", help="Also accept this host name, for a proxy with TLS in front of the port", metavar="HOST"),
     ] = None,
     wait: Annotated[float, typer.Option(help="Seconds that a call waits for the end of its execution", metavar="S", min=0)] = 50,
-    no_answers: Annotated[bool, typer.Option("--no-answers", help="Let clients answer no callbacks")] = False,
+    no_answers: Annotated[bool, typer.Option("--no-answers", help="Do not let clients answer callbacks")] = False,
     author: Annotated[
         bool, typer.Option("--author", help="Serve tools for writing playbooks in the current folder instead")
     ] = False,
 ) -> None:
     """Serve registered playbooks as tools of MCP clients, on standard input and output (default: of the local store)."""
     if find_spec("mcp") is None:
-        raise Exit(USAGE, "the SDK of the protocol is missing: pip install 'noetl-serverless[mcp]'")
+        raise Exit(USAGE, "the MCP SDK is missing: pip install 'noetl-serverless[mcp]'")
     if author:
         if http is not None or on is not None:
-            raise Exit(USAGE, "--author is for the client that starts this process: without --http and --on")
+            raise Exit(USAGE, "--author serves only the client that starts this process: leave out --http and --on")
         _serve_author(store)
         return
     from noetl_cli.mcp.callers import callers  # 400 ms: needed only to serve

@@ -110,7 +110,7 @@ def redrive(
             watch.close()
         ended(where, id, output_, events)
         if playbook is not None and output_ == "text":
-            say(f"noetl record {id} --fix turns it into a test that fails with the earlier playbook")
+            say(f"noetl record {id} --fix turns this execution into a test that fails with the earlier playbook")
 
 
 def _show(shown: RedrivePlan) -> None:
@@ -163,13 +163,13 @@ def callback(
 ) -> None:
     """Answer a waiting callback."""
     if (data is not None) + (error is not None) + heartbeat > 1:
-        raise Exit(USAGE, "give one of --data, --error and --heartbeat")
+        raise Exit(USAGE, "give only one of --data, --error and --heartbeat")
     token = token.rsplit("/", 1)[-1].removeprefix("noetl-callback:")
     given = None if data is None else json_of(data, "--data")
     said = json_of(error, "--error") if error is not None and error.lstrip().startswith(("{", "@")) else error
     execution_id = token.split(".")[0]
     if not (execution_id.isascii() and execution_id.isdecimal()):
-        raise Exit(USAGE, f"{token[:80]} is not a callback token: `noetl show ID` shows those an execution waits for")
+        raise Exit(USAGE, f"{token[:80]} is not a callback token: `noetl show ID` shows the tokens of an execution")
     with closing(backend(on, store, execution_id)) as where:
         answer = where.api.callback_heartbeat(token) if heartbeat else where.api.answer_callback(token, given, said)
     output.done(f"{answer['execution_id']} {answer['callback']}", answer, output_)

@@ -96,7 +96,7 @@ def alias(
 ) -> None:
     """Point PATH@ALIAS to a version, or split it between several by weights (default: of the local store)."""
     if remove == bool(versions):
-        raise Exit(USAGE, "an alias refers to versions, or is removed: noetl playbooks alias PATH prod 7, or --remove")
+        raise Exit(USAGE, "give either versions (noetl playbooks alias PATH prod 7) or --remove")
     weights = None if remove else _weights(versions or [])
     with closing(backend(on or "local", store)) as where:
         about = where.api.set_alias(path, name, weights)

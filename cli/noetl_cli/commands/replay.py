@@ -128,7 +128,7 @@ def _replayed(where: Backend, id: str, source: str | None) -> dict[str, Any]:
 def _tell(found: dict[str, Any], playbook: Path | None) -> None:
     by = "" if playbook is None else f" by {playbook}"
     for difference in found["differences"]:
-        print(f"commit {difference['seq']} would be another one{by} ({difference['event_id']}):")
+        print(f"commit {difference['seq']} decided again{by} differs ({difference['event_id']}):")
         for line in differing(difference["changes"]):
             print(f"  {line}")
     for lacking in found["missing"]:

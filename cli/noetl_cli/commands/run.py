@@ -124,7 +124,7 @@ def _checked(options: RunOptions) -> dict[str, str]:
     _allow(options.allow or (), options.on or "local")
     priority = options.priority
     if priority is not None and not PRIORITY.low <= priority <= PRIORITY.high:
-        raise Exit(USAGE, f"--priority {priority:g}: a number from {PRIORITY.low:,.0f} to {PRIORITY.high:,.0f}")
+        raise Exit(USAGE, f"--priority {priority:g}: write a number from {PRIORITY.low:,.0f} to {PRIORITY.high:,.0f}")
     return dict(_label(text) for text in options.label or ())
 
 
@@ -210,7 +210,7 @@ def _follow(where: Backend, execution_id: str, read: _File | None, options: RunO
 def _label(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not (key and equals):
-        raise Exit(USAGE, f"--label {text}: write KEY=VALUE, such as --label env=prod")
+        raise Exit(USAGE, f"--label {text}: write KEY=VALUE, for example --label env=prod")
     return key, value
 
 
@@ -218,9 +218,9 @@ def _allow(what: Sequence[str], on: str) -> None:
     """Let tasks of this process run commands, if the user allows it."""
     for each in what:
         if each != "shell":
-            raise Exit(USAGE, f"--allow {each}: there is nothing of that name to allow but shell")
+            raise Exit(USAGE, f"--allow {each}: only shell can be allowed")
         if on != "local":
-            raise Exit(USAGE, "--allow shell is for tasks that run in this process; a stack has the parameter AllowShell")
+            raise Exit(USAGE, "--allow shell is for tasks that run in this process; for a stack, set its parameter AllowShell")
         os.environ["NOETL_ALLOW_SHELL"] = "1"
 
 

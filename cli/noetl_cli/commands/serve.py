@@ -63,7 +63,7 @@ def _hooks(where: LocalBackend, port: int | None) -> Iterator[None]:
         server = HookServer(where.wiring, where.wiring.credentials, port)
     except OSError as error:
         raise Exit(USAGE, f"cannot listen on port {port}: {error.strerror}") from None
-    say(f"webhooks are taken at {server.address}PATH/NAME")
+    say(f"webhooks are accepted at {server.address}PATH/NAME")
     with serving(server):
         yield
 

@@ -68,14 +68,14 @@ def up(
         f"--packages {each}" for each in running.packages if not packages
     ]
     if kept:
-        print(f"kept  {' '.join(kept)} (of an earlier `noetl up`; `noetl down` ends it)")
+        print(f"kept  {' '.join(kept)} (from an earlier `noetl up`, until `noetl down`)")
 
 
 def _parameters(given: Sequence[str]) -> dict[str, str]:
     """Return parameters by name, from `NAME=VALUE`."""
     pairs = [entry.partition("=") for entry in given]
     if wrong := [name for name, equals, _ in pairs if not equals or not name]:
-        raise Exit(USAGE, f"--set {wrong[0]}: write NAME=VALUE, such as --set ToolBuckets=reports")
+        raise Exit(USAGE, f"--set {wrong[0]}: write NAME=VALUE, for example --set ToolBuckets=reports")
     return {name: value for name, _, value in pairs}
 
 

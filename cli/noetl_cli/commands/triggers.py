@@ -94,7 +94,9 @@ def fire(
     event: Annotated[
         str | None, typer.Option(help="The event for an event, queue or webhook trigger", metavar="JSON|@FILE")
     ] = None,
-    key: Annotated[str | None, typer.Option("--idempotency-key", help="The same key fires it only once", metavar="K")] = None,
+    key: Annotated[
+        str | None, typer.Option("--idempotency-key", help="The same key fires the trigger only once", metavar="K")
+    ] = None,
     on: On = None,
     store: Store = None,
     output_: Output = "text",
@@ -143,7 +145,7 @@ def _fired(where: Backend, firing: Firing, how: str) -> None:
     execution_id = firing.get("execution_id")
     if execution_id is None:
         on = output.on_option(where.name)
-        kept = f"\nonce that is mended: noetl triggers retry {firing['refused']}{on}" if "refused" in firing else ""
+        kept = f"\nonce the cause is mended: noetl triggers retry {firing['refused']}{on}" if "refused" in firing else ""
         raise Exit(FAILED, f"{firing['id']} is {firing['result']}: {firing.get('reason', '')}{kept}")
     if where.name == "local":
         from noetl_cli.display.follow import Watch, ended  # 17 ms: needed only to follow an execution

@@ -135,7 +135,7 @@ def cost(id: Id, on: On = None, store: Store = None, output_: Output = "text") -
     print(f"this run costs {_usd(whole)} at list prices")
     print(output.styled(UNITS, "dim"))
     if (sample := found.get("estimated")) is not None:
-        print(f"estimated: {sample['read']:,} of {sample['commits']:,} commits were read, all over the history")
+        print(f"estimated: {sample['read']:,} of {sample['commits']:,} commits were read, spread over the history")
 
 
 UNITS = """\

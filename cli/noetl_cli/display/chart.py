@@ -57,7 +57,7 @@ def draw(timeline: Mapping[str, Any], *, tasks: bool = False, width: int | None 
     if tasks and timeline["omitted"]:
         yield f"{timeline['omitted']:,} tasks and iterations are not shown: `noetl show ID STEP --failed` has those that failed"
     limited = any(s["kind"] == "limit" for s in spans)
-    yield "· queued  █ working  ┄ waiting" + ("  ╌ for a place in a limit" if limited else "")
+    yield "· queued  █ working  ┄ waiting" + ("  ╌ waiting for a place in a limit" if limited else "")
 
 
 def _waits(span: Mapping[str, Any]) -> bool:

@@ -62,13 +62,13 @@ def _result(summary: Mapping[str, Any], execution_id: str, step: str | None) -> 
     """Return the requested result from the summary."""
     if step is None:
         if summary["status"] != "completed":
-            raise Exit(FAILED, f"execution {execution_id} is {summary['status']}: only one that completed has a result")
+            raise Exit(FAILED, f"execution {execution_id} is {summary['status']}: only a completed execution has a result")
         return summary["result"]
     steps = summary["steps"]
     if step not in steps:
         raise Exit(USAGE, f"execution {execution_id} has no step {step}: it has {', '.join(sorted(steps)) or 'none yet'}")
     if steps[step]["status"] != "ok":
-        raise Exit(FAILED, f"step {step} is {steps[step]['status']}: only one that ended ok has a result")
+        raise Exit(FAILED, f"step {step} is {steps[step]['status']}: only a step that ended ok has a result")
     return steps[step]["result"]
 
 
@@ -151,7 +151,7 @@ def _pieces(api: Api, execution_id: str, ref: Mapping[str, Any]) -> Iterator[byt
         yield piece
         start = answer["next"]
     if ref.get("checksum") not in (None, f"sha256:{digest.hexdigest()}"):
-        raise Exit(FAILED, f"the object {ref['key']} is not what was stored when the reference was made: its checksum is another")
+        raise Exit(FAILED, f"the object {ref['key']} is not what was stored when the reference was made: its checksum differs")
 
 
 def whole(api: Api, execution_id: str, value: Any) -> Any:

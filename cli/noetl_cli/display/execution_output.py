@@ -79,7 +79,7 @@ def answer(execution_id: str, wait: Mapping[str, Any], on: str) -> str | None:
     if wait["kind"] == "callback" and wait.get("token"):
         return f"noetl callback {wait['token']} --data '{{...}}'{on}"
     if wait["kind"] == "callback":
-        return f"noetl show {execution_id}{on} (it has the token, for callers who may answer)"
+        return f"noetl show {execution_id}{on} (shows the token to callers who may answer)"
     if wait["kind"] == "signal":
         return f"noetl signal {execution_id} {wait['signal']} --data '{{...}}'{on}"
     return None

@@ -61,11 +61,11 @@ def facts(found: Why, sources: Sources) -> None:
         print(styled(f"... and {found['more']} visits before these", "dim"))
     if count := found.get("partial", {}).get("unevaluated"):
         them = (
-            "a condition is not evaluated again: the state then was"
+            "a condition is not evaluated again: its state is outside"
             if count == 1
-            else f"{count} conditions are not evaluated again: the states then were"
+            else f"{count} conditions are not evaluated again: their states are outside"
         )
-        print(styled(f"... {them} too far from the parts of a long log that are read", "dim"))
+        print(styled(f"... {them} the parts of the long log that were read", "dim"))
 
 
 def line(fact: Fact, playbook: str, sources: Sources) -> str:

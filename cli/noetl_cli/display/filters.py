@@ -26,7 +26,9 @@ OfTask = Annotated[str | None, typer.Option("--task", help="Only this task", met
 OfIteration = Annotated[str | None, typer.Option("--iteration", help="Only this iteration and those inside it", metavar="3|0.3")]
 Failed = Annotated[bool, typer.Option("--failed", help="Only failures")]
 Tail = Annotated[int | None, typer.Option("--tail", min=0, help="Only the last N; with -f, also new ones", metavar="N")]
-Since = Annotated[str | None, typer.Option("--since", help="Since an instant, or for an age such as 10m", metavar="INSTANT|AGE")]
+Since = Annotated[
+    str | None, typer.Option("--since", help="Since an instant, or since this long ago: 10m", metavar="INSTANT|AGE")
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,7 @@ def followed(page: Page, wanted: Filter, *, follow: bool, tail: int | None, afte
 def _path(text: str) -> tuple[int, ...]:
     match = _PATH.fullmatch(text)
     if match is None:
-        raise Exit(USAGE, f"--iteration {text}: indexes are expected, as 3 or 0.3")
+        raise Exit(USAGE, f"--iteration {text}: write indexes, for example 3 or 0.3")
     return tuple(int(part) for part in match[1].split("."))
 
 
@@ -96,4 +98,4 @@ def _instant(text: str) -> datetime:
     try:
         return from_text(text)
     except ValueError:
-        raise Exit(USAGE, f"--since {text}: an instant is expected, as 2026-01-02T03:04:05Z, or an age, as 10m") from None
+        raise Exit(USAGE, f"--since {text}: write an instant (2026-01-02T03:04:05Z) or an age (10m)") from None

@@ -121,7 +121,7 @@ class Watch:
             begun = f"[{max(0.0, now - (self.progress.began or now)):7.1f} s]"
             asked = f"noetl limits {shlex.quote(self._waited_for)}{self._on}"
             told = f"waits for limit {self._waited_for} (`{asked}` shows who holds it)"
-            say(f"{begun} {told}" if self._waited_for else f"{begun} it is its turn")
+            say(f"{begun} {told}" if self._waited_for else f"{begun} the wait for the limit is over")
         lines = [(s, s.ended or now) for s in ended]
         if not lines and time.monotonic() - self._said_at > LINE_EVERY_S:
             lines = [(s, now) for s in self.progress.steps.values() if s.open]

@@ -35,7 +35,7 @@ class Running:
                     self._last = key
                 text: str = task.get(stream, "")
                 if new > len(text):
-                    print(output.styled("  ... more before this: noetl logs --full, when it has ended", "dim"))
+                    print(output.styled("  ... more before this: noetl logs --full, when the task has ended", "dim"))
                 lines(text[-new:], stream)
                 self._printed[(*key, stream)] = task["written"][stream]
 

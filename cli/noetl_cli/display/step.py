@@ -38,7 +38,8 @@ def show_step(where: Backend, id: str, step: str, *, failed: bool, how: str) -> 
     if not failed and found.get("loop", {}).get("failed"):
         print(
             output.styled(
-                f"which: noetl show {id} {step} --failed{on} · again: noetl redrive {id} --from {step}@INDEX{on}", "dim"
+                f"which failed: noetl show {id} {step} --failed{on} · run again: noetl redrive {id} --from {step}@INDEX{on}",
+                "dim",
             )
         )
 

@@ -33,12 +33,12 @@ def environment(name: str, playbook: Path | None) -> Environment:
     places = [playbook.resolve().parent] if playbook is not None else []
     file = next((file for place in (*places, Path.cwd()) if (file := _nearest(place)) is not None), None)
     if file is None:
-        raise Exit(USAGE, f"--env {name}: there is no {FILE} here, beside the playbook, or above")
+        raise Exit(USAGE, f"--env {name}: there is no {FILE} in this folder, the playbook's folder, or a folder above them")
     sections = _sections(file)
     if name not in sections:
         from noetl_core.dsl.reading.diagnostics import suggest  # 12 ms: needed only for misspelt names
 
-        known = f"it has {', '.join(sorted(sections))}" if sections else "it has no [env.<name>]"
+        known = f"it has {', '.join(sorted(sections))}" if sections else "it has no environments"
         raise Exit(USAGE, f"--env {name}: {file} has no [env.{name}] ({suggest(name, sections) or known})")
     return _environment(name, sections[name], file)
 
@@ -76,7 +76,7 @@ def _document(file: Path) -> Mapping[str, Any]:
 def _sections(file: Path) -> Mapping[str, Any]:
     sections = _document(file).get("env", {})
     if not isinstance(sections, dict):
-        raise Exit(USAGE, f"{file}: env must be tables: [env.prod]")
+        raise Exit(USAGE, f"{file}: env must have one table for each environment, for example [env.prod]")
     return sections
 
 
@@ -94,5 +94,5 @@ def _environment(name: str, section: Any, file: Path) -> Environment:
     try:
         strict_json.check(section)
     except ValueError as error:
-        raise Exit(USAGE, f"{what}: {error}; dates are written as text") from None
+        raise Exit(USAGE, f"{what}: {error}; write dates as text") from None
     return Environment(section.get("payload", {}), section.get("on"), section.get("store"))

@@ -41,7 +41,7 @@ def playbook(file: Path) -> str:
     that it calls by their files. Raises `Exit(2)`."""
     text = read(file)
     if file.name.endswith(".test.yaml") and not _A_PLAYBOOK.search(text):
-        raise Exit(USAGE, f"{file} is a test file, no playbook: noetl test {file}")
+        raise Exit(USAGE, f"{file} is a test file, not a playbook: run noetl test {file}")
     text = with_paths(text, file)
     if "script" not in text:
         return text

@@ -16,9 +16,7 @@ class _Values(yaml.SafeLoader):
         for key, _ in node.value:
             name = self.construct_object(key)
             if not isinstance(name, str):
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"{key.value} is not a text, as keys must be: quote it", key.start_mark
-                )
+                raise yaml.constructor.ConstructorError(None, None, f"the key {key.value} is not text: quote it", key.start_mark)
             if name in known:
                 raise yaml.constructor.ConstructorError(None, None, f'"{name}" is written twice', key.start_mark)
             known.add(name)

@@ -33,7 +33,7 @@ FILE: Final[Schema] = {"type": "string", "description": "A file or folder, relat
 TEXT: Final[Schema] = {"type": "string"}
 SECONDS: Final[Schema] = {"type": "number", "minimum": 1, "maximum": 250}
 FILES: Final = inputs("file", file=FILE)
-TESTS: Final = inputs(file=FILE, only={**TEXT, "description": "Only cases whose name contains it"})
+TESTS: Final = inputs(file=FILE, only={**TEXT, "description": "Only cases whose name contains this text"})
 RUN: Final = inputs("file", file=FILE, payload={"type": "object"}, timeout_s=SECONDS)
 WHY: Final = inputs("execution_id", execution_id=TEXT, step=TEXT)
 SCHEMA: Final = inputs(of={"enum": ["playbook", "test"]}, definition=TEXT, offset=OFFSET)
@@ -110,7 +110,7 @@ class Authoring:
             with anyio.fail_after(self._command_s):
                 out, told = await anyio.to_thread.run_sync(process.communicate, abandon_on_cancel=True)
         except TimeoutError:
-            return Answer({"error": f"it did not end within {self._command_s:g} s"}, failed=True)
+            return Answer({"error": f"the command did not end within {self._command_s:g} s"}, failed=True)
         finally:
             process.kill()  # also if the client gives the call up, perhaps before the thread began to wait
             process.wait()

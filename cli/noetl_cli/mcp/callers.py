@@ -31,7 +31,7 @@ class LocalCallers(Api):
 
     def __init__(self, store: str | None) -> None:
         if store == IN_MEMORY:
-            raise Exit(USAGE, "executions are kept in a file: give --store FILE, or none")
+            raise Exit(USAGE, "this server needs a store in a file: give --store FILE, or leave --store out")
         self._store = store or default_store()
         private_folder(Path(self._store).parent)
         self._backend, self._lock = LocalBackend(self._store), threading.Lock()

@@ -49,7 +49,7 @@ class Catalog:
         for name, several in found.items():
             if len(several) > 1 and name not in self._reported:
                 self._reported.add(name)
-                say(f"{name} is no tool: {' and '.join(each.path for each in several)} have this mcp_tool")
+                say(f"{name} is not served as a tool: {' and '.join(each.path for each in several)} have this mcp_tool")
         return {name: several[0] for name, several in sorted(found.items()) if len(several) == 1}
 
     def _about(self, api: Api, path: str, version: int, digest: str) -> _About | None:

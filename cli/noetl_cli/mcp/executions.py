@@ -152,7 +152,7 @@ class Executions:
         if questions:
             how = "answer it with noetl_answer" if self._answers else "somebody else answers it"
             return Answer({**out, "waiting_for": questions, "next": f"{how}; then noetl_execution has the result"})
-        return Answer({**out, "progress": _progress(now), "next": "it goes on: noetl_execution waits for its end"})
+        return Answer({**out, "progress": _progress(now), "next": "the execution continues: noetl_execution waits for its end"})
 
     def _result(self, api: Api, execution_id: str, offset: int) -> dict[str, Any]:
         out = _Bounded()
@@ -178,7 +178,7 @@ class Executions:
             api = self._api(call)
             root = _root(api, execution_id)
             if root["playbook"]["path"] not in {tool.path for tool in self._catalog.offered(api).values()}:
-                raise Exit(FAILED, f"execution {execution_id} is none of these tools")
+                raise Exit(FAILED, f"execution {execution_id} belongs to none of these tools")
             if root["status"] not in STOPPED:
                 self._callers.carry(root["execution_id"])
             return execution_id

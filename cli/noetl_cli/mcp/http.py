@@ -51,7 +51,7 @@ def listening(port: int) -> socket.socket:
     try:
         return socket.create_server((HOST, port))
     except OSError as error:
-        raise Exit(USAGE, f"port {port} cannot be had: {error.strerror}") from None
+        raise Exit(USAGE, f"cannot listen on port {port}: {error.strerror}") from None
 
 
 async def serve(application: ASGIApp, sock: socket.socket) -> None:

@@ -29,7 +29,7 @@ CASES = [
     Case("no_cluster", _run(cluster="matrix-none"), "errors", fails="not_found", retryable=False, on=HERE),
     Case("no_definition", _run(task_definition="none"), "errors", fails="not_found", retryable=False, on=HERE),
     Case("no_container", _run(container="other"), "errors", fails="schema", retryable=False, on=HERE),
-    Case("arn", _run(task_definition="arn:aws:ecs:us-east-1:1:task-definition/a"), "errors", fails="schema", says="no ARN"),
+    Case("arn", _run(task_definition="arn:aws:ecs:us-east-1:1:task-definition/a"), "errors", fails="schema", says="not an ARN"),
     Case("soon", _run(spec={"timeout": 0.001}), "timeout", fails="timeout", retryable=False, on=HERE),
     Case("secret", _run(container="main", env={"T": "{{ keychain.matrix.token }}"}), "secret", fails="schema", says="refuses secrets"),
     Case("not_named", _run(cluster="closed-jobs"), "rights", fails="auth", retryable=False, on=("stack",),

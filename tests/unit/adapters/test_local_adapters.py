@@ -316,7 +316,7 @@ class TestLocalSecrets:
             secrets.get("pg.mian")
         assert str(missing.value) == (
             "there is no credential 'pg.mian' on this machine (did you mean \"pg_main\"?): "
-            "noetl credentials put pg.mian --data @FILE --on local, or the environment variable NOETL_CREDENTIAL_PG_MIAN"
+            "noetl credentials put pg.mian --data @FILE --on local, or set the environment variable NOETL_CREDENTIAL_PG_MIAN"
         )
 
     def test_the_environment_goes_first(self, tmp_path: Path) -> None:

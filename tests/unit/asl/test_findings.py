@@ -53,7 +53,7 @@ UNSUPPORTED = [
     (value("States.StringSplit($.a, 'ab')"), "", "several characters"),
     (value("States.MathRandom(1, 9, 4)"), "", "seed"),
     (value("States.MathAdd(1)"), "", "1 arguments"),
-    (value("States.Format('{} {}', 1)"), "", "another number"),
+    (value("States.Format('{} {}', 1)"), "", "more or fewer values"),
     ({"Type": "Pass", "ResultPath": "$.a[0]"}, "", "writes into a list"),
     ({"Type": "Choice", "Choices": [{"Variable": "$.a", "Odd": 1, "Next": "B"}]}, "", "Odd is not a comparison"),
     ({"Type": "Wait"}, "", "no time"),

@@ -187,7 +187,7 @@ def test_an_invalid_playbook_is_2_with_its_place(noetl: Run, tmp_path: Path) -> 
         (["run", "hello.yaml", "--payload", '{"name": "\\ud800"}'], "surrogates not allowed"),
         (["run", "hello.yaml", "--payload", '{"deep":' * 200 + "1" + "}" * 200], "nested deeper than 100 levels"),
         (["run", "hello.yaml", "--set", "deep={n: 1, n: 2}"], '"n" is written twice'),
-        (["run", "hello.yaml", "--set", "deep={1: 2}"], "1 is not a text, as keys must be: quote it"),
+        (["run", "hello.yaml", "--set", "deep={1: 2}"], "the key 1 is not text: quote it"),
         (["run", "hello.yaml", "--set", "deep=" + "[" * 200 + "]" * 200], "nested deeper than 100 levels"),
         (["run", "hello.yaml", "--set", "nmae=Ada"], 'workload has no "nmae" (did you mean "name"?)'),
         (["run", "hello.yaml", "--set", "deep.m=1"], 'workload.deep has no "m" (it has n); to add a new input'),

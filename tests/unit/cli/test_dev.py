@@ -57,7 +57,7 @@ def test_an_error_and_a_failed_test_stop_the_turn(cycle: Cycle, tmp_path: Path, 
     (tmp_path / "playbook.yaml").write_text(DEV)
     (tmp_path / "playbook.test.yaml").write_text("test: wrong\nexpect: { result: 21 }\n")
     cycle.turn()
-    assert "it is not run before its tests pass" in capsys.readouterr().err and not cycle.execution_id
+    assert "the playbook is not run before its tests pass" in capsys.readouterr().err and not cycle.execution_id
 
 
 def test_a_failed_run_goes_on_with_the_mended_step(cycle: Cycle, tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_a_fix_has_a_test_that_was_red(cycle: Cycle, tmp_path: Path) -> None:
     (tmp_path / "playbook.yaml").write_text(DEV)
     cycle.turn()
     done = in_process("record", cycle.execution_id, "--fix")
-    assert "replays the execution" in done.stdout and "with version 1 it fails: status is failed" in done.stdout
+    assert "replays the execution" in done.stdout and "with version 1 the test fails: status is failed" in done.stdout
     assert in_process("test").exit_code == 0
 
 

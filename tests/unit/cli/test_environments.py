@@ -60,15 +60,15 @@ def test_a_section_says_where_it_runs_unless_the_command_does(noetl: Run, tmp_pa
     ("text", "words"),
     [
         (None, "there is no noetl.toml"),
-        ("", "it has no [env.<name>]"),
+        ("", "it has no environments"),
         ("[env.dev]\n[env.test]\n", "it has dev, test"),
         ("[env.prodd]\n", 'did you mean "prodd"?'),
         ("[env.prod]\nname = 'x'\n", "inputs go into [env.prod.payload]"),
         ("[env.prod]\npayload = 1\n", "payload must be a table"),
         ("[env.prod]\non = 1\n", "on must be text"),
-        ("[env.prod.payload]\nday = 2026-01-02\n", "dates are written as text"),
+        ("[env.prod.payload]\nday = 2026-01-02\n", "write dates as text"),
         ("[env.prod.payload]\nn = nan\n", "[env.prod]"),
-        ("env = 1\n", "env must be tables"),
+        ("env = 1\n", "env must have one table for each environment"),
         ("[env.prod\n", "noetl.toml"),
     ],
 )

@@ -52,7 +52,7 @@ def test_findings_go_to_standard_error_and_the_code_is_one() -> None:
     assert code(result) == 1
     assert "path: team/fn" in result.stdout
     assert (
-        "fn.json#/States/A/Resource [A] attention: the resource ${Fn} is taken for a Lambda function (pass --set Fn=ARN)\n"
+        "fn.json#/States/A/Resource [A] attention: the resource ${Fn} is treated as a Lambda function (pass --set Fn=ARN)\n"
         in result.output
     )
     assert (

@@ -129,7 +129,7 @@ def test_run_takes_a_priority_and_refuses_what_is_none(tmp_path: Path) -> None:
     assert '"priority": 2.5' in run("show", "@last", "--output", "json", cwd=tmp_path).stdout
     wrong = run("run", "p.yaml", "--priority", "1e7", cwd=tmp_path)
     assert wrong.returncode == 2
-    assert "--priority 1e+07: a number from -1,000,000 to 1,000,000" in wrong.stderr
+    assert "--priority 1e+07: write a number from -1,000,000 to 1,000,000" in wrong.stderr
 
 
 def test_one_that_is_about_to_leave_is_named_with_who_came() -> None:

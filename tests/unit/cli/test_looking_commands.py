@@ -96,7 +96,7 @@ def test_events_and_logs_are_filtered(looped: Run) -> None:
     assert events("--after", failed[-1]["event_id"])[0]["name"] != "PlaybookExecutionRequested"
     for wrong in (("--since", "soon"), ("--iteration", "x"), ("-f", "--output", "yaml")):
         assert looped("events", "@last", *wrong).returncode == 2, wrong
-    assert looped("logs", "@last", "--step", "items").stderr == "no task that fits wrote anything\n"
+    assert looped("logs", "@last", "--step", "items").stderr == "no task that matches the options wrote anything\n"
 
 
 SAYS = """\

@@ -165,7 +165,7 @@ def test_an_execution_that_goes_on_is_asked_for_later(local: LocalCallers) -> No
     async def use(client: Client) -> None:
         answer = await called(client, "slow")
         assert answer["status"] in ("running", "waiting")
-        assert answer["next"] == "it goes on: noetl_execution waits for its end"
+        assert answer["next"] == "the execution continues: noetl_execution waits for its end"
         assert (await called(client, "noetl_execution", execution_id=answer["execution_id"], wait_s=20))["result"] == "done"
 
     session(local, use, wait_s=0.05)
@@ -217,7 +217,9 @@ def test_wrong_calls_are_refused_and_the_server_goes_on(local: LocalCallers) -> 
     async def use(client: Client) -> None:
         assert "arguments has no 'id'" in await refused(client, "find_order", size=1)
         assert "arguments.id is integer, not string" in await refused(client, "find_order", id=1)
-        assert "'bank', which is not asked for" in await refused(client, "find_order", id="A", bank="https://evil.example.org")
+        assert "'bank', which the schema does not allow" in await refused(
+            client, "find_order", id="A", bank="https://evil.example.org"
+        )
         assert "no execution ../1" in await refused(client, "noetl_execution", execution_id="../1")
         assert "no execution 12" in await refused(client, "noetl_execution", execution_id="12")
         assert "bytes" in await refused(client, "find_order", id="x" * 7_000_000)
@@ -233,7 +235,7 @@ def test_executions_of_other_playbooks_are_not_shown(local: LocalCallers) -> Non
     started = local.api(None).start(path="other")
 
     async def use(client: Client) -> None:
-        message = f"execution {started['execution_id']} is none of these tools"
+        message = f"execution {started['execution_id']} belongs to none of these tools"
         assert await refused(client, "noetl_execution", execution_id=started["execution_id"]) == message
         assert (await called(client, "noetl_executions"))["executions"] == []
 
@@ -248,7 +250,7 @@ def test_a_name_of_two_playbooks_is_no_tool(local: LocalCallers, capsys: pytest.
             await client.call_tool("find_order", {"id": "A"})
 
     session(local, use)
-    assert "find_order is no tool: evil/order and shop/order have this mcp_tool" in capsys.readouterr().err
+    assert "find_order is not served as a tool: evil/order and shop/order have this mcp_tool" in capsys.readouterr().err
 
 
 def test_a_bug_is_logged_and_the_server_goes_on(local: LocalCallers, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,7 +107,7 @@ def test_files_outside_of_the_folder_are_refused(folder: Path) -> None:
 
 def test_a_command_that_does_not_end_is_ended(folder: Path) -> None:
     async def use(call: Any) -> None:
-        assert await call("validate", file="hello.yaml") == ({"error": "it did not end within 0.1 s"}, True)
+        assert await call("validate", file="hello.yaml") == ({"error": "the command did not end within 0.1 s"}, True)
 
     session(use, module.Authoring(str(folder / "runs.db"), command_s=0.1))
 

@@ -266,7 +266,7 @@ def test_usage_is_checked_before_anything_is_served(tmp_path: Path, monkeypatch:
         return error.message
 
     monkeypatch.chdir(tmp_path)
-    assert "without --http and --on" in refusal("--author", "--http", "0")
-    assert "are kept in a file" in refusal("--store", "memory")
+    assert "leave out --http and --on" in refusal("--author", "--http", "0")
+    assert "needs a store in a file" in refusal("--store", "memory")
     monkeypatch.setitem(sys.modules, "mcp", None)  # as if it were not installed
-    assert refusal() == "the SDK of the protocol is missing: pip install 'noetl-serverless[mcp]'"
+    assert refusal() == "the MCP SDK is missing: pip install 'noetl-serverless[mcp]'"

@@ -78,7 +78,10 @@ def test_nothing_is_overwritten(empty: Path) -> None:
     folder = empty / "flow"
     folder.mkdir()
     (folder / "README.md").write_text("mine")
-    assert refusal("new", "flow", "--template", "etl") == "flow/README.md: nothing is overwritten (choose another name)"
+    assert (
+        refusal("new", "flow", "--template", "etl")
+        == "flow/README.md: already there, and nothing is overwritten (choose another name)"
+    )
     assert [file.name for file in folder.iterdir()] == ["README.md"]
     (folder / "README.md").rename(folder / "notes.md")
     done("new", "flow", "--template", "etl")

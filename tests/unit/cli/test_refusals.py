@@ -45,7 +45,7 @@ def test_a_failed_backfill_prints_the_command_that_continues_it(folder: Path) ->
     [
         (
             "triggers fire team/report schedule --at 2026-03-31T07:00Z",
-            "2026-03-31T07:00Z is not an occurrence of the schedule (next to it are 2026-03-31T02:00:00Z and 2026-04-01T02:00:00Z)",
+            "2026-03-31T07:00Z is not an occurrence of the schedule (nearest: 2026-03-31T02:00:00Z and 2026-04-01T02:00:00Z)",
         ),
         ("triggers fire team/report schedule --event {}", "trigger schedule is a schedule and takes no event (leave it out)"),
         ("triggers show team/report daily", "playbook team/report has no trigger 'daily' (it has: schedule)"),
@@ -82,7 +82,7 @@ def test_a_refused_delivery_is_printed_once_with_its_remedy(folder: Path) -> Non
     assert done.returncode == 1
     first, second = done.stderr.splitlines()
     assert first == "2026-03-31T02:00:00Z is refused: {{ 1 / 0 }}: division by zero"
-    assert second.startswith("once that is mended: noetl triggers retry ")
+    assert second.startswith("once the cause is mended: noetl triggers retry ")
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,7 @@ def test_bad_files_are_usage_errors(noetl: Run, files: Path) -> None:
 @pytest.mark.parametrize("command", ["validate", "run", "rehearse"])
 def test_a_test_file_in_place_of_a_playbook_is_called_so(noetl: Run, files: Path, command: str) -> None:
     done = noetl(command, "flow.test.yaml")
-    assert (done.returncode, done.stderr) == (2, "flow.test.yaml is a test file, no playbook: noetl test flow.test.yaml\n")
+    assert (done.returncode, done.stderr) == (2, "flow.test.yaml is a test file, not a playbook: run noetl test flow.test.yaml\n")
 
 
 def test_a_playbook_is_tested_by_the_file_beside_it(noetl: Run, files: Path) -> None:
@@ -288,7 +288,7 @@ class TestRecord:
         )
         assert noetl("run", "flow.yaml", "--timeout", "1").returncode == 124
         done = noetl("record", "@last")
-        assert done.returncode == 2 and "only one that has ended can be recorded" in done.stderr
+        assert done.returncode == 2 and "only an execution that has ended can be recorded" in done.stderr
 
     def test_an_execution_of_a_stack_is_recorded_over_its_api(self, noetl: Run, files: Path) -> None:
         (files / "flow.yaml").write_text(FLOW)

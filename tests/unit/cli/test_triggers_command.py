@@ -74,7 +74,7 @@ def test_what_cannot_start_is_listed_and_tried_again(noetl: Any, tmp_path: Path)
     end = wrong(noetl("triggers", "fire", "reports/nightly", "schedule", "--at", "2026-11-22T02:00Z"))
     assert (end.code, "2026-11-22T02:00:00Z is refused: " in str(end)) == (FAILED, True)
     (refused,) = json.loads(noetl("triggers", "refused", "--output", "json").stdout)
-    assert str(end).splitlines()[1] == f"once that is mended: noetl triggers retry {refused['id']}"
+    assert str(end).splitlines()[1] == f"once the cause is mended: noetl triggers retry {refused['id']}"
     again = wrong(noetl("triggers", "retry", refused["id"]))
     assert (again.code, str(again)) == (FAILED, str(end))
     assert refused["id"] in noetl("triggers", "show", "reports/nightly", "schedule").output

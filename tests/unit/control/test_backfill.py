@@ -219,7 +219,7 @@ def test_over_the_api(tmp_path: Path) -> None:
 )
 def test_times_that_no_schedule_reaches_are_refused(local: LocalWiring, begin: str, end: str, cron: str) -> None:
     register(local.control, text().replace("0 2 * * *", cron).replace("Europe/Berlin", "UTC"))
-    with pytest.raises(BadBackfill, match="is between 1970 and 9000"):
+    with pytest.raises(BadBackfill, match="must be between 1970 and 9000"):
         plan(local.control, Backfill("team/report", begin, end))
 
 

@@ -72,7 +72,7 @@ def test_the_sweep_marks_it_stuck_with_the_reason_and_reconciles_it_no_more(clie
     (shown,) = answer["executions"]
     assert (status, shown["execution_id"], shown["status"]) == (200, execution_id, "stuck")
     assert shown["error"]["kind"] == "storage"
-    assert "does not read" in shown["error"]["message"]
+    assert "cannot be read" in shown["error"]["message"]
     assert due(client) == [], "nothing changes by looking again: who repairs the log resumes it"
 
 
@@ -87,7 +87,7 @@ def test_the_summary_says_that_it_is_stuck_and_why(client: Client) -> None:
     status, summary = client("GET", f"/api/executions/{execution_id}")
     assert status == 200
     assert (summary["status"], summary["playbook"]["path"]) == ("stuck", "broken/waits")
-    assert "does not read" in summary["reason"]
+    assert "cannot be read" in summary["reason"]
     assert "noetl cancel" in summary["reason"]
     assert client("GET", "/api/executions")[1]["executions"][0]["status"] == "stuck", "lists say so from now on"
 
@@ -110,7 +110,7 @@ def test_what_needs_the_log_is_refused_with_the_reason(client: Client, method: s
     execution_id = spoiled(client)
     answer = client(method, f"/api/executions/{execution_id}/{path}", body)
     assert refusal(answer) == (409, "corrupt_log")
-    assert "does not read" in answer[1]["error"]["message"]
+    assert "cannot be read" in answer[1]["error"]["message"]
     assert f"execution {execution_id}" in answer[1]["error"]["message"]
     assert "noetl cancel" in answer[1]["error"]["details"][0]["hint"]
 
@@ -143,7 +143,7 @@ def test_a_run_whose_stream_does_not_read_makes_its_execution_stuck_and_cancel_c
     assert sweep(local.control).broken == 1
     summary = client("GET", f"/api/executions/{execution_id}")[1]
     assert summary["status"] == "stuck"
-    assert "does not read" in summary["reason"]
+    assert "cannot be read" in summary["reason"]
     assert local.index.heads()[0].status == "stuck"
     status, answer = client("POST", f"/api/executions/{execution_id}/cancel", {})
     assert (status, answer["status"]) == (202, "cancelled")

@@ -117,12 +117,12 @@ def test_a_shared_task_is_pinned_from_where_the_alias_is(local: LocalWiring) -> 
     user = text("x", "etl/user", "tool: { kind: workbook, task: say }").replace(
         "workflow:", 'workbook: { say: { uses: "shared/say@prod#say" } }\nworkflow:'
     )
-    with pytest.raises(InvalidPlaybook, match="which is not here"):
+    with pytest.raises(InvalidPlaybook, match="which was not found"):
         local.start(StartRequest(playbook=user))
     versions.set_alias(local.control, "shared/say", "prod", {1: 1})
     assert result(local, StartRequest(playbook=user)) == "one"
     versions.set_alias(local.control, "shared/say", "prod", {1: 1, 2: 1})
-    with pytest.raises(InvalidPlaybook, match="which is not here"):
+    with pytest.raises(InvalidPlaybook, match="which was not found"):
         local.start(StartRequest(playbook=user))
 
 

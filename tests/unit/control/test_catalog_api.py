@@ -112,7 +112,7 @@ def test_the_command_line(tmp_path: Path) -> None:
     assert "versions: 1, 2" in shown
     assert "alias prod: 1 -> 1=90 2=10" in shown
     assert "did you mean" in noetl("run", f"{PATH}@prd", code=2)
-    assert "names no version" in noetl("run", f"{PATH}@", code=2)
+    assert "has no version after the @" in noetl("run", f"{PATH}@", code=2)
     noetl("playbooks", "delete", PATH, *local)
     assert "was deleted at" in noetl("run", PATH, code=2)
     assert json.loads(noetl("playbooks", "ls", "--deleted", *local, "--output", "json"))[0]["path"] == PATH

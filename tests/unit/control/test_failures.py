@@ -264,11 +264,11 @@ def test_a_topic_is_a_playbook_of_one_task(local: LocalWiring) -> None:
         ("{ playbook: a, webhook: 'https://b' }", "E114", "playbook and webhook"),
         ("{ playbook: a, credential: b }", "E114", "a credential is for a webhook"),
         ("{ webhook: ftp://x }", "E115", "is not an address"),
-        ("{ playbook: 'a@' }", "E115", "names no version"),
+        ("{ playbook: 'a@' }", "E115", "has no version after the @"),
         ("{ playbook: 'a b' }", "E115", "is not the path"),
         ("{ sns: 'a b' }", "E115", "neither the name of a topic"),
         ("{ playbok: a }", "E110", "playbook"),
-        ("{ webhook: 'https://{{ keychain.x.y }}' }", "E205", "name the credential"),
+        ("{ webhook: 'https://{{ keychain.x.y }}' }", "E205", "write the name of the credential"),
     ],
 )  # fmt: skip
 def test_invalid_handlers_are_refused(on_failure: str, code: str, says: str) -> None:
@@ -298,7 +298,7 @@ def test_a_default_is_one_line(line: str, handler: OnFailure | None) -> None:
 
 @pytest.mark.parametrize("line", ["a b", "ops/alert@", "arn:aws:sqs:eu-west-1:1:x", "http://"])
 def test_a_default_that_names_nothing(line: str) -> None:
-    with pytest.raises(ValueError, match=r"is no|neither|names no"):
+    with pytest.raises(ValueError, match=r"is no|neither|has no version"):
         default_handler(line)
 
 

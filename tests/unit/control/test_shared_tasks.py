@@ -72,7 +72,7 @@ def test_a_version_that_is_named_is_taken(local: LocalWiring) -> None:
 
 
 def test_what_is_not_in_the_catalog_is_refused_and_leaves_nothing(local: LocalWiring) -> None:
-    with pytest.raises(InvalidPlaybook, match=r":5:\d+ E211 .* which is not here"):
+    with pytest.raises(InvalidPlaybook, match=r":5:\d+ E211 .* which was not found"):
         register(local.control, USER)
     with pytest.raises(InvalidPlaybook, match="E211"):
         local.start(StartRequest(playbook=USER))
@@ -118,4 +118,4 @@ def test_files_that_use_each_other_come_to_an_end(tmp_path: Path) -> None:
     (tmp_path / "one.yaml").write_text(one)
     (tmp_path / "two.yaml").write_text(USER.replace("tests/user", "two").replace("shared/texts", "one"))
     done = commands.run("validate", "one.yaml", cwd=tmp_path, env=dict(os.environ))
-    assert (done.returncode, "it is a task of another playbook, one#greet, which is not there" in done.stdout) == (2, True)
+    assert (done.returncode, "the task is itself taken from one#greet, which was not found" in done.stdout) == (2, True)

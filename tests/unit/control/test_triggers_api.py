@@ -124,7 +124,7 @@ def test_a_key_that_no_item_could_have_fires_once_too(registered: Client) -> Non
 @pytest.mark.parametrize(
     ("at", "hint"),
     [
-        ("2026-11-22T02:30:00Z", "next to it are 2026-11-22T02:00:00Z and 2026-11-23T02:00:00Z"),
+        ("2026-11-22T02:30:00Z", "nearest: 2026-11-22T02:00:00Z and 2026-11-23T02:00:00Z"),
         ("soon", "2026-11-22T02:00:00Z"),
         ("0001-01-01T02:00:00Z", ""),
         ("9999-01-01T02:00:00Z", ""),

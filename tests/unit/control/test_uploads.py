@@ -104,7 +104,7 @@ def test_another_put_of_the_same_key_is_another_execution(cloud: Cloud) -> None:
         ("playbooks/x.yaml", b"kind: Nothing\n", "invalid_playbook", "playbooks/x.yaml:1:"),
         ("playbooks/x.yaml", b"#" * (MAX_BYTES + 1), "too_large", "at most 5 MB"),
         ("playbooks/other/x.yaml", COUNT.encode(), "conflict", "'etl/count' is not below the folder 'other'"),
-        ("playbooks/et/x.yaml", COUNT.encode(), "conflict", "put it under playbooks/etl/count/"),
+        ("playbooks/et/x.yaml", COUNT.encode(), "conflict", "put the object under playbooks/etl/count/"),
         ("triggers/nobody/x.csv", b"a\n1\n", "not_found", "no playbook is registered under any prefix of 'nobody/x.csv'"),
     ],
 )
@@ -123,7 +123,7 @@ def test_an_object_that_is_too_large_is_refused_before_it_is_read(cloud: Cloud) 
     cloud.take(cloud.put("playbooks/count.yaml", COUNT.encode()))
     upload = cloud.put("triggers/etl/count/a.csv", b"")
     huge = Upload(upload.bucket, upload.key, MAX_UPLOAD + 1, upload.etag, upload.version_id)
-    assert cloud.take(huge).startswith("refused: an upload has 20 GB at most")
+    assert cloud.take(huge).startswith("refused: an upload may have at most 20 GB")
     assert "triggers/etl/count/a.csv" in cloud.objects(), "what is too large to be moved stays, with its error beside it"
     assert cloud.error("triggers/etl/count/a.csv")["code"] == "too_large"
 
@@ -164,7 +164,7 @@ def test_an_upload_that_the_playbook_refuses_is_moved_aside(cloud: Cloud) -> Non
     schema = "{s3: null, x-schema: {properties: {s3: {properties: {size: {minimum: 1000}}}}}}"
     cloud.take(cloud.put("playbooks/count.yaml", COUNT.replace("{s3: null}", schema).encode()))
     said = cloud.take(cloud.put("triggers/etl/count/a.csv", b"a,b\n1,2\n"))
-    assert said == "refused: it does not start etl/count: workload.s3.size is below 1000"
+    assert said == "refused: the upload does not start etl/count: workload.s3.size is below 1000"
     error = cloud.error("triggers/etl/count/a.csv")
     assert (error["code"], error["details"]) == (
         "workload",

@@ -15,7 +15,7 @@ WAYS = InboundSources(frozenset({"payments", "orders.fifo"}), "shop", ("shop.ord
 QUEUES = (
     "no message comes: none of the stack's parameters TriggerQueue, TriggerQueue2, TriggerQueue3 and TriggerQueue4 names queue"
 )
-SOURCES = "no event comes: the stack's parameter EventSources lets in shop.orders, aws.s3 alone, which the pattern does not match"
+SOURCES = "no event comes: the stack's parameter EventSources lets in only shop.orders, aws.s3; the pattern matches none of them"
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def webhook(match: dict[str, Any], **more: Any) -> dict[str, Any]:
             {"queue": "payments", "match": {"amount": [1]}},
             (
                 "no delivery matches: no event has amount"
-                " (it has: attributes, body, deduplication_id, group, message_id, queue, sent_at)"
+                " (events have: attributes, body, deduplication_id, group, message_id, queue, sent_at)"
             ),
         ),
         ("queue", {"queue": "payments", "match": {"body": {"amount": [1]}}}, None),

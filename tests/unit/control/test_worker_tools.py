@@ -27,8 +27,8 @@ workflow:
         (
             {"TOOL_LAYERS": "", "ALLOW_SHELL": "no"},
             [
-                "task circuit: the stack has no layer with kind quantum (noetl up --tools noetl-quantum, or the parameter ToolLayers)",
-                "requirements: the stack has no layer with numpy, pandas>=2 (noetl up --packages FILE, or the parameter ToolLayers)",
+                "task circuit: the stack has no layer with kind quantum (add it: noetl up --tools noetl-quantum, or the parameter ToolLayers)",
+                "requirements: the stack has no layer with numpy, pandas>=2 (add it: noetl up --packages FILE, or the parameter ToolLayers)",
                 "task list_files: the stack runs no commands of playbooks (its parameter AllowShell is no)",
             ],
         ),

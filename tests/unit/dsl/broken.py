@@ -2,7 +2,7 @@
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: demo, path: team/demo}\n"
 MIGRATE = "rewrite it with `noetl migrate`"
-KEPT = "write set_ctx in that task, or put it into the last task's result; if you mean a field of the result, write steps.a.result.results"
+KEPT = "write set_ctx in that task, or let the last task return it; a field called results is steps.a.result.results"
 
 
 def flow(*steps: str) -> str:
@@ -162,8 +162,8 @@ BROKEN: list[tuple[str, str, str, str]] = [
      "E210", "use it in a later task of that step"),
     ("arc args", flow("step: a\nnext: {arcs: [{step: a, args: §[1]}]}"), "E112", ""),
     # --- loops
-    ("loop without iterator", flow("step: a\nloop: §{in: [1]}\ntool: {kind: noop}"), "E117", "a loop needs iterator, and in or cursor"),
-    ("loop without in", flow("step: a\nloop: §{iterator: x}\ntool: {kind: noop}"), "E117", "a loop needs iterator, and in or cursor"),
+    ("loop without iterator", flow("step: a\nloop: §{in: [1]}\ntool: {kind: noop}"), "E117", "a loop needs the key `iterator`, and either `in` or `cursor`"),
+    ("loop without in", flow("step: a\nloop: §{iterator: x}\ntool: {kind: noop}"), "E117", "a loop needs the key `iterator`, and either `in` or `cursor`"),
     ("loop mode", flow("step: a\nloop: {in: [1], iterator: x, spec: {mode: §paralel}}\ntool: {kind: noop}"), "E113",
      'did you mean "parallel"?'),
     ("loop in is text", flow("step: a\nloop: {in: §items, iterator: x}\ntool: {kind: noop}"), "E112", 'write "{{ ... }}"'),
@@ -173,21 +173,21 @@ BROKEN: list[tuple[str, str, str, str]] = [
     ("loop without tool", flow("step: a\n§loop: {in: [1], iterator: x}\nnext: {arcs: [{step: a}]}"), "E114", "a loop repeats the step's tool"),
     # --- cursors
     ("loop with in and cursor", flow("step: a\nloop: {§in: [1], cursor: {kind: postgres, auth: a, table: t, done: delete}, iterator: x}\ntool: {kind: noop}"),
-     "E114", "keep the one that gives the elements"),
+     "E114", "keep one: `in` gives a list, `cursor` claims rows of a table or messages of a queue"),
     ("cursor kind", flow("step: a\nloop: {cursor: {kind: §postgre, auth: a, table: t, done: delete}, iterator: x}\ntool: {kind: noop}"), "E113",
      'did you mean "postgres"?'),
     ("cursor without kind", flow("step: a\nloop: {cursor: §{auth: a, table: t, done: delete}, iterator: x}\ntool: {kind: noop}"), "E111", "one of sqs, dynamodb, postgres"),
     ("cursor without auth", flow("step: a\nloop: {cursor: §{kind: postgres, table: t, done: delete}, iterator: x}\ntool: {kind: noop}"), "E111",
      "auth: the name of a credential"),
     ("cursor without table", flow("step: a\nloop: {cursor: §{kind: postgres, auth: a}, iterator: x}\ntool: {kind: noop}"), "E111",
-     "table: rows of it are claimed by statements of the engine; claim: by SQL of your own"),
+     "with table, the engine writes the SQL that claims its rows; with claim, you write it"),
     ("cursor with table and claim", flow("step: a\nloop: {cursor: {kind: postgres, auth: a, table: t, §claim: UPDATE}, iterator: x}\ntool: {kind: noop}"),
-     "E114", "table: rows of it are claimed by statements of the engine; claim: by SQL of your own"),
+     "E114", "with table, the engine writes the SQL that claims its rows; with claim, you write it"),
     ("cursor that does not say done", flow("step: a\nloop: {cursor: §{kind: postgres, auth: a, table: t}, iterator: x}\ntool: {kind: noop}"), "E111",
      "done: { state: done }, so that `where` no longer holds; or done: delete"),
     ("cursor done is text", flow("step: a\nloop: {cursor: {kind: postgres, auth: a, table: t, done: §finished}, iterator: x}\ntool: {kind: noop}"), "E112", ""),
     ("cursor where beside claim", flow("step: a\nloop: {cursor: {kind: postgres, auth: a, claim: UPDATE %(claim_id)s, §where: x}, iterator: x}\ntool: {kind: noop}"),
-     "E114", "say it in the SQL of claim"),
+     "E114", "put it into the SQL of claim"),
     ("cursor of an inner loop", flow("step: a\nloop: {in: [1], iterator: x, loop: {§cursor: {kind: postgres, auth: a, table: t, done: delete}, iterator: y}}\ntool: {kind: noop}"),
      "E114", "claim rows there, and loop over the content of each"),
     ("cursor of a compensation", flow("step: a\ntool: {kind: noop}\ncompensate: {loop: {§cursor: {kind: postgres, auth: a, table: t, done: delete}, iterator: y}, tool: {kind: noop}}"),
@@ -196,7 +196,7 @@ BROKEN: list[tuple[str, str, str, str]] = [
     ("cursor of a queue with a table", flow("step: a\nloop: {cursor: {kind: sqs, queue: q, §table: t}, iterator: x}\ntool: {kind: noop}"), "E114",
      "a cursor of kind sqs takes failed, queue, wait_s"),
     ("cursor of a queue that marks", flow("step: a\nloop: {cursor: {kind: sqs, queue: q, failed: §{state: bad}}, iterator: x}\ntool: {kind: noop}"), "E114",
-     "left out, messages come back to the queue after lease_s, and its redrive policy counts them"),
+     "without failed, messages return to the queue after lease_s, and the queue's redrive policy counts them"),
     ("cursor of items without a table", flow("step: a\nloop: {cursor: §{kind: dynamodb, done: delete}, iterator: x}\ntool: {kind: noop}"), "E111",
      "table: the name of a DynamoDB table"),
     ("cursor of items that does not say done", flow("step: a\nloop: {cursor: §{kind: dynamodb, table: t}, iterator: x}\ntool: {kind: noop}"), "E111",
@@ -236,7 +236,7 @@ BROKEN: list[tuple[str, str, str, str]] = [
     ("jump out of a compensation", flow("step: a\ntool: [{name: one, kind: noop}]\ncompensate: [{name: undo, kind: noop, spec: {policy: {rules: "
      "[{else: {then: {do: jump, to: §one}}}]}}}]"), "E202", "its tasks: undo"),
     ("upsert without keys", tasks("- §{name: one, kind: transfer, source: {rows: []}, target: {kind: postgres, table: t}, mode: upsert}"), "E111",
-     "keys: the columns by which a row is known"),
+     "keys: the columns that identify a row"),
     ("upsert into objects", tasks("- {name: one, kind: transfer, source: {rows: []}, target: {kind: s3, uri: 's3://b/t/'}, §mode: upsert, keys: [id]}"),
      "E114", "objects have no keys: append, or replace"),
     ("source without kind", tasks("- {name: one, kind: transfer, source: §{query: q}, target: {kind: postgres, table: t}}"),
@@ -248,7 +248,7 @@ BROKEN: list[tuple[str, str, str, str]] = [
     ("keys without upsert", tasks("- {name: one, kind: transfer, source: {rows: []}, target: {kind: duckdb, database: d, table: t}, §keys: [id]}"),
      "E114", "add mode: upsert, or leave keys out"),
     ("copy with upsert and no keys", tasks("- {name: one, kind: postgres, auth: pg, copy: §{from: [], into: t, mode: upsert, keys: []}}"), "E111",
-     "keys: the columns by which a row is known"),
+     "keys: the columns that identify a row"),
     ("two bodies", tasks("- {name: one, kind: http, url: x, json: {}, §body: x}"), "E114", "keep one"),
     ("task twice", tasks("- {name: one, kind: noop}", "- §{name: one, kind: noop}"), "E123", "rename one"),
     ("task named ctx", tasks("- {name: §ctx, kind: noop}"), "E115", "choose another name"),
@@ -260,7 +260,7 @@ BROKEN: list[tuple[str, str, str, str]] = [
     ("library without import", tasks('- {name: one, kind: python, code: x, libs: {m: §{from: math}}}'), "E111", "write both: {from: module, import: name}"),
     ("library of a shape of its own", tasks('- {name: one, kind: python, code: x, libs: {m: {from: math, import: pi, §as: p}}}'), "E110", "known: from, import"),
     ("library that is a number", tasks('- {name: one, kind: python, code: x, libs: {m: §5}}'), "E112", 'quote it: "5"'),
-    ("library that no code can name", tasks('- {name: one, kind: python, code: x, libs: {§a-b: math}}'), "E115", "a name that the code can write, with the module as its value"),
+    ("library that no code can name", tasks('- {name: one, kind: python, code: x, libs: {§a-b: math}}'), "E115", "write a Python name, with the module as its value: np: numpy"),
     ("result of a task in an arc", flow("{step: a, tool: [{name: one, kind: noop}, {name: two, kind: noop}], next: {arcs: [{step: b, when: '{{ §a.results.one.n > 1 }}'}]}}", "{step: b, tool: {kind: noop}}"), "E207", KEPT),
     ("result of a task by its whole path", flow("{step: a, tool: {kind: noop}, next: {arcs: [{step: b, when: '{{ 1 < §steps.a.results.a_task }}'}]}}", "{step: b, tool: {kind: noop}}"), "E207", KEPT),
     ("results of a step in a task", flow("{step: a, tool: {kind: noop}, next: {arcs: [{step: b}]}}", "{step: b, tool: {kind: noop, result: '{{ §steps.a.results | default(1) }}'}}"), "E207", KEPT),

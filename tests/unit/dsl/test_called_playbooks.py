@@ -24,14 +24,14 @@ def found(called: str) -> list[str]:
 @pytest.mark.parametrize(
     ("called", "said"),
     [
-        ("path: team/a@", """7:35 E115 path of task "start_task": 'team/a@' names no version after the @"""),
+        ("path: team/a@", """7:35 E115 path of task "start_task": 'team/a@' has no version after the @"""),
         ("path: team/a@1.5", """E115 path of task "start_task": '1.5' is not a version of a playbook"""),
         ('path: "team/a@pr od"', """E115 path of task "start_task": 'pr od' is not a version of a playbook"""),
         ("path: team//a", 'E115 path of task "start_task": "team//a" is not the path of a playbook'),
         ("path: team/a, version: 1.5", """7:52 E115 version of task "start_task": '1.5' is not a version of a playbook"""),
         (
             "path: team/a@prod, version: 2",
-            """E114 path of task "start_task" names the version prod, and version 2 (leave one out)""",
+            """E114 path of task "start_task" names version prod, and the key version is 2 (leave one out)""",
         ),
     ],
 )

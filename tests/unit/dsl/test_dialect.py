@@ -121,10 +121,13 @@ def test_key_values_of_nats(accepted: str, canonical: str) -> None:
     ("task", "expected"),
     [
         ("{kind: nats, operation: js_publish, subject: s}", 'E118 "nats" is not a tool kind'),
-        ("{kind: nats, operation: kv_keys, pattern: '*.a'}", 'E112 pattern of task "a_task" must be a beginning with * after it'),
+        (
+            "{kind: nats, operation: kv_keys, pattern: '*.a'}",
+            'E112 pattern of task "a_task" must be the beginning of keys, then *',
+        ),
         (
             "{kind: nats, operation: kv_keys, pattern: '{{ ctx.a }}'}",
-            'E112 pattern of task "a_task" must be a beginning with * after it',
+            'E112 pattern of task "a_task" must be the beginning of keys, then *',
         ),
     ],
 )
@@ -227,8 +230,8 @@ def test_what_has_no_effect_is_told(text: str, expected: list[str]) -> None:
         (one("{kind: python, code: pass, libs: [5]}"), 'E112 a library of task "a_task" must be a module'),
         (one("{kind: http, url: u, credential: a, auth: b}"), 'E114 task "a_task" has credential and auth'),
         (one("{kind: playbook, path: a, return_step: x, detach: true}"), 'E114 task "a_task" has return_step and detach'),
-        (flow("step: a\nretry: 3\ntool: [{kind: noop}, {kind: noop}]"), 'E114 retry of step "a" says not which of its tasks is tried again'),
-        (flow("step: a\nassert: '{{ ctx.a }}'\nnext: {arcs: [{step: a}]}"), 'E114 assert of step "a" has no task whose result it could be about'),
+        (flow("step: a\nretry: 3\ntool: [{kind: noop}, {kind: noop}]"), 'E114 retry of step "a" does not say which of its tasks to try again'),
+        (flow("step: a\nassert: '{{ ctx.a }}'\nnext: {arcs: [{step: a}]}"), 'E114 assert of step "a" has no task whose result it could check'),
         (flow("step: a\nnext: {spec: {on_no_match: {step: b}}, arcs: [{step: a}]}"), 'E113 on_no_match of step "a" is neither fail nor end'),
     ],
 )  # fmt: skip

@@ -348,7 +348,7 @@ def test_data_of_a_response_that_may_be_either_gives_a_warning(kind: str, read: 
     )
     names = ["outcome.result.data", "event.result.data"] if warned else []
     assert [d.hint for d in check(text)[1] if d.code == "W533"] == [
-        f"write {n} for the body, {n}.data for its part" for n in names
+        f"write {n} for the body, {n}.data for its key data" for n in names
     ]
 
 

@@ -111,7 +111,7 @@ def test_the_text_keeps_its_comments_and_its_quotes() -> None:
         (selecting("[{next: ''}]"), 'E112 next in output_select of step "a" must be a path, not ""'),
         (selecting("[{next: 5}]"), 'E112 next in output_select of step "a" must be a path, not a number'),
         (selecting("[{'next-page': data.next}]"), 'E115 "next-page" cannot name a part of the result of step "a"'),
-        (selecting(f"[{NEXT}, {{next: data.other}}]"), 'E114 output_select of step "a" names two things next'),
+        (selecting(f"[{NEXT}, {{next: data.other}}]"), 'E114 output_select of step "a" gives two parts the name next'),
         (selecting("[{status: data.status}]", "a.status"), 'E114 status in output_select of step "a" is also a field of the result of http'),
         (selecting("[{body: data.text}]", "a.body"), 'E114 body in output_select of step "a" is also a field of the result of http'),
         (
@@ -120,7 +120,7 @@ def test_the_text_keeps_its_comments_and_its_quotes() -> None:
         ),
         (
             HEAD + f"workbook: {{w: {{kind: http, url: u, output: {{output_select: [{NEXT}]}}}}}}\nworkflow: [{{step: a, tool: {{kind: noop}}}}]\n",
-            "E114 next in output_select of the workbook's task w cannot be read: a task that uses it gives the result",
+            "E114 next in output_select of the workbook's task w cannot be read: only a task that uses it has a result",
         ),
         (selecting("[]").replace("output_select", "output_selct"), 'E110 unknown key "output_selct" in output of step "a"'),
     ],
@@ -149,7 +149,7 @@ def test_what_has_no_effect_is_told(entries: str, reads: str, told: list[str]) -
 def test_a_hint_says_what_to_write_instead() -> None:
     looped = selecting("[{first: 'data.items[0].id'}]", "a.first", more=f"loop: {{in: [1], iterator: x}}\n{TO_B}")
     (error,) = (d for d in check(looped)[1] if d.severity == "error")
-    assert error.hint == "of each: {{ a | map(attribute='data.items.0.id') | list }}"
+    assert error.hint == "read it of each result: {{ a | map(attribute='data.items.0.id') | list }}"
     assert (error.line, error.path[-1]) == (6, "first")
 
 

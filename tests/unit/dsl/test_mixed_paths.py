@@ -21,7 +21,7 @@ def test_a_word_of_several_scripts_is_refused_where_it_stands(path: str) -> None
         parse_playbook(PLAYBOOK % path)
     (found,) = refused.value.diagnostics
     assert (found.code, found.line) == ("E115", 3)
-    assert "mixes scripts in the word" in found.message and found.message.isascii() == path.isascii()
+    assert "mixes alphabets in the word" in found.message and found.message.isascii() == path.isascii()
     assert "\\u" in found.message, "which letter it is can be seen"
 
 

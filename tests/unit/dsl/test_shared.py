@@ -89,7 +89,7 @@ def test_a_task_of_a_third_playbook_is_the_one_that_was_pinned_there() -> None:
     assert task(bound).inputs["args"]["greeting"] == "Hello"
     unpinned = HEAD + 'workbook: { hello: { uses: "shared/texts@3#greet" } }\n' + STEPS.replace("greet", "hello")
     lost = pinned(text, lambda path, version: Library(0, "", unpinned))
-    assert "E211" in str(check(lost)[1][0]) and "it is a task of another playbook" in str(check(lost)[1][0])
+    assert "E211" in str(check(lost)[1][0]) and "the task is itself taken from" in str(check(lost)[1][0])
 
 
 def test_what_is_pinned_stays_and_more_is_added() -> None:
@@ -108,8 +108,8 @@ def test_what_is_pinned_stays_and_more_is_added() -> None:
 @pytest.mark.parametrize(
     ("entry", "said"),
     [
-        ("{ uses: shared/texts@4#greet }", 'workbook task "greet" uses shared/texts@4#greet, which is not here'),
-        ("{ uses: other#greet }", "uses other#greet, which is not here"),
+        ("{ uses: shared/texts@4#greet }", 'workbook task "greet" uses shared/texts@4#greet, which was not found'),
+        ("{ uses: other#greet }", "uses other#greet, which was not found"),
         ("{ uses: shared/texts@3#great }", "the playbook has no task 'great' (it has: code, greet)"),
         ("{ uses: shared/texts }", "cannot be 'shared/texts' (path#task, or path@version#task"),
         ("{ uses: shared/texts@latest#greet }", "cannot be 'shared/texts@latest#greet'"),

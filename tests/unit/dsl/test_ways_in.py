@@ -93,9 +93,9 @@ def test_names_are_the_words_of_sources_unless_they_are_given() -> None:
 WRONG: dict[str, tuple[str, str]] = {
     "event: {source: aws}": ("7:23 E131", "a list of at least one value or filter"),
     "event: {source: [{prefx: a}]}": ("7:32 E131", 'did you mean "prefix"?'),
-    "event: aws": ("7:14 E131", "an event pattern is a mapping"),
+    "event: aws": ("7:14 E131", "an event pattern must be a mapping"),
     "event: {a: ['{{ x }}']}": ("7:19 E131", "a pattern has no templates"),
-    "queue: arn:aws:sqs:us-east-1:123456789012:orders": ("7:14 E131", "its name, which is orders"),
+    "queue: arn:aws:sqs:us-east-1:123456789012:orders": ("7:14 E131", "write the name alone: orders"),
     "queue: {match: {a: [1]}}": ("7:14 E111", "has no name"),
     "queue: {nme: a}": ("7:15 E110", 'did you mean "name"?'),
     "webhook: github": ("7:16 E112", "must be a mapping, not text"),
@@ -111,7 +111,7 @@ WRONG: dict[str, tuple[str, str]] = {
     "webhook: {form: hmac, credential: hooks/x, header: a, timestamp: t, tolerance: 5d}": ("7:86 E124", "between 1 and 86,400"),
     "webhook: {form: hmac, credential: hooks/x, header: a, timestamp: t, signed: '{body}'}": (
         "7:83 E131",
-        "has each of {body}, {timestamp}",
+        "must have each of {body}, {timestamp}",
     ),
     "webhook: {form: slack, credential: hooks/x, rate: 0}": ("7:57 E124", "between 0.01 and 10,000"),
     "webhook: {form: slack, credential: hooks/x, rate: '{{ 5 }}'}": ("7:57 E112", "must be a number, not text"),
@@ -121,9 +121,9 @@ WRONG: dict[str, tuple[str, str]] = {
     "upload: {prefix: reports/}": ("7:24 E131", '"uploads/reports/"'),
     "upload: {suffix: .csv}": ("7:15 E131", "neither a prefix nor a bucket"),
     "upload: {bucket: A_B}": ("7:24 E131", "is not the name of a bucket"),
-    "{queue: a, timezone: Europe/Berlin}": ("7:18 E114", "belongs to a schedule, and this one is a queue"),
+    "{queue: a, timezone: Europe/Berlin}": ("7:18 E114", "belongs to the source schedule, and this trigger has the source queue"),
     "{queue: a, upload: {prefix: uploads/}}": ("7:18 E114", "has queue and upload"),
-    "{queue: a, payload: {x: '{{ workload.y }}'}}": ("7:31 E208", "it reads trigger"),
+    "{queue: a, payload: {x: '{{ workload.y }}'}}": ("7:31 E208", "a payload reads only trigger"),
 }
 
 

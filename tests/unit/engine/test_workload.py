@@ -185,7 +185,7 @@ def test_what_is_not_as_the_schema_says_is_refused(workload: Mapping[str, Any], 
         ("{properties: {n: {type: 5}}}", "x-schema.n: type is one of"),
         ("{properties: {n: {minimum: '1'}}}", "x-schema.n: minimum is a number"),
         ("{properties: [n]}", "x-schema: properties is a mapping"),
-        ("{type: array}", "x-schema: the workload is an object, not array"),
+        ("{type: array}", "x-schema: the type of the workload must be object, not array"),
         ("[]", "x-schema must be a mapping"),
     ],
 )

@@ -77,7 +77,7 @@ def test_a_form_has_one_upcast(registry: dict[Any, Any]) -> None:
 def test_an_upcast_that_cannot_read_a_payload_says_that_the_log_is_broken() -> None:
     from noetl_core.ports import CorruptLog
 
-    with pytest.raises(CorruptLog, match="does not read"):
+    with pytest.raises(CorruptLog, match="cannot be read"):
         decode_events(body(("TokenExpired", {"token": "t"})), 1)
 
 

@@ -171,7 +171,7 @@ def test_what_resolve_raises_passes_through(template: str, error: Exception) -> 
 
 def test_without_a_resolver_a_reference_cannot_be_read_into() -> None:
     assert render("{{ ref }}", Scope({"ref": REF})) == REF
-    with pytest.raises(TemplateError, match="kept elsewhere"):
+    with pytest.raises(TemplateError, match="stored outside the log"):
         render("{{ ref.rows }}", Scope({"ref": REF}))
 
 

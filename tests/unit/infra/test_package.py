@@ -210,7 +210,11 @@ def test_the_layer_is_compiled_by_the_python_of_the_functions_or_says_that_there
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("", "requires none"), ("-r others.txt", "is not a requirement"), ("noetl-sample==9", "cannot install noetl-sample==9")],
+    [
+        ("", "requires no packages"),
+        ("-r others.txt", "is not a requirement"),
+        ("noetl-sample==9", "cannot install noetl-sample==9"),
+    ],
 )
 def test_a_file_whose_packages_cannot_be_had_is_refused(tmp_path: Path, index_here: None, text: str, said: str) -> None:
     file = tmp_path / "requirements.txt"

@@ -44,7 +44,7 @@ def test_a_comment_silences_its_codes_on_its_line() -> None:
 @pytest.mark.parametrize(
     ("comment", "message", "hint"),
     [
-        ("W502", "nothing on this line has W502", "remove the comment"),
+        ("W502", "no finding on this line has the code W502", "remove the comment"),
         ("W4022", '"W4022" is not a code', 'did you mean "W402"?'),
         ("", "this comment names no code", "# noetl: ignore W501"),
         ("E201", "E201 is an error: it cannot be ignored", "correct it"),

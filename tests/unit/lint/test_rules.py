@@ -229,5 +229,5 @@ def test_stats_of_a_loop_say_where_they_are() -> None:
         "step: b\ntool: {kind: noop, result: '{{ steps.a.stats }}'}",
     ))  # fmt: skip
     assert [(d.code, d.hint) for d in found if d.code == "W515"] == [
-        ("W515", "of a loop: a.stats, which is steps.a.result.stats")
+        ("W515", "for a loop, write a.stats or steps.a.result.stats")
     ]

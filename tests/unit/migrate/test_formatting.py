@@ -146,10 +146,10 @@ def test_a_playbook_with_errors_is_formatted() -> None:
 @pytest.mark.parametrize(
     ("broken", "message"),
     [
-        (lambda text: text.replace("'https://example.org'", "'https://example.com'"), r"flow\.yaml:13:12 the value would become"),
-        (lambda text: text.replace("z: 1", "z: true"), r"flow\.yaml:37:8 the value would become"),
+        (lambda text: text.replace("'https://example.org'", "'https://example.com'"), r"flow\.yaml:13:12 the value would change"),
+        (lambda text: text.replace("z: 1", "z: true"), r"flow\.yaml:37:8 the value would change"),
         (lambda text: text.replace("# in between", ""), r"flow\.yaml:18:1 the comment would be lost"),
-        (lambda text: text.replace("step: last }", "step: [last"), r"flow\.yaml: it stays as it is: did not find"),
+        (lambda text: text.replace("step: last }", "step: [last"), r"flow\.yaml: the file stays as it is: did not find"),
     ],
 )
 def test_what_would_mean_something_else_is_refused_with_its_place(

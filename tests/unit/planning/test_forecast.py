@@ -174,4 +174,7 @@ def test_few_executions_give_a_range_that_is_of_use() -> None:
     found = forecast(MODEL, two, {"items": []})
     step_defaults = forecast(MODEL, [], {"items": []})
     assert found.seconds.high <= 2 * 4 + step_defaults.seconds.high, "not weeks, as a formula for two values gives"
-    assert any("from half the least to twice the most, as fewer than 5 tell no spread" in text for text in found.assumes)
+    assert any(
+        "from half the least to twice the most, because fewer than 5 past executions show no spread" in text
+        for text in found.assumes
+    )

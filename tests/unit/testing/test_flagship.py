@@ -124,6 +124,6 @@ def test_a_failure_that_is_fixed_has_a_test_that_was_red(mistake: str, flights: 
     (tmp_path / "flights.yaml").write_text(text)
     done = in_process("record", execution_id, "--fix")
     assert done.exception is None, done.exception
-    assert "replays the execution" in done.stdout and "with version 1 it fails: status is failed" in done.stdout
+    assert "replays the execution" in done.stdout and "with version 1 the test fails: status is failed" in done.stdout
     assert in_process("test", "flights.test.yaml").exit_code == 0
     assert api.calls == called

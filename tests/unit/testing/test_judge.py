@@ -47,7 +47,7 @@ CHANGES = {
     "fetch: 1": ("fetch: 2", [(13, "calls.fetch is 1, expected 2")]),
     "http://shop*": ("http://shoe*", [(13, 'calls.fetch.page[0].url is "http://shop.example/orders", expected')]),
     "warnings: 0": ("warnings: 1", [(14, "warnings is 0, expected 1")]),
-    "StepDone last": ("StepDone first", [(15, 'no place for number 5 of the expected events: "StepDone first"')]),
+    "StepDone last": ("StepDone first", [(15, 'expected event 5 does not come next: "StepDone first"')]),
     "[StepFailed]": ("[StepDone]", [(16, "there is an event StepDone\n    StepDone fetch success")]),
     "TaskProcessed: 2": ("TaskProcessed: 3", [(17, "2 events are TaskProcessed, expected 3")]),
     "expect:\n": ("expect:\n  status: failed\n", [(4, "status is completed, expected failed")]),
@@ -120,7 +120,9 @@ def test_a_refused_start_may_be_expected(file: Path) -> None:
     refused, too, accepted = (run_case(case).findings for case in read(file))
     assert refused == ()
     assert [(finding.line, finding.text.partition(":")[0]) for finding in too] == [(5, "the start is refused")]
-    assert [(finding.line, finding.text) for finding in accepted] == [(9, "the start is not refused: it is completed")]
+    assert [(finding.line, finding.text) for finding in accepted] == [
+        (9, "the start was not refused: the execution is completed")
+    ]
 
 
 def test_notifications_of_failures_succeed_and_cursors_are_named(file: Path) -> None:

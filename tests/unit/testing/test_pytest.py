@@ -60,7 +60,7 @@ def test_signals_and_time_are_part_of_the_test() -> None:
         (
             {},
             [],
-            "task fetch.page: no outcome is scripted, and it would reach outside the test; such as tools={'fetch.page': ...}",
+            "task fetch.page: no outcome is scripted, and it would reach outside the test; for example tools={'fetch.page': ...}",
         ),
         (
             {"fetch": {"ok": 5}},

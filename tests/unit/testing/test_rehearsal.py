@@ -123,7 +123,7 @@ def test_a_changed_guard_is_rehearsed_over_recorded_executions(shop: Any, tmp_pa
     assert "another way: check -> ship -> told becomes check -> refuse -> told" in done.stdout
     assert 'result is "refused", was "shipped"' in done.stdout
     file.write_text(TEXT.replace("> 100", "> 60"))
-    assert "calls ship.ship_task, which it had not called: unknown" in in_process("rehearse", str(file)).stdout
+    assert "calls ship.ship_task, which it had not called: its answer is unknown" in in_process("rehearse", str(file)).stdout
     assert tool.calls == called, "nothing outside is called"
 
 

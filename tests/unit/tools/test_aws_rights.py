@@ -89,7 +89,7 @@ def test_the_engines_own_is_never_opened(stack: pytest.MonkeyPatch) -> None:
 def test_an_asterisk_stands_for_names_alone(stack: pytest.MonkeyPatch, name: str) -> None:
     for right in rights.RIGHTS:
         stack.setenv(right.variable, "*")
-        assert "no ARNs and no paths" in refusal(right, name)
+        assert "must be a name, not an ARN or a path" in refusal(right, name)
 
 
 def test_an_upload_is_below_its_folder_by_any_reading_of_its_key(stack: pytest.MonkeyPatch) -> None:
@@ -148,8 +148,8 @@ def test_a_service_that_denies_has_the_parameter_named(stack: pytest.MonkeyPatch
     failed = outcome_of("s3", answered("AccessDenied", 403, "Access Denied"), rights.BUCKETS, "reports")
     assert failed.error is not None and failed.error.code == "AccessDenied"
     assert failed.error.message == (
-        "s3: PutObject: Access Denied (AccessDenied); the stack's parameter ToolBuckets grants it for `reports`, unless a policy of the bucket or of"
-        " its key denies it"
+        "s3: PutObject: Access Denied (AccessDenied); the stack's parameter ToolBuckets grants access to"
+        " `reports`, unless a policy of the bucket or of its key denies it"
     )
 
 

@@ -179,7 +179,7 @@ def test_in_a_loop_no_more_run_than_may(slow: Any) -> None:
 @pytest.mark.parametrize(
     ("inputs", "says"),
     [
-        ({"task_definition": "arn:aws:ecs:us-east-1:1:task-definition/train:1"}, "no ARN"),
+        ({"task_definition": "arn:aws:ecs:us-east-1:1:task-definition/train:1"}, "not an ARN"),
         ({"cluster": "a/b"}, "name of a cluster"),
         ({"command": ["a"]}, "need `container`"),
         ({"env": {"A": 1}}, "need `container`"),
@@ -188,7 +188,7 @@ def test_in_a_loop_no_more_run_than_may(slow: Any) -> None:
         ({"container": "main", "env": {"A-B": 1}}, "not the name of a variable"),
         ({"container": "main", "env": {"NOETL_ATTEMPT": 9}}, "begins with NOETL_"),
         ({"container": "main", "env": {"A": [1]}}, "tojson"),
-        ({"container": "main", "env": {"A": "x" * 9000}}, "ECS takes 8,192"),
+        ({"container": "main", "env": {"A": "x" * 9000}}, "ECS accepts 8,192"),
         ({"cpu": "much"}, "`cpu` must be"),
         ({"memory": True}, "`memory` must be"),
         ({"network": {"subnets": []}}, "network.subnets"),
@@ -304,7 +304,7 @@ def test_a_role_that_may_not_be_handed_on_names_its_parameter(ecs: Any, monkeypa
     monkeypatch.setenv("NOETL_TOOL_TASKS", "*")
     answers(ecs, monkeypatch, "run_task", refusal("AccessDeniedException", 400, "not authorized to perform: iam:PassRole"))
     _, outcome = begun()
-    assert "the stack's parameter ToolTaskRoles grants it" in message(outcome)
+    assert "the stack's parameter ToolTaskRoles grants access" in message(outcome)
 
 
 def test_a_look_that_fails_is_repeated_and_one_that_never_will_do_stops_it(slow: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -313,7 +313,7 @@ def test_a_look_that_fails_is_repeated_and_one_that_never_will_do_stops_it(slow:
     assert looked(call, first.result, 1).status == "outside"
     answers(slow, monkeypatch, "describe_tasks", refusal("AccessDeniedException", 400))
     outcome = looked(call, first.result, 1)
-    assert kind(outcome) == "auth" and message(outcome).endswith("; it was stopped")
+    assert kind(outcome) == "auth" and message(outcome).endswith("; the task was stopped")
     assert started(slow)[0].desired_status == "STOPPED"
 
 
@@ -322,7 +322,7 @@ def test_a_task_that_ecs_forgot_is_said_to_be_unknown(ecs: Any) -> None:
     while (outcome := looked(call, kept, looks)).status == "outside":
         kept, looks = outcome.result, looks + 1
     assert (kind(outcome), looks) == ("not_found", 5)
-    assert "not known how it ended" in message(outcome)
+    assert "its outcome is unknown" in message(outcome)
 
 
 def test_looks_come_less_and_less_often(slow: Any) -> None:

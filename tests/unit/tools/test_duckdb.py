@@ -187,7 +187,7 @@ def test_a_file_in_sql_or_as_a_source_says_how_files_come_in(run: Run) -> None:
     closed = run("duckdb", {"command": "SELECT * FROM read_csv('data.csv')"}).error
     assert closed is not None and "`sources` gives it rows, references and s3://" in closed.message
     path = run("duckdb", {"command": "SELECT 1", "sources": {"a": "data.csv"}}).error
-    assert path is not None and path.message.endswith("a text is the address of files in S3: s3://bucket/*.csv")
+    assert path is not None and path.message.endswith("text must be the address of files in S3: s3://bucket/*.csv")
 
 
 @pytest.mark.parametrize(

@@ -83,8 +83,8 @@ def test_locally_the_profile_of_the_caller_signs(call: Call, server: Server) -> 
     [
         ("/_aws/execute-api/other1/dev", {}, "parameter ToolApis does not name API `other1` (it names: abc*)"),
         ("/_aws/execute-api/abcown/dev", {}, "the engine's own"),
-        ("/echo", {"service": "dynamodb"}, "APIs of API Gateway only: give `credential`"),
-        ("/echo", {"service": "execute-api"}, "APIs of API Gateway only: give `credential`"),
+        ("/echo", {"service": "dynamodb"}, "APIs of API Gateway only: write a `credential`"),
+        ("/echo", {"service": "execute-api"}, "APIs of API Gateway only: write a `credential`"),
     ],
 )
 def test_on_a_stack_the_role_signs_for_the_apis_that_a_parameter_names(

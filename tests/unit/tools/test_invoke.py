@@ -60,9 +60,9 @@ def asked(request: pytest.FixtureRequest) -> Callable[[Answers, ToolCall], Outco
 @pytest.mark.parametrize(
     ("answer", "kind", "message"),
     [
-        (None, "unknown", "odd: the tool answered no outcome but None"),
-        ({"status": "ok"}, "unknown", "odd: the tool answered no outcome but {'status': 'ok'}"),
-        (Outcome("done"), "unknown", "odd: the tool answered no outcome but Outcome(status='done'"),  # type: ignore[arg-type]
+        (None, "unknown", "odd: the tool answered None, which is not an outcome"),
+        ({"status": "ok"}, "unknown", "odd: the tool answered {'status': 'ok'}, which is not an outcome"),
+        (Outcome("done"), "unknown", "odd: the tool answered Outcome(status='done'"),  # type: ignore[arg-type]
         (Outcome("error"), "unknown", "odd: the tool failed without an error"),
         (Outcome("error", error=ErrorInfo("timeout", False)), "timeout", "False"),  # type: ignore[arg-type]
         (Outcome("error", error=ErrorInfo("boom", "text")), "unknown", "text"),  # type: ignore[arg-type]

@@ -194,7 +194,7 @@ def test_a_service_that_says_nothing_times_out(tool: LlmTool, server: LlmServer)
         ({"messages": [1]}, "`messages[0]` must be a mapping"),
         ({"prompt": "?", "model": None}, "`model` must name a model"),
         ({"prompt": "?", "url": None}, "`url` must be the address"),
-        ({"prompt": "?", "options": {"stream": True}}, "stream is none of them"),
+        ({"prompt": "?", "options": {"stream": True}}, "it cannot hold stream"),
         ({"prompt": "?", "schema": {"anyOf": []}}, "keyword 'anyOf' is not supported"),
         ({"prompt": "?", "auth": 1}, "`auth` must be a credential's name"),
     ],

@@ -313,7 +313,7 @@ def test_the_network_behind_the_worker_is_not_reached(server: McpServer) -> None
         ({"tool": "echo", "headers": [1]}, "`headers` must be a mapping"),
         ({"tool": "echo", "headers": {"mcp-session-id": "x"}}, "the protocol's own"),
         ({"tool": "echo", "auth": 1}, "`auth` must be a credential's name"),
-        ({"action": "list", "tool": "echo"}, "`tool` means nothing to list"),
+        ({"action": "list", "tool": "echo"}, "list does not take `tool`"),
         ({"action": "sing"}, "`action` is one of call, list"),
     ],
 )

@@ -107,7 +107,7 @@ def test_the_libraries_that_tasks_see_are_those_of_the_layer() -> None:
     [
         ("[pandas=2]", '"pandas=2" is not a requirement: Expected semicolon'),
         ('["-r other.txt"]', '"-r other.txt" is not a requirement: '),
-        ('["a @ https://u:p@example.org/a.whl"]', "an address belongs to the machine that installs packages"),
+        ('["a @ https://u:p@example.org/a.whl"]', "set the package index on the machine that installs packages"),
         ('["../mine"]', "is not a requirement"),
         ('["a==1", "A>=2"]', "names a twice"),
         ("pandas", "requirements of python of executor must be a list, not text"),

@@ -114,11 +114,11 @@ def test_an_address_is_made_and_kept_secret(bucket: str) -> None:
 @pytest.mark.parametrize(
     ("task", "told"),
     [
-        ({"key": "a"}, "has no bucket or uri, which get needs"),
-        ({"bucket": "b"}, "has no key or uri, which get needs"),
-        ({"bucket": "b", "key": "a", "data": 1}, "has data, which means nothing to get"),
-        ({"action": "put", "bucket": "b", "key": "a"}, "has no data, which put needs"),
-        ({"operation": "list", "bucket": "b", "key": "a"}, "has key, which means nothing to list"),
+        ({"key": "a"}, "has no bucket or uri, which action get needs"),
+        ({"bucket": "b"}, "has no key or uri, which action get needs"),
+        ({"bucket": "b", "key": "a", "data": 1}, "has data, which get does not take"),
+        ({"action": "put", "bucket": "b", "key": "a"}, "has no data, which action put needs"),
+        ({"operation": "list", "bucket": "b", "key": "a"}, "has key, which list does not take"),
         ({"action": "fetch", "bucket": "b", "key": "a"}, "action"),
         ({"uri": "s3://b/a", "bucket": "b"}, "has uri and bucket"),
         ({"action": "presign", "uri": "s3://b/a", "expires": "8d"}, "expires"),
@@ -132,7 +132,7 @@ def test_what_an_action_lacks_or_does_not_take_is_refused_at_validation(task: di
 @pytest.mark.parametrize(
     ("task", "told"),
     [
-        ({"data": 1}, "`data` means nothing to get"),
+        ({"data": 1}, "get does not take `data`"),
         ({"action": "{{ 'put' }}"}, "put needs `data`"),
         ({"action": "{{ 'fetch' }}"}, "`action` is one of get, put, list, copy, delete, presign, not 'fetch'"),
         ({"key": "{{ 5 }}"}, "`key` must be text, not 5"),

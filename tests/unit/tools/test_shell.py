@@ -324,7 +324,7 @@ def test_the_command_line_allows_it_for_a_run(tmp_path: Path) -> None:
     assert (refused.returncode, "noetl run --allow shell" in refused.stdout) == (1, True), refused.stdout
     done = commands.run("run", str(file), "--allow", "shell", cwd=tmp_path)
     assert (done.returncode, "hello" in done.stdout) == (0, True), done.stderr
-    for wrong, said in ((["--allow", "all"], "nothing of that name"), (["--allow", "shell", "--on", "stack"], "AllowShell")):
+    for wrong, said in ((["--allow", "all"], "only shell can be allowed"), (["--allow", "shell", "--on", "stack"], "AllowShell")):
         usage = commands.run("run", str(file), *wrong, cwd=tmp_path)
         assert (usage.returncode, said in usage.stderr) == (2, True), usage.stderr
 

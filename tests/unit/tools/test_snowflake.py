@@ -173,7 +173,7 @@ def test_a_user_proves_who_it_is(auth: dict[str, Any], expected: dict[str, Any],
     [
         ({**LOGIN, "account": "evil.example.org/"}, "`account`"),
         ({**LOGIN, "account": "a@b"}, "`account`"),
-        ({**LOGIN, "host": "10.0.0.1"}, "a field `host` that means nothing"),
+        ({**LOGIN, "host": "10.0.0.1"}, "an unknown field `host`"),
         ({**LOGIN, "protocol": "http"}, "a field `protocol`"),
         ({**LOGIN, "authenticator": "https://idp.example.org"}, "`authenticator`"),
         ({**LOGIN, "authenticator": "externalbrowser"}, "`authenticator`"),

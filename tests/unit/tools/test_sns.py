@@ -87,7 +87,7 @@ def test_a_message_of_a_fifo_topic_is_known_by_the_task_run_and_its_place(url: s
 @pytest.mark.parametrize(
     ("inputs", "kind", "told"),
     [
-        ({"message": ""}, "schema", "never empty"),
+        ({"message": ""}, "schema", "must not be empty"),
         ({"message": "x", "topic": "none"}, "not_found", ""),
         ({"message": "x", "topic": "arn:aws:sqs:us-east-1:123456789012:alerts"}, "schema", "a name or an ARN"),
         ({"message": "x", "topic": "a:b"}, "schema", "a name or an ARN"),

@@ -73,7 +73,7 @@ def test_a_fifo_queue_takes_a_task_that_is_repeated_once(url: str) -> None:
 @pytest.mark.parametrize(
     ("inputs", "kind", "told"),
     [
-        ({"message": ""}, "schema", "never empty"),
+        ({"message": ""}, "schema", "must not be empty"),
         ({"message": "x", "queue": "none"}, "not_found", ""),
         ({"message": "x", "queue": "http://"}, "schema", ""),
         ({"message": "x", "dedup_id": "d"}, "schema", "`dedup_id` is for FIFO queues"),

@@ -92,7 +92,7 @@ def test_stored_rows_go_into_postgres(transfer: Transfer, run: Run, query: Query
 def test_a_table_that_is_not_there_says_who_makes_it(transfer: Transfer, uri: str) -> None:
     error = transfer({"rows": ROWS}, {"kind": "postgres", "auth": uri, "table": "none"}).error
     assert error is not None and error.kind == "schema"
-    assert "does not exist" in error.message and "CREATE TABLE IF NOT EXISTS in a task of kind postgres" in error.message
+    assert "does not exist" in error.message and "CREATE TABLE IF NOT EXISTS in an earlier task of kind postgres" in error.message
 
 
 def test_rows_themselves(transfer: Transfer, query: Query) -> None:
@@ -349,7 +349,7 @@ def test_from_an_answer_that_is_asked_for_once(transfer: Transfer, query: Query,
         ({"rows": ROWS}, {"kind": "s3", "uri": "s3://lake/out/", "table": "x"}, {}, "schema", "does not take table"),
         ({"rows": ROWS}, {"kind": "s3", "uri": "s3://lake/out/"}, {"mode": "upsert", "keys": ["id"]}, "schema", "no keys"),
         ({"rows": ROWS}, {"kind": "duckdb", "database": "../x", "table": "t"}, {}, "schema", "plain file name"),
-        ({"rows": ROWS}, None, {"mode": "upsert"}, "schema", "belong together"),
+        ({"rows": ROWS}, None, {"mode": "upsert"}, "schema", "only this mode takes them"),
         ({"rows": ROWS}, {"kind": "postgres", "auth": {"host": "127.0.0.1", "port": 1}, "table": "t"}, {}, "db_connection", ""),
         ({"rows": [{"id": 1}, {"id": "x"}]}, None, {}, "schema", "invalid input syntax"),
         ({"rows": [{"id": 1}, {"id": 1}]}, None, {}, "db_constraint", "duplicate key"),

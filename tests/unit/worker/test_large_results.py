@@ -163,7 +163,7 @@ def test_a_value_stays_text_only_with_an_outline_that_proves_it() -> None:
 
     broken = stored(results, b'[1,{"a":"b"},NaN]', "1/results/y.json")
     for forged in ({**broken, "outline": proven["outline"]}, {**broken, "outline": "sha256:00"}):
-        with pytest.raises(ValueError, match="NaN is no JSON number"):
+        with pytest.raises(ValueError, match="NaN is not a JSON number"):
             values(results).opened(forged, texts=True)
     results.put(proven["key"], b'[1,{"a":"b"},"d"]')
     with pytest.raises(Altered):

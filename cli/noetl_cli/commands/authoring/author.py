@@ -71,7 +71,7 @@ def completion(shell: Annotated[str, typer.Argument(metavar="SHELL", click_type=
 @app.command()
 def schema(
     pages: Annotated[
-        str | None, typer.Option(help="Base of its links (default: the pages on this machine)", metavar="URL")
+        str | None, typer.Option(help="Base URL of the schema's links (default: the pages on this machine)", metavar="URL")
     ] = None,
     test: Annotated[bool, typer.Option("--test", help="The schema of test files (*.test.yaml) instead")] = False,
 ) -> None:

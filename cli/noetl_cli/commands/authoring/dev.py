@@ -132,7 +132,7 @@ class Cycle:
 
         tests = self._file.with_name(self._file.stem + SUFFIX)
         if tests.exists() and run_tests(TestOptions(files=[tests])):
-            raise Exit(1, "it is not run before its tests pass")
+            raise Exit(1, "the playbook is not run before its tests pass")
 
     def _run(self, playbook: Playbook) -> None:
         if self._ran is None or not self.execution_id or not is_continued(self._ran, playbook):

@@ -70,7 +70,7 @@ def _file_name(path: str, playbooks: dict[str, str] | object) -> str:
 
 def _write(folder: Path, texts: dict[str, str]) -> None:
     if present := [str(folder / name) for name in texts if (folder / name).exists()]:
-        raise Exit(USAGE, f"{', '.join(present)}: nothing is overwritten (choose another folder)")
+        raise Exit(USAGE, f"{', '.join(present)}: already there, and nothing is overwritten (choose another folder)")
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
         (folder / name).write_text(text, "utf-8")

@@ -45,7 +45,7 @@ def new(
     folder = Path(name or template)
     texts = {folder / file.name: file.read_text("utf-8") for file in sorted((TEMPLATES / template).iterdir())}
     if present := [str(file) for file in texts if file.exists()]:
-        raise Exit(USAGE, f"{', '.join(present)}: nothing is overwritten (choose another name)")
+        raise Exit(USAGE, f"{', '.join(present)}: already there, and nothing is overwritten (choose another name)")
     path = _path_of(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)

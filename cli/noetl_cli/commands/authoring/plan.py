@@ -50,7 +50,7 @@ def plan(
         output.as_data(data if base is None else data | {"changes": [vars_of(each) for each in differing]}, output_)
         return
     if base is not None:
-        print("\n".join(map(str, differing)) or f"the graph is that of {base}")
+        print("\n".join(map(str, differing)) or f"the graph is the same as in {base}")
         print()
     _show(found)
 

@@ -75,7 +75,7 @@ def _check_red(file: Path, name: str, version: int, text: str) -> None:
     result = run_case(next(case for case in _cases(file) if case.name == name), text)
     if result.passed:
         raise Exit(FAILED, f"{file}: the test {name!r} passes with version {version}, too: it does not show the fix")
-    print(f"with version {version} it fails: {result.findings[0].text.splitlines()[0]}")
+    print(f"with version {version} the test fails: {result.findings[0].text.splitlines()[0]}")
 
 
 def recorded_execution(where: Backend, id: str) -> Recorded:
@@ -85,7 +85,7 @@ def recorded_execution(where: Backend, id: str) -> Recorded:
 
     summary = where.api.execution(id)
     if summary["status"] not in TERMINAL:
-        raise Exit(USAGE, f"execution {id} is {summary['status']}: only one that has ended can be recorded")
+        raise Exit(USAGE, f"execution {id} is {summary['status']}: only an execution that has ended can be recorded")
     executions: list[tuple[Playbook, list[Any]]] = []
     source = ""
     texts: dict[str, str] = {}

@@ -77,7 +77,7 @@ def _print(found: list[Rehearsed]) -> None:
     print(output.styled(f"{output.plural(len(found), 'execution')}: {counts}", "bold"))
     by_change: dict[str, list[str]] = {}
     for one in found:
-        for text in (*one.changes, *(f"calls {task}, which it had not called: unknown" for task in one.unknown)):
+        for text in (*one.changes, *(f"calls {task}, which it had not called: its answer is unknown" for task in one.unknown)):
             by_change.setdefault(text, []).append(one.execution_id)
         if one.skipped:
             by_change.setdefault(f"not played: {one.skipped}", []).append(one.execution_id)
@@ -103,7 +103,10 @@ def bisect(
             one, other = recorded_execution(where, id), recorded_execution(where, in_full(where, bad))
             paths = [each.executions[0][0].path for each in (one, other)]
             if paths[0] != paths[1]:
-                raise Exit(USAGE, f"these are executions of two playbooks, {paths[0]} and {paths[1]}: name two of the same")
+                raise Exit(
+                    USAGE,
+                    f"these are executions of two playbooks, {paths[0]} and {paths[1]}: name two executions of one playbook",
+                )
             found = bisected(one, other)
         except NoDifference as error:
             raise Exit(FAILED, str(error)) from None
@@ -114,7 +117,9 @@ def bisect(
     _part("good", found.good)
     _part("bad", found.bad)
     if found.with_others:
-        print(f"only together with {output.plural(found.with_others, 'other value')} of the bad execution")
+        print(
+            f"this makes the difference only together with {output.plural(found.with_others, 'other value')} of the bad execution"
+        )
     say(f"{output.plural(found.tried, 'execution')} played")
 
 

@@ -90,8 +90,8 @@ def _print(found: list[Simulation], faults: Faults) -> None:
         for text in one.differs:
             print(f"{one.case}: differs, {text}")
         for race in one.races:
-            orders = output.plural(one.orders, "order")
-            print(f"{one.case}: ends differently in {len(race.seeds)} of {orders} (--seed {race.seeds[0]})")
+            of = output.plural(one.orders, "order")
+            print(f"{one.case}: ends differently in {len(race.seeds)} of {of} (--seed {race.seeds[0]})")
             for text in race.differs:
                 print(f"  {text}")
             print(f"  {race.cause}: {race.remedy}")

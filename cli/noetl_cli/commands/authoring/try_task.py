@@ -93,7 +93,7 @@ def _playbook(where: Backend, id: str, file: Path | None) -> Playbook:
         found = Path(Sources().name(named["path"]))
         if not found.is_file():
             if not named["version"]:
-                raise Exit(USAGE, f"execution {id} ran a text that is not registered: name its file by --playbook")
+                raise Exit(USAGE, f"execution {id} ran a playbook that is not registered: name its file with --playbook")
             source = where.api.playbook(named["path"], named["version"])["source"]
             return files.check(source, Path(named["path"]))
         file = found

@@ -179,7 +179,7 @@ async function decided(id, playbook, signal) {
 function Outcome({ found, words }) {
   const { commits, differences } = found;
   if (!differences.length) return html`<div class="alike"><span class="tone-ok"><${Icon} name="check" /></span><div><h2>No difference</h2><p class="soft">${plural(commits, "commit")} decided again by ${words}: each came to the same.</p></div></div>`;
-  return html`<p><b>${plural(commits - 1, "commit")}</b> decided alike, then the first that would be another. What comes after it cannot be compared: it would be another execution.</p>`;
+  return html`<p><b>${plural(commits - 1, "commit")}</b> decided alike, then the first that would differ. The commits after it cannot be compared: they would belong to another execution.</p>`;
 }
 
 /** The commit that would be another. */

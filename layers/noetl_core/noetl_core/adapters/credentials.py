@@ -27,5 +27,5 @@ def json_object(name: str, text: str) -> dict[str, Any]:
     except ValueError:
         fields = None
     if not isinstance(fields, dict):
-        raise NotFound(f"credential {name!r} is not a JSON object; write it anew")
+        raise NotFound(f"credential {name!r} is not a JSON object; store the credential again")
     return fields

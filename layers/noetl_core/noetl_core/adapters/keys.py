@@ -15,4 +15,6 @@ def check_key(key: str) -> None:
     """Raise `TooLarge` for a key that some store would refuse."""
     parts = key.encode("utf-8", "surrogatepass").split(b"/")
     if sum(map(len, parts)) + len(parts) - 1 > MAX_KEY or max(map(len, parts)) > MAX_NAME:
-        raise TooLarge(f"the key {key[:60]!r}... is longer than {MAX_KEY} bytes, or a part of it than {MAX_NAME}")
+        raise TooLarge(
+            f"the key {key[:60]!r}... is longer than {MAX_KEY} bytes, or a part of it between slashes is longer than {MAX_NAME}"
+        )

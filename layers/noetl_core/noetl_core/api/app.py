@@ -114,7 +114,7 @@ class Api:
         self._request_id = getattr(context, "aws_request_id", "")
         answer = self._app.resolve(event, context)
         if len(answer["body"].encode("utf-8", "replace")) > self._max_answer:
-            large = TooLarge(f"the answer exceeds {self._max_answer} bytes; request a part of it (limit, name, step)")
+            large = TooLarge(f"the answer exceeds {self._max_answer} bytes; request a part of it (parameters limit, name, step)")
             refused = self._refused(large)
             answer = {**answer, "statusCode": refused.status_code, "body": refused.body}
             answer["multiValueHeaders"] = {"Content-Type": [JSON]}

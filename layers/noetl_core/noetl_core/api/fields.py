@@ -132,7 +132,7 @@ StepName = Annotated[str, "of the step"]
 IterationIndex = Annotated[
     str,
     Field(
-        "its index; in nested loops all of them, `3.5`",
+        "the index of the iteration; in nested loops the index in each loop, `3.5`",
         check=_iteration,
         schema={"type": "string", "pattern": r"^[0-9]{1,9}(\.[0-9]{1,9}){0,9}$"},
     ),

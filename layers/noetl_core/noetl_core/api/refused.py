@@ -58,5 +58,7 @@ def iteration_path(text: str, loc: str = "path.iteration") -> tuple[int, ...]:
     """Return the indexes of an iteration written as `617` or `3.5`. Raises `BadRequest`."""
     parts = text.split(".")
     if len(parts) > 10 or not all(part.isascii() and part.isdecimal() and len(part) <= 9 for part in parts):
-        raise BadRequest(f"{text[:100]!r} is not an iteration", loc, "its index, `617`; in nested loops all, `3.5`")
+        raise BadRequest(
+            f"{text[:100]!r} is not an iteration", loc, "write its index, `617`; in nested loops the index in each loop, `3.5`"
+        )
     return tuple(int(part) for part in parts)

@@ -55,19 +55,21 @@ def matches(pattern: Mapping[str, Any], event: Any) -> bool:
 def flaws(pattern: Any, at: tuple[str | int, ...] = ()) -> Iterator[Flaw]:
     """Yield the errors in a pattern."""
     if not isinstance(pattern, Mapping):
-        yield Flaw(at, "an event pattern is a mapping")
+        yield Flaw(at, "an event pattern must be a mapping")
     elif not pattern:
-        yield Flaw(at, "an event pattern names at least one key")
+        yield Flaw(at, "an event pattern must have at least one key")
     else:
         for key, wanted in pattern.items():
             if not isinstance(key, str):
-                yield Flaw((*at, str(key)), "keys are texts")
+                yield Flaw((*at, str(key)), "keys must be texts")
             elif key == EITHER:
                 yield from _either_flaws(wanted, (*at, key))
             elif isinstance(wanted, Mapping):
                 yield from flaws(wanted, (*at, key))
             elif not isinstance(wanted, list) or not wanted:
-                yield Flaw((*at, key), "allowed values must be a list of at least one value or filter, such as [a, {prefix: b}]")
+                yield Flaw(
+                    (*at, key), "allowed values must be a list of at least one value or filter, for example [a, {prefix: b}]"
+                )
             else:
                 for index, one in enumerate(wanted):
                     yield from _value_flaws(one, (*at, key, index))
@@ -194,12 +196,12 @@ def _affix_flaw(operand: Any) -> str | None:
 
 def _numeric_flaw(operand: Any) -> str | None:
     if not isinstance(operand, list) or len(operand) not in (2, 4):
-        return 'it takes a list of comparison and number, such as [">", 0], or [">", 0, "<=", 5]'
+        return 'it takes a list of comparisons and numbers, for example [">", 0] or [">", 0, "<=", 5]'
     for word, bound in zip(operand[::2], operand[1::2], strict=True):
         if word not in COMPARISONS:
             return f"{word!r} is not one of {', '.join(COMPARISONS)}"
         if _kind(bound) != "number" or not math.isfinite(bound):
-            return f"after {word!r} comes a number"
+            return f"after {word!r} a number must follow"
     return None
 
 
@@ -207,7 +209,7 @@ def _network_flaw(operand: Any) -> str | None:
     try:
         ip_network(operand if isinstance(operand, str) else "", strict=False)
     except ValueError:
-        return "it takes a network, such as 10.0.0.0/24 or 2001:db8::/32"
+        return "it takes a network, for example 10.0.0.0/24 or 2001:db8::/32"
     return None
 
 
@@ -217,7 +219,7 @@ def _wildcard_flaw(operand: Any) -> str | None:
     stripped = operand.replace("\\\\", "").replace("\\*", "")
     if "\\" in stripped:
         return "a backslash must precede a star or a backslash, which is then literal"
-    return "two stars in a row are one" if "**" in stripped else None
+    return "write one star instead of two stars in a row" if "**" in stripped else None
 
 
 def _exists_flaw(operand: Any) -> str | None:
@@ -227,13 +229,17 @@ def _exists_flaw(operand: Any) -> str | None:
 def _anything_but_flaw(operand: Any) -> str | None:
     if isinstance(operand, Mapping):
         if len(operand) != 1 or next(iter(operand)) not in NEGATED:
-            return f"of filters it takes one of {', '.join(NEGATED)}"
+            return f"the filter in it must be one of {', '.join(NEGATED)}"
         ((word, inner),) = operand.items()
         found = (NEGATED[word](one) for one in (inner if isinstance(inner, list) and inner else [inner]))
         return next((flaw for flaw in found if flaw), None)
     listed = operand if isinstance(operand, list) else [operand]
     kinds = {_kind(one) if not isinstance(one, list | Mapping) else "list" for one in listed}
-    return None if len(kinds) == 1 and kinds <= {"text", "number"} else "it takes texts or numbers: one, or a list of one sort"
+    return (
+        None
+        if len(kinds) == 1 and kinds <= {"text", "number"}
+        else "it takes a text, a number, or a list of only texts or only numbers"
+    )
 
 
 FILTERS: Final[Mapping[str, _Filter]] = {
@@ -259,7 +265,7 @@ NEGATED: Final[Mapping[str, Callable[[Any], str | None]]] = {
 
 def _either_flaws(wanted: Any, at: tuple[str | int, ...]) -> Iterator[Flaw]:
     if not isinstance(wanted, list) or len(wanted) < 2:
-        yield Flaw(at, "$or is a list of two mappings or more, one of which must match")
+        yield Flaw(at, "$or must be a list of two mappings or more: a match of one is enough")
         return
     for index, one in enumerate(wanted):
         yield from flaws(one, (*at, index))
@@ -268,7 +274,7 @@ def _either_flaws(wanted: Any, at: tuple[str | int, ...]) -> Iterator[Flaw]:
 def _value_flaws(one: Any, at: tuple[str | int, ...]) -> Iterator[Flaw]:
     if isinstance(one, Mapping):
         if len(one) != 1:
-            yield Flaw(at, "a filter is a mapping of one key", tuple(FILTERS))
+            yield Flaw(at, "a filter must be a mapping of one key", tuple(FILTERS))
             return
         ((word, operand),) = one.items()
         if word not in FILTERS:
@@ -280,6 +286,6 @@ def _value_flaws(one: Any, at: tuple[str | int, ...]) -> Iterator[Flaw]:
     elif isinstance(one, list):
         yield Flaw(at, "a value cannot be a list: write its items beside the others")
     elif isinstance(one, float) and not math.isfinite(one):
-        yield Flaw(at, "a number is finite")
+        yield Flaw(at, "a number must be finite")
     elif not isinstance(one, str | int | float | None):
-        yield Flaw(at, f"a value is a text, a number, true, false or null, not {type(one).__name__} (quote it)")
+        yield Flaw(at, f"a value must be a text, a number, true, false or null, not {type(one).__name__} (quote it)")

@@ -231,7 +231,7 @@ def loading(values: Values) -> Resolve:
     def resolve(ref: Any) -> Any:
         value = values(("object", ref["key"], ref))
         if isinstance(value, TooMuch):
-            raise LimitExceeded(f"it reads {value.size} bytes through one reference; pass only the parts it needs")
+            raise LimitExceeded(f"the template reads {value.size} bytes through one reference; pass only the parts it needs")
         if isinstance(value, Unreadable):
             raise TemplateError(value.reason)
         return value
@@ -265,7 +265,7 @@ def _resolve(control: Control, request: StartRequest, execution_id: str) -> Play
         check_not_deleted(control, found.path)
         return found
     if request.path is None:
-        raise NotFound("a request names a playbook by path, digest or its text")
+        raise NotFound("the request has no playbook: pass its path, its digest or its text")
     found = resolve(control, request.path, request.version, execution_id)
     check_not_deleted(control, request.path)
     return found

@@ -298,7 +298,7 @@ def _again(control: Control, target: CallbackTarget, response: Mapping[str, Any]
 def _same(recorded: Mapping[str, Any], response: Mapping[str, Any], execution_id: str) -> Reply:
     """Accept a repetition of the recorded answer; reject a different one."""
     if (recorded.get("data"), recorded.get("error")) != (response.get("data"), response.get("error")):
-        raise Answered("the callback has been answered otherwise")
+        raise Answered("the callback already has a different answer")
     return Reply(execution_id, "recorded")
 
 

@@ -271,7 +271,9 @@ class Control:
             doubtful = not attempt and is_doubtful(state, facts)
             if ask is not None and doubtful:
                 self._keep(state)
-                raise Unavailable(f"templates of execution {execution_id} have ended a process: it is left to the router")
+                raise Unavailable(
+                    f"templates of execution {execution_id} have ended a process: the execution is left to the router"
+                )
             if doubtful and given_up(state):
                 facts, doubtful = (*facts, stuck_by_deaths()), False
             elif doubtful and (self.risked is None or execution_id in self.risked):

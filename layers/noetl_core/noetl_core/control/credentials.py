@@ -49,7 +49,9 @@ def put(
         raise BadRequest("data is empty", "body.data", "give the credential's fields: {user: ..., password: ...}")
     if paths is not None and not (paths and all(isinstance(p, str) and p for p in paths)):
         raise BadRequest(
-            "paths must be a list of at least one pattern of playbook paths", "body.paths", "leave it out: every playbook"
+            "paths must be a list of at least one pattern of playbook paths",
+            "body.paths",
+            "without paths, every playbook may use the credential",
         )
     fields = {"type": type, "description": description, "data": data, "paths": paths, "by": by}
     value = {k: v for k, v in fields.items() if v is not None}
@@ -61,7 +63,7 @@ def put(
 
 def without_paths(name: str) -> PathsMissing:
     """Return the error for a credential that does not name the playbooks that may use it."""
-    message = f"credential {name[:60]!r} does not name the playbooks that may use it, which a stack demands"
+    message = f"credential {name[:60]!r} does not name the playbooks that may use it; a stack requires this"
     return PathsMissing(message, "body.paths", "--paths 'team/*' (paths: [\"team/*\"]); --paths '*': every registered playbook")
 
 

@@ -86,7 +86,8 @@ def handle_again(control: Control, refused: RefusedDelivery) -> Firing:
     ended = failed_end(replace(state, handled=None))
     if ended is None or str(ended.epoch) != epoch:
         raise NotNow(
-            f"execution {execution_id} is in progress or was redriven since this failure: `noetl triggers forget {refused.id}`"
+            f"execution {execution_id} is in progress or was redriven since this failure;"
+            f" `noetl triggers forget {refused.id}` deletes this entry"
         )
     handler = control.playbook(ended.digest).executor.on_failure or control.on_failure
     if handler is None or handler.disabled:

@@ -36,7 +36,7 @@ def _schema(r: Reader, node: Node) -> Mapping[str, Any] | None:
         r.report("E128", node.at(wrong.path), str(wrong))
         return None
     if schema.get("type", "object") != "object":
-        r.report("E128", node, f"{SCHEMA_KEY}: the workload is an object, not {schema['type']}", "leave type out")
+        r.report("E128", node, f"{SCHEMA_KEY}: the type of the workload must be object, not {schema['type']}", "leave type out")
         return None
     return dict(schema)
 
@@ -70,7 +70,7 @@ def _check_name(r: Reader, node: Node, path: tuple[str, ...], declared: Mapping[
         r.report("E205", node, message, "read the credential in a task")
     elif root in LATER and root not in declared and root not in FUNCTIONS:
         message = f"{root} in workload: defaults are rendered once, before the execution begins"
-        r.report("E208", node, message, "they read workload and execution_id")
+        r.report("E208", node, message, "defaults may read only workload and execution_id")
 
 
 def _needs(r: Reader, node: Node, leaves: Mapping[Path, Node], declared: Mapping[str, Node]) -> list[Path]:

@@ -159,7 +159,12 @@ def _playbook(r: Reader, root: Node, text: str) -> Playbook | None:
     if path is not None and (not PLAYBOOK_PATH.match(path) or len(path) > MAX_PATH):
         r.report("E115", metadata["path"], f'"{path[:60]}" cannot be a playbook path', "names separated by /, like team/flow")
     elif path is not None and (word := mixed_word(path)) is not None:
-        r.report("E115", metadata["path"], f'"{path[:60]}" mixes scripts in the word {ascii(word)[:60]}', "letters of one script")
+        r.report(
+            "E115",
+            metadata["path"],
+            f'"{path[:60]}" mixes alphabets in the word {ascii(word)[:60]}',
+            "use letters of one alphabet",
+        )
 
     tool = about.get("mcp_tool")
     if tool is not None and not MCP_TOOL.match(tool):

@@ -56,12 +56,9 @@ def _results_of_tasks(r: Reader, root: Node, playbook: Playbook) -> None:
 
 def not_kept(r: Reader, scalar: Node, read: Read, step: str, task: str) -> None:
     """Report a template that reads the result of an earlier step's task: a step keeps only the result of its last task."""
-    of_task = f'of its task "{task}"' if task else "but one"
-    message = f'step "{step}" keeps no result {of_task}: steps.{step}.result is that of its last task'
-    hint = (
-        f"write set_ctx in that task, or put it into the last task's result; "
-        f"if you mean a field of the result, write steps.{step}.result.results"
-    )
+    kept = f'no result of its task "{task}"' if task else "only one result"
+    message = f'step "{step}" keeps {kept}: steps.{step}.result is the result of its last task'
+    hint = f"write set_ctx in that task, or let the last task return it; a field called results is steps.{step}.result.results"
     r.report_at("E207", _place(r, scalar, read), scalar.path, message, hint)
 
 
@@ -69,7 +66,7 @@ def twice_the_result(r: Reader, scalar: Node, read: Read) -> None:
     """Report `step.result`: the bare name of a step is its result already (resolution 14), which seldom has a field of that
     name."""
     step, rest = read.path[0], ".".join(read.path[1:])
-    message = f'"{step}" alone is the result of step "{step}", so {step}.result is a field of it that is called result'
+    message = f'"{step}" alone is the result of step "{step}", so {step}.result means a field called result in it'
     r.report_at(
         "W515", _place(r, scalar, read), scalar.path, message, f"write steps.{step}.{rest}, or {step}.{rest[7:]}".rstrip(".")
     )

@@ -37,5 +37,5 @@ def split_version(text: str) -> tuple[str, Version]:
     """Return the path and the version of `path`, `path@3` or `path@prod`. Raises `BadVersion`."""
     path, at, version = text.partition("@")
     if at and not version:
-        raise BadVersion(f"{text[:80]!r} names no version after the @: {FORM}")
+        raise BadVersion(f"{text[:80]!r} has no version after the @: {FORM}")
     return path, version_of(version)

@@ -42,10 +42,10 @@ def target_of(token: str, key: bytes) -> CallbackTarget:
     """Return the callback that a token names. Raises `Forged`."""
     parts = token.split(".")
     if len(token) > MAX_TOKEN or not token.isascii() or len(parts) != 5:
-        raise Forged("the token was not made here")
+        raise Forged("the token is cut or changed, or another stack issued it")
     body, mark = ".".join(parts[:4]), parts[4]
     if not hmac.compare_digest(mark, _mark(body, key)):
-        raise Forged("the token was not made here")
+        raise Forged("the token is cut or changed, or another stack issued it")
     return CallbackTarget(parts[0], parts[1], parts[2], int(parts[3]))
 
 

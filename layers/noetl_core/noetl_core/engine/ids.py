@@ -141,7 +141,7 @@ def drawn_version(weights: Mapping[int, int], path: str, execution_id: str) -> i
         if place < weight:
             return version
         place -= weight
-    raise AssertionError("the weights are whole numbers")
+    raise AssertionError("the weights must be whole numbers")
 
 
 def _execution_number(digest: bytes) -> str:

@@ -38,7 +38,7 @@ def prefetched(ref: Mapping[str, Any]) -> AskedNeed:
 
 def too_much(size: int) -> LimitExceeded:
     return LimitExceeded(
-        f"a decision would read {size} bytes behind one reference, and {MAX_DECISION_BYTES} are the most; read less of it (an"
+        f"a decision would read {size} bytes through one reference (the limit is {MAX_DECISION_BYTES}); read less of it (an"
         " item, a slice, its length), or compute what it needs in a task"
     )
 
@@ -122,7 +122,7 @@ class _PageSource:
         found = self._values.found([("object", reference["key"], reference) for reference in references])
         for page, items in zip(pages, found, strict=True):
             if type(items) is not list or len(items) != page.count:
-                raise TemplateError(f"reference {self._ref['key']}: a page of it is another than was stored")
+                raise TemplateError(f"reference {self._ref['key']}: one of its pages is not the page that was stored")
         return found
 
     def whole(self) -> Any:

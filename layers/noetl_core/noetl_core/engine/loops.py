@@ -173,7 +173,7 @@ def _extend(held: Any, new: Any) -> Any:
 def _list(held: Any) -> list[Any]:
     if held is None or isinstance(held, list):
         return held or []
-    raise TypeError(f"it holds {_described(held)}, not a list")
+    raise TypeError(f"the key holds {_described(held)}, not a list")
 
 
 def _described(value: Any) -> str:
@@ -195,7 +195,7 @@ def _max(held: Any, new: Any) -> Any:
 def _merge(held: Any, new: Any) -> Any:
     for value in (held or {}, new):
         if not isinstance(value, Mapping):
-            raise TypeError(f"it needs mappings, not {_described(value)}")
+            raise TypeError(f"the reducer needs mappings, not {_described(value)}")
     return {**(held or {}), **new}
 
 

@@ -142,7 +142,7 @@ class _Rendering:
         if isinstance(ref, Pointer):
             return self._value(ref.at)
         if self._elsewhere is None:
-            raise TemplateError("it reads into a value that is kept elsewhere, which is not possible here")
+            raise TemplateError("it reads a part of a value that is stored outside the log, which is not possible here")
         return self._elsewhere(ref)
 
     def _value(self, path: tuple[str | int, ...]) -> Any:

@@ -346,7 +346,8 @@ class LoopSliced(TypedDict):
     step: str
     plan: LoopPlan
     done: NotRequired[ChunkDone | None]
-    """The first chunk, if the step run of the loop carried it out itself. `aggregates` are the totals of its iterations."""
+    """The first chunk, if the step run of the loop carried it out itself. `aggregates` are the totals of this chunk's
+    iterations."""
     aggregates: NotRequired[Aggregates | None]
 
 
@@ -361,7 +362,7 @@ class LoopChunkScheduled(TypedDict):
 
 
 class LoopDone(TypedDict):
-    """A loop is over. For a distributed loop this is the boundary."""
+    """A loop is over. This event ends the step run of a distributed loop; a boundary has ended the run of any other loop."""
 
     run: str
     step: str

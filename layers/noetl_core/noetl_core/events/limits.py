@@ -30,8 +30,8 @@ class LimitGranted(TypedDict):
 
 
 class LimitRefused(TypedDict):
-    """The requester gets no place and does not wait for one. It is skipped, or it fails: because it would have waited forever
-    (`deadlock`), or because another requester displaced it (`displaced`)."""
+    """The requester gets no place and does not wait for one. It fails if it would have waited forever (`deadlock`), or if
+    another requester displaced it (`displaced`); otherwise it is skipped."""
 
     holder: str
     reason: str

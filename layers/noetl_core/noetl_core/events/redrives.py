@@ -20,8 +20,8 @@ class Rerun(TypedDict, total=False):
     visit: int
     """The visit of that task, counted as in `TaskProcessed`, from which on everything is run again; if left out, the first."""
     pages: dict[str, str]
-    """With `failed`: for each task that a jump back repeats, the task at which its page begins. If the task failed, the page is
-    read again from there."""
+    """With `failed`: for each task that a jump back repeats, the first task of its page. If the repeated task failed, its page
+    is read again from that first task."""
     ctx: list[str]
     """Writes to these keys are dropped: an operator has set them."""
 

@@ -166,7 +166,7 @@ def _check(template: nodes.Template) -> Iterator[Read]:
             if type(node.value) is float and not math.isfinite(node.value):
                 raise _syntax_error("this number is beyond the range of floating point", node.lineno)
             if type(node.value) is str and _SURROGATE.search(node.value):
-                raise _syntax_error("half of a surrogate pair is no character: write the character itself", node.lineno)
+                raise _syntax_error("half of a surrogate pair is not a character: write the character itself", node.lineno)
             continue
         if isinstance(node, nodes.Name | nodes.Getattr | nodes.Getitem):
             read = _read(node)

@@ -28,7 +28,7 @@ def _range(ev: Evaluation, *bounds: Any) -> range:
         if type(bound) not in (int, bool):
             raise TemplateError(f"range needs whole numbers, not a {describe(bound)}")
     if not 1 <= len(bounds) <= 3 or (len(bounds) == 3 and bounds[2] == 0):
-        raise TemplateError("range takes one to three whole numbers; the step is not 0")
+        raise TemplateError("range takes one to three whole numbers; the step must not be 0")
     numbers = range(*bounds)
     if any(abs(b) >= 1 << 60 for b in bounds) or len(numbers) > RANGE_ITEMS:
         raise LimitExceeded(f"a range of more than {RANGE_ITEMS} items; loop over parts of it")

@@ -42,7 +42,7 @@ _REMEDIES: Final = (
     (r"invalid perl operator: \(\?P$", "there are no backreferences: a group is named by (?P<name>...)"),
     (
         r"invalid perl operator: \(\?>|bad repetition operator: [*+?]\+",
-        "there is no atomic or possessive repetition, nor need of it",
+        "there is no atomic or possessive repetition: write the plain *, + or ?",
     ),
     (r"invalid perl operator: \(\?[x#]", "comments belong beside the pattern"),
     (r"invalid repetition size", "repeat at most 1,000 times, nested repetitions multiplied; use + or * without a bound"),
@@ -79,7 +79,7 @@ def _compiled(pattern: str, ignorecase: bool, multiline: bool, ascii_only: bool)
     except re2.error as error:
         raise _bad(pattern, error.args[0]) from None
     except UnicodeEncodeError:
-        raise BadPattern("half of a surrogate pair is no character") from None
+        raise BadPattern("half of a surrogate pair is not a character") from None
 
 
 def _bad(pattern: str, why: bytes | str) -> BadPattern:

@@ -29,8 +29,8 @@ LONG: Final = 4096
 """A comparison of longer text is charged by its length."""
 
 GONE: Final = (
-    "a secret that it reads is gone: the worker that held it ended before it could hand it on, and the log has its mask; redrive"
-    " from the step that gets it"
+    "a secret is gone: the worker that held it ended before it could hand the secret on, and the log has only a mask; redrive"
+    " from the step that gets the secret"
 )
 DEFAULT_LIMITS: Final = Limits()
 LONGEST_FALSE: Final = len("false")
@@ -155,7 +155,7 @@ class Reading(Budget):
 
     def _resolve(self, value: Any) -> Any:
         if self.scope.resolve is None:
-            raise TemplateError("this reads into a result that is kept elsewhere, which is not possible here")
+            raise TemplateError("this reads a part of a result that is stored outside the log, which is not possible here")
         try:
             if self.walked is not None:
                 walked, self.walked = self.walked, None

@@ -24,8 +24,8 @@ NO_ENVIRONMENT: Final = (
 )
 """The hint for `env`, a name in other workflow languages."""
 
-DEFAULT: Final = "use default(...) if that is right"
-WITHHELD: Final = "details withheld: it read a secret"
+DEFAULT: Final = "if the value may be missing, use default(...)"
+WITHHELD: Final = "details withheld: the template read a secret"
 
 _QUOTED: Final = 120
 """The most characters of a template that an error message quotes."""
@@ -71,7 +71,7 @@ def _whole(value: Any, evaluation: Evaluation) -> Any:
     try:
         return evaluation.plain(value, keep_secrets=True)
     except RecursionError:
-        raise LimitExceeded("what references lead to nests too deeply") from None
+        raise LimitExceeded("a value loaded from a reference nests too deeply") from None
 
 
 def _scope(scope: Scope | Mapping[str, Any]) -> Scope:

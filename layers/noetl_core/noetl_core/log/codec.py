@@ -84,7 +84,7 @@ def decode_events(body: bytes, v: int) -> tuple[AnyEvent, ...]:
         older = upcasts_from(v)
         events: Any = tuple([Event(name, ts, older[name](data) if name in older else data) for name, ts, data in rows])
     except (ValueError, zlib.error, TypeError, LookupError, AttributeError, RecursionError) as error:
-        raise CorruptLog(f"a commit's body does not read: {error}") from error
+        raise CorruptLog(f"a commit's body cannot be read: {error}") from error
     return cast("tuple[AnyEvent, ...]", events)
 
 

@@ -75,7 +75,7 @@ def wait(fact: Mapping[str, Any]) -> str:
     until = f" until {to_rfc3339(fact['at'])}" if fact.get("at") else ""
     match fact["kind"]:
         case "timer" if fact.get("outside"):
-            return f"{task}{of}works outside, and is checked again{until.replace(' until', ' at')}"
+            return f"{task}{of}runs outside the engine, and is checked again{until.replace(' until', ' at')}"
         case "timer":
             return f"{task}{of}waits{until}"
         case "callback":

@@ -59,7 +59,7 @@ class Explanation:
         for token in left:
             self._stranded(token, 0)
         for undo in self.account.undone(name)[-VISITS:]:
-            what = "what stops the work outside of" if undo.stops else "the compensation of"
+            what = "the run that stops the outside work of" if undo.stops else "the compensation of"
             self._ran(undo, "compensated", f"{what} {name} {self._came_to(undo)}")
         if not ran and not remained:
             self._not_reached(name, 0)

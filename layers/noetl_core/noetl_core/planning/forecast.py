@@ -107,11 +107,13 @@ def forecast(playbook: Playbook, past: Sequence[PastRun], payload: Mapping[str, 
     else:
         seconds, cost = _of_structure(playbook, steps, least)
     if past:
-        few = "from half the least to twice the most, as fewer than 5 tell no spread"
+        few = "from half the least to twice the most, because fewer than 5 past executions show no spread"
         how = "19 of 20 executions, by the spread of the past ones" if len(past) >= FEW else few
         assumes.append(f"range: {how}; the typical value is the median")
     else:
-        assumes.append("no past execution: each step at most once; the least is the shortest way, the most is every step in turn")
+        assumes.append(
+            "no past execution: each step at most once; the least is the shortest path, the most is all steps one after another"
+        )
     assumes.append(f"prices: list prices of AWS (us-east-1), workers of {WORKER_MB} MB; {_model_prices(playbook, past)}")
     return Forecast(playbook.path, len(past), seconds, cost, steps, tuple(assumes))
 

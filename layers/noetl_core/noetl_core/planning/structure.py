@@ -141,7 +141,7 @@ def _of_task(task: Task) -> tuple[Range, str]:
             waits = duration(given, WAIT, "duration")
             return Range(waits, waits, waits), f"waits {waits:g} s"
         except BadNumber:
-            return NOTHING, "waits for a time that is not known before, and is not counted"
+            return NOTHING, "waits for a time that is not known in advance and is not counted"
     if task.kind == "callback":
         return NOTHING, "waits for an answer, which is not counted"
     low, usual, most = SECONDS.get(task.kind, SERVICE)

@@ -45,7 +45,7 @@ def check_listed(entries: Sequence[Entry]) -> None:
     """Raise `TooLarge` for more entries than one list may return."""
     if sum(len(entry.value) for entry in entries) > MOST_LISTED:
         raise TooLarge(
-            f"the values have more than {MOST_LISTED:,} bytes together: ask for fewer by `prefix`, or for each by its key"
+            f"the values have more than {MOST_LISTED:,} bytes together: list fewer with `prefix`, or read each by its key"
         )
 
 

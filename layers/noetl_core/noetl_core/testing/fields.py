@@ -17,13 +17,16 @@ class Key(NamedTuple):
 
 
 SHARED: Final[Mapping[str, Key]] = {
-    "playbook": Key("string", "The file of the playbook, beside the test file; NAME.yaml for NAME.test.yaml, or playbook.yaml."),
+    "playbook": Key(
+        "string",
+        "The playbook's file, beside the test file. By default it is NAME.yaml for NAME.test.yaml, or else playbook.yaml.",
+    ),
     "playbooks": Key("array", "Files of further playbooks that the playbook calls; those in its folder need not be listed."),
     "payload": Key("object", "The payload of the request, merged over the workload."),
     "ctx": Key("object", "The initial ctx."),
     "trigger": Key(
         "object",
-        "The trigger that starts the execution: name and event, or kind, id, scheduled_at, previous_at, as templates read them.",
+        "The trigger that starts the execution: name or kind, and what templates read (event, id, scheduled_at, previous_at).",
     ),
     "secrets": Key("object", "Credentials by name, each a mapping of fields."),
     "strict": Key("boolean", "true: undefined values in templates, and errors that no rule matches, are failures."),
@@ -58,7 +61,7 @@ EXPECT: Final[Mapping[str, Key]] = {
     "never": Key("array", "Events that do not occur."),
     "count": Key("object", "How often events occur."),
     "seconds": Key("number", "The virtual time that the execution took."),
-    "refused": Key("string", "The message with which the start is refused, such as that of a payload that does not fit."),
+    "refused": Key("string", "The message with which the start is refused, for example because the payload does not fit."),
 }
 ACT: Final[Mapping[str, Key]] = {
     "signal": Key("string", "The name of a signal to send, as soon as a task waits for it."),
@@ -72,7 +75,7 @@ ACT: Final[Mapping[str, Key]] = {
     "reason": Key("string", "The reason to cancel."),
     "compensate": Key("boolean", "true: cancelling runs the compensations."),
     "at": Key("string", "The status of the execution at which the act happens."),
-    "after": Key("", "How much later the act happens, such as 30m."),
+    "after": Key("", "How much later the act happens, for example 30m."),
 }
 OUTCOME: Final[Mapping[str, Key]] = {
     "ok": Key("", "The result of the task."),
@@ -100,7 +103,7 @@ OUTCOME: Final[Mapping[str, Key]] = {
 ERROR: Final[Mapping[str, Key]] = {
     "kind": Key("string", f"One of {', '.join(sorted(ERROR_KINDS))}."),
     "message": Key("string", "The message."),
-    "retryable": Key("boolean", "Whether a retry may help; by its kind if omitted."),
+    "retryable": Key("boolean", "Whether a retry may help; if omitted, the kind decides."),
     "code": Key("", "The code of the service."),
     "details": Key("", "Further data."),
 }

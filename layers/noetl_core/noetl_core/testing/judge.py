@@ -59,7 +59,7 @@ def judge_refusal(case: Case, message: str) -> list[Finding]:
 
 def _ended(case: Case, played: Played) -> Iterator[Finding]:
     if "refused" in case.expect:
-        yield Finding(_line(case, "expect.refused"), f"the start is not refused: it is {played.status}")
+        yield Finding(_line(case, "expect.refused"), f"the start was not refused: the execution is {played.status}")
         return
     expected = case.expect.get("status", "failed" if "error" in case.expect else "completed")
     if played.status != expected:
@@ -133,7 +133,7 @@ def _waited(what: str) -> str:
         "signal": "nothing waited for it",
         "callback": "no such callback waited",
         "resume": "the execution was not paused",
-    }.get(what, "the execution had ended, or had not that status")
+    }.get(what, "the execution had ended, or did not have that status")
 
 
 def _differences(case: Case, key: str, wanted: Any, seen: Any, *, subset: bool = False) -> Iterator[Finding]:

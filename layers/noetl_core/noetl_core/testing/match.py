@@ -77,7 +77,7 @@ def history(
         return None
     if best == len(patterns):
         return f"there are {what}s after the last one expected; a list that ends with ... allows them"
-    return f"no place for number {best + 1} of the expected {what}s: {_short(patterns[best])}"
+    return f"expected {what} {best + 1} does not come next: {_short(patterns[best])}"
 
 
 def _gaps(reached: set[int], patterns: Sequence[Any]) -> set[int]:

@@ -59,14 +59,14 @@ def chosen(script: Any, call: ToolCall, holds: Callable[[Any], bool] = bool, run
 def check(entry: Any) -> None:
     """Raise `BadInput` unless `entry` is an entry of a script."""
     if not isinstance(entry, Mapping) or not ANSWERS & entry.keys():
-        raise BadInput(f"an outcome has one of {', '.join(sorted(ANSWERS))}: {entry!r}")
+        raise BadInput(f"an outcome must have one of {', '.join(sorted(ANSWERS))}: {entry!r}")
     if unknown := entry.keys() - KEYS:
         raise BadInput(f"unknown key {sorted(unknown)[0]!r} in an outcome; known are {', '.join(sorted(KEYS))}")
     error = entry.get("error")
     if error is not None and (not isinstance(error, Mapping) or error.keys() - ERROR_KEYS):
         raise BadInput(f"an error has {', '.join(sorted(ERROR_KEYS))}: {error!r}")
     if error is not None and error.get("kind", "unknown") not in ERROR_KINDS:
-        raise BadInput(f"{error['kind']!r} is not a kind of error; there are {', '.join(sorted(ERROR_KINDS))}")
+        raise BadInput(f"{error['kind']!r} is not a kind of error; the kinds are {', '.join(sorted(ERROR_KINDS))}")
 
 
 def outcome_of(entry: Mapping[str, Any], inputs: Any, spec: Mapping[str, Any]) -> Outcome:

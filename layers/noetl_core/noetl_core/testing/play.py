@@ -52,7 +52,7 @@ class PlayedSecrets:
     def get(self, name: str) -> Mapping[str, Any]:
         if name not in self._secrets:
             raise NotFound(
-                f"the test has no credential {name!r}: add it under secrets, such as secrets: {{{name}: {{token: x}}}}"
+                f"the test has no credential {name!r}: add it under secrets, for example secrets: {{{name}: {{token: x}}}}"
             )
         found: Mapping[str, Any] = self._secrets[name]
         return found

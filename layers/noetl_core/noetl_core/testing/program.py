@@ -56,7 +56,7 @@ def run(
 
 
 def _unanswered(played: Played) -> list[str]:
-    return [f"task {each.task}: {each.why}; such as tools={{{each.task!r}: ...}}" for each in played.unanswered]
+    return [f"task {each.task}: {each.why}; for example tools={{{each.task!r}: ...}}" for each in played.unanswered]
 
 
 def _in_vain(played: Played) -> list[str]:

@@ -104,7 +104,7 @@ def _changes(before: Played, after: Played) -> Iterator[str]:
     if before.status != after.status:
         yield f"{before.status} becomes {after.status}{_because(after)}"
     elif before.status == "failed" and _error(before) != _error(after):
-        yield f"it fails otherwise: {_error(before)} becomes {_error(after)}"
+        yield f"it fails differently: {_error(before)} becomes {_error(after)}"
     if before.path != after.path:
         yield f"another way: {_way(before.path)} becomes {_way(after.path)}"
     if before.status == after.status == "completed":
@@ -201,7 +201,7 @@ def bisect(good: Recorded, bad: Recorded) -> Difference:
             return _sign(_ended(_Inputs({**rest, **values}).scene(first[1]))) == wanted
 
         if not keys or not is_bad(len(keys)):
-            raise NoDifference("with the inputs and answers of the bad execution the good one does not end like it")
+            raise NoDifference("with the inputs and answers of the bad execution, the good one does not end like the bad one")
         low, high = 0, len(keys)
         while high - low > 1:
             middle = (low + high) // 2

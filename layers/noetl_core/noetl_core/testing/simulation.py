@@ -174,8 +174,8 @@ def _http(inputs: Mapping[str, Any]) -> str:
     if method in ("GET", "HEAD", "OPTIONS", "PUT", "DELETE"):
         return SAFE
     return (
-        f"{method} sends the same Idempotency-Key again: make sure that the service honours it, or ask it (GET) whether the first"
-        " request arrived"
+        f"{method} sends the same Idempotency-Key again: make sure that the service honours the key, or ask the service"
+        " (GET) whether the first request arrived"
     )
 
 
@@ -183,7 +183,7 @@ def _sql(inputs: Mapping[str, Any]) -> str:
     copied = inputs.get("copy")
     if isinstance(copied, Mapping):
         if "into" in copied and copied.get("mode", "append") == "append":
-            return "rows are appended twice: mode: upsert with keys, or mode: replace; kind: transfer appends once"
+            return "rows are appended twice: write mode: upsert with keys, or mode: replace; kind: transfer appends once"
         return SAFE
     text = (
         inputs.get("command") or inputs.get("query") or inputs.get("sql") or inputs.get("commands") or inputs.get("queries") or ""
@@ -193,7 +193,7 @@ def _sql(inputs: Mapping[str, Any]) -> str:
         if _READS.match(sql) or _REPEATABLE.search(sql):
             continue
         if _INSERTS.search(sql):
-            return f"rows are inserted twice: ON CONFLICT ... DO NOTHING or DO UPDATE, by a unique key such as {_KEY}"
+            return f"rows are inserted twice: add ON CONFLICT ... DO NOTHING or DO UPDATE, with a unique key such as {_KEY}"
         return f"the statement runs twice: write it so that the second time changes nothing, or guard it by {_KEY}"
     return SAFE
 
@@ -204,7 +204,7 @@ def _once(inputs: Mapping[str, Any]) -> str:
 
 def _sends(inputs: Mapping[str, Any]) -> str:
     fifo = str(inputs.get("queue", inputs.get("topic", ""))).endswith(".fifo")
-    return SAFE if fifo else "it is sent twice: the receiver must tell by the key, or the queue or topic must be FIFO"
+    return SAFE if fifo else "it is sent twice: the receiver must recognize it by the key, or the queue or topic must be FIFO"
 
 
 def _asks(inputs: Mapping[str, Any]) -> str:

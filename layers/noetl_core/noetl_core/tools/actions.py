@@ -25,7 +25,7 @@ def action_of(call: ToolCall) -> str:
         if not group & given:
             raise BadInput(f"{word} needs {' or '.join(f'`{name}`' for name in sorted(group))}")
     for name in sorted(known.of_actions & given - action.inputs):
-        raise BadInput(f"`{name}` means nothing to {word}, which takes {', '.join(sorted(action.inputs))}")
+        raise BadInput(f"{word} does not take `{name}`: it takes {', '.join(sorted(action.inputs))}")
     return word
 
 

@@ -51,7 +51,7 @@ class ArtifactTool:
     def run(self, call: ToolCall) -> Outcome:
         action = action_of(call)
         if call.key_values is None:
-            raise Forbidden("workers of this pool keep no artifacts")
+            raise Forbidden("workers of this pool cannot keep artifacts: run the step in another pool")
         name = _name(call)
         return Outcome.ok((_put if action == "put" else _get)(call, call.key_values, name, self._now))
 
@@ -112,7 +112,7 @@ def _get(call: ToolCall, store: KeyValues, name: str, now: Callable[[], int]) ->
 def _data(call: ToolCall, reference: Mapping[str, Any], form: str) -> Any:
     """Return the artifact as a value or as a reference. Raises `NotFound`, `ToolFailed`."""
     if call.published is None:
-        raise Forbidden("workers of this pool read no artifacts")
+        raise Forbidden("workers of this pool cannot read artifacts: run the step in another pool")
     size, own = int(reference["size"]), str(reference["format"])
     if form == "auto":
         form = "text" if own == "text" else own if own in ("json", "jsonl") and size <= AS_VALUE else "reference"

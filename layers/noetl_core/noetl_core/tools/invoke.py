@@ -105,7 +105,7 @@ def _takes_secrets(tool: Tool, given: Mapping[str, Any]) -> bool:
 
 
 def _refused(call: ToolCall) -> Outcome:
-    return Outcome.failed("schema", f"{call.kind}: refuses secrets: its inputs would be stored", retryable=False)
+    return Outcome.failed("schema", f"{call.kind}: the task refuses secrets, because its inputs would be stored", retryable=False)
 
 
 def _failed(kind: str, error: Exception) -> Outcome:
@@ -135,7 +135,7 @@ def _answered(kind: str, outcome: Any) -> Outcome:
         or outcome.status not in ("ok", "error", "unfinished", "outside")
         or not isinstance(outcome.helpers, Mapping)
     ):
-        return Outcome.failed("unknown", f"{kind}: the tool answered no outcome but {outcome!r:.200}", retryable=False)
+        return Outcome.failed("unknown", f"{kind}: the tool answered {outcome!r:.200}, which is not an outcome", retryable=False)
     if outcome.status == "outside" and (why := _not_kept(outcome)):
         return Outcome.failed("unknown", f"{kind}: the tool keeps {why}", retryable=False)
     error = outcome.error
@@ -151,12 +151,12 @@ def _not_kept(outcome: Outcome) -> str:
     """Return why a tool's record of outside work is invalid; an empty text if it is valid."""
     look_in = outcome.meta.get("look_in_s")
     if isinstance(look_in, bool) or not isinstance(look_in, int | float) or not 0 <= look_in <= LONGEST_LOOK_S:
-        return f"no time at which to call it again but {look_in!r:.50}"
+        return f"look_in_s {look_in!r:.50}, which is not a number from 0 to {LONGEST_LOOK_S}"
     try:
         size = len(json.dumps(outcome.result, allow_nan=False))
     except (TypeError, ValueError):
         return "what is not JSON"
-    return f"{size:,} bytes, and the log takes {MOST_KEPT:,}" if size > MOST_KEPT else ""
+    return f"{size:,} bytes, and the log takes at most {MOST_KEPT:,}" if size > MOST_KEPT else ""
 
 
 def _reader(secrets: SecretReader, scrubber: Scrubber) -> SecretReader:

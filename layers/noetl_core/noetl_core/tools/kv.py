@@ -40,7 +40,7 @@ class KvTool:
     def run(self, call: ToolCall) -> Outcome:
         action = _ACTIONS[action_of(call)]
         if call.key_values is None:
-            raise Forbidden("workers of this pool keep no values")
+            raise Forbidden("workers of this pool cannot keep values: run the step in another pool")
         try:
             return Outcome.ok(action(call, call.key_values, _bucket(call), int(self._now())))
         except OtherRevision as other:
@@ -122,7 +122,7 @@ def _text(value: Any) -> str:
         check(value)  # readers, and lists of the bucket, must be able to return it
         return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except ValueError as error:
-        raise BadInput(f"`value` is no JSON data: {error}") from error
+        raise BadInput(f"`value` is not JSON data: {error}") from error
 
 
 def _shown(entry: Entry) -> dict[str, Any]:

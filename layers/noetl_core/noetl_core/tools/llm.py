@@ -112,7 +112,7 @@ def read_question(call: ToolCall) -> Question:
         raise BadInput("`model` must name a model, or `auth` a credential that has it")
     options = inputs.get("options") or {}
     if not isinstance(options, Mapping) or OWN & options.keys():
-        taken = f": {min(OWN & options.keys())} is none of them" if isinstance(options, Mapping) else ""
+        taken = f": it cannot hold {min(OWN & options.keys())}" if isinstance(options, Mapping) else ""
         raise BadInput(f"`options` must be a mapping of further fields of the request{taken}")
     schema, messages = inputs.get("schema"), _messages(inputs)
     body: dict[str, Any] = {"model": model, **options}
@@ -184,7 +184,7 @@ def _read(answered: Outcome, question: Question) -> tuple[Outcome, str, str]:
     answer = answered.result["data"]
     choice = _choice(answer)
     if choice is None:
-        return Outcome.failed("parse", "llm: the answer of the service is not that of a chat", retryable=False), "", ""
+        return Outcome.failed("parse", "llm: the answer of the service is not a chat completion", retryable=False), "", ""
     question.used.add(answer)
     message, finish = choice["message"], choice.get("finish_reason")
     text = message.get("content")
@@ -199,7 +199,7 @@ def _read(answered: Outcome, question: Question) -> tuple[Outcome, str, str]:
     if question.schema is None:
         return Outcome.ok(result), text, ""
     if finish == "length":
-        cut = "llm: the answer was cut off: it needs more than `max_tokens`, or than the model gives"
+        cut = "llm: the answer was cut off: it is longer than `max_tokens`, or than the model allows"
         return Outcome.failed("limit", cut, retryable=False, code="length"), "", ""
     try:
         fenced = _FENCED.match(text)

@@ -136,7 +136,7 @@ def token_of(data: Any, grant: Grant, refresh_token: str | None, now: int) -> To
     """Return the token of an answer. Raises `TokenRefused`."""
     value = _at(data, grant.token_field)
     if not isinstance(value, str) or not value:
-        said = f"it has {', '.join(sorted(map(str, data))[:10])}" if isinstance(data, dict) else "it is no JSON object"
+        said = f"it has {', '.join(sorted(map(str, data))[:10])}" if isinstance(data, dict) else "it is not a JSON object"
         message = f"no access token: the answer of {grant.url} has no `{grant.token_field}`: {said}"
         raise TokenRefused(ErrorInfo("parse", message, False))
     fields = {**data, "access_token": value}

@@ -152,8 +152,8 @@ def make(kind: str) -> Tool:
             return cast(Tool, getattr(import_module(module), name)())
         except ModuleNotFoundError as error:
             raise UnknownKind(
-                f"kind {kind!r} needs {error.name}, which is not installed here: a worker has it in its package, which"
-                " `sam build` and `noetl up` make"
+                f"kind {kind!r} needs {error.name}, which is not installed here: on a stack, `sam build` and"
+                " `noetl up` put it into the workers' package"
             ) from error
     from importlib.metadata import entry_points  # 25 ms: only plugins need it
 

@@ -80,6 +80,6 @@ def _address(script: Mapping[str, Any]) -> str:
     url = urljoin(endpoint, uri)
     if urlsplit(url)[:2] != urlsplit(endpoint)[:2]:
         raise BadInput(
-            f"`uri` {uri[:200]!r} of a script leads away from its `endpoint` {endpoint}: leave the endpoint out, or the host"
+            f"`uri` {uri[:200]!r} of a script leads away from its `endpoint` {endpoint}: omit `endpoint`, or the host in `uri`"
         )
     return url

@@ -122,7 +122,7 @@ def _command(inputs: Mapping[str, Any]) -> list[str]:
     command, script = inputs.get("command"), inputs.get("script")
     if command is not None:
         if not isinstance(command, list) or not command:
-            raise BadInput("`command` must be a list: a program and its arguments; text is a `script`")
+            raise BadInput("`command` must be a list: a program and its arguments; write text as `script`")
         return [_text(f"command[{n}]", part) for n, part in enumerate(command)]
     if not isinstance(script, str):
         raise BadInput("`script` must be text")
@@ -130,7 +130,7 @@ def _command(inputs: Mapping[str, Any]) -> list[str]:
         raise BadInput(f"`script` is over {LONGEST_SCRIPT} bytes: pass large data on `stdin`")
     shell = inputs.get("shell") or "sh"
     if shell not in SHELLS:
-        raise BadInput(f"`shell` {str(shell)[:40]!r} is unknown: {', '.join(SHELLS)}; other programs are a `command`")
+        raise BadInput(f"`shell` {str(shell)[:40]!r} is unknown: {', '.join(SHELLS)}; run other programs with `command`")
     return [*SHELLS[shell], _text("script", script)]
 
 
@@ -142,7 +142,7 @@ def _environment(call: ToolCall) -> dict[str, str]:
         raise BadInput("`spec.inherit` must be a list of variables")
     own = [name for name in inherited if name.startswith("AWS_")] if "AWS_LAMBDA_FUNCTION_NAME" in os.environ else []
     if own:
-        raise BadInput(f"`spec.inherit`: {own[0]} is the worker's own: a command on a stack does not get its role")
+        raise BadInput(f"`spec.inherit`: {own[0]} belongs to the worker: a command on a stack does not get the worker's role")
     found = {name: os.environ[name] for name in (*KEPT, *inherited) if name in os.environ}
     call.conceal({name: found[name] for name in inherited if name in found and _SECRET.search(name)})
     about = {"EXECUTION_ID": call.execution_id, "STEP": call.step, "TASK": call.task, "TASK_RUN_ID": call.task_run_id}

@@ -74,7 +74,9 @@ def check_schema(schema: Any, where: str = "schema", path: tuple[str, ...] = ())
     unknown = sorted(set(schema) - KEYWORDS)
     if unknown:
         supported = ", ".join(sorted(KEYWORDS))
-        raise BadSchema(f"{where}: keyword {unknown[0]!r} is not supported; there are {supported}", (*path, str(unknown[0])))
+        raise BadSchema(
+            f"{where}: keyword {unknown[0]!r} is not supported; the supported ones are {supported}", (*path, str(unknown[0]))
+        )
     for keyword, value in schema.items():
         wanted = _SHAPES.get(keyword)
         if wanted is not None and not wanted[1](value):
@@ -119,7 +121,7 @@ def _object(value: Mapping[str, Any], schema: Mapping[str, Any], where: str) -> 
     parts = schema.get("properties") or {}
     yield from (f"{where} has no {_shown(name)}" for name in schema.get("required") or () if name not in value)
     if schema.get("additionalProperties") is False:
-        yield from (f"{where} has {_shown(name)}, which is not asked for" for name in value if name not in parts)
+        yield from (f"{where} has {_shown(name)}, which the schema does not allow" for name in value if name not in parts)
     for name, part in parts.items():
         if name in value:
             yield from _problems(value[name], part, f"{where}.{name}")

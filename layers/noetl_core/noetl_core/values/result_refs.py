@@ -47,4 +47,4 @@ class Altered(ValueError):
     """The object with `key` differs from the one that was referenced: it was overwritten, or the reference is forged."""
 
     def __init__(self, key: str) -> None:
-        super().__init__(f"the object {key} is not what was stored when the reference was made: its checksum is another")
+        super().__init__(f"the object {key} is not what was stored when the reference was made: its checksum differs")

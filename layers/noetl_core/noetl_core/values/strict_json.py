@@ -83,7 +83,7 @@ def _finite(text: str) -> float:
 
 
 def _no_number(text: str) -> float:
-    raise ValueError(f"{text[:40]} is no JSON number: numbers are finite")
+    raise ValueError(f"{text[:40]} is not a JSON number: numbers are finite")
 
 
 def parsed(body: bytes) -> Any:

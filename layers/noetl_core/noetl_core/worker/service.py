@@ -140,7 +140,7 @@ class Worker:
             try:
                 handled = self.handle(command, deadline, partial(self._asks, command, deadline, until))
             except Exception:  # the message of the first command is not concerned, and its run has ended
-                log.exception("run %s, which was asked for, failed; another worker takes it over", command.run_id)
+                log.exception("run %s, for which this worker had asked, failed; another worker takes it over", command.run_id)
                 return
             yield command, handled
 

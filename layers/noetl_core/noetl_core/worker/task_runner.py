@@ -134,7 +134,7 @@ class TaskRunner:
             if attempt.call.outside is not None:
                 self.end(attempt, self._outside.no_answer(attempt.pass_))
                 continue
-            message = f"{attempt.call.kind}: did not end within {attempt.call.timeout_s:g} s, and was left behind"
+            message = f"{attempt.call.kind}: did not end within {attempt.call.timeout_s:g} s, and was abandoned"
             timed_out = Outcome.failed("timeout", message)
             self.end(attempt, self._caller.with_meta(timed_out, attempt.call, attempt.started_task))
 

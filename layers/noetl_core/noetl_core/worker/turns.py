@@ -65,7 +65,7 @@ class Turns:
         """Run the block when its turn has come. Raises `NoTurn` when that takes longer than `wait_s`."""
         with self._changed:
             if not self._changed.wait_for(lambda: self._free(share), wait_s):
-                raise NoTurn(f"others are at work in this process for longer than {wait_s:g} s")
+                raise NoTurn(f"other commands have kept this process busy for longer than {wait_s:g} s")
             self._running[share] += 1
         turn = Turn(self, share)
         try:

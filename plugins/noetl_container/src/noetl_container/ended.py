@@ -58,7 +58,7 @@ def outcome_of(task: Mapping[str, Any], container: str | None) -> Outcome:
     if worst["exit_code"] == 0:
         return Outcome.ok(result)
     if OOM in said:
-        message = f"{worst['name']} had not memory enough: {said}"
+        message = f"{worst['name']} ran out of memory: {said}"
         return _failed("limit", message, result, code=OOM, retryable=False)
     if worst["exit_code"] is not None and code in ("", "EssentialContainerExited"):
         message = f"{worst['name']} ended with exit code {worst['exit_code']}" + (
@@ -75,8 +75,8 @@ def outcome_of(task: Mapping[str, Any], container: str | None) -> Outcome:
 def gone(task: str) -> Outcome:
     """Return the outcome where ECS knows the task no more."""
     message = (
-        f"container: ECS knows the task {task} no more, so it is not known how it ended; ECS keeps what has stopped for an"
-        " hour, in which nobody looked (was the execution paused?)"
+        f"container: ECS no longer knows the task {task}, so its outcome is unknown: ECS keeps a stopped task for an hour,"
+        " and nobody looked within that hour (was the execution paused?)"
     )
     return Outcome.failed("not_found", message, retryable=False, code="MISSING")
 

@@ -45,10 +45,10 @@ def request_of(call: ToolCall) -> Request:
     """Return what the call asks for. Raises `BadInput`, `Forbidden`."""
     cluster, definition = optional_text(call, "cluster") or "default", text(call, "task_definition")
     if not _CLUSTER.fullmatch(cluster):
-        raise BadInput(f"`cluster` must be the name of a cluster, no ARN, not {cluster[:80]!r}")
+        raise BadInput(f"`cluster` {cluster[:80]!r} must be the name of a cluster, not an ARN")
     found = _DEFINITION.fullmatch(definition)
     if found is None:
-        raise BadInput(f"`task_definition` must be family or family:revision, no ARN, not {definition[:80]!r}")
+        raise BadInput(f"`task_definition` {definition[:80]!r} must be family or family:revision, not an ARN")
     rights.check(CLUSTERS, cluster)
     rights.check(TASKS, found[1])
     arguments: dict[str, Any] = {"taskDefinition": definition, "overrides": _overrides(call), **_placed(call)}
@@ -89,7 +89,8 @@ def _overrides(call: ToolCall) -> dict[str, Any]:
             out["containerOverrides"][0]["command"] = _command(command)
     if (size := len(json.dumps(out))) > MOST_BYTES:
         raise BadInput(
-            f"`command` and `env` have {size:,} bytes together, and ECS takes {MOST_BYTES:,}: pass a name in S3 instead"
+            f"`command` and `env` have {size:,} bytes together, and ECS accepts {MOST_BYTES:,}: put the data into S3 and pass"
+            " its key"
         )
     return out
 

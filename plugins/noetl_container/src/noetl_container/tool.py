@@ -131,7 +131,7 @@ class ContainerTool:
         if failed.error is not None and failed.error.as_dict().get("retryable"):
             return Outcome.outside(call.outside.kept, _pause(call))
         stopped = self.stop(call)
-        how = "it was stopped" if stopped.error is None else f"it could not be stopped: {stopped.error.message}"
+        how = "the task was stopped" if stopped.error is None else f"the task could not be stopped: {stopped.error.message}"
         assert failed.error is not None
         return replace(failed, error=replace(failed.error, message=f"{failed.error.message}; {how}"))
 
@@ -171,7 +171,7 @@ def _logs(ecs: Any, task: Mapping[str, Any]) -> list[dict[str, str]]:
     try:
         definition = ecs.describe_task_definition(taskDefinition=task["taskDefinitionArn"])["taskDefinition"]
     except (ClientError, BotoCoreError) as error:
-        return [{"unknown": f"the task definition does not show: {type(error).__name__}"}]
+        return [{"unknown": f"the task definition cannot be read: {type(error).__name__}"}]
     number, found = str(task["taskArn"]).rpartition("/")[2], []
     for container in definition.get("containerDefinitions", ()):
         said = container.get("logConfiguration", {})

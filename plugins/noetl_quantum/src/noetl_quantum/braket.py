@@ -21,7 +21,7 @@ MAX_QUBITS: Final = 20
 REFUSED: Final = {
     "include": "files are not read",
     "while": "a loop without end cannot be stopped",
-    "extern": "there is nothing outside",
+    "extern": "there are no external functions",
 }
 """Words of OpenQASM 3 that are not taken, and why."""
 _OPENQASM_3 = re.compile(r"\s*(?://[^\n]*\n\s*)*OPENQASM\s+3")
@@ -58,7 +58,7 @@ def counts(source: str, params: Mapping[str, Any], shots: int) -> tuple[dict[str
     text, included = _STANDARD_GATES.subn("", text)
     for word, why in REFUSED.items():
         if re.search(rf"\b{word}\b", text):
-            raise BadCircuit(f"`{word}` is not taken: {why}")
+            raise BadCircuit(f"`{word}` is not supported: {why}")
     sizes = [size or "1" for size in _QUBITS.findall(text)]
     if not all(size.isdigit() and len(size) < 4 for size in sizes):
         raise BadCircuit("the number of qubits must be written out, as in qubit[2] q;")
@@ -99,5 +99,5 @@ def _run(source: str, params: Mapping[str, Any], shots: int) -> Any:
         return simulator.run(program(source=source, inputs=dict(params) or None), shots=shots)
     except Exception as error:  # the simulator has no class of its own for a circuit that it does not take
         raise BadCircuit(
-            f"Amazon Braket's simulator does not take the circuit: {str(error)[:200] or type(error).__name__}"
+            f"Amazon Braket's simulator does not accept the circuit: {str(error)[:200] or type(error).__name__}"
         ) from error

@@ -174,7 +174,7 @@ def _evaluate(text: str, params: Mapping[str, Any]) -> float:
 
     try:
         if len(text) > MAX_EXPRESSION:
-            raise BadCircuit("an angle is longer than a line")
+            raise BadCircuit(f"an angle has more than {MAX_EXPRESSION} characters")
         return value(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, ValueError, ArithmeticError, RecursionError) as error:
         raise error if isinstance(error, BadCircuit) else BadCircuit(f"{text[:40]!r} is not an angle") from error

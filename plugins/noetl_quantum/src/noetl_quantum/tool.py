@@ -69,7 +69,7 @@ class QuantumTool:
     def _fetch(self, call: ToolCall, action: str, backend: str) -> Outcome:
         job = call.inputs.get("job_id")
         if not isinstance(job, str) or not job.isalnum() or len(job) > 64:
-            raise BadInput("`job_id` must be what submit gave")
+            raise BadInput("`job_id` must be the job_id that submit returned")
         try:
             body = call.results.get(_key(call, job)) if call.results is not None else None
         except NotFound:

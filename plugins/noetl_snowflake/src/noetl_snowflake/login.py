@@ -52,7 +52,7 @@ def _fields(call: ToolCall) -> Mapping[str, Any]:
         raise BadInput("`auth` must be the name of a credential, or a mapping of its fields")
     strange = sorted(set(fields) - KNOWN)
     if strange:
-        raise BadInput(f"the credential has a field `{strange[0]}` that means nothing here: {', '.join(sorted(KNOWN))}")
+        raise BadInput(f"the credential has an unknown field `{strange[0]}`: known are {', '.join(sorted(KNOWN))}")
     return fields
 
 

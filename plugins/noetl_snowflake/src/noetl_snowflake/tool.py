@@ -83,7 +83,7 @@ class _Work:
         self._statements = sql.statements(call)
         self._rows, self._to = call.inputs.get("rows"), call.inputs.get("to")
         if self._rows is not None and (not isinstance(self._rows, list) or len(self._statements) != 1 or self._to is not None):
-            raise BadInput("`rows` must be a list, with one `command` that is run for each of them, and without `to`")
+            raise BadInput("`rows` must be a list, with one `command` that is run for each row, and without `to`")
         if self._to is not None:
             files.check_format(self._to)
         self._most = sql.max_rows(call)

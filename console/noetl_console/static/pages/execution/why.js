@@ -42,7 +42,7 @@ export function Why({ found, run }) {
     ${shown.length ? html`<ol class="why">${shown.map((f, i) => html`<${Fact} key=${i} fact=${f} run=${run} />`)}</ol>` : null}
     ${shown.length < facts.length ? html`<button class="button plain" onClick=${() => setAll(true)}>${plural(facts.length - shown.length, "more", "more")}</button>` : null}
     ${more ? html`<p class="soft">${plural(more, "earlier visit is", "earlier visits are")} not shown.</p>` : null}
-    ${partial?.unevaluated ? html`<p class="soft">${plural(partial.unevaluated, "condition is", "conditions are")} not evaluated again: the states of then are too far from what is read of a long log.</p>` : null}`;
+    ${partial?.unevaluated ? html`<p class="soft">${plural(partial.unevaluated, "condition is", "conditions are")} not evaluated again: their states are outside the parts of the long log that were read.</p>` : null}`;
 }
 
 /** A sentence, with the arcs and guards that it is about, its place in the playbook, and the moment at which it was decided. */

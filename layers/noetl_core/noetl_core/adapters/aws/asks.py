@@ -50,4 +50,4 @@ def _command(body: bytes) -> Command | None:
         command = answer["command"]
         return None if command is None else decode_command(command)
     except (ValueError, LookupError, TypeError) as error:
-        raise AskFailed("old", f"the answer does not read: {error}") from error
+        raise AskFailed("old", f"the answer cannot be read: {error}") from error

@@ -214,7 +214,7 @@ class DynamoEventStore:
             text = zlib.decompress(body)
             state = json.loads(text)
         except (NotFound, ValueError, zlib.error):
-            log.warning("the snapshot of execution %s does not read; its log is folded from the start", execution_id)
+            log.warning("the snapshot of execution %s cannot be read; the execution's log is read from the start", execution_id)
             return None
         return Snapshot(execution_id, int(item["seq"]["N"]), int(item["reducer"]["N"]), state, len(text))
 
@@ -255,7 +255,7 @@ def _decode(item: Item, results: ResultStore) -> Commit:
         )
     except (NotFound, LookupError, AttributeError, TypeError, ValueError) as error:
         where = " ".join(item.get(k, {}).get("S", "?") for k in ("pk", "sk"))
-        raise CorruptLog(f"the commit at {where} does not read: {error!r}") from error
+        raise CorruptLog(f"the commit at {where} cannot be read: {error!r}") from error
 
 
 def _tally(item: Item) -> Tally | None:

@@ -104,6 +104,6 @@ def _found(upload: Upload) -> Iterator[None]:
             raise NotFound(f"{upload.key} is gone") from error
         if code_of(error) in ("AccessDenied", "403"):
             raise Forbidden(
-                f"this stack may not read the bucket {upload.bucket}: its parameter UploadBuckets names those it may"
+                f"this stack may not read the bucket {upload.bucket}: add the bucket to the stack's parameter UploadBuckets"
             ) from error
         raise

@@ -78,7 +78,8 @@ class SqsCommandQueue:
         if pool not in self._pools:
             there = ", ".join(sorted(self._pools))
             raise Unavailable(
-                f"the pool {pool!r} is not deployed any more ({there}): deploy it again, or cancel the executions that need it"
+                f"the pool {pool!r} is not deployed any more (deployed: {there}):"
+                " deploy it again, or cancel the executions that need it"
             )
         return self._pools[pool]
 

@@ -168,7 +168,9 @@ class Database:
             self._prepare()
         (version,) = self._connection.execute("PRAGMA user_version").fetchone()
         if version > SCHEMA_VERSION:
-            raise UnreadableStore(f"{path} was made by a newer version (store {version}, this one reads {SCHEMA_VERSION})")
+            raise UnreadableStore(
+                f"{path} was made by a newer version of noetl (store format {version}; this version reads {SCHEMA_VERSION})"
+            )
         if version < SCHEMA_VERSION:
             self._upgrade()
 

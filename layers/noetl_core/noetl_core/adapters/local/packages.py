@@ -77,7 +77,7 @@ def installed(requirements: Sequence[str], folder: Path, platform: Platform | No
             if not folder.exists():
                 raise
     except subprocess.TimeoutExpired:
-        raise MissingPackages(f"cannot install {wanted}: no end after {INSTALL_S} s") from None
+        raise MissingPackages(f"cannot install {wanted}: the installation took longer than {INSTALL_S} s") from None
     finally:
         shutil.rmtree(draft, ignore_errors=True)
 

@@ -37,7 +37,7 @@ class LocalSecrets:
         if name not in held:
             raise NotFound(
                 f"there is no credential {name!r} on this machine{self._nearest(name, held)}: "
-                f"noetl credentials put {name} --data @FILE --on local, or the environment variable {variable}"
+                f"noetl credentials put {name} --data @FILE --on local, or set the environment variable {variable}"
             )
         return json_object(name, json.dumps(held[name]))
 

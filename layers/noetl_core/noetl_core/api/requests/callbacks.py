@@ -47,7 +47,7 @@ ERROR_SCHEMA: Final = {
 Data = Annotated[Any, "the task's result"]
 Status = Annotated[Literal["ok", "error"] | None, "ok, or error: then the task fails with `error`"]
 Error = Annotated[Any, Field("{kind, message, code, retryable, details}, or the message alone", schema=ERROR_SCHEMA)]
-Heartbeat = Annotated[bool | None, "true, and nothing else: the answerer is alive"]
+Heartbeat = Annotated[bool | None, "true, without data, status or error: the answerer is alive"]
 BodyToken = Annotated[str | None, f"the callback's token, unless the header {HEADER} or the path contains it"]
 HeaderToken = Annotated[str | None, Field("as `token` in the body", HEADER, place="header")]
 
@@ -134,8 +134,8 @@ class ListWaiting(Request["following_shapes.WaitingCallbacks"]):
 
     http = Http("GET", "/api/callbacks", right=READS)
     _: KW_ONLY
-    status: Annotated[Literal["waiting"], "waiting callbacks; there are no others"] = "waiting"
-    path: Annotated[str | None, "only those of this playbook"] = None
+    status: Annotated[Literal["waiting"], "`waiting` is the only value"] = "waiting"
+    path: Annotated[str | None, "only callbacks of this playbook"] = None
     limit: Annotated[int | None, number("approximate maximum number; callbacks of one execution stay together", 1, MAX_PAGE)] = (
         None
     )

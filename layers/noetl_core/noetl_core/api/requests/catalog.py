@@ -101,7 +101,7 @@ class SetAlias(Request["catalog_shapes.AboutPlaybook"]):
 
     http = Http("POST", f"{PATH}/aliases", right=WRITES, refuses=(422,), body="Alias")
     path: PlaybookPath
-    name: Annotated[str, Field("the alias, such as prod", filled=True)]
+    name: Annotated[str, Field("the alias, for example prod", filled=True)]
     _: KW_ONLY
     version: Annotated[int | None, "its version"] = None
     weights: Annotated[Mapping[str, int] | None, 'its versions, each with its weight: `{"7": 90, "8": 10}`'] = None

@@ -48,9 +48,9 @@ class StartExecution(Request["executions_shapes.Started"]):
             header_about="as `idempotency_key` in the body",
         ),
     ] = None
-    parent: Annotated[
-        ParentOf | None, "{execution_id}: the execution this one belongs to, for lists; it shares nothing with it"
-    ] = None
+    parent: Annotated[ParentOf | None, "{execution_id}: the execution to which lists assign this one; the two share nothing"] = (
+        None
+    )
     trace_id: Annotated[str | None, "shown in every event"] = None
     labels: Annotated[Mapping[str, str] | None, "labels for lists, as key: value, at most 20; keys of A-Z, a-z, 0-9 and ._/-"] = (
         None
@@ -65,8 +65,8 @@ class StartExecution(Request["executions_shapes.Started"]):
     ] = None
     strict: Annotated[
         bool | None,
-        "true: undefined values in templates, and errors that no rule matches, are failures; by default as the playbook"
-        " and the stack say",
+        "true: undefined values in templates, and errors that no rule matches, are failures; the playbook and the stack"
+        " set the default",
     ] = None
 
     def also_needs(self) -> Iterator[str]:
@@ -86,15 +86,15 @@ class ListExecutions(Request["executions_shapes.Executions"]):
     limit: Limit = None
     cursor: Cursor = None
     search: Annotated[
-        str | None, "only executions with these search attributes, as in a query (`customer=acme&total=12`), encoded once more"
+        str | None, "only executions with these search attributes: a query string (`customer=acme&total=12`), itself URL-encoded"
     ] = None
     label: Annotated[
         str | None, "only executions with this label, key:value or key; several, separated by commas, must all match"
     ] = None
     q: Annotated[
         str | None,
-        "only executions with this id, whose id begins or ends with this text, or that have it in their path, error, labels or"
-        " search attributes",
+        "only executions whose id is this text or begins or ends with it, or whose path, error, labels or search attributes"
+        " contain it",
     ] = None
     order: Annotated[Literal["newest", "oldest"] | None, "by the instant of their start; by default the newest first"] = None
 
@@ -116,13 +116,17 @@ class ListEvents(Request["executions_shapes.Events"]):
     before: Annotated[str | None, "the id of an event: the page ends before it"] = None
     at: Annotated[str | None, "the beginning of the page: the id of an event, an instant, or a number from 0"] = None
     tail: Annotated[int | None, number("number of events from the end", 1, MAX_PAGE)] = None
-    name: Annotated[str | None, "only events with these names, StepDone or step.done, separated by commas"] = None
+    name: Annotated[str | None, "only events with these names, separated by commas; `StepDone` and `step.done` mean the same"] = (
+        None
+    )
     step: Annotated[str | None, "only events of this step"] = None
     task: Annotated[str | None, "only events of this task"] = None
     status: Annotated[
         str | None, Field("only events with this status", schema=Literal["in_progress", "success", "error", "paused"])
     ] = None
-    iteration: Annotated[str | None, "only events of this iteration and those in it, 617 or 3.5"] = None
+    iteration: Annotated[str | None, "only events of this iteration (617; in nested loops 3.5) and of the iterations in it"] = (
+        None
+    )
     fields: Annotated[str | None, "keys of events to show, separated by commas"] = None
     limit: Limit = None
 
@@ -151,8 +155,8 @@ class RenderTemplate(Request["executions_shapes.Rendered"]):
     step: Annotated[str | None, "a step whose args and event the template reads too"] = None
     at: Annotated[str | None, "the id of an event: evaluate as of just after it"] = None
     _: KW_ONLY
-    task: Annotated[str | None, "a task of the step: the names that its templates saw"] = None
-    iteration: Annotated[str | None, "an iteration: its index, `617`; in nested loops all indexes, `3.5`"] = None
+    task: Annotated[str | None, "a task of the step: use the names that its templates saw"] = None
+    iteration: Annotated[str | None, "an iteration: its index, `617`; in nested loops the index in each loop, `3.5`"] = None
 
 
 class GetStats(Request["following_shapes.Stats"]):
@@ -162,7 +166,9 @@ class GetStats(Request["following_shapes.Stats"]):
     _: KW_ONLY
     path: Annotated[str | None, "only executions of this playbook"] = None
     since: Annotated[
-        str | None, "started at this instant (ISO 8601) or later; by default any, and of ended ones the last 24 hours"
+        str | None,
+        "only executions started at this instant (ISO 8601) or later; by default, ended ones started in the last 24 hours, and"
+        " all others",
     ] = None
     label: Annotated[str | None, "only executions with this label, key:value or key; several separated by commas"] = None
 

@@ -133,7 +133,7 @@ class OperateBatch(Request["following_shapes.Batch"]):
     action: Annotated[Action, "the operation"]
     _: KW_ONLY
     given: Annotated[Given | None, Field("arguments of the operation", "with")] = None
-    preview: Annotated[bool | None, "only return which executions"] = None
+    preview: Annotated[bool | None, "only return the selected executions"] = None
     limit: Annotated[int | None, "maximum number of executions, 50 by default, up to 100"] = None
     cursor: Annotated[str | None, "continue after the page that returned this cursor"] = None
 

@@ -24,7 +24,7 @@ class ListTriggers(Request["triggers_shapes.Triggers"]):
     """Triggers of playbooks."""
 
     http = Http("GET", "/api/triggers", right=SEES)
-    path: Annotated[str | None, "only those of this playbook"] = None
+    path: Annotated[str | None, "only triggers of this playbook"] = None
     kind: Annotated[str | None, "only triggers with this source"] = None
 
 
@@ -77,7 +77,7 @@ class ListRefused(Request["triggers_shapes.RefusedDeliveries"]):
     """Refused starts of triggers, newest first."""
 
     http = Http("GET", "/api/refused", right=READS)
-    path: Annotated[str | None, "only those of this playbook"] = None
+    path: Annotated[str | None, "only refused starts of this playbook"] = None
     limit: Limit = None
 
 

@@ -44,7 +44,7 @@ class GetGraph(Request["views_shapes.Graph | str"]):
     http = Http("GET", f"{EXECUTION}/graph", right=READS, media=tuple(dict.fromkeys(MEDIA.values())))
     execution_id: ExecutionId
     _: KW_ONLY
-    format: Annotated[Literal["json", "mermaid", "dot", "svg"], "the format; data by default"] = "json"
+    format: Annotated[Literal["json", "mermaid", "dot", "svg"], "the format; json by default"] = "json"
     layout: Annotated[
         bool | None, switch("1: include the positions of steps and arcs (json only)", "0", "1", "false", "true")
     ] = None
@@ -53,7 +53,7 @@ class GetGraph(Request["views_shapes.Graph | str"]):
         bool | None, switch("1: fold parallel branches of a large graph, except failed and open ones", "0", "1", "false", "true")
     ] = None
     unfold: Annotated[
-        str | None, "steps, separated by commas: their branches, or those they are in, are not folded; * for all"
+        str | None, "steps, separated by commas: neither their branches nor the branches that contain them are folded; * for all"
     ] = None
 
     def content_type(self) -> str:
@@ -84,7 +84,9 @@ class ListIterations(Request["steps_shapes.Iterations"]):
     step: StepName
     _: KW_ONLY
     status: Annotated[str | None, Field("only iterations with this status", schema=Literal["ok", "error", "running"])] = None
-    q: Annotated[str | None, "only iterations with this text in kind, code or message of the error; a number is an index"] = None
+    q: Annotated[
+        str | None, "only iterations with this text in kind, code or message of the error; a number selects the iteration's index"
+    ] = None
     begin: Annotated[int | None, number("the approximate first index", 0, MAX_OFFSET, "from")] = None
     after: Annotated[str | None, "the cursor of the previous answer"] = None
     limit: Limit = None

@@ -119,9 +119,7 @@ def set_alias(control: Control, path: str, name: str, weights: Mapping[int, int]
 
 def _check_alias(control: Control, path: str, name: str, weights: Mapping[int, int]) -> None:
     if not ALIAS.match(name) or name == LATEST:
-        raise BadLabel(
-            f"{name[:80]!r} cannot be an alias: it begins with a letter, has up to 64 of a-z 0-9 _ . - and is not latest"
-        )
+        raise BadLabel(f"{name[:80]!r} cannot be an alias: write a letter, then at most 63 of a-z 0-9 _ . -; not latest")
     if not 0 < len(weights) <= MAX_SPLIT:
         raise BadLabel(f"an alias refers to one to {MAX_SPLIT} versions, not {len(weights)}")
     for version, weight in weights.items():
@@ -131,7 +129,7 @@ def _check_alias(control: Control, path: str, name: str, weights: Mapping[int, i
             raise BadLabel(f"{version} is not a version: versions are numbered from 1")
         control.catalog.get(path, version)
     if not any(weights.values()):
-        raise BadLabel("all weights are 0: one of the versions must be started")
+        raise BadLabel("all weights are 0: at least one weight must be above 0")
 
 
 def set_tags(control: Control, path: str, add: Iterable[str], remove: Iterable[str], by: str = "") -> PathRecord:

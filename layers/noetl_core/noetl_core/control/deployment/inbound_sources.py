@@ -57,7 +57,7 @@ class InboundSources:
             return "the stack's parameter EventBus names no bus"
         if kind == Events.kind and not self._may_match(source["pattern"]):
             sources = ", ".join(self.event_sources)
-            return f"the stack's parameter EventSources lets in {sources} alone, which the pattern does not match"
+            return f"the stack's parameter EventSources lets in only {sources}; the pattern matches none of them"
         if kind == Uploads.kind and source.get("bucket") is not None and source["bucket"] not in self.buckets:
             return f"the stack's parameter UploadBuckets does not name bucket {source['bucket']}"
         return None
@@ -83,7 +83,7 @@ def _unmatched(kind: str, source: Mapping[str, Any]) -> str | None:
     if kind not in KEYS or not wanted:
         return None
     if (key := _missing(wanted, KEYS[kind])) is not None:
-        near = suggest(key, KEYS[kind]) or f"it has: {', '.join(sorted(KEYS[kind]))}"
+        near = suggest(key, KEYS[kind]) or f"events have: {', '.join(sorted(KEYS[kind]))}"
         return f"no delivery matches: no event has {key} ({near})"
     headers = wanted.get("headers")
     if kind == Webhook.kind and isinstance(headers, Mapping) and (name := _missing(headers, headers_of(source))) is not None:

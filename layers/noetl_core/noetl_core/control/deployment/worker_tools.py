@@ -27,11 +27,11 @@ class WorkerTools:
         if not self.layers:
             for task in _each_kind(playbook):
                 if task.kind in PLUGINS:
-                    add = f"noetl up --tools {PLUGINS[task.kind]}, or the parameter ToolLayers"
+                    add = f"add it: noetl up --tools {PLUGINS[task.kind]}, or the parameter ToolLayers"
                     yield f"task {task.name}: the stack has no layer with kind {task.kind} ({add})"
             if playbook.executor.requirements:
                 wanted = ", ".join(playbook.executor.requirements)
-                add = "noetl up --packages FILE, or the parameter ToolLayers"
+                add = "add it: noetl up --packages FILE, or the parameter ToolLayers"
                 yield f"requirements: the stack has no layer with {wanted} ({add})"
         if not self.shell and (shell := next((t for t in _each_kind(playbook) if t.kind == "shell"), None)):
             yield f"task {shell.name}: the stack runs no commands of playbooks (its parameter AllowShell is no)"

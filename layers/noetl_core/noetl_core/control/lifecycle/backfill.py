@@ -81,7 +81,7 @@ def plan(control: Control, backfill: Backfill) -> Planned:
     begin, end = (_instant(word, text, schedule) for word, text in (("from", backfill.begin), ("to", backfill.end)))
     for word, at in (("from", begin), ("to", end)):
         if not 0 <= at < in_microseconds(LAST_INSTANT):
-            raise BadBackfill(f"{word} is between 1970 and 9000")
+            raise BadBackfill(f"{word} must be between 1970 and 9000")
     if begin >= end:
         raise BadBackfill(f"from ({backfill.begin}) is not before to ({backfill.end})")
     found = list(islice(takewhile(lambda at: at < end, occurrences(schedule, begin - 1)), MAX_OCCURRENCES + 1))

@@ -64,7 +64,7 @@ def redrive(
     if not state.finished:
         raise NotNow(f"execution {execution_id} is {state.status}; only ended executions can be redriven (cancel it first)")
     if state.expires_at and state.expires_at - control.clock.now() // SECOND < DAY_S:
-        raise NotNow(f"the log of execution {execution_id} is about to expire; start it anew")
+        raise NotNow(f"the log of execution {execution_id} is about to expire; start a new execution")
     old = control.playbook(state.digest)
     new, number = _playbook(control, state, old, source, version, preview=preview, registers=registers)
     check_pools(control, new)
@@ -104,7 +104,7 @@ def _playbook(
         return control.playbook(found.digest), found.version
     source, new = validated(control, source)
     if new.path != state.path:
-        raise BadRedrive(f"the playbook is {new.path}; execution {state.execution_id} is one of {state.path}")
+        raise BadRedrive(f"the passed playbook is {new.path}, but execution {state.execution_id} runs {state.path}")
     if preview:
         return new, None
     return new, (register(control, source)[1] if registers else pin(control, source, new)).version
@@ -168,7 +168,7 @@ def _rerun(
 def _check_visit(step: str, spec: Rerun, visits: int) -> None:
     task, visit = spec["task"], spec["visit"]
     if visits == 0:
-        raise BadRedrive(f"task {task!r} of step {step!r} has not run here, so it has no visit {visit}")
+        raise BadRedrive(f"task {task!r} of step {step!r} has not run in this execution, so it has no visit {visit}")
     if not 1 <= visit <= visits:
         counted = f"{visits} visits, 1 to {visits}" if visits > 1 else "one visit, 1"
         raise BadRedrive(f"task {task!r} of step {step!r} has {counted}; there is no {step}/{task}@{visit}")

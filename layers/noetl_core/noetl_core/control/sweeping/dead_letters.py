@@ -39,7 +39,7 @@ def handle_dead_letter(control: Control, letter: DeadLetter) -> None:
         mark_head_stuck(control, execution_id, str(error))
         control.index.clear_due(execution_id)
     except NewerLog:
-        log.warning("a dead letter of execution %s is left to newer code", execution_id)
+        log.warning("a dead letter of execution %s is left to the newer version that wrote its log", execution_id)
         control.index.set_due(execution_id, control.clock.now())
 
 

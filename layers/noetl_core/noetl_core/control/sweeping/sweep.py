@@ -124,7 +124,7 @@ def reconcile_safely(control: Control, due: str, swept: Swept, attempts: int = 1
         log.exception("%s is stuck: its log is unreadable", due)
         _give_up(control, due, str(error), mark_stuck)
     except NewerLog as error:
-        log.warning("%s waits for newer code: %s", due, error)
+        log.warning("%s waits for the newer version that wrote its log: %s", due, error)
         control.index.set_due(due, control.clock.now() + RECONCILE_EVERY_S * SECOND)
     except Unavailable:
         log.exception("%s could not be reconciled; it will be retried", due)

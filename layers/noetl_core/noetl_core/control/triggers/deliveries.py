@@ -144,7 +144,7 @@ def _identity(delivery: Delivery) -> tuple[str, int]:
 def _uploaded(delivery: UploadDelivery, execution_id: str) -> Mapping[str, Any]:
     upload = delivery.upload
     if upload.size > MAX_UPLOAD:
-        raise TooLarge(f"an upload has {MAX_UPLOAD // 1024**3} GB at most, this object {upload.size} bytes")
+        raise TooLarge(f"an upload may have at most {MAX_UPLOAD // 1024**3} GB; this object has {upload.size} bytes")
     return {**_upload_event(upload), "object": copied(delivery.inbox, upload, execution_id)}
 
 

@@ -187,7 +187,7 @@ class Hooks:
                 return kept.secrets
         try:
             if not wanted.startswith(CREDENTIALS):
-                raise NotFound(f"credential {wanted!r} is not for webhooks: its name begins with {CREDENTIALS}")
+                raise NotFound(f"credential {wanted!r} is not for webhooks: its name must begin with {CREDENTIALS}")
             found = secrets_of(wanted, self.secrets.get(wanted), path, paths_required=self.paths_required)
         except (NotFound, Forbidden) as error:
             found = []
@@ -208,7 +208,7 @@ def secrets_of(name: str, credential: Mapping[str, Any], path: str, *, paths_req
         remedy = f"noetl credentials put {name} --data @FILE --paths {path} --on stack"
         raise Forbidden(f"credential {name!r} does not name the playbooks that may use it: {remedy}")
     if paths is not None and not (isinstance(paths, list) and any(isinstance(p, str) and fnmatchcase(path, p) for p in paths)):
-        raise Forbidden(f"credential {name!r} is kept for other playbooks")
+        raise Forbidden(f"credential {name!r} may be used by other playbooks only: its paths do not match {path}")
     data = credential.get("data", credential)
     secret = data.get("secret") if isinstance(data, Mapping) else None
     listed = secret if isinstance(secret, list) else [secret]
@@ -223,7 +223,9 @@ def secrets_of(name: str, credential: Mapping[str, Any], path: str, *, paths_req
 def _over_rate(hook: TriggerRecord, wait_s: int) -> Answer:
     log.warning("webhook %s of %s is over its rate; a request was refused and may be sent again", hook.name, hook.path)
     refused = _refused(
-        HTTPStatus.TOO_MANY_REQUESTS, "over_rate", f"the webhook takes no more requests for {wait_s} s: send it again"
+        HTTPStatus.TOO_MANY_REQUESTS,
+        "over_rate",
+        f"the webhook takes no more requests for {wait_s} s: send this one again after that",
     )
     return Answer(refused.status, refused.body, {"Retry-After": str(wait_s)})
 

@@ -71,7 +71,7 @@ def uploads_in(message: Any) -> list[Upload]:
             return []
         return [_upload(record) for record in message["Records"] if _is_put(record)]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise NoNotification(f"it is neither a notification of S3 nor an event of EventBridge: {error!r}") from None
+        raise NoNotification(f"the message is neither a notification of S3 nor an event of EventBridge: {error!r}") from None
 
 
 def is_event(message: Any) -> bool:

@@ -218,9 +218,9 @@ def _fire_with(
 ) -> Firing:
     if record.kind == Uploads.kind:
         raise BadRequest(
-            f"trigger {record.name} reads an uploaded object, and there is none",
+            f"trigger {record.name} starts only from an uploaded object; it cannot be fired manually",
             "path.trigger",
-            "put one there",
+            "upload an object that the trigger takes",
         )
     if at is not None:
         raise BadRequest(f"trigger {record.name} is not a schedule and has no occurrences", "body.at", "leave it out")
@@ -246,11 +246,11 @@ def _occurrence(schedule: Schedule, text: str) -> int:
             f"at must be an instant as ISO 8601 text, not {text[:60]!r}", "body.at", "2026-11-22T02:00:00Z"
         ) from None
     if at < 0 or at >= in_microseconds(datetime(9000, 1, 1, tzinfo=UTC)):
-        raise BadRequest("at is between 1970 and 9000", "body.at")
+        raise BadRequest("at must be between 1970 and 9000", "body.at")
     if next_occurrence(schedule, at - 1) != at:
         near = (previous_occurrence(schedule, at), next_occurrence(schedule, at))
         hint = " and ".join(name_of(one) for one in near if one is not None)
-        raise BadRequest(f"{text} is not an occurrence of the schedule", "body.at", f"next to it are {hint}")
+        raise BadRequest(f"{text} is not an occurrence of the schedule", "body.at", f"nearest: {hint}")
     return at
 
 

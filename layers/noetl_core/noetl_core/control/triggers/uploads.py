@@ -74,7 +74,7 @@ def take_upload(control: Control, upload: Upload, inbox: Inbox) -> str:
 
 def _register(control: Control, upload: Upload, rest: str, inbox: Inbox) -> str:
     if upload.size > MAX_BYTES:
-        raise Refused("too_large", f"a playbook has at most {MAX_BYTES // 1024**2} MB, this object {upload.size} bytes")
+        raise Refused("too_large", f"a playbook may have at most {MAX_BYTES // 1024**2} MB; this object has {upload.size} bytes")
     try:
         source = inbox.read(upload).decode()
     except UnicodeDecodeError as error:
@@ -86,7 +86,7 @@ def _register(control: Control, upload: Upload, rest: str, inbox: Inbox) -> str:
         folder = rest.rpartition("/")[0]
         if folder and playbook.path != folder and not playbook.path.startswith(f"{folder}/"):
             message = f"metadata.path {playbook.path!r} is not below the folder {folder!r} that the object is in"
-            raise Refused("conflict", f"{message}: put it under playbooks/{playbook.path}/")
+            raise Refused("conflict", f"{message}: put the object under playbooks/{playbook.path}/")
         _, version = register(control, source, upload.key)
     except InvalidPlaybook as error:
         raise Refused("invalid_playbook", str(error), [d.as_dict() for d in error.diagnostics]) from None
@@ -101,7 +101,7 @@ def _start(control: Control, upload: Upload, rest: str, inbox: Inbox) -> str:
         return "started before"
     version = _playbook_of(control, rest, execution_id)
     if upload.size > MAX_UPLOAD:
-        raise Refused("too_large", f"an upload has {MAX_UPLOAD // 1024**3} GB at most, this object {upload.size} bytes")
+        raise Refused("too_large", f"an upload may have at most {MAX_UPLOAD // 1024**3} GB; this object has {upload.size} bytes")
     s3 = {"bucket": upload.bucket, "key": upload.key, "size": upload.size, "etag": upload.etag, "version_id": upload.version_id}
     request = StartRequest(digest=version.digest, payload={"s3": s3}, idempotency_key=upload.identity)
     try:
@@ -109,7 +109,7 @@ def _start(control: Control, upload: Upload, rest: str, inbox: Inbox) -> str:
         return f"started {admit(control, request).execution_id}"
     except BadWorkload as error:
         details = [{"loc": "workload", "message": wrong, "hint": ""} for wrong in error.wrong]
-        raise Refused("workload", f"it does not start {version.path}: {error}", details) from None
+        raise Refused("workload", f"the upload does not start {version.path}: {error}", details) from None
     except UnknownPool as error:
         raise Refused("unknown_pool", str(error)) from None
     except Deleted as error:

@@ -202,11 +202,11 @@ def _listed(e: Edits, step: Node) -> None:
 def _left_over(e: Edits, step: Node, tasks: TasksOf, one: list[Node]) -> None:
     """Report keys beside a step that concern one of its tasks, if it is unclear which."""
     for key, message in (
-        ("retry", "says not which of its tasks is tried again"),
-        ("assert", "has no task whose result it could be about"),
+        ("retry", "does not say which of its tasks to try again"),
+        ("assert", "has no task whose result it could check"),
     ):
         if key in step.value and (key == "retry" or not one):
-            e.r.report("E114", (step, key), f'{key} of step "{tasks.step}" {message}', "write it beside the kind of the task")
+            e.r.report("E114", (step, key), f'{key} of step "{tasks.step}" {message}', "write it in the task, beside kind")
             e.remove(step, key)
 
 
@@ -346,7 +346,7 @@ def _no_match(e: Edits, router: Node, tasks: TasksOf, *, every: bool) -> bool:
             e.remove(router, "spec")
         return True
     if isinstance(word, dict | list) or (word is not None and word not in NOTHING):
-        hint = "on_no_match: fail, or end; another step is an arc without when, which comes last"
+        hint = "on_no_match: fail or end; for another step, write a last arc to it, without when"
         e.r.report("E113", said, f'on_no_match of step "{tasks.step}" is neither fail nor end', hint)
     return False
 

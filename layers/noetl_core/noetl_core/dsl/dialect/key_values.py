@@ -23,7 +23,7 @@ def rewrite_key_values(e: Edits, task: Node, what: str) -> None:
     e.move(task, "operation", task, "action")
     for key in _SERVICE:
         if key in task.value:
-            message = f"{key} of {what} has no effect: kv keeps values in the deployment's own store, without those that NATS has"
+            message = f"{key} of {what} has no effect: kv keeps values in the deployment's own store, not in NATS"
             e.r.report("W403", (task, key), message, "", "note")
             e.remove(task, key)
     pattern = task.get("pattern")
@@ -31,7 +31,12 @@ def rewrite_key_values(e: Edits, task: Node, what: str) -> None:
         return
     prefix = str(pattern.value).removesuffix("*").removesuffix(">")
     if not isinstance(pattern.value, str) or is_template(pattern.value) or set(prefix) & set("*>?"):
-        e.r.report("E112", pattern, f"pattern of {what} must be a beginning with * after it", "prefix: the beginning of the keys")
+        e.r.report(
+            "E112",
+            pattern,
+            f"pattern of {what} must be the beginning of keys, then *",
+            "write prefix: and the beginning of the keys",
+        )
         e.remove(task, "pattern")
         return
     e.move(task, "pattern", task, "prefix")

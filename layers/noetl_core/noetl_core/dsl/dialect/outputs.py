@@ -32,7 +32,7 @@ _CLOSE: Final = 0.7
 """Minimum similarity of a key to `path` at which it counts as a typo of it. `at` is less similar: another word."""
 _ROOT: Final = re.compile(r"\w+")
 _FORM: Final = "a path, {path: data.next, as: next}, or {next: data.next}"
-_WAY: Final = "names and numbers, as data.items[0].id"
+_WAY: Final = "names and numbers, for example data.items[0].id"
 
 
 @dataclass(slots=True, eq=False)
@@ -97,7 +97,9 @@ def _refuse_in_workbook(e: Edits, root: Node) -> None:
     """Report names in the entries of a workbook: the task that uses an entry has the result."""
     for name, _, task in tasks_below(root.get("workbook"), ""):
         for one in _named(e, task, f'task "{name}" of the workbook', task):
-            message = f"{one.name} in {SELECT} of the workbook's task {name} cannot be read: a task that uses it gives the result"
+            message = (
+                f"{one.name} in {SELECT} of the workbook's task {name} cannot be read: only a task that uses it has a result"
+            )
             _report(e, "E114", one.at, message, f"write output beside the task that uses it, or read {one.path}")
 
 
@@ -150,7 +152,7 @@ def _of_each(step: str, one: Named) -> tuple[str, str]:
     """Return why the result of a loop has no such part, and the text to write instead."""
     path = re.sub(r"\[(\d+)\]", r".\1", one.path).removeprefix(".")
     message = f'{one.name} in {SELECT} of step "{step}" is a part of one result, and its loop gives a list of results'
-    return message, f"of each: {{{{ {step} | map(attribute='{path}') | list }}}}"
+    return message, f"read it of each result: {{{{ {step} | map(attribute='{path}') | list }}}}"
 
 
 def _named(e: Edits, holder: Node, what: str, task: Node | None) -> list[Named]:
@@ -180,7 +182,7 @@ def _named(e: Edits, holder: Node, what: str, task: Node | None) -> list[Named]:
                 continue
             same = next((other for other in found if other.name == one.name), None)
             if same is not None and same.path != one.path:
-                _report(e, "E114", at, f"{SELECT} of {what} names two things {one.name}", "give each a name of its own")
+                _report(e, "E114", at, f"{SELECT} of {what} gives two parts the name {one.name}", "give each a name of its own")
             given = kind.gives if kind is not None else None
             if given is not None and views.has(given, one.name) and one.path != f".{one.name}":
                 message = f"{one.name} in {SELECT} of {what} is also a field of the result of {word}"
@@ -306,7 +308,7 @@ def _clear(e: Edits, selections: Selections) -> None:
         for one in named:
             if not one.read:
                 message = f"{one.name} in {SELECT} of {what} has no effect: no template reads it by that name"
-                _report(e, "W403", one.at, message, "a value that is passed on as a whole has its own fields only", "note")
+                _report(e, "W403", one.at, message, "a result that is passed on as a whole does not contain this name", "note")
         holder = step
         for key in path:
             holder = e.own(holder, key)

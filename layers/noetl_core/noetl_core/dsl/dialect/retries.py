@@ -75,7 +75,7 @@ def _parts(r: Reader, node: Node, what: str) -> dict[str, Node] | None:
     for key, child in value.items():
         if key in _PAGES:
             message = f'"{key}" in retry of {what} asks for another call: retrying repeats the same one'
-            r.report("E114", (node, key), message, "a task that jumps back asks for the next page: do: jump")
+            r.report("E114", (node, key), message, "request the next page with a rule that jumps back: do: jump")
             return None
         meaning = SPELLINGS.get(key)
         if meaning is None:
@@ -194,7 +194,8 @@ def _kinds(r: Reader, parts: Mapping[str, Node], place: str) -> str | None:
             elif isinstance(item.value, str) and _KIND.match(item.value):
                 words.append(item.value)
             else:
-                r.report("E112", item, f"{key} of {place} holds no status and no kind of error", "on: [503, timeout, connection]")
+                message = f"each entry in {key} of {place} must be a status or a kind of error"
+                r.report("E112", item, message, "on: [503, timeout, connection]")
     return (
         any_of(
             f"{STATUS} in {literal(statuses)}" if statuses else None,

@@ -37,7 +37,11 @@ CURSOR: Final = Block(
         default=_CURSOR.lease_s,
     ),
     Field("auth", Anything("a name or a mapping"), "The credential to connect with: its name, or its fields."),
-    Field("connection", Anything("text or a mapping"), "The same as `auth`: a connection string, or its fields."),
+    Field(
+        "connection",
+        Anything("text or a mapping"),
+        "The same as `auth`: a connection string, or the fields of a credential.",
+    ),
     Field("database", Text(), "Another database on the same server.", otherwise="that of the credential"),
     Field("table", Text(), "The table whose rows, or items, are claimed; for PostgreSQL, optionally with its schema."),
     Field("key", Text(), "The column that identifies a row.", default="id"),
@@ -54,7 +58,7 @@ CURSOR: Final = Block(
         "failed",
         _SETTLED,
         "What happens to a row whose iteration failed.",
-        otherwise="others may claim it, and this run does not claim it again",
+        otherwise="others may claim the row, and this run does not claim it again",
     ),
     Field("claimed_by", Text(), "The column or attribute, of type text, with the id of the claim.", default="claimed_by"),
     Field(
@@ -75,7 +79,7 @@ CURSOR: Final = Block(
         link="loops.md#messages-of-a-queue",
     ),
     Field(
-        "index", Text(), "The index of the DynamoDB table in which items to claim are looked up.", otherwise="the table",
+        "index", Text(), "The index of the DynamoDB table that is read to find items to claim.", otherwise="the table",
         link="loops.md#items-of-a-table",
     ),
     Field("filter", Text(), "The filter expression: which items may be claimed.", link="loops.md#items-of-a-table"),

@@ -41,7 +41,7 @@ def _useless(code: str) -> tuple[str, str]:
         return f'"{code[:20]}" is not a code', suggest(code, CODES) or "codes look like W501"
     if code[0] == "E":
         return f"{code} is an error: it cannot be ignored", "correct it"
-    return f"nothing on this line has {code}", "remove the comment"
+    return f"no finding on this line has the code {code}", "remove the comment"
 
 
 def _comments(text: str) -> dict[int, tuple[int, list[str]]]:

@@ -344,8 +344,8 @@ def _judge(bound: Names, scope: Scope, path: tuple[str, ...]) -> tuple[str, str]
 
 def _elsewhere(root: str) -> str:
     return {
-        "outcome": "it is there in task policy and set_ctx of a task; in a task, _outcome is that of the task before",
-        "event": "arcs, set_ctx of a step and admission read it",
+        "outcome": "read it in task policy and set_ctx of a task; in a task, _outcome is the outcome of the task before",
+        "event": "read it in arcs, set_ctx of a step and admission",
     }.get(root, "it belongs to the run of a step: pass it on by ctx, or as the step's result")
 
 
@@ -361,7 +361,7 @@ def _below(bound: Names, scope: Scope, path: tuple[str, ...]) -> tuple[str, str]
     if root == "workload" and bound.declares_inputs:
         known, hint = bound.workload, f"declare it, as null if every request gives it: workload: {{ {name}: null }}"
     elif root == "ctx":
-        known, hint = bound.ctx, "nothing writes it; if a request seeds it, write the value without it: default(...)"
+        known, hint = bound.ctx, "nothing writes it; if requests pass it as ctx, read it with default(...)"
     elif root == "args":
         known, hint = scope.args, "no arc that leads here gives it, nor does args of the step"
     elif root == "iter":
@@ -372,9 +372,9 @@ def _below(bound: Names, scope: Scope, path: tuple[str, ...]) -> tuple[str, str]
             meant = bound.shapes.fields_of_step(name)
             near = path[2] if path[2] in meant else close(path[2], meant)
             if near:
-                return f"steps.{name} has no {path[2]}", f"a field of its result: steps.{name}.result.{near}"
+                return f"steps.{name} has no {path[2]}", f"write steps.{name}.result.{near}"
             if path[2] in ("stats", "results"):
-                return f"steps.{name} has no {path[2]}", f"of a loop: {name}.{path[2]}, which is steps.{name}.result.{path[2]}"
+                return f"steps.{name} has no {path[2]}", f"for a loop, write {name}.{path[2]} or steps.{name}.result.{path[2]}"
             return f"steps.{name} has no {path[2]}", suggest(path[2], STEP_ATTRIBUTES) or "it has result, status and loop"
     elif root == "event" and name not in EVENT_ATTRIBUTES:
         return f"event has no {name}", suggest(name, EVENT_ATTRIBUTES) or it_has(EVENT_ATTRIBUTES)

@@ -148,7 +148,7 @@ def _context(lint: Lint, task: Node, code: Node) -> None:
         line = code.value.count("\n", 0, place.start()) + 1
         column = place.start() - code.value.rfind("\n", 0, place.start())
         names = {step.name for step in lint.playbook.steps} | lint.playbook.workload.keys()
-        hint = suggest(part[2], has | names) or "it has the steps, the workload and ctx by their names, if the playbook has them"
+        hint = suggest(part[2], has | names) or "context has workload and ctx, and the playbook's steps and workload keys by name"
         message = f"code reads {part[2]} of context, which nothing gives it"
         lint.r.report_at("W526", place_in_code(lint.r.loaded, code, line, column), code.path, message, hint)
 
@@ -163,7 +163,7 @@ def _arguments(lint: Lint, task: Node, code: Node, known: set[str]) -> None:
     if uncalled is not None:
         defined, line, column = uncalled
         message = f"code only defines {defined}, which nothing calls"
-        hint = "call it main, or return its result"
+        hint = "rename it to main, or return its result"
         lint.r.report_at("W526", place_in_code(lint.r.loaded, code, line, column), code.path, message, hint)
     for parameter, (line, column) in python_code.arguments_of(code.value, name).items():
         if parameter not in known | SEEN:

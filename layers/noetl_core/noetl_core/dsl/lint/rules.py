@@ -111,7 +111,7 @@ def _unmatched(lint: Lint, task: Task, policy: TaskPolicy, owner: str, *, own: b
     }
     for name, facts in (_TYPICAL.get(task.kind, _ANY) if own else _ANY).items():
         if all(rule.when is not None and lint.guards.holds(rule.when, {**undefined, **facts}) is False for rule in policy.rules):
-            message = f"policy of {owner} continues after an error that no rule matches, such as {name}"
+            message = f"policy of {owner} continues after an error that no rule matches, for example {name}"
             place = lint.at(policy.rules[0].path[:-2])
             lint.report("W402", (place, "rules"), message, "add an else rule, or on_unmatched: fail")
             return

@@ -29,7 +29,12 @@ def joins(lint: Lint, net: Net) -> None:
             lint.report("W506", at, message, "count the tokens from outside of the cycle only")
         else:
             message = f'the join of step "{step.name}" never completes: {few}'
-            lint.report("W505", at, message, "make the router before inclusive, lower the count, or join: all")
+            lint.report(
+                "W505",
+                at,
+                message,
+                "write next.spec.mode: inclusive in the step that branches, lower the count, or write join: all",
+            )
 
 
 def _tokens(net: Net, join: int, in_cycle: set[int], runs: dict[int, float]) -> float:
@@ -131,13 +136,14 @@ def _endless(lint: Lint, net: Net, cycle: list[int]) -> None:
     first = min(cycle)
     names = [f'"{net.steps[i].name}"' for i in sorted(cycle)]
     round_ = listed(names) if len(names) <= 4 else f"{', '.join(names[:3])} and {len(names) - 3} more"
-    what = f"step {round_} leads back to itself" if len(names) == 1 else f"steps {round_} lead to each other"
-    message = f"a cycle without a way out: {what} for as long as they succeed"
+    alone = len(names) == 1
+    what = f"step {round_} leads back to itself" if alone else f"steps {round_} lead to each other"
+    message = f"a cycle without a way out: {what} for as long as {'it succeeds' if alone else 'they succeed'}"
     lint.report(
         "W510",
         lint.step_name(net.steps[first].path),
         message,
-        "guard an arc of the cycle, or put before it an arc that leaves the cycle",
+        "guard an arc of the cycle, or add an arc that leaves the cycle and stands before the arcs of the cycle",
     )
 
 

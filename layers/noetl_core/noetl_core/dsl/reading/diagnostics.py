@@ -31,7 +31,7 @@ CODES: Final[dict[str, str]] = {
     "E114": "keys that do not belong together",
     "E115": "not a usable name",
     "E116": "a step needs tool or next",
-    "E117": "a loop needs iterator, and in or cursor",
+    "E117": "a loop needs the key `iterator`, and either `in` or `cursor`",
     "E118": "unknown tool kind",
     "E119": "a policy out of shape",
     "E120": "a form of a legacy dialect",

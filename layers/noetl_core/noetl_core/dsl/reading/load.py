@@ -301,7 +301,14 @@ class _Builder:
         if other is not None:
             here = "text" if isinstance(node.value, str) else f"the number {node.value}"
             message = f"{text} is {here} here (YAML 1.2); YAML 1.1 reads {other}"
-            self._report("W401", node.line, node.col, message, "quote it, or write what is meant", "warning")
+            self._report(
+                "W401",
+                node.line,
+                node.col,
+                message,
+                "quote it, or write the value that you mean, for example true or 8",
+                "warning",
+            )
 
     def _key(self, event: Any) -> None:
         frame = self.stack[-1]
@@ -367,7 +374,7 @@ class _Builder:
         node.shared = True
         self.aliased += node.size
         if self.aliased > MAX_ALIASED:
-            self._report("E101", line, col, f"aliases stand for more than {MAX_ALIASED} values", "write less by alias")
+            self._report("E101", line, col, f"aliases stand for more than {MAX_ALIASED} values", "use fewer aliases")
             raise _Refused
         self._add(node, None)
 

@@ -32,7 +32,9 @@ def check_called(r: Reader, entries: Mapping[str, Node], what: str) -> None:
                     else "names separated by /, like team/flow",
                 )
             elif (word := mixed_word(path)) is not None:
-                r.report("E115", said, f"path of {what} mixes scripts in the word {ascii(word)[:60]}", "letters of one script")
+                r.report(
+                    "E115", said, f"path of {what} mixes alphabets in the word {ascii(word)[:60]}", "use letters of one alphabet"
+                )
     if given is None or is_template(given.value):
         return
     try:
@@ -41,4 +43,4 @@ def check_called(r: Reader, entries: Mapping[str, Node], what: str) -> None:
         r.report("E115", given, f"version of {what}: {error}")
         return
     if named is not None and version is not None:
-        r.report("E114", given, f"path of {what} names the version {named}, and version {version}", "leave one out")
+        r.report("E114", given, f"path of {what} names version {named}, and the key version is {version}", "leave one out")

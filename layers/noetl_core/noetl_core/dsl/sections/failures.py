@@ -30,11 +30,11 @@ def read_on_failure(r: Reader, node: Node | None) -> OnFailure | None:
     if given.get("credential") is not None and said != ["webhook"]:
         r.report("E114", (node, "credential"), f"{_WHAT} has credential and {said[0]}", "a credential is for a webhook")
     if given.get("also") is not None and said == ["disabled"]:
-        r.report("E114", (node, "also"), f"{_WHAT} has also and disabled", "disabled notifies nobody: keep one")
+        r.report("E114", (node, "also"), f"{_WHAT} has both `also` and `disabled`", "disabled notifies nobody: keep one")
     for read in (read for scalar in node.scalars() for read in r.reads.get(scalar.value, ())):
         if read.path[0] == "keychain":
             message = f"{'.'.join(read.path)} in {_WHAT}: the control plane holds no secrets"
-            r.report("E205", node, message, "name the credential: `credential`")
+            r.report("E205", node, message, "write the name of the credential in `credential`")
     found = OnFailure(**{name: given.get(name) for name in (*HANDLERS[:3], "credential", "also")}, disabled=said == ["disabled"])
     if wrong := problem(found):
         r.report("E115", (node, said[0]), f"{said[0]} of {_WHAT}: {wrong}")

@@ -63,8 +63,8 @@ def read_uploads(r: Reader, trigger: Given, what: str) -> Uploads | None:
         r.report("E131", node, f"upload of {what} names neither a prefix nor a bucket", f"upload: {{prefix: {UPLOADS}reports/}}")
         right = False
     elif prefix is not None and not prefix.startswith(UPLOADS):
-        hint = f'"{UPLOADS}{prefix.lstrip("/")}", or name the bucket'
-        r.report("E131", given.nodes["prefix"], f"prefix of {what}: in the inbox bucket it begins with {UPLOADS}", hint)
+        hint = f'"{UPLOADS}{prefix.lstrip("/")}", or name another bucket in the key bucket'
+        r.report("E131", given.nodes["prefix"], f"prefix of {what}: in the inbox bucket it must begin with {UPLOADS}", hint)
         right = False
     return Uploads(prefix or "", suffix or "", bucket) if right else None
 
@@ -82,12 +82,12 @@ def read_webhook(r: Reader, trigger: Given, what: str) -> Webhook | None:
     texts = ("credential", "header", "prefix", "timestamp", "signed", "id")
     right = not [name for name in texts if not _is_plain(r, given, name, what)]
     if credential is not None and not credential.startswith(CREDENTIALS):
-        message = f'credential of {what}: "{credential[:60]}" does not sign webhooks'
+        message = f'credential of {what}: "{credential[:60]}" is not a credential for webhooks'
         r.report(
             "E131",
             given.nodes["credential"],
             message,
-            f"a name that begins with {CREDENTIALS}, as {CREDENTIALS}{credential[:60]}",
+            f"write a name that begins with {CREDENTIALS}, for example {CREDENTIALS}{credential[:60]}",
         )
         right = False
     right &= _form_is_right(r, node, given, form, what)
@@ -110,13 +110,16 @@ def _form_is_right(r: Reader, node: Node, given: Given, form: str | None, what: 
                 r.report(
                     "E131",
                     given.nodes["id"],
-                    f"id in webhook of {what}: github takes the header X-GitHub-Delivery, or {BODY}",
-                    f"id: {BODY}",
+                    f"id in webhook of {what}: the form github uses the header X-GitHub-Delivery, or {BODY}",
+                    f"leave id out, or write id: {BODY}",
                 )
                 return False
         for name in foreign:
             r.report(
-                "E114", (node, name), f"{name} in webhook of {what} belongs to the form hmac: {form} says it itself", "remove it"
+                "E114",
+                (node, name),
+                f"{name} in webhook of {what} belongs to the form hmac; the form {form} has its own",
+                "remove it",
             )
         return not foreign
     if "header" not in given:
@@ -142,7 +145,7 @@ def _signed_is_right(r: Reader, given: Given, what: str) -> bool:
     named = _PLACE.findall(signed)
     if sorted(named) == sorted(wanted):
         return True
-    message = f"signed of {what} has each of {', '.join(f'{{{name}}}' for name in wanted)} once, and nothing else in braces"
+    message = f"signed of {what} must have each of {', '.join(f'{{{name}}}' for name in wanted)} once, and nothing else in braces"
     unknown = [name for name in named if name not in wanted]
     r.report("E131", given.nodes["signed"], message, suggest(unknown[0], wanted) if unknown and unknown[0] else "")
     return False
@@ -202,7 +205,11 @@ def _is_queue(r: Reader, node: Node, name: str, what: str) -> bool:
     if _QUEUE.fullmatch(name):
         return True
     last = re.split("[:/]", name)[-1]
-    hint = f"its name, which is {last}" if _QUEUE.fullmatch(last) else "its name: letters, digits, - and _, and .fifo at the end"
+    hint = (
+        f"write the name alone: {last}"
+        if _QUEUE.fullmatch(last)
+        else "a name has letters, digits, - and _, and may end with .fifo"
+    )
     r.report("E131", node, f'queue of {what}: "{name[:80]}" is not the name of a queue', hint)
     return False
 
@@ -218,7 +225,7 @@ def _is_plain(r: Reader, given: Given, name: str, what: str) -> bool:
         "E131",
         given.nodes[name],
         f"{name} of {what} cannot be a template: it is read before anything arrives",
-        "write what it is",
+        "write the value itself",
     )
     return False
 

@@ -15,7 +15,7 @@ from noetl_core.dsl.reading.reader import Reader
 
 MOST: Final = 50
 LONGEST: Final = 200
-HINT: Final = "a name with versions as pip takes it, such as pandas==2.2.3"
+HINT: Final = "a package name with versions as pip writes them, for example pandas==2.2.3"
 FILE: Final = "requirements.txt"
 """The file beside installed packages that lists the requirements they were installed for, one per line."""
 
@@ -32,7 +32,7 @@ def requirement(text: str) -> tuple[str, str]:
     except InvalidRequirement as error:
         raise ValueError(str(error).partition("\n")[0]) from None
     if read.url is not None:
-        raise ValueError("an address belongs to the machine that installs packages, as its index")
+        raise ValueError("a requirement must not contain an address: set the package index on the machine that installs packages")
     read.name = canonicalize_name(read.name)
     return str(read), read.name
 

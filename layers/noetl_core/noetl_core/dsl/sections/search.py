@@ -35,6 +35,6 @@ def read_search(r: Reader, node: Node | None) -> dict[str, Any]:
         for scalar in scalars_below(value):
             for read in r.reads.get(scalar.value, ()):
                 if read.path[0] in ELSEWHERE:
-                    hint = "attributes read workload, ctx, trigger and execution_id"
+                    hint = "search attributes read only workload, ctx, trigger and execution_id"
                     r.report("E208", scalar, f"{read.path[0]} in {_WHAT}", hint)
     return {name: value.plain() for name, value in entries.items()}

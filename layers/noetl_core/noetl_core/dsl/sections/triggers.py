@@ -90,7 +90,12 @@ def _trigger(r: Reader, item: Node, place: int) -> Trigger | None:
     for key in given.nodes:
         if key != kind and key not in SOURCES[kind] | OF_ALL:
             owner = next(source for source, fields in SOURCES.items() if key in fields)
-            r.report("E114", (item, key), f"{key} in {what} belongs to a {owner}, and this one is a {kind}", "remove it")
+            r.report(
+                "E114",
+                (item, key),
+                f"{key} in {what} belongs to the source {owner}, and this trigger has the source {kind}",
+                "remove it",
+            )
     payload = given.node("payload")
     _check_payload(r, payload, what)
     source = _SOURCES[kind](r, given, what)
@@ -127,7 +132,7 @@ def _check_payload(r: Reader, payload: Node | None, what: str) -> None:
                 r.report("E205", node, message, "read the credential in a task")
             elif root != ROOT and root not in FUNCTIONS:
                 message = f"{root} in payload of {what}: it is rendered before there is an execution"
-                r.report("E208", node, message, "it reads trigger")
+                r.report("E208", node, message, "a payload reads only trigger")
 
 
 # --- schedules ----------------------------------------------------------------------------------------------------------
@@ -145,7 +150,9 @@ def _schedule(r: Reader, given: Given, what: str) -> Schedule | None:
     if cron is None and every is None:
         return None
     if every is not None and "timezone" in given:
-        r.report("E114", given.nodes["timezone"], f"timezone of {what}: a rate counts time and knows no zone", "remove it")
+        r.report(
+            "E114", given.nodes["timezone"], f"timezone of {what}: a rate counts elapsed time and has no time zone", "remove it"
+        )
     overlap = given.filled("overlap")
     if given.filled("catch_up") == "all" and overlap in ("skip", "cancel"):
         message = f"catch_up of {what}: overlap {overlap} would skip or cancel all missed occurrences but one"
@@ -204,7 +211,9 @@ def _times(r: Reader, node: Node, what: str) -> tuple[str | None, int | None]:
     if said is not None and said[1] == "rate":
         return None, _rate(r, node, said[2], what)
     if said is not None:
-        r.report("E131", node, f'schedule of {what}: "{text[:60]}" is of another dialect', f"without cron( ), {FIELDS}")
+        r.report(
+            "E131", node, f'schedule of {what}: "{text[:60]}" is of another dialect', f"write it without cron( ), as {FIELDS}"
+        )
         return None, None
     cron = _WORDS.get(text.strip().lower(), " ".join(text.split()))
     wrong = _wrong(cron)
@@ -238,7 +247,7 @@ def _wrong(cron: str) -> str:
         reason = str(error)
         return f"is not a cron expression: {reason[:1].lower()}{reason[1:]}"
     except StopIteration:
-        return "names no time: no year has such a day"
+        return "never occurs: no year has such a day"
     return ""
 
 

@@ -93,7 +93,7 @@ def _pin(library: Library, task: str) -> dict[str, Any]:
         again = root.get(PINNED) if root is not None else None
         pin = again.get(str(tool["uses"])) if again is not None else None
         if pin is None or pin.get("tool") is None:
-            return {"problem": f"it is a task of another playbook, {tool['uses']}, which is not there"}
+            return {"problem": f"the task is itself taken from {tool['uses']}, which was not found"}
         tool = pin.plain()["tool"]
     return {"version": library.version, "digest": library.digest, "tool": tool}
 
@@ -138,10 +138,10 @@ def graft(r: Reader, root: Node) -> None:
         if not isinstance(node.value, str) or not _form(node.value):
             message, hint = f"uses of {what} cannot be {str(node.value)[:80]!r}", FORM
         elif problem is not None:
-            message, hint = f"{what} uses {node.value}: {str(problem.plain())[:500]}", "take one that is there"
+            message, hint = f"{what} uses {node.value}: {str(problem.plain())[:500]}", "name a playbook and a task that exist"
         else:
-            message = f"{what} uses {node.value}, which is not here"
-            hint = "register that playbook first; when you run a file, the playbook may be another file of its folder"
+            message = f"{what} uses {node.value}, which was not found"
+            hint = "register that playbook first; when you run a file, the playbook may be another file in the same folder"
             severity = "warning" if r.lenient else None
         r.report("E211", (entry, "uses"), message, hint, severity)
         r.unresolved.add(name)

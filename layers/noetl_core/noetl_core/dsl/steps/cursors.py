@@ -43,17 +43,17 @@ def _postgres(r: Reader, node: Node, given: Given, what: str) -> None:
     table, claim = "table" in given, "claim" in given
     if table == claim:
         message = f"{what} has {'table and claim' if table else 'neither table nor claim'}"
-        hint = "table: rows of it are claimed by statements of the engine; claim: by SQL of your own"
+        hint = "with table, the engine writes the SQL that claims its rows; with claim, you write it"
         r.report("E114" if table else "E111", (node, "claim") if table else node, message, hint)
         return
     strangers = OF_STATEMENTS if table else OF_TABLE
     for name in strangers:
         if name in given:
-            hint = "the engine writes the statements for a table" if table else "say it in the SQL of claim"
+            hint = "the engine writes the statements for a table" if table else "put it into the SQL of claim"
             r.report("E114", (node, name), f'"{name}" of {what} does not go with {"table" if table else "claim"}', hint)
     if table and "done" not in given:
         hint = "done: { state: done }, so that `where` no longer holds; or done: delete"
-        r.missing(node, "done", f"{what} lacks the treatment of finished rows", hint)
+        r.missing(node, "done", f"{what} has no done, which says what happens to finished rows", hint)
     for name in ("done", "failed"):
         child = given.node(name)
         if child is not None:
@@ -67,7 +67,7 @@ def _sqs(r: Reader, node: Node, given: Given, what: str) -> None:
         r.missing(node, "queue", f"{what} has no queue", "queue: its name or its URL")
     failed = given.node("failed")
     if failed is not None and failed.value != "delete":
-        hint = "left out, messages come back to the queue after lease_s, and its redrive policy counts them"
+        hint = "without failed, messages return to the queue after lease_s, and the queue's redrive policy counts them"
         r.report("E114", failed, f"failed of {what} can only be delete", hint)
 
 
@@ -76,7 +76,7 @@ def _dynamodb(r: Reader, node: Node, given: Given, what: str) -> None:
         r.missing(node, "table", f"{what} has no table", "table: the name of a DynamoDB table")
     if "done" not in given:
         hint = "done: { todo: null }, which takes the item out of the index; or done: delete"
-        r.missing(node, "done", f"{what} lacks the treatment of finished items", hint)
+        r.missing(node, "done", f"{what} has no done, which says what happens to finished items", hint)
     for name in ("done", "failed"):
         child = given.node(name)
         if child is not None:

@@ -24,9 +24,14 @@ def loop(r: Reader, node: Node, step: str, failure: FailureMode, depth: int = 1)
     missing = [k for k in ("in", "iterator") if k not in given and (k != "in" or cursor_node is None)]
     if missing:
         message = f"{what} has no {' and no '.join(missing)}"
-        r.missing(node, missing[0], message, "a loop needs iterator, and in or cursor", code="E117")
+        r.missing(node, missing[0], message, "a loop needs the key `iterator`, and either `in` or `cursor`", code="E117")
     if cursor_node is not None and "in" in given:
-        r.report("E114", (node, "in"), f"{what} has in and cursor", "keep the one that gives the elements")
+        r.report(
+            "E114",
+            (node, "in"),
+            f"{what} has both `in` and `cursor`",
+            "keep one: `in` gives a list, `cursor` claims rows of a table or messages of a queue",
+        )
     if cursor_node is not None and depth > 1:
         refuse(r, node, "belongs to the outermost loop of a step", "claim rows there, and loop over the content of each")
     options(r, node, given, cursor_node is not None, what)

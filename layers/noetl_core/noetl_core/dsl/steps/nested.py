@@ -42,7 +42,7 @@ def check_nested(r: Reader, kind: str, entries: Mapping[str, Node], what: str) -
     elif kind == "postgres" and (copy := entries.get("copy")) is not None and isinstance(copy.value, dict):
         given = copy.value.keys()
         if "from" in given and "into" not in given and given <= COPY.keys:
-            r.missing(copy, "into", f"copy of {what} has from without into", "into: the table to fill")
+            r.missing(copy, "into", f"copy of {what} has `from` without `into`", "into: the table to fill")
     elif kind == "http":
         _auth(r, entries.get("auth"), what)
         for name, entry in _below(entries.get("files")):
@@ -87,6 +87,6 @@ def _source(r: Reader, name: str, entry: Node, what: str) -> None:
         child = entry.get(key)
         if child is not None and isinstance(child.value, str) and child.value.startswith("s3://"):
             message = f'source "{name}" of {what} is a mapping, which is one row'
-            hint = f"files in S3 are text: {name}: {child.value[:80]}"
+            hint = f"write the address of a file in S3 as text: {name}: {child.value[:80]}"
             r.report("E114", (entry, key), message, hint)
             return

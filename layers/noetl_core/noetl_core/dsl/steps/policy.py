@@ -77,7 +77,7 @@ def _else_body(r: Reader, entry: Node, entries: dict[str, Node], place: str) -> 
     if inner.value is None and "then" in entries:
         return entries["then"]
     if "then" in entries:
-        r.report("E114", (entry, "then"), f"{place} has then beside a filled else", "put then below else")
+        r.report("E114", (entry, "then"), f"{place} has `then` and an `else` that is not empty", "move `then` into `else`")
         return None
     if isinstance(inner.value, dict) and "then" in inner.value:
         r.keys(inner, ("then",), f"else of {place}")

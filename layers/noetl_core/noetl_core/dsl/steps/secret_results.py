@@ -21,11 +21,11 @@ from noetl_core.expr.views import OF_RESPONSE
 FIELD_PATH: Final = re.compile(r"^[^\s.{}]+(\.[^\s.{}]+)*$")
 """A field of a result, or of a part of it."""
 RECORDED: Final[Mapping[str, str]] = {
-    "playbook": "it is in the log of the execution that it calls",
+    "playbook": "the log of the called execution has it",
     "callback": "the answer is in the log before the task has it",
-    "wait": "it waits and has no result of its own",
-    "store": "it stores its input",
-    "artifact": "it stores its input",
+    "wait": "the task waits and has no result of its own",
+    "store": "the task stores its input",
+    "artifact": "the task stores its input",
 }
 """Kinds whose result cannot be secret, and why."""
 

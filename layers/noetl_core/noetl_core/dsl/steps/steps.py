@@ -110,7 +110,13 @@ def _check_body(r: Reader, node: Node, given: Given, name: str) -> None:
     if "tool" in given or "next" in given:
         return
     if name == "end":
-        r.report("W405", node, 'step "end" has neither tool nor next', "arcs may simply stop; or give it a tool", "note")
+        r.report(
+            "W405",
+            node,
+            'step "end" has neither tool nor next',
+            "leave the step out, as an execution may end at any step; or give it a tool",
+            "note",
+        )
     elif isinstance(node.value, dict) and all(k in STEP.keys or k.startswith("x-") for k in node.value):
         r.report("E116", node, f'step "{name}" has neither tool nor next', "give it one of them")
 

@@ -72,7 +72,12 @@ def _choose(r: Reader, node: Node, label: str, shown: str, scope: TaskScope) -> 
         last = i == len(entries) - 1
         if "else" in parts:
             if not last or "when" in parts or "then" in parts:
-                r.report("E114", (entry, "else"), f"else of {shown} must be its last entry, alone", "move it to the end")
+                r.report(
+                    "E114",
+                    (entry, "else"),
+                    f"else of {shown} must be its last entry, without when and then",
+                    "move it to the end",
+                )
             body = _tasks(r, parts["else"], f"{label}_else_", f" in else of {shown}", scope)
             otherwise = _jump(body[0].name) if body else otherwise
         elif "when" not in parts or "then" not in parts:

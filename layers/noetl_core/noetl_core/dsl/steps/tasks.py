@@ -49,7 +49,7 @@ LEGACY_TASK: Final = {
     "sink": "storage is a task of its own",
     "pipe": "a list of tasks is a pipeline",
     "case": "outcomes are handled by spec.policy.rules",
-    "when": "a task is skipped by a rule that jumps over it (or: choose)",
+    "when": "to skip a task, use choose, or a rule of an earlier task with do: jump",
 }
 
 
@@ -150,7 +150,7 @@ _KINDS_ELSEWHERE: Final = {
     "agent": "kind: playbook calls another playbook, kind: llm asks a model",
     "ducklake": "kind: duckdb, whose tables are those of one execution; kind: postgres for tables that last",
     "script": "kind: python, with script: { uri: ... }",
-    "subscription": "triggers of the root start an execution for each message; a loop with cursor: { kind: sqs } reads a queue",
+    "subscription": "executor.spec.triggers start an execution for each message; a loop with cursor: { kind: sqs } reads a queue",
 }
 """Kinds of other engines -> their equivalents here."""
 
@@ -277,10 +277,10 @@ def _check_action(r: Reader, node: Node, known: KindSpec, entries: Mapping[str, 
     for group in action.needs:
         if not group & given.keys() and not any(group <= other for other in known.required):
             wanted = sorted(group)
-            r.missing(node, wanted[0], f"{what} has no {' or '.join(wanted)}, which {word} needs", f"add {wanted[0]}")
+            r.missing(node, wanted[0], f"{what} has no {' or '.join(wanted)}, which action {word} needs", f"add {wanted[0]}")
     for name in sorted(known.of_actions & given.keys() - action.inputs):
         hint = f"{word} takes {', '.join(sorted(action.inputs))}"
-        r.report("E114", (node, given[name]), f"{what} has {given[name]}, which means nothing to {word}", hint)
+        r.report("E114", (node, given[name]), f"{what} has {given[name]}, which {word} does not take", hint)
 
 
 def _check_duration(r: Reader, node: Node, allowed: Range, what: str) -> None:
@@ -305,7 +305,7 @@ def _check_libs(r: Reader, libs: Node | None, what: str) -> None:
         return
     for name, target in libs.value.items():
         if not name.isidentifier():
-            hint = "a name that the code can write, with the module as its value"
+            hint = "write a Python name, with the module as its value: np: numpy"
             r.report("E115", (libs, name), f'"{name[:60]}" cannot name a library of {what}', hint)
         if not isinstance(target.value, dict):
             r.text(target, f'library "{name}" of {what}')
@@ -331,7 +331,7 @@ def finish(r: Reader, raw: RawTask | None, scope: TaskScope, label: str | None =
             return None
         raw = resolved
     if raw.rate is not None and raw.kind in WAITING_KINDS:
-        hint = "limit the tasks that call something; the concurrency of a playbook limits how many of it run"
+        hint = "limit the tasks that call something; the concurrency of a playbook limits how many of its executions run"
         r.report("E114", raw.node, f'task "{raw.name}" has a rate, and kind {raw.kind} calls nothing', hint)
     task = layered(raw, scope, raw.node.path, label)
     if entry is not None:

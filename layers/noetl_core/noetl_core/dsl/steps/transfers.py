@@ -65,7 +65,7 @@ def _check_side(
         r.missing(node, names[0], f"{name} of {what} has no {' or '.join(names)}", f"add {names[0]}")
     for key in node.value:
         if key in side.keys - takes:
-            message = f"{name} of {what} has {key}, which means nothing to kind {word}"
+            message = f"{name} of {what} has {key}, which kind {word} does not take"
             r.report("E114", (node, key), message, suggest_word(key, takes) or f"it takes {', '.join(sorted(kinds[word]))}")
 
 
@@ -81,6 +81,6 @@ def check_mode(r: Reader, node: Node, target: Node | None, what: str) -> None:
             "E114", (node, "mode"), f"{what} has mode: upsert, which is for tables", "objects have no keys: append, or replace"
         )
     elif word == "upsert" and (keys is None or keys.value in (None, [])):
-        r.missing(node, "keys", f"{what} has mode: upsert without keys", "keys: the columns by which a row is known")
+        r.missing(node, "keys", f"{what} has mode: upsert without keys", "keys: the columns that identify a row")
     elif word != "upsert" and keys is not None and keys.value not in (None, []):
         r.report("E114", (node, "keys"), f"{what} has keys, which belong to mode: upsert", "add mode: upsert, or leave keys out")

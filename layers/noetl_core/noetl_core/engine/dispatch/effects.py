@@ -291,7 +291,7 @@ def _depth(state: State) -> int:
 
 def orphans(state: State) -> Iterator[EndChild]:
     """Return the children whose run has ended before them: by its timeout, by a cancel, or by a redrive."""
-    reason = f"the run of {state.execution_id} that asked for it has ended"
+    reason = f"the run of {state.execution_id} that called this execution has ended"
     for child, asked in state.children.items():
         if asked.run not in state.runs:
             yield end_of(state, child, reason)

@@ -23,11 +23,11 @@ def limit_key(value: Any, what: str) -> str:
         raise BadKey(f"{what} reads a secret: keys are shown to everybody who may look at limits")
     if isinstance(value, bool) or not isinstance(value, str | int | float) or not str(value).strip():
         if value is None or not str(value).strip():
-            raise BadKey(f"{what} must be text, and gives nothing; give what may be missing a default(...)")
-        raise BadKey(f"{what} must be text, or a number, and gives {repr(value)[:60]}")
+            raise BadKey(f"{what} must be text, and is empty; if a value may be missing, use default(...)")
+        raise BadKey(f"{what} must be text or a number, not {repr(value)[:60]}")
     text = str(value).strip()
     if len(text) > MAX_LIMIT_KEY:
-        raise BadKey(f"{what} has at most {MAX_LIMIT_KEY} characters, this one has {len(text):,}: {text[:40]!r}...")
+        raise BadKey(f"{what} may have at most {MAX_LIMIT_KEY} characters, this one has {len(text):,}: {text[:40]!r}...")
     if not text.isprintable():
         raise BadKey(f"{what} has characters that cannot be shown: {text!r}")
     return text

@@ -192,7 +192,7 @@ def _named(lineage: Lineage, new: Playbook, begin: From) -> list[RunLineage]:
         names = list(dict.fromkeys(run.step for run in lineage.live()))
         near = difflib.get_close_matches(begin.step, names, 1)
         hint = f"did you mean {near[0]!r}?" if near else f"steps that ran: {', '.join(names)}"
-        raise BadRedrive(f"step {begin.step!r} has not run here; {hint}")
+        raise BadRedrive(f"step {begin.step!r} has not run in this execution; {hint}")
     step = new.by_name.get(begin.step)
     if step is None:
         raise BadRedrive(f"the playbook has no step {begin.step!r} any more")
@@ -228,7 +228,9 @@ def _check_path(step: Step, runs: list[RunLineage], begin: From) -> None:
 def _ask_for_one_step(asked: Redrive, reruns: Iterable[tuple[RunLineage, Any]]) -> None:
     steps = sorted({run.step for run, _ in reruns})
     if asked.args and asked.begin is None and len(steps) != 1:
-        raise BadRedrive(f"args are of one step, and {len(steps)} are run again ({', '.join(steps)}); name that step with --from")
+        raise BadRedrive(
+            f"args are for one step, and {len(steps)} steps are run again ({', '.join(steps)}); name the step with --from"
+        )
 
 
 def _fits(new: Playbook, steps: set[str]) -> None:

@@ -62,7 +62,7 @@ def run_deadlines(playbook: Playbook, state: State, runs: Iterable[Run]) -> Iter
     executor, began = playbook.executor, state.redriven_at or state.started_at
     for run in runs:
         if run.undoes is not None:
-            what = "what stops the work of" if run.undoes.get("stops") else "the compensation of"
+            what = "the run that stops the work of" if run.undoes.get("stops") else "the compensation of"
             message = f"{what} step {run.step} lived longer than {executor.lifetime_s:g} s"
             yield Deadline(run.opened_at + int(executor.lifetime_s * SECOND), run.id, message)
             continue

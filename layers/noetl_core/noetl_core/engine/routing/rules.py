@@ -284,7 +284,7 @@ def _too_often(p: RoutingPass, step: Step, token: Token) -> bool:
     if len(p.events) >= MAX_EVENTS or p.arcs >= MAX_ARCS:
         p.emit(control.TokenExpired, token=token.id, code="limit", reason="too much at once")
         did = f"made {len(p.events)} events and judged {p.arcs} arcs, the last at step {step.name}, and no task ran"
-        p.fail("limit", f"one decision {did}; let one of the steps that lead here have a tool", step.name)
+        p.fail("limit", f"one decision {did}; give one of the steps that lead to it a tool", step.name)
         return True
     return False
 

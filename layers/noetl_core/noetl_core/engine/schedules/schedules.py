@@ -156,7 +156,9 @@ def _caught_up(schedule: Schedule, first: int, last: int, taken: list[int]) -> t
         found = takewhile(lambda at: at >= first, earlier_occurrences(schedule, last + 1))
         *late, older = [*islice(found, MOST_CAUGHT_UP), next(found, None)]
         late.reverse()
-        return late, [] if older is None else [_missed(schedule, first, older, f"only {MOST_CAUGHT_UP:,} are made up for")]
+        return late, [] if older is None else [
+            _missed(schedule, first, older, f"catch_up starts {MOST_CAUGHT_UP:,} missed ones at most")
+        ]
     if schedule.catch_up == "latest" and not taken:
         older = previous_occurrence(schedule, last)
         gone = older is not None and older >= first

@@ -124,7 +124,7 @@ def sort_key(ev: Evaluation, value: Any, case_sensitive: bool) -> Any:
     if type(value) in SCALARS:
         return value
     if is_undefined(value):
-        raise TemplateError("an undefined value has no place in an order")
+        raise TemplateError("an undefined value cannot be sorted")
     value = ev.plain(value)
     ev.tick(ev.weight >> 6)
     return value

@@ -32,12 +32,12 @@ def instant(value: Any) -> datetime:
             return from_text(value.strip()).astimezone(UTC)
     except (ValueError, OverflowError, OSError):
         pass
-    raise TemplateError("a time is ISO 8601 text or a number of seconds since 1970")
+    raise TemplateError("a time must be ISO 8601 text or a number of seconds since 1970")
 
 
 def _format(pattern: Any) -> str:
     if type(pattern) is not str or len(pattern) > FORMAT_CHARS:
-        raise TemplateError(f"a time format is text of at most {FORMAT_CHARS} characters")
+        raise TemplateError(f"a time format must be text of at most {FORMAT_CHARS} characters")
     for directive in _DIRECTIVE.findall(pattern):
         if directive not in _DIRECTIVES or not directive:
             raise TemplateError(f"unknown time format directive '%{directive}'")
@@ -51,7 +51,7 @@ def parse_datetime(ev: Evaluation, value: Any, format: str | None = None) -> str
         return instant(value).isoformat()
     text = ev.text(value)
     if len(text) > FORMAT_CHARS:
-        raise TemplateError(f"a time is text of at most {FORMAT_CHARS} characters")
+        raise TemplateError(f"a time must be text of at most {FORMAT_CHARS} characters")
     try:
         found = datetime.strptime(text, _format(format))  # noqa: DTZ007 - a zone is given below, where the text has none
         return instant(found.isoformat()).isoformat()
@@ -76,7 +76,7 @@ def to_epoch(ev: Evaluation, value: Any) -> int | float:
 def from_epoch(ev: Evaluation, value: Any, unit: str = "s") -> str:
     """Return the point in time of a count since 1970; `unit` is s, ms or us."""
     if unit not in ("s", "ms", "us"):
-        raise TemplateError("from_epoch: the unit is 's', 'ms' or 'us'")
+        raise TemplateError("from_epoch: the unit must be 's', 'ms' or 'us'")
     if type(value) is str:
         try:
             value = float(value)

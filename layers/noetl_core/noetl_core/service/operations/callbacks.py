@@ -77,7 +77,7 @@ def answer_question(on: Operations, request: AnswerQuestion) -> str:
             return _page(on, request.token, "answer", texts, [str(error)])
         callbacks.answer(control, request.token, data)
     except callbacks.Answered:
-        return question_page.notice("Already answered", "Somebody has answered this question before, and otherwise.", 409)
+        return question_page.notice("Already answered", "Somebody has already given a different answer to this question.", 409)
     except callbacks.Unfit as unfit:
         return _page(on, request.token, "answer", texts, unfit.wrong)
     except (callbacks.Forged, NotFound, callbacks.Gone):
@@ -128,7 +128,7 @@ def _token(*places: str | None) -> str:
     """Return the token, which may be in several places of a request. Raises `BadRequest`."""
     tokens = {token for token in places if token}
     if len(tokens) != 1:
-        wrong = "contains two different tokens" if tokens else "says no token"
+        wrong = "contains two different tokens" if tokens else "contains no token"
         raise BadRequest(f"the request {wrong}", "body.token", f"pass it once: as `token`, or in the header {HEADER}")
     return tokens.pop()
 
@@ -151,7 +151,7 @@ def _error(request: AnswerCallback | AnswerCallbackByLink | AnswerWait) -> dict[
             raise BadRequest("an answer with an error must have status: error", "body.error")
         return None
     if request.data is not None:
-        raise BadRequest("an answer has data or an error, not both", "body.data", "details of an error stand in error.details")
+        raise BadRequest("an answer has data or an error, not both", "body.data", "write details of an error in error.details")
     if error is None:
         return {}
     if isinstance(error, str):

@@ -91,7 +91,9 @@ def operate_batch(on: Operations, request: OperateBatch) -> Batch:
 def send_signal(on: Operations, request: SendSignal) -> Operated:
     execution = execution_id(request.execution_id)
     if request.name.startswith(BY_TOKEN):
-        raise BadRequest(f"names that begin with {BY_TOKEN!r} are answers by token", "body.name", "POST /api/callbacks")
+        raise BadRequest(
+            f"signal names that begin with {BY_TOKEN!r} are reserved for answers by token", "body.name", "POST /api/callbacks"
+        )
     return operated(operate.signal(on.control(), execution, request.name, request.data, request.signal_id))
 
 

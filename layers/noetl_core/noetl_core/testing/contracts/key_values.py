@@ -99,7 +99,7 @@ class KeyValuesContract:
         for n in range(3):
             values.put("b", entry(value='"' + "x" * 300_000 + '"', key=f"{n}"), NOW)
         assert len(values.list("b", "", NOW, 2)) == 2
-        with pytest.raises(TooLarge, match="by `prefix`"):
+        with pytest.raises(TooLarge, match="with `prefix`"):
             values.list("b", "", NOW, 10)
 
     def test_a_large_value(self, values: KeyValues) -> None:

@@ -24,7 +24,7 @@ def written(value: Any, what: str) -> dict[str, Any]:
         return {"M": {str(name): written(each, what) for name, each in value.items()}}
     if isinstance(value, list | tuple):
         return {"L": [written(each, what) for each in value]}
-    raise BadInput(f"{what} holds {type(value).__name__}, which is no JSON data")
+    raise BadInput(f"{what} holds {type(value).__name__}, which is not JSON data")
 
 
 def read(attribute: Mapping[str, Any]) -> Any:

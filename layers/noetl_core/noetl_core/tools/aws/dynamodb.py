@@ -32,7 +32,7 @@ class DynamoDBTool:
         action = _ACTIONS[action_of(call)]
         table = text(call, "table")
         if "/" in table or ":" in table:
-            raise BadInput("`table` must be the name of a table, no ARN")
+            raise BadInput("`table` must be the name of a table, not an ARN")
         rights.check(TABLES, table)
         try:
             with errors_of(call.kind, TABLES, table, passing=_FAILED_CONDITION):

@@ -41,13 +41,15 @@ class EmailTool:
         if not recipients:
             raise BadInput("a mail needs recipients in `to`, `cc` or `bcc`")
         if len(recipients) > MAX_RECIPIENTS:
-            told = f"email: {len(recipients)} recipients, SES takes {MAX_RECIPIENTS} of one mail"
+            told = f"email: {len(recipients)} recipients, and SES takes at most {MAX_RECIPIENTS} for one mail"
             return Outcome.failed("limit", told, retryable=False)
         rights.check(SENDERS, address)
         message = _message(call)
         size = _size(message)
         if size > MAX_BYTES:
-            told = f"email: texts and attachments have {size:,} bytes, {MAX_BYTES:,} are taken: send a link, such as s3's presign"
+            told = (
+                f"email: texts and attachments have {size:,} bytes, the limit is {MAX_BYTES:,}: send a link (s3, action presign)"
+            )
             return Outcome.failed("limit", told, retryable=False)
         with errors_of(call.kind, SENDERS, address):
             answer = client("sesv2", optional_text(call, "region"), ANSWER_S).send_email(
@@ -100,7 +102,7 @@ def _message(call: ToolCall) -> dict[str, Any]:
 def _attachment(given: Any) -> dict[str, Any]:
     if not isinstance(given, Mapping) or not {"name", "data"} <= set(given) <= _OF_ATTACHMENT:
         raise BadInput(
-            f"an attachment is a mapping with `name` and `data`, and perhaps `format` and `content_type`, not {given!r:.80}"
+            f"an attachment is a mapping with `name` and `data`, and optionally `format` and `content_type`, not {given!r:.80}"
         )
     name, content_type = given["name"], given.get("content_type")
     if not isinstance(name, str) or not name.isprintable() or not name or "/" in name or "\\" in name:
@@ -126,7 +128,7 @@ def _content(name: str, data: Any, form: Any) -> bytes:
         if form == "base64":
             return b64decode(data, validate=True)
         if form == "text" and not isinstance(data, str):
-            raise TypeError("it is no text")
+            raise TypeError("it is not text")
         return data.encode() if form == "text" else encode(data, form)
     except (TypeError, ValueError, RecursionError) as error:
         raise BadInput(f"`data` of the attachment {name!r:.80} cannot be written as {form}: {error}") from None

@@ -99,9 +99,10 @@ def _kind_of(code: str, status: int, told: str) -> tuple[ErrorKind, bool]:
 def _hint(right: Right | None, name: str) -> str:
     if right is None or not rights.on_stack():
         return ""
-    named = f" for `{name}`" if name else ""
+    named = f" to `{name}`" if name else ""
     return (
-        f"; the stack's parameter {right.parameter} grants it{named}, unless a policy of the {right.noun} or of its key denies it"
+        f"; the stack's parameter {right.parameter} grants access{named},"
+        f" unless a policy of the {right.noun} or of its key denies it"
     )
 
 

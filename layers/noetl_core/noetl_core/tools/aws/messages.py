@@ -30,7 +30,7 @@ def text_of(message: Any) -> str:
     """Return a message as text: as it is, or as JSON. Raises `BadInput`."""
     body = message if isinstance(message, str) else json.dumps(message, ensure_ascii=False, allow_nan=False)
     if not body:
-        raise BadInput("a message is never empty")
+        raise BadInput("a message must not be empty")
     return body
 
 
@@ -75,7 +75,7 @@ def batches(
     for number, entry in enumerate(entries):
         bytes_ = size_of(entry)
         if bytes_ > largest:
-            message = f"{kind}: message {number} has {bytes_:,} bytes, {largest:,} are taken: store it, and send its reference"
+            message = f"{kind}: message {number} has {bytes_:,} bytes, the limit is {largest:,}: store it, and send its reference"
             raise ToolFailed(Outcome.failed("limit", message, retryable=False))
         if found[-1] and (len(found[-1]) == AT_ONCE or size + bytes_ > (together or largest)):
             found.append([])

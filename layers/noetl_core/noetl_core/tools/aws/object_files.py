@@ -64,7 +64,7 @@ def listed(uri: str, kind: str, service: Any = None) -> list[Object]:
             fitting = (one for one in page.get("Contents", ()) if fits(one["Key"]) or one["Key"] == pattern)
             found.extend(Object(bucket, one["Key"], one["Size"], one["ETag"]) for one in fitting)
     if len(found) > MOST:
-        raise BadInput(f"{len(found)} objects fit {uri[:200]!r}: at most {MOST} are one source")
+        raise BadInput(f"{len(found)} objects fit {uri[:200]!r}: one source may have at most {MOST}")
     if not found:
         raise ToolFailed(Outcome.failed("not_found", f"{kind}: no object fits {uri[:200]}", retryable=False))
     return found

@@ -70,7 +70,9 @@ def check(right: Right, name: str) -> None:
         raise Forbidden(f"{right.noun} `{name}` is the engine's own: no parameter opens it to tools")
     said = granted(right)
     if said is not None and not re.fullmatch(right.names, name):
-        raise Forbidden(f"{right.noun} `{name[:200]}`: the stack's parameter {right.parameter} opens names, no ARNs and no paths")
+        raise Forbidden(
+            f"{right.noun} `{name[:200]}` must be a name, not an ARN or a path, as in the stack's parameter {right.parameter}"
+        )
     if said is not None and not any(_matches(pattern, name) for pattern in said):
         raise Forbidden(missing(right, name))
 

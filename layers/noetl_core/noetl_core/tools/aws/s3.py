@@ -119,7 +119,9 @@ def _list(call: ToolCall) -> dict[str, Any]:
             if not fits(found["Key"]):
                 continue
             if len(objects) == most:
-                raise BadInput(f"more than {most} objects of {bucket} fit: raise `spec.max_objects`, or ask for less")
+                raise BadInput(
+                    f"more than {most} objects of {bucket} fit: raise `spec.max_objects`, or narrow the prefix or the pattern"
+                )
             objects.append({"key": found["Key"], "uri": f"s3://{bucket}/{found['Key']}", "size": found["Size"],
                             "etag": _etag(found), "last_modified": _at(found["LastModified"])})  # fmt: skip
     return {"bucket": bucket, "count": len(objects), "bytes": sum(one["size"] for one in objects), "objects": objects}
@@ -279,8 +281,8 @@ def _content_type(call: ToolCall) -> dict[str, str]:
 def _header(what: str, value: str) -> str:
     """Return text that can be sent in a header. Raises `BadInput`."""
     if not value.isascii() or any(character < " " or character == "\x7f" for character in value):
-        hint = "letters, digits and signs of ASCII in one line; encode other text (| urlencode)"
-        raise BadInput(f"`{what}` is sent in a header of HTTP, which {value[:60]!r} cannot be: {hint}")
+        hint = "write letters, digits and signs of ASCII in one line; encode other text (| urlencode)"
+        raise BadInput(f"`{what}` is sent as an HTTP header, which cannot hold {value[:60]!r}: {hint}")
     return value
 
 

@@ -25,7 +25,7 @@ def read(call: ToolCall, key: str, form: str, answer: Mapping[str, Any]) -> Any:
     size = int(answer.get("ContentLength", 0))
     found = form_of(key, str(answer.get("ContentType", "")))
     if form == "parquet":
-        raise BadInput("a Parquet file is read by duckdb: `format: reference`, and its `sources`")
+        raise BadInput("kind s3 does not read Parquet: write `format: reference`, and read the file with kind duckdb (`sources`)")
     if form == "reference" or (
         form == "auto" and (found in _BY_REFERENCE or (found != "text" and size > option(call, "max_value_bytes")))
     ):

@@ -59,7 +59,7 @@ def signing_of(fields: Mapping[str, Any], url: str) -> Signing:
         api = emulated[1] if emulated is not None else host[1] if host is not None else None
         if service != "execute-api" or not api:
             raise Forbidden(
-                "the worker's role signs requests to APIs of API Gateway only: give `credential`, with keys of its own"
+                "the worker's role signs requests to APIs of API Gateway only: write a `credential` with its own keys in `auth`"
             )
         rights.check(rights.APIS, api)
     return _of_the_caller(service, region)
@@ -75,7 +75,7 @@ def _of_the_caller(service: str, region: str | None) -> Signing:
 
     found = session().get_credentials()
     if found is None:
-        raise Forbidden("there are no credentials of AWS here: set a profile, or give `credential`")
+        raise Forbidden("there are no AWS credentials here: set AWS_PROFILE, or write `credential` in `auth`")
     keys = found.get_frozen_credentials()
     return Signing(service, region or _region(), str(keys.access_key), str(keys.secret_key), keys.token)
 

@@ -41,7 +41,7 @@ class DynamoDBCursor:
     def __init__(self, fields: Mapping[str, Any]) -> None:
         table = _text(fields, "table")
         if table is None or "/" in table or ":" in table:
-            raise BadInput("`cursor.table` must be the name of a table, no ARN")
+            raise BadInput("`cursor.table` must be the name of a table, not an ARN")
         self._table: dict[str, Any] = {
             "table": table,
             "by": _text(fields, "claimed_by") or "claimed_by",

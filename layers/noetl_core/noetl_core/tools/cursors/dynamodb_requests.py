@@ -67,7 +67,7 @@ def check(given: Mapping[str, Any], schema: Schema, names: Mapping[str, str]) ->
             if name in table_keys:
                 raise BadInput(f"`cursor.{what}` cannot change {name}: it belongs to the key of the table")
             if name in (given["by"], given["until"]):
-                raise BadInput(f"`cursor.{what}` cannot change {name}: that is for the claim")
+                raise BadInput(f"`cursor.{what}` cannot change {name}: the cursor keeps the claim in it")
             if what == "set" and name in schema.index_keys:
                 raise BadInput(f"`cursor.set` cannot change {name}: the index would no longer find items whose worker died")
     for name in (given["by"], given["until"]):
@@ -79,8 +79,8 @@ def check(given: Mapping[str, Any], schema: Schema, names: Mapping[str, str]) ->
         leaves = any(name in asked or (value is None and name in schema.index_keys) for name, value in done.items())
         if not leaves:
             raise BadInput(
-                "`cursor.done` changes nothing that `where` or `filter` asks for, so items that are done would be claimed again:"
-                " change such an attribute, remove one that the index needs (null), or delete"
+                "`cursor.done` changes no attribute in `where` or `filter`, so items that are done would be claimed again:"
+                " change one of these, remove a key attribute of the index (null), or write `done: delete`"
             )
 
 

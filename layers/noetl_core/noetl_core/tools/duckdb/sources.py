@@ -128,7 +128,7 @@ def _joined(name: str, form: str, paths: Sequence[str], place: Path) -> list[str
         written = _join(file, form, (Path(path).read_bytes() for path in small), data=True)
     others = [path for path in paths if Path(path).stat().st_size >= LARGE]
     if written is None:
-        raise BadInput(f"source {name!r}: an object is not a list of rows")
+        raise BadInput(f"source {name!r}: one of its objects is not a list of rows")
     return [*([str(whole)] if written else []), *others]
 
 
@@ -174,7 +174,7 @@ def _rows(name: str, value: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def _file(value: Any) -> str:
-    return "; a text is the address of files in S3: s3://bucket/*.csv" if isinstance(value, str) else ""
+    return "; text must be the address of files in S3: s3://bucket/*.csv" if isinstance(value, str) else ""
 
 
 def _not_rows(name: str, value: Any = None) -> BadInput:

@@ -42,9 +42,9 @@ IN_FILE: Final = 64 * 1024 * 1024
 """Size of sources above which the tables of a task are kept in a file."""
 NO_ACCESS: Final = (
     "SQL of tasks reaches no files, network or extensions: `sources` gives it rows, references and s3://bucket/*.parquet, "
-    "`attach` tables of PostgreSQL, and `to: parquet` makes a file of the result, which kind s3 puts into a bucket"
+    "`attach` gives it tables of PostgreSQL, and `to: parquet` makes a file of the result, which kind s3 puts into a bucket"
 )
-NAME_COLUMNS: Final = "say what they are: FROM (FROM name UNION ALL BY NAME SELECT NULL::BIGINT AS id WHERE false)"
+NAME_COLUMNS: Final = "name them in the SQL: FROM (FROM name UNION ALL BY NAME SELECT NULL::BIGINT AS id WHERE false)"
 _FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 
 _KINDS: Final[tuple[tuple[type[Exception], ErrorKind], ...]] = (
@@ -168,7 +168,7 @@ def _refuse_unasked(todo: Sequence[sql.Statement], asked: set[str]) -> None:
     """Refuse a parameter that no statement uses: it is probably misspelt."""
     given = {str(name) for statement in todo if isinstance(statement.params, Mapping) for name in statement.params}
     if given - asked:
-        raise BadInput(f"`params` has {', '.join(sorted(given - asked))}, which no command asks for: write $name")
+        raise BadInput(f"`params` has {', '.join(sorted(given - asked))}, which no command uses: write $name in the command")
 
 
 def _config(call: ToolCall, folder: Path) -> dict[str, Any]:

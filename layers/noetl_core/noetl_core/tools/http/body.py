@@ -107,7 +107,7 @@ def decoder_of(headers: Mapping[str, str]) -> Decoder:
     if encoding in ("", "identity"):
         return Decoder()
     if encoding not in ("gzip", "x-gzip", "deflate"):
-        raise BodyUnreadable(f"the body is encoded as {encoding[:40]!r}, which was not asked for")
+        raise BodyUnreadable(f"the body is encoded as {encoding[:40]!r}, not as gzip or deflate")
     return Decompressor(encoding)
 
 
@@ -155,7 +155,7 @@ def _json(body: bytes) -> Any:
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON number")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def excerpt(body: bytes) -> str:

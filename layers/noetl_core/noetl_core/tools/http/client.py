@@ -259,7 +259,7 @@ class _Session:
         try:
             self._policy.check(ipaddress.ip_address(str(host).partition("%")[0]), int(port))
         except ValueError as error:
-            raise AddressRefused(f"{host} is no address") from error
+            raise AddressRefused(f"{host} is not an address") from error
         self._crowded = self._crowded or (len(self._sockets) >= self._most and self._full())
         made = socket.socket(*address[:3])
         self._sockets.append(made)

@@ -44,7 +44,7 @@ def redirected_request(response: Response, prepared: Prepared) -> Request:
     if (before.scheme, before.host, before.port) != (after.scheme, after.host, after.port):
         if sent.content and following.method not in ("GET", "HEAD"):
             origin = f"{after.scheme}://{after.netloc.decode('ascii', 'replace')}"
-            raise BodyElsewhere(f"it redirects the body to another origin, {origin}: if that is meant, name it in `url`")
+            raise BodyElsewhere(f"the server redirects the body to another origin, {origin}: if that is meant, write it in `url`")
         for name in prepared.private - {"content-type"}:
             following.headers.pop(name, None)
     streamed = isinstance(sent.content, Streamed) and following.method == sent.method

@@ -99,7 +99,7 @@ def prepare(call: ToolCall) -> Prepared:
         if names & {"host", *SIGNED}:
             raise BadInput("`auth` of type aws makes the headers Host, Authorization and X-Amz-...: leave them out")
         if isinstance(content, Streamed):
-            raise BadInput("`auth` of type aws signs the whole body: it cannot send one from where it is stored, or files")
+            raise BadInput("`auth` of type aws signs the whole body, so it cannot send a stored object or `files`")
         private |= SIGNED
     return Prepared(method, url, headers, content, private, auth.grant, auth.aws)
 
@@ -122,7 +122,7 @@ def _url(text: Any, params: Mapping[str, Any]) -> httpx.URL:
     if not isinstance(text, str) or not text:
         raise BadInput("`url` must be text")
     if len(text) > MAX_URL:
-        raise BadInput(f"`url` has {len(text)} characters, and a URL at most {MAX_URL}: send large values as the body")
+        raise BadInput(f"`url` has {len(text)} characters, and a URL may have at most {MAX_URL}: send large values as the body")
     if _CONTROL.search(text):
         raise BadInput("`url` has control characters in it")
     try:
@@ -140,11 +140,11 @@ def _url(text: Any, params: Mapping[str, Any]) -> httpx.URL:
                 pairs.append((str(name), spelled(one)))
     long = sum(len(name) + len(value) for name, value in pairs)
     if long > MAX_URL:
-        raise BadInput(f"`params` have {long} characters, and a URL at most {MAX_URL}: send large values as the body")
+        raise BadInput(f"`params` have {long} characters, and a URL may have at most {MAX_URL}: send large values as the body")
     try:
         return url.copy_with(params=[*url.params.multi_items(), *pairs]) if pairs else url
     except httpx.InvalidURL as error:
-        raise BadInput(f"`params` make no URL: {error}; send large values as the body") from error
+        raise BadInput(f"`params` do not make a valid URL: {error}; send large values as the body") from error
 
 
 def _headers(given: Any) -> dict[str, str]:

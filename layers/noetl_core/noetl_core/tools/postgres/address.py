@@ -49,7 +49,7 @@ def _as_many(values: list[str], size: int) -> list[str]:
     """Return one of `values` for each host: a single value is for all hosts."""
     values = [value.strip() for value in values]
     if len(values) not in (1, size):
-        raise BadInput("`host`, `hostaddr` and `port` must list as many hosts")
+        raise BadInput("`host`, `hostaddr` and `port` must have one value for each host, or a single value")
     return values if len(values) == size else values * size
 
 

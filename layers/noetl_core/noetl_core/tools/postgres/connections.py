@@ -100,7 +100,7 @@ class Connections:
             while self._open[where] >= self._most_open:
                 left = deadline - time.monotonic()
                 if left <= 0 or (cancelled is not None and cancelled.is_set()):
-                    raise AllInUse(f"all {self._most_open} connections that this worker may have to it are in use")
+                    raise AllInUse(f"all {self._most_open} connections that this worker may have to the database are in use")
                 self._freed.wait(min(left, 0.5))
             self._open[where] += 1
 
@@ -183,7 +183,7 @@ def target_of(call: ToolCall, auth: Any, database: Any = None) -> Where:
     try:
         said: dict[str, Any] = dict(conninfo_to_dict(str(dsn))) if dsn else {}
     except psycopg.Error as error:
-        raise BadInput(f"the connection string is not one: {type(error).__name__}") from error
+        raise BadInput(f"the connection string cannot be read: {type(error).__name__}") from error
     given = {**said, **{name: value for name, value in fields.items() if value not in (None, "")}}
     if database:
         given["dbname"] = database

@@ -91,7 +91,9 @@ def mode_of(said: Mapping[str, Any], prefix: str = "") -> tuple[str, tuple[str, 
     if not isinstance(listed, list) or not all(isinstance(key, str) and key for key in listed):
         raise BadInput(f"`{prefix}keys` must be a list of columns")
     if (mode == "upsert") != bool(listed):
-        raise BadInput(f"`{prefix}mode: upsert` and `{prefix}keys` belong together: the columns by which a row is known")
+        raise BadInput(
+            f"`{prefix}mode: upsert` needs `{prefix}keys` (the columns that identify a row), and only this mode takes them"
+        )
     return mode, tuple(listed)
 
 
@@ -147,7 +149,9 @@ class Loading:
             for number, row in enumerate(chain([first], rows), 1):
                 if self._load.columns is None and not row.keys() <= known:
                     more = ", ".join(sorted(row.keys() - known))
-                    raise BadInput(f"row {number} of `{name}` has {more[:100]}, which the first row has not: name the `columns`")
+                    raise BadInput(
+                        f"row {number} of `{name}` has {more[:100]}, which the first row does not have: name the `columns`"
+                    )
                 if missing:
                     missing -= row.keys()
                 cells = [_cell(row.get(source), oid) for source, oid in zip(sources, self._oids, strict=True)]
@@ -244,7 +248,7 @@ class Loading:
         target = table_name(self._load.table)
         lacking = set(self._load.keys) - set(names)
         if lacking:
-            raise BadInput(f"`keys` has {', '.join(sorted(lacking))}, not among the columns {', '.join(names)[:200]}")
+            raise BadInput(f"`keys` has {', '.join(sorted(lacking))}, which is not among the columns {', '.join(names)[:200]}")
         if self._load.mode == "upsert":
             self._cursor.execute(
                 SQL("CREATE TEMPORARY TABLE {} ON COMMIT DROP AS SELECT {} FROM {} WITH NO DATA").format(
@@ -335,13 +339,13 @@ def _header(body: Iterator[bytes], delimiter: str, name: str) -> tuple[list[str]
         if end is not None:
             break
         if len(held) > MAX_HEADER:
-            raise BadInput(f"`{name}` is no CSV: its first line does not end")
+            raise BadInput(f"`{name}` is not CSV: its first line does not end")
     else:
         end = len(held)
     try:
         line = held[:end].decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise BadInput(f"`{name}` is no UTF-8: {error.reason}") from error
+        raise BadInput(f"`{name}` is not UTF-8: {error.reason}") from error
     names = next(csv.reader(io.StringIO(line, newline=""), delimiter=delimiter), [])
     if len(set(names)) < len(names) or not all(names):
         raise BadInput(f"`{name}`: the first line must name the columns, each once: {line.strip()[:200]}")

@@ -11,8 +11,8 @@ from noetl_core.engine.outcome import ErrorKind, Outcome
 from noetl_core.tools.stopping import running
 
 _NOT_THERE: Final = {
-    "42P01": "a table that is filled must be there: CREATE TABLE IF NOT EXISTS in a task of kind postgres before it",
-    "42703": "columns of other names are mapped, capitals count: columns: {id: ID}",
+    "42P01": "the table must exist: run CREATE TABLE IF NOT EXISTS in an earlier task of kind postgres",
+    "42703": "map columns that have other names; capitals count: columns: {id: ID}",
 }
 _EXACT: Final[dict[str, ErrorKind]] = {
     "40001": "db_deadlock", "40P01": "db_deadlock", "57014": "db_timeout", "55P03": "db_timeout", "25P03": "db_timeout",
@@ -92,5 +92,7 @@ def _remedy(error: psycopg.Error) -> str:
         or error.sqlstate == "42P02"
         or words.endswith('at or near ":"')
     ):
-        return " (a parameter is written %(name)s with a mapping of params, %s with a list; beside params a percent sign is %%)"
+        return (
+            " (a parameter is written %(name)s with a mapping of params, %s with a list; with params, write a percent sign as %%)"
+        )
     return ""

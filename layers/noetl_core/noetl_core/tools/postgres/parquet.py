@@ -37,7 +37,7 @@ def parquet_rows(part: Part, call: ToolCall, columns: Mapping[str, str] | None) 
         try:
             names = list(connection.sql(f"SELECT * FROM {source}").columns)
         except duckdb.Error as error:
-            raise BadInput(f"{path.name} is no Parquet: {str(error)[:300]}") from error
+            raise BadInput(f"{path.name} is not Parquet: {str(error)[:300]}") from error
         wanted = columns or {name: name for name in names}
         missing = set(wanted.values()) - set(names)
         if missing:

@@ -101,7 +101,7 @@ class PythonTool:
             if call.cancelled.is_set():
                 return _cancelled()
             return Outcome.failed(
-                "timeout", f"python: no place to run within {timeout:g} s", py={"exception_type": "TimeoutError"}
+                "timeout", f"python: no process was free within {timeout:g} s", py={"exception_type": "TimeoutError"}
             )
         try:
             try:
@@ -213,7 +213,7 @@ def _packages(call: ToolCall) -> tuple[str, ...]:
     if not call.requirements:
         return ()
     if call.packages is None:
-        raise MissingPackages("packages are required, and nothing here can find them")
+        raise MissingPackages("the playbook requires packages, and this worker cannot find packages")
     return (call.packages(call.requirements),)
 
 

@@ -118,7 +118,7 @@ def value_of(kind: str, body: bytes, form: str) -> Any:
             return [parsed(line.encode()) for line in text.splitlines() if line.strip()]
         return list(csv.DictReader(io.StringIO(text, newline=""))) if form == "csv" else text
     except (ValueError, csv.Error) as error:
-        why = "it is no UTF-8 text: `format: base64` gives its bytes" if isinstance(error, UnicodeDecodeError) else str(error)
+        why = "it is not UTF-8 text: `format: base64` gives its bytes" if isinstance(error, UnicodeDecodeError) else str(error)
         raise ToolFailed(Outcome.failed("parse", f"{kind}: the object does not read as {form}: {why}", retryable=False)) from None
 
 

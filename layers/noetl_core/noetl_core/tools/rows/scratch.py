@@ -17,7 +17,7 @@ CLOSED: Final[dict[str, Any]] = {
     "python_enable_replacements": False,
 }
 """Settings of every DuckDB: no extensions, no variables of the process as tables."""
-REMEDY: Final = "a worker's disk is as large as the stack's parameter WorkerStorage (here: the folder of temporary files)"
+REMEDY: Final = "on a stack, raise its parameter WorkerStorage; elsewhere, make room in the folder of temporary files"
 
 
 class DiskFull(Exception):

@@ -158,7 +158,7 @@ def _parsed(text: bytes, where: str) -> Any:
     try:
         return _DECODER.decode(text.decode())
     except (ValueError, RecursionError) as error:
-        raise BadInput(f"{where} is no JSON: {error}") from error
+        raise BadInput(f"{where} is not JSON: {error}") from error
 
 
 def _array(body: Iterable[bytes], where: str) -> Iterator[Any]:
@@ -174,10 +174,10 @@ def _array(body: Iterable[bytes], where: str) -> Iterator[Any]:
             if text.peek() == ",":
                 text.skip()
             elif text.peek() != "]":
-                raise BadInput(f"{where} is no JSON: the array does not end")
+                raise BadInput(f"{where} is not JSON: the array does not end")
         text.skip()
     if text.peek():
-        raise BadInput(f"{where} is no JSON: more follows after its end")
+        raise BadInput(f"{where} is not JSON: more follows after its end")
 
 
 class _Text:
@@ -209,7 +209,7 @@ class _Text:
                 value, end = _DECODER.raw_decode(self._held, self._at)
             except (ValueError, RecursionError) as error:
                 if isinstance(error, RecursionError) or not self._more(wanted):
-                    raise BadInput(f"{self._where} is no JSON: {error}") from error
+                    raise BadInput(f"{self._where} is not JSON: {error}") from error
                 wanted *= 2  # a value longer than one piece is not parsed again for each piece
                 continue
             if end == len(self._held) and self._held[self._at] not in '{["' and self._more(1):
@@ -225,13 +225,13 @@ class _Text:
         try:
             taken = [piece for _, piece in zip(range(pieces), self._decoded, strict=False)]
         except UnicodeDecodeError as error:
-            raise BadInput(f"{self._where} is no UTF-8: {error.reason}") from error
+            raise BadInput(f"{self._where} is not UTF-8: {error.reason}") from error
         self._held += "".join(taken)
         return bool(taken)
 
 
 def _refuse(text: str) -> Any:
-    raise ValueError(f"{text} is no JSON number")
+    raise ValueError(f"{text} is not a JSON number")
 
 
 _DECODER: Final = json.JSONDecoder(parse_constant=_refuse)

@@ -245,7 +245,9 @@ def _encoded(value: Any) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError as error:
-        raise NotPlain(f"result holds half of a surrogate pair, U+{ord(text[error.start]):04X}, which is no character") from None
+        raise NotPlain(
+            f"result holds half of a surrogate pair, U+{ord(text[error.start]):04X}, which is not a character"
+        ) from None
 
 
 def _run(code: types.CodeType, task: Mapping[str, Any], config: Mapping[str, Any]) -> Any:

@@ -148,8 +148,8 @@ class Broker:
                 if message == NO_FILE + request:
                     raise OSError(errno.EBADF, "no such file")
                 if not message:
-                    raise OSError(errno.EPIPE, "the lender has ended")
-        raise OSError(errno.EIO, "the lender does not answer")
+                    raise OSError(errno.EPIPE, "the process that lends sockets has ended")
+        raise OSError(errno.EIO, "the process that lends sockets does not answer")
 
     def _readable(self, seconds: float) -> bool:
         poll = select.poll()
@@ -228,7 +228,7 @@ class _Call:
 
     def _send(self, data: bytes, flags: int, address: bytes) -> int:
         if flags & MSG_FASTOPEN:
-            raise OSError(errno.EOPNOTSUPP, "no connecting by sending")
+            raise OSError(errno.EOPNOTSUPP, "sending with MSG_FASTOPEN is not supported")
         if self.sock.type == socket.SOCK_DGRAM and address:
             self._check(address)
         elif address and self.sock.family == socket.AF_UNIX:

@@ -94,7 +94,7 @@ def _fetched(call: ToolCall, source: Mapping[str, Any], kind: str, tools: Stage)
     takes = exporting.source if exporting is not None else SOURCES[kind]
     unknown = set(given) - set(takes)
     if unknown:
-        raise BadInput(f"`source` of kind {kind} does not take {', '.join(sorted(unknown))}: {', '.join(sorted(takes))}")
+        raise BadInput(f"`source` of kind {kind} does not take {', '.join(sorted(unknown))}: it takes {', '.join(sorted(takes))}")
     if kind == "s3":
         return _objects(call, given)
     if exporting is not None:
@@ -124,7 +124,7 @@ def _exported(tool: SourceTool, call: ToolCall) -> Any:
     types = outcome.result.get("types") if is_reference(outcome.result) else None
     typed = types is None or (isinstance(types, Mapping) and all(_TYPE.fullmatch(str(one)) for one in types.values()))
     if not typed or not is_reference(outcome.result):
-        message = f"transfer: source: kind {call.kind} gave no reference to rows but {outcome.result!r:.100}"
+        message = f"transfer: source: kind {call.kind} gave {outcome.result!r:.100}, which is not a reference to rows"
         raise ToolFailed(Outcome.failed("unknown", message, retryable=False))
     return outcome.result
 

@@ -45,7 +45,7 @@ class TransferTool:
         unknown = set(target) - TARGETS[target_kind] - {"kind"}
         if unknown:
             known = ", ".join(sorted(TARGETS[target_kind]))
-            raise BadInput(f"`target` of kind {target_kind} does not take {', '.join(sorted(unknown))}: {known}")
+            raise BadInput(f"`target` of kind {target_kind} does not take {', '.join(sorted(unknown))}: it takes {known}")
         load = _load(call, target, target_kind)
         try:
             with scratch("noetl-transfer-") as folder:
@@ -115,7 +115,7 @@ def _move(call: ToolCall, staged: Staged, target: Target, chunk_rows: int) -> Ou
     while True:
         progress = target.progress()
         if progress.source != staged.identity:
-            message = "transfer: the source is not the one of which a part is in the target already"
+            message = "transfer: the source is not the same as when a part of it was written to the target"
             return Outcome.failed("storage", message, retryable=False)
         if progress.done:
             return Outcome.ok(_result(target, progress))

@@ -210,7 +210,7 @@ def read_outline(ref: Mapping[str, Any], body: bytes) -> Container | None:
 def _container(told: Mapping[str, Any], start: int, size: int, key: str, depth: int) -> Container:
     kind, found = told["k"], told["b"]
     if kind not in ("list", "map", "lines") or not found or depth == 0 or (kind == "lines" and depth != DEPTH):
-        raise ValueError("this is no container")
+        raise ValueError("this is not a container")
     if "o" in told:
         inside, long = _whole_number(told["o"]), _whole_number(told["s"])
         if inside + long > size:

@@ -33,7 +33,7 @@ _CUT_NUMBER: Final = re.compile(r"\.|[eE][+-]?")
 
 
 def _refuse(_: str) -> NoReturn:
-    raise ValueError("it is no JSON number")
+    raise ValueError("it is not a JSON number")
 
 
 _scan: Final = cast("Callable[[str, int], tuple[Any, int]]", make_scanner(cast(Any, json.JSONDecoder(parse_constant=_refuse))))

@@ -133,7 +133,7 @@ def attributes(search: str) -> dict[str, str]:
         found = []
     wrong = next((n for n, v in found if not NAME.match(n) or len(v.encode("utf-8", "surrogatepass")) > MAX_BYTES), None)
     if not found or wrong is not None:
-        hint = f"such as customer=acme, or several with & between them; at most {MOST}"
+        hint = f"for example customer=acme, or several with & between them; at most {MOST}"
         raise BadRequest(f"{(wrong or search)[:80]!r} names no search attributes", "query.search", hint)
     return dict(found)
 
@@ -142,7 +142,7 @@ def before(cursor: str, key: bytes) -> str:
     """Return the last execution of the previous page. Raises `BadCursor`."""
     last = unsign(cursor, key)
     if not isinstance(last, str):
-        raise BadCursor("the cursor is one of a history")
+        raise BadCursor("the cursor is from the history of an execution, not from a list of executions")
     return last
 
 

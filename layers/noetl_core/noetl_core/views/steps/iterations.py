@@ -311,7 +311,7 @@ def iteration(control: Control, execution_id: str, step: str, path: Path) -> ste
 
 
 def _none(step: str, path: Path) -> NotFound:
-    return NotFound(f"the newest run of step {step} has no iteration {'.'.join(map(str, path))}, or it has not begun")
+    return NotFound(f"the newest run of step {step} has no iteration {'.'.join(map(str, path))}, or that iteration has not begun")
 
 
 def _task(event: Any, event_id: str) -> dict[str, Any]:

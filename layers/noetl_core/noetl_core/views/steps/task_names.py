@@ -111,7 +111,7 @@ def _completed(selector: TaskSelector, run: Run | None, there: RunEvent | None) 
         step = run.step
         iteration = tuple(data["path"]) if iteration is None and "path" in data else iteration
     if step is None:
-        raise BadRequest("step is required with task or iteration", "body.step", "or at, an event of a run of the step")
+        raise BadRequest("step is required with task or iteration", "body.step", "or set at to an event of a run of the step")
     return TaskSelector(step, selector.task, iteration)
 
 
@@ -130,11 +130,15 @@ def _step_of(control: Control, state: State, selector: TaskSelector) -> Step:
         raise BadRequest(
             f"step {name} has a loop: iteration is required",
             "body.iteration",
-            "its index, `617`; in nested loops all, `3.5`",
+            "write its index, `617`; in nested loops the index in each loop, `3.5`",
         )
     if selector.iteration is not None and len(selector.iteration) != depth:
         found = f"step {name} has no loop" if not depth else f"an iteration of step {name} has {depth} index{'es' * (depth > 1)}"
-        raise BadRequest(found, "body.iteration", "its index, `617`; in nested loops all, `3.5`" if depth else "leave it out")
+        raise BadRequest(
+            found,
+            "body.iteration",
+            "write its index, `617`; in nested loops the index in each loop, `3.5`" if depth else "leave it out",
+        )
     return step
 
 
@@ -157,7 +161,7 @@ def _event_at(control: Control, execution_id: str, place: EventPlace) -> Any:
 
 
 def _not_begun(step: Step, path: Path) -> NotFound:
-    what = f"has no iteration {'.'.join(map(str, path))} then, or it" if path else ""
+    what = f"has no iteration {'.'.join(map(str, path))} then, or that iteration" if path else ""
     return NotFound(f"the run of step {step.name} {what} had not begun".replace("  ", " "))
 
 
@@ -208,7 +212,7 @@ class _Reading:
         history = self._carried_over(run)
         if self.path and self.path[-1] in history.finished.get(self.path[:-1], {}):
             what = f"iteration {'.'.join(map(str, self.path))} of step {self.step.name}"
-            raise NotFound(f"{what} ran before the redrive, which kept it: give at, an event of before the redrive")
+            raise NotFound(f"{what} ran before the redrive, which kept it: at must be an event before the redrive")
         self.passed = [_masked(event) for event in history.tasks.get(self.path, ())]
         done = history.finished.items()
         self.earlier = [((*outer, n), entry.get("set_ctx") or {}) for outer, some in done for n, entry in some.items()]

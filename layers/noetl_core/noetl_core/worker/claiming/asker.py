@@ -53,7 +53,7 @@ class Asker:
         try:
             command = self._answer(ask)
         except AskFailed as failed:
-            log.warning("an ask failed; the stream has the boundary: %s", failed)
+            log.warning("an ask failed; the control plane reads the boundary from the stream: %s", failed)
             self.observe("AsksRefused", 1)
             self.observe(f"AsksRefused{failed.reason.title()}", 1)
             self._pause()

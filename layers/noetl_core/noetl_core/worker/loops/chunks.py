@@ -71,7 +71,7 @@ class LoopChunks:
             try:
                 body = encode(items[within.start : within.stop])
             except NotJson as error:
-                raise LoopFailed("schema", f"loop.in is no JSON data: {error}") from None
+                raise LoopFailed("schema", f"loop.in is not JSON data: {error}") from None
             digest.update(body)
             results.put(slice_key(*run, chunk, plan), body)
         view = results.put(view_key(*run), encode(activation.view.context))

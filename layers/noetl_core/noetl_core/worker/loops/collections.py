@@ -56,7 +56,7 @@ class LoopCollections:
                 items, f"loops/{activation.step_run}/items{key_suffix(activation.chunk, path)}"
             )
         except NotJson as error:
-            raise LoopFailed("schema", f"loop.in is no JSON data: {error}") from None
+            raise LoopFailed("schema", f"loop.in is not JSON data: {error}") from None
         collected: LoopCollected = {"total": len(items), "items": stored}
         if path:
             collected["path"] = list(path)
@@ -78,7 +78,7 @@ class LoopCollections:
         except NotFound as error:
             raise LoopFailed("not_found", f"loop.in: {error}") from None
         if contains_secret(value):
-            raise LoopFailed("schema", "loop.in holds a secret: collections are recorded, so they cannot")
+            raise LoopFailed("schema", "loop.in holds a secret: collections are recorded, so they cannot hold secrets")
         if isinstance(value, Mapping | Sequence) and not isinstance(value, str | bytes):
             if len(value) > LOOP_ITEMS:
                 found = f"loop.in has {len(value):,} items, and a loop takes at most {LOOP_ITEMS:,}"

@@ -161,8 +161,8 @@ class LoopFrames:
         for index in lost:
             path, key = (index,), frame.keys[index - frame.first]
             message = (
-                f"the claim of row {key} ended before it was run (lease_s: {self._lease_s:g}):"
-                " whoever claims it next runs it, which may be this loop"
+                f"the claim of row {key} ended before the row was run (lease_s: {self._lease_s:g}):"
+                " the next loop that claims the row runs it, possibly this one"
             )
             error: Failure = {"kind": "lost", "message": message, "retryable": False}
             done: LoopIterationCompleted = {"path": [index], "status": "error", "error": error}
@@ -284,12 +284,14 @@ class LoopFrames:
     def _stored(self, values: Sequence[Any], what: str) -> Any:
         activation = self._activation
         if contains_secret(values):
-            raise SourceFailed({"kind": "schema", "message": "claimed rows hold a secret: they are recorded, so they cannot"})
+            raise SourceFailed(
+                {"kind": "schema", "message": "claimed rows hold a secret: rows are recorded, so they cannot hold secrets"}
+            )
         try:
             return activation.values.store_if_large(list(values), f"loops/{activation.step_run}/{what}-{self._claims}")
         except NotJson as error:
             raise SourceFailed(
-                {"kind": "schema", "message": f"claimed rows are no JSON data: {error}", "retryable": False}
+                {"kind": "schema", "message": f"claimed rows are not JSON data: {error}", "retryable": False}
             ) from None
 
     # --- settling -------------------------------------------------------------------------------------------------------

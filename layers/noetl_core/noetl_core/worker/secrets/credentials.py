@@ -49,7 +49,7 @@ class PermittedCredentials:
                 f" --paths '*' for every registered playbook (noetl credentials put {name} --data @FILE --paths ... --on stack)"
             )
         if paths is not None and not self._may_use(paths):
-            said = ", ".join(map(str, paths)) if isinstance(paths, list) and paths else "no playbook that there is"
+            said = ", ".join(map(str, paths)) if isinstance(paths, list) and paths else "(none: set --paths)"
             raise Forbidden(f"credential {name!r} is kept for registered playbooks with a path like {said}")
         return found
 

@@ -98,6 +98,7 @@ def _too_large(name: str, full: LoadLimitExceeded) -> str:
     """Return a message that names the input that is too large, and the remedies."""
     where = path_text(full.path) or "what they hold"
     return (
-        f"inputs of task {name}: with {where} they are {full.size} bytes, and max_input_bytes is {full.limit}; take only what the"
-        " task needs, loop over it, give it to duckdb as one of its sources, or raise executor.spec.policy.limits.max_input_bytes"
+        f"inputs of task {name}: with {where} they are {full.size} bytes, and max_input_bytes is {full.limit}; take only what"
+        " the task needs, loop over the value, give it to duckdb as one of its sources, or raise"
+        " executor.spec.policy.limits.max_input_bytes"
     )

@@ -132,7 +132,7 @@ class _PageSource:
         found = list(map(self._values.page, pages))
         for page, items in zip(pages, found, strict=True):
             if (type(items) is not list and not isinstance(items, Part)) or len(items) != page.count:
-                raise TemplateError(f"reference {self._name[0]}: a page of it is another than was stored")
+                raise TemplateError(f"reference {self._name[0]}: one of its pages is not the page that was stored")
         return found
 
     def whole(self) -> Any:
@@ -142,7 +142,7 @@ class _PageSource:
 def too_large(key: str, size: int, limit: int) -> LimitExceeded:
     """Return the error for a template that would load too much."""
     return LimitExceeded(
-        f"reference {key}: to read in it, a template would load {size} bytes, and {limit} are the most; read less of it (an item,"
+        f"reference {key}: a template would load {size} bytes of it (the limit is {limit}); read less of it (an item,"
         " a slice, its length), let the task that makes it return the part that is needed, read it with a task of kind duckdb as"
         " one of its sources, or raise executor.spec.policy.limits.max_input_bytes"
     )
@@ -158,4 +158,4 @@ def template_errors(key: object) -> Iterator[None]:
     except Altered as altered:
         raise TemplateError(f"reference {key}: {altered}") from None
     except ValueError:
-        raise TemplateError(f"what {key} holds is no JSON: pass the reference whole, to a tool that reads it") from None
+        raise TemplateError(f"the object {key} is not JSON: pass its whole reference to a tool that reads it") from None

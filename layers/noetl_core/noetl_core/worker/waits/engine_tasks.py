@@ -56,7 +56,7 @@ def wait_for(
         wait: Wait = {"wait_id": wait_id, "kind": "timer", "at": _until(inputs, now)}
         if wait["at"] > lives_until:
             raise TooLong(
-                f"the wait ends {(wait['at'] - lives_until) // SECOND} s after the execution must have ended: raise"
+                f"the wait ends {(wait['at'] - lives_until) // SECOND} s after the latest end of the execution: raise"
                 " executor.spec.policy.lifecycle.lifetime_s"
             )
         return {**wait, "result": inputs["result"]} if "result" in inputs else wait
@@ -134,7 +134,7 @@ def _callback(inputs: Mapping[str, Any], wait_id: str, task_run: str, now: int) 
     if inputs.get("signal"):
         wait["signal"] = str(inputs["signal"])
         if wait["signal"].startswith(BY_TOKEN):
-            raise BadWait(f"a signal's name does not begin with {BY_TOKEN!r}: those are answers by token")
+            raise BadWait(f"a signal's name does not begin with {BY_TOKEN!r}: that prefix is for answers by token")
     else:
         wait["callback"] = task_run
     if "timeout" in inputs:

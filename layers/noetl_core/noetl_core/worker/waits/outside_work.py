@@ -127,5 +127,5 @@ def _with(call: ToolCall, work: OutsideWork) -> ToolCall:
 def _timed_out(task: Task, stopped: Outcome) -> Outcome:
     message = f"{task.kind}: the work had not ended when the time of task {task.name} was up, and was stopped"
     if stopped.error is not None:
-        message += f", which failed: {stopped.error.message}"
+        message += f", but stopping failed: {stopped.error.message}"
     return Outcome.failed("timeout", message, retryable=False)

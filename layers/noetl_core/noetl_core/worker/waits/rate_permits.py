@@ -79,7 +79,10 @@ class RatePermits:
             last = self._waiting.lives_until(now)
             for pass_, at in zip(some, permits, strict=True):
                 if at > last:
-                    message = f"rate {key} lets it begin in {(at - now) // SECOND} s, when the execution must have ended"
+                    message = (
+                        f"rate {key} lets the task begin in {(at - now) // SECOND} s, after the latest end of the execution:"
+                        " raise the rate, or executor.spec.policy.lifecycle.lifetime_s"
+                    )
                     refused.append((pass_, Outcome.failed("rate_limit", message, retryable=False)))
                 else:
                     self._sleep(pass_, key, at)

@@ -96,4 +96,8 @@ class StopRun:
 def _error(outcome: Outcome, count: int) -> Failure:
     assert outcome.error is not None
     more = f" (and {count - 1} others)" if count > 1 else ""
-    return {**outcome.error.as_dict(), "message": f"it may go on outside: {outcome.error.message}{more}", "retryable": False}
+    return {
+        **outcome.error.as_dict(),
+        "message": f"the task's work outside may go on: {outcome.error.message}{more}",
+        "retryable": False,
+    }

@@ -144,7 +144,7 @@ class DynamoPlaybookCatalog(Table):
 
     def get(self, path: str, version: int | None = None) -> PlaybookVersion:
         if len(path.encode("utf-8", "surrogatepass")) > MAX_KEY:
-            raise NotFound(f"no playbook {path[:200]}...: no path is that long")
+            raise NotFound(f"there is no playbook {path[:200]}...: a path has at most {MAX_KEY} bytes")
         if version is None:
             latest = self._latest(path)
             if latest is None:
@@ -229,7 +229,7 @@ class DynamoPlaybookCatalog(Table):
 def _body(path: str, source: str) -> bytes:
     body = zlib.compress(source.encode(), 6)
     if len(body) > MAX_SOURCE:
-        raise TooLarge(f"playbook {path} is {len(body)} bytes compressed; the catalog takes {MAX_SOURCE}")
+        raise TooLarge(f"playbook {path} has {len(body)} bytes when compressed; the catalog takes at most {MAX_SOURCE}")
     return body
 
 

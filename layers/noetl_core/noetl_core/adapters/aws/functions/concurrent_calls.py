@@ -69,7 +69,7 @@ class _Calls:
                     running = _Running(place, Deadline.after(limit_s))
                     self._running[place] = running
                     return running
-                self._record(place, NotBegun("no time was left for it in this invocation"))
+                self._record(place, NotBegun("no time was left for the call in this invocation"))
         return None
 
     def _record(self, place: int, error: BaseException | None) -> None:

@@ -140,7 +140,7 @@ KINDS: Final[dict[str, KindSpec]] = {
             Field(
                 "output",
                 Anything("`text` or `json`"),
-                "How standard output is read: with `json` its value is `data` of the result.",
+                "How standard output is read. With `json` it is parsed, and `data` of the result is the value.",
                 default="text",
             ),
             Field("max_output_bytes", BYTES, "Bytes of the output that are kept in the task's log.", default=65_536),

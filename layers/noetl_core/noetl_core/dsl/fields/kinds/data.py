@@ -220,7 +220,11 @@ KINDS: Final[dict[str, KindSpec]] = {
                 Field("auth", Anything("a name or a mapping"), "The credential to connect with: its name, or its fields."),
                 "credential",
             ),
-            Field("connection", Anything("text or a mapping"), "The same as `auth`: a connection string, or its fields."),
+            Field(
+                "connection",
+                Anything("text or a mapping"),
+                "The same as `auth`: a connection string, or the fields of a credential.",
+            ),
             Field("database", TEXT, "Another database on the same server.", otherwise="that of the credential"),
             Field("rows", Anything("a list"), "Runs the one command for each of these rows."),
             Field("copy", COPY, "Copies rows of any size in or out, instead of running a command.", references=True),

@@ -67,7 +67,7 @@ KINDS: Final[dict[str, KindSpec]] = {
             Field(
                 "container",
                 TEXT,
-                "The container whose exit code counts, and which `command` and `env` are for.",
+                "The container whose exit code counts. `command` and `env` apply to this container.",
                 otherwise="the only container of the ECS task, else the first whose exit code is not 0",
             ),
             Field("command", Anything("a list of words"), "Replaces the command of the container."),
